@@ -1,0 +1,47 @@
+# Every target sets up what it needs: `make demo` and `make test` work on a fresh clone.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+RUN    := build/demo
+
+.PHONY: setup demo test check bench format clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    survey a real encoder and a real decoder, and name the report to open"
+	@echo "make test    run the tests"
+	@echo "make check   style, types and the import contract"
+	@echo "make bench   ratios against the forward pass and against peers, written to build/bench.json"
+	@echo "make setup   only make $(VENV) with everything in it"
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(None if sys.version_info >= (3, 11) else f"Theodolite needs Python 3.11 or newer; $(PYTHON) is {v}. Try: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $(READY)
+
+demo: setup
+	$(BIN)/python examples/demo.py $(RUN)
+
+test: setup
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup
+	$(BIN)/python -m benchmarks --out build/bench.json
+
+clean:
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

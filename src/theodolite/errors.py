@@ -1,0 +1,33 @@
+"""One family of errors: what was wanted, what came, and the way out."""
+
+
+class TheodoliteError(Exception):
+    """Something went wrong that one sentence can explain; the command line exits with 1."""
+
+    exit_code = 1
+
+
+class InputError(TheodoliteError):
+    """The user's input is at fault: a name, a file, an option; the command line exits with 2."""
+
+    exit_code = 2
+
+
+class DamagedError(TheodoliteError):
+    """A file that a survey left is unreadable, cut short, or not what its checksum says."""
+
+
+class OfflineError(TheodoliteError):
+    """Something had to be fetched and could not be."""
+
+
+def nearest(wanted: str, known: list[str]) -> str:
+    """Return " Did you mean 'x' or 'y'?" for the known names close to the wanted one, else an empty string.
+
+    >>> nearest("minilm", ["minilm-l6", "smollm2-135m"])
+    " Did you mean 'minilm-l6'?"
+    """
+    from difflib import get_close_matches
+
+    close = get_close_matches(wanted, known, n=3, cutoff=0.5)
+    return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
