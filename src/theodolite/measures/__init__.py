@@ -1,0 +1,1 @@
+"""Pure functions from sums to numbers; one file, one idea. `theodolite measures` lists their formulas."""

@@ -1,0 +1,122 @@
+"""Q = M + V and V = V_W + V_B: lengths, means and spread, per unit and of everything.
+
+Yamagiwa and Shimodaira (2024), Norm of Mean Contextualized Embeddings Determines their Variance.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theodolite.measures.formula import formula
+
+Array = NDArray[np.float64]
+PAPER = "Yamagiwa and Shimodaira 2024, eq. (4)-(6), (9)-(11)"
+
+
+class UnitMoments(NamedTuple):
+    """Q, M and V of every unit, each (units,)."""
+
+    q: Array
+    m: Array
+    v: Array
+
+
+class Decomposition(NamedTuple):
+    """Q, M, V, V_W and V_B of everything together."""
+
+    q: float
+    m: float
+    v: float
+    v_within: float
+    v_between: float
+
+
+@formula(
+    "qmv/unit",
+    definition="Q = E|x|^2, M = |E x|^2, V = E|x - E x|^2 over the occurrences of one unit; Q = M + V.",
+    cost="exact; one float64 vector a unit",
+    citation=PAPER,
+)
+def unit_moments(n: NDArray[np.int64], total: Array, squares: Array, centre: Array) -> UnitMoments:
+    """Return Q, M and V of each unit from its sums about the centre.
+
+    V = squares/n - |total/n|^2 is free of cancellation because the centre is near; what is left below the rounding
+    of the sums themselves is 0, and V of a single occurrence is 0 by definition.
+    n: (units,), total: (units, dim), squares: (units,), centre: (dim,).
+
+    >>> x = np.array([[1.0, 0.0], [3.0, 0.0]])
+    >>> unit_moments(np.array([2]), x.sum(0, keepdims=True), np.array([10.0]), np.zeros(2))
+    UnitMoments(q=array([5.]), m=array([4.]), v=array([1.]))
+    """
+    mean = total / n[:, None]
+    second = squares / n
+    v = second - np.einsum("ij,ij->i", mean, mean)
+    rounding = np.finfo(np.float64).eps * (64 + 4 * np.sqrt(n)) * second
+    v[(v <= rounding) | (n == 1)] = 0.0
+    mean += centre
+    m = np.einsum("ij,ij->i", mean, mean)
+    return UnitMoments(m + v, m, v)
+
+
+@formula(
+    "qmv/unit-unbiased",
+    "m_unbiased",
+    "v_unbiased",
+    definition="V_u = n V/(n - 1) and M_u = M - V/(n - 1): what small n bends, bent back; undefined at n = 1.",
+    cost="exact",
+    citation="Bessel's correction applied to " + PAPER,
+)
+def unbiased(n: NDArray[np.int64], m: Array, v: Array) -> tuple[Array, Array]:
+    """Return M_u and V_u, NaN where n = 1. Their sum is still Q. All (units,)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(n > 1, v / (n - 1.0), np.nan)
+    return m - share, v + share
+
+
+@formula(
+    "qmv/all",
+    "q",
+    "m",
+    "v",
+    "v_within",
+    "v_between",
+    definition="Q = M + V of all vectors, V = V_W + V_B: V_W = sum p_t V(X_t), V_B = sum p_t |mu_t - mu|^2.",
+    cost="exact; from the sums by unit",
+    citation=PAPER,
+    error="jackknife over 20 document groups (q_se, m_se, v_se)",
+)
+def decomposition(
+    n: NDArray[np.int64], total: Array, squares: Array, centre: Array, unit_v: Array
+) -> Decomposition:
+    """Return the decomposition over the given units; V_B is summed directly, not subtracted."""
+    share = n / n.sum()
+    mean = total.sum(axis=0) / n.sum()
+    v_within = float(share @ unit_v)
+    away = total / n[:, None] - mean
+    v_between = float(share @ np.einsum("ij,ij->i", away, away))
+    m = float(np.square(mean + centre).sum())
+    return Decomposition(m + v_within + v_between, m, v_within + v_between, v_within, v_between)
+
+
+FREQUENT = (10, 100_000)
+"""The paper's figures keep units with 1 <= log10 n <= 5."""
+
+
+@formula(
+    "qmv/filtered",
+    "filtered_q",
+    "filtered_m",
+    "filtered_v",
+    "filtered_v_within",
+    "filtered_v_between",
+    "units_used",
+    definition="qmv/all over the units with 1 <= log10 n <= 5 alone; fewer than three such units: undefined.",
+    cost="exact; from the sums by unit",
+    citation=PAPER + ", figures 4 to 6",
+)
+def frequent(n: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say which units pass the paper's frequency filter. (units,) -> (units,)"""
+    return (n >= FREQUENT[0]) & (n <= FREQUENT[1])

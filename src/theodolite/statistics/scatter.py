@@ -1,0 +1,87 @@
+"""Scatter: the second moments about the centre, one d x d matrix a cell, for everything spectral."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from theodolite.statistics.cells import CELLS
+from theodolite.statistics.frame import Frame
+from theodolite.statistics.rows import Rows
+from theodolite.statistics.statistic import State, Statistic
+
+BLOCK = 192  # columns multiplied at a time; only blocks on and above the diagonal are
+
+
+class Scatter(Statistic):
+    """By cell: n, sum of (x - c), and sum of (x - c)(x - c)^T.
+
+    The product is float32 within a batch and accumulated in float64; the matrix is symmetric, so only blocks on
+    and above the diagonal are computed. Cells without rows hold no matrix. Memory: 8 dim^2 bytes a cell seen.
+    """
+
+    name: ClassVar[str] = "scatter"
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame)
+        self.n = torch.zeros(len(CELLS), dtype=torch.int64)
+        self.sum = torch.zeros(len(CELLS), frame.dim, dtype=torch.float64)
+        self.products: dict[int, Tensor] = {}
+
+    def update(self, rows: Rows) -> None:
+        """Add the products of the rows. O(rows x dim^2), half of it saved by symmetry."""
+        for cell, part in rows.cells:
+            y = rows.centred[part]
+            self.n[cell] += len(y)
+            self.sum[cell] += y.sum(dim=0, dtype=torch.float64)
+            matrix = self._matrix(cell)
+            for start in range(0, self.frame.dim, BLOCK):
+                block = slice(start, start + BLOCK)
+                matrix[block, start:] += y[:, block].T @ y[:, start:]
+
+    def merge(self, other: Self) -> None:
+        """Add the sums."""
+        self.n += other.n
+        self.sum += other.sum
+        for cell, matrix in other.products.items():
+            self._matrix(cell).add_(matrix)
+
+    def state(self) -> State:
+        """n and sum by cell, and the upper blocks of each matrix."""
+        products = {f"{CELLS[cell]}.products": matrix for cell, matrix in sorted(self.products.items())}
+        return {"n": self.n, "sum": self.sum, **products}
+
+    def load(self, state: State) -> None:
+        """Take the sums back."""
+        self.n, self.sum = state["n"], state["sum"]
+        self.products = {
+            cell: state[f"{name}.products"] for cell, name in enumerate(CELLS) if f"{name}.products" in state
+        }
+
+    def recentre(self, centre: Tensor) -> None:
+        """Move every sum to the other centre, in float64."""
+        shift = self.frame.centre.double() - centre.double()
+        for cell, matrix in self.products.items():
+            cross = torch.outer(self.sum[cell], shift)
+            matrix += cross + cross.T + self.n[cell] * torch.outer(shift, shift)
+        self.sum += self.n[:, None] * shift
+
+    def covariance(self, cells: Iterable[int]) -> tuple[int, Tensor]:
+        """Return n and the covariance about the exact mean of these cells together. (dim, dim) float64"""
+        chosen = list(cells)
+        n = int(self.n[chosen].sum())
+        total = torch.zeros(self.frame.dim, self.frame.dim, dtype=torch.float64)
+        for cell in chosen:
+            if cell in self.products:
+                total += self.products[cell]
+        upper = torch.triu(total)
+        mean = self.sum[chosen].sum(dim=0) / max(n, 1)
+        return n, (upper + torch.triu(upper, 1).T) / max(n, 1) - torch.outer(mean, mean)
+
+    def _matrix(self, cell: int) -> Tensor:
+        if cell not in self.products:
+            self.products[cell] = torch.zeros(self.frame.dim, self.frame.dim, dtype=torch.float64)
+        return self.products[cell]
