@@ -13,7 +13,7 @@ from theodolite.measures.formula import formula
     "mean_cosine",
     definition="Mean of cos(x, y) over all ordered pairs of distinct positions: (|sum x/|x||^2 - n)/(n (n - 1)).",
     cost="exact; one vector",
-    citation="Ethayarajh 2019 (there over sampled pairs); Godey et al. 2024",
+    citation="Ethayarajh 2019 (there over sampled pairs); Godey et al. 2023",
     error="jackknife over 20 document groups (mean_cosine_se)",
 )
 def mean_cosine(n: int, total: NDArray[np.float64]) -> float:

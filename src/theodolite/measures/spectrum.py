@@ -12,13 +12,13 @@ Array = NDArray[np.float64]
 
 def eigenvalues(covariance: Array) -> Array:
     """Return the eigenvalues, largest first, rounding below 0 set to 0. (dim, dim) -> (dim,)"""
-    return np.maximum(np.linalg.eigvalsh(covariance)[::-1], 0.0)
+    return np.asarray(np.maximum(np.linalg.eigvalsh(covariance)[::-1], 0.0))
 
 
 @formula(
     "anisotropy-svd/centred",
     "anisotropy_svd",
-    definition="s_1^2 / sum s_i^2, the share of variance along the first principal direction, centred at the mean.",
+    definition="s_1^2 / sum s_i^2, the share of variance along the first direction, centred at their mean.",
     cost="exact; one dim x dim matrix a layer, and its eigenvalues",
     citation="Razzhigaev et al. 2024, The Shape of Learning",
 )

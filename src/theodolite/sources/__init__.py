@@ -1,0 +1,1 @@
+"""Models and corpora turned into batches of states."""

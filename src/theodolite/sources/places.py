@@ -1,0 +1,43 @@
+"""Places: from where a row stands to its group, its key in the sample and its context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from theodolite.batch import GROUPS, Places
+from theodolite.hashing import mix
+
+GROUP_SALT = 0x67726F7570  # keeps a document's group independent of its rows' keys
+
+
+class Spot(NamedTuple):
+    """The rows of one window."""
+
+    document: int
+    window: int
+    unit: NDArray[np.int64]  # (rows,)
+    position: NDArray[np.int64]  # (rows,)
+    context: NDArray[np.uint64]  # (rows,)
+
+
+def places_of(spots: Sequence[Spot], corpus_key: int) -> Places:
+    """Join windows into the places of one batch. The hashes depend on where a row stands and on nothing else."""
+    sizes = [len(spot.unit) for spot in spots]
+    document = np.repeat(np.array([spot.document for spot in spots], dtype=np.uint64), sizes)
+    window = np.repeat(np.array([spot.window for spot in spots], dtype=np.uint64), sizes)
+    position = np.concatenate([spot.position for spot in spots])
+    key = mix(corpus_key, document, window, position) >> np.uint64(1)
+    group = mix(GROUP_SALT, corpus_key, document) % np.uint64(GROUPS)
+    context = np.concatenate([spot.context for spot in spots])
+    return Places(
+        unit=torch.from_numpy(np.concatenate([spot.unit for spot in spots])),
+        group=torch.from_numpy(group.astype(np.int64)),
+        first=torch.from_numpy(position == 0),
+        key=torch.from_numpy(key.astype(np.int64)),
+        context=torch.from_numpy(context.view(np.int64)),
+    )

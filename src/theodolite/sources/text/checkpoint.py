@@ -1,0 +1,148 @@
+"""From what the user calls a model to a loaded one: catalogue name, folder, GGUF file or hub name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from theodolite.errors import InputError, OfflineError, TheodoliteError, nearest
+from theodolite.sources import catalogue
+
+Progress = Callable[[str], None]
+DTYPES = ("float32", "bfloat16", "float16")
+WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # in the order in which transformers prefers them
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model on disk: where it is, and what identifies it."""
+
+    name: str  # what the user said
+    folder: Path
+    sha256: str  # of the weight files, in the order of their names
+    revision: str | None = None
+
+
+def resolve(name: str, *, revision: str | None = None, progress: Progress | None = None) -> Checkpoint:
+    """Find the model on disk, fetching it where that is called for, and hash its weights."""
+    if name in catalogue.MODELS:
+        entry = catalogue.MODELS[name]
+        if entry.kind != "text":
+            raise InputError(f"{name!r} is a {entry.kind} model; `theodolite survey` reads text models so far.")
+        folder = catalogue.model_folder(name, progress)
+        revision = entry.version
+    elif Path(name).suffix.lower() == ".gguf":
+        if not Path(name).is_file():
+            raise InputError(f"MODEL {name!r}: there is no such file.")
+        folder = catalogue.gguf_folder(Path(name))
+    elif Path(name).is_dir():
+        folder = Path(name)
+        if not (folder / "config.json").is_file():
+            raise InputError(
+                f"MODEL {name!r} is a folder without config.json; a model folder is one that "
+                "transformers' save_pretrained made."
+            )
+    elif name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise InputError(f"MODEL {name!r}: there is no such folder.")
+    else:
+        folder, revision = _from_hub(name, revision, progress)
+    return Checkpoint(name, folder, weights_sha256(folder), revision)
+
+
+def weights_sha256(folder: Path) -> str:
+    """Return the sha256 over the folder's weight files."""
+    for pattern in WEIGHTS:
+        files = sorted(folder.glob(pattern))
+        if files:
+            digest = sha256()
+            for file in files:
+                with file.open("rb") as stream:
+                    while block := stream.read(1 << 24):
+                        digest.update(block)
+            return digest.hexdigest()
+    raise InputError(
+        f"{folder} holds no weights: wanted model.safetensors or pytorch_model.bin beside config.json."
+    )
+
+
+def load_model(checkpoint: Checkpoint, *, dtype: str, device: str, trust_remote_code: bool = False) -> Any:
+    """Load the base model, ready to run: evaluation mode, no cache, no gradients."""
+    import torch
+    from transformers import AutoModel
+
+    if dtype not in DTYPES:
+        raise InputError(f"--dtype {dtype!r} is not one of {', '.join(DTYPES)}.")
+    try:
+        model = AutoModel.from_pretrained(
+            checkpoint.folder, dtype=getattr(torch, dtype), trust_remote_code=trust_remote_code
+        )
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        raise TheodoliteError(
+            f"The model in {checkpoint.name!r} could not be loaded: {_first_line(error)}"
+        ) from error
+    if getattr(model.config, "use_cache", False):
+        model.config.use_cache = False
+    try:
+        return model.to(device).eval().requires_grad_(False)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"--device {device!r} cannot be used here: {_first_line(error)}") from error
+
+
+def load_tokenizer(checkpoint: Checkpoint, *, trust_remote_code: bool = False) -> Any:
+    """Load the tokenizer that belongs to the model."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(checkpoint.folder, trust_remote_code=trust_remote_code)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise TheodoliteError(
+            f"The tokenizer of {checkpoint.name!r} could not be loaded: {_first_line(error)}"
+        ) from error
+    if not tokenizer.is_fast:
+        raise InputError(
+            f"{checkpoint.name!r} has only a slow tokenizer ({type(tokenizer).__name__}); "
+            "surveys need a fast one (a tokenizer.json)."
+        )
+    return tokenizer
+
+
+def _from_hub(name: str, revision: str | None, progress: Progress | None) -> tuple[Path, str | None]:
+    """Bring a hub model's files to the local cache of huggingface_hub; safetensors if there are any."""
+    import huggingface_hub as hub
+    from huggingface_hub import errors
+
+    patterns = ["*.json", "*.txt", "*.model", "*.py", "model*.safetensors"]
+    if progress:
+        progress(f"looking for {name} in the hub's cache and on the hub")
+    try:
+        folder = Path(hub.snapshot_download(name, revision=revision, allow_patterns=patterns))
+        if not any(folder.glob("*.safetensors")):
+            folder = Path(
+                hub.snapshot_download(name, revision=revision, allow_patterns=[*patterns, "pytorch_model*.bin"])
+            )
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError) as error:
+        raise _unknown(name, _first_line(error)) from error
+    except Exception as error:  # the hub's client raises whatever its transport does
+        if isinstance(error, TheodoliteError):
+            raise
+        raise OfflineError(
+            f"MODEL {name!r} is neither a catalogue name, a folder nor a .gguf file, and the model hub could not "
+            f"be reached.{nearest(name, list(catalogue.MODELS))} Catalogue: {', '.join(catalogue.MODELS)}. "
+            f"(The hub's client said: {_first_line(error)})"
+        ) from error
+    return folder, folder.name if folder.parent.name == "snapshots" else revision
+
+
+def _unknown(name: str, said: str) -> InputError:
+    return InputError(
+        f"MODEL {name!r} is neither a catalogue name ({', '.join(catalogue.MODELS)}), a folder, a .gguf file, nor "
+        f"known to the model hub.{nearest(name, list(catalogue.MODELS))} (The hub's client said: {said})"
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

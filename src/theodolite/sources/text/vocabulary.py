@@ -1,0 +1,80 @@
+"""The vocabulary as units: by id, by surface, or by word."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from theodolite.errors import InputError
+from theodolite.sources.units import Unit, Units
+
+KINDS = ("id", "surface", "word")
+SPACE_MARKS = ("Ġ", "▁")
+
+
+def vocabulary(tokenizer: Any, kind: str) -> tuple[Units, list[int]]:
+    """Return the units of this kind, and the unit's code for every vocabulary id.
+
+    `word` begins with the special tokens alone and grows as words are met.
+    """
+    if kind not in KINDS:
+        raise InputError(f"--units {kind!r} is not one of {', '.join(KINDS)}.")
+    special = set(tokenizer.all_special_ids)
+    tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    tokens = [f"<unused id {i}>" if token is None else token for i, token in enumerate(tokens)]
+    read, continuation = _reader(tokenizer), _continuation_mark(tokenizer)
+    units, codes = Units(kind), []
+    for number, token in enumerate(tokens):
+        is_special = number in special
+        if kind == "id":
+            key = token if units.code(token) is None else f"{token} (id {number})"
+            codes.append(units.add(Unit(key, token if is_special else read(token), number, is_special)))
+        elif kind == "surface":
+            key = token if is_special else surface(token, continuation)
+            codes.append(units.add(Unit(key, token if is_special else read(key), None, is_special)))
+        else:
+            codes.append(units.add(Unit(token, token, None, True)) if is_special else -1)
+    return units, codes
+
+
+def surface(token: str, continuation: str = "") -> str:
+    """Return the token without the mark of continuation or of a space, unless nothing would be left.
+
+    >>> surface("##ing", "##"), surface("Ġthe"), surface("▁")
+    ('ing', 'the', '▁')
+    """
+    bare = token.removeprefix(continuation)
+    for mark in SPACE_MARKS:
+        bare = bare.removeprefix(mark)
+    return bare or token
+
+
+def _continuation_mark(tokenizer: Any) -> str:
+    """Return what marks a token that continues a word: "##" in WordPiece vocabularies, else nothing."""
+    return str(json.loads(tokenizer.backend_tokenizer.to_str())["model"].get("continuing_subword_prefix") or "")
+
+
+def _reader(tokenizer: Any) -> Callable[[str], str]:
+    """Return a function from a token's spelling to what a person reads."""
+    if "ByteLevel" in str(tokenizer.backend_tokenizer.decoder):
+        to_byte = {character: byte for byte, character in _byte_alphabet().items()}
+
+        def read_bytes(token: str) -> str:
+            if not all(character in to_byte for character in token):
+                return token
+            # A fragment of a character is shown as far as it goes: \xe2\x80.
+            return bytes(to_byte[character] for character in token).decode("utf-8", "backslashreplace")
+
+        return read_bytes
+    return lambda token: token.replace("▁", " ")
+
+
+def _byte_alphabet() -> dict[int, str]:
+    """Return the printable character that stands for each byte in byte-level vocabularies.
+
+    Bytes that print stand for themselves; the others are numbered upwards from U+0100.
+    """
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(0x100, 0x200))
+    return {byte: chr(byte if byte in printable else next(others)) for byte in range(256)}

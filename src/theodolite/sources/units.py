@@ -1,0 +1,48 @@
+"""Units: what the vectors are counted by, with a code for the sums and a name for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One unit as the tables show it."""
+
+    key: str  # stable between runs and machines
+    text: str  # what a person reads
+    id: int | None = None  # the vocabulary id, where the unit is one
+    special: bool = False
+    tokens: float = 1.0  # tokens that make one occurrence
+
+
+@dataclass
+class Units:
+    """A numbered list of units; the code of a unit is its place. Grows where the vocabulary is open."""
+
+    kind: str
+    known: list[Unit] = field(default_factory=list)
+    _codes: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._codes = {unit.key: code for code, unit in enumerate(self.known)}
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def code(self, key: str) -> int | None:
+        """Return the unit's code, or None if it is not known."""
+        return self._codes.get(key)
+
+    def add(self, unit: Unit) -> int:
+        """Return the code of the unit's key, a new one if it is not known yet."""
+        code = self._codes.get(unit.key)
+        if code is None:
+            code = self._codes[unit.key] = len(self.known)
+            self.known.append(unit)
+        return code
+
+    def extend(self, units: Iterable[Unit]) -> list[int]:
+        """Add units and return their codes: the translation from another list's codes to this one's."""
+        return [self.add(unit) for unit in units]
