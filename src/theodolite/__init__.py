@@ -1,0 +1,44 @@
+"""Theodolite surveys embedding spaces: one pass over a corpus, every layer, exact numbers in bounded memory.
+
+>>> import theodolite
+>>> survey = theodolite.survey("minilm-l6", corpus=["The cat sat.", "A dog ran."])  # doctest: +SKIP
+>>> survey.layers  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from theodolite.errors import TheodoliteError
+    from theodolite.surveys.folder import open_survey as open  # noqa: A004
+    from theodolite.surveys.merge import merge
+    from theodolite.surveys.survey import Survey
+    from theodolite.surveys.text import survey
+    from theodolite.surveys.vectors import measure
+
+__all__ = ["Survey", "TheodoliteError", "measure", "merge", "open", "survey"]
+
+# Resolved when first asked for, so that importing the package loads nothing heavy.
+_HOMES = {
+    "Survey": ("theodolite.surveys.survey", "Survey"),
+    "TheodoliteError": ("theodolite.errors", "TheodoliteError"),
+    "measure": ("theodolite.surveys.vectors", "measure"),
+    "merge": ("theodolite.surveys.merge", "merge"),
+    "open": ("theodolite.surveys.folder", "open_survey"),
+    "survey": ("theodolite.surveys.text", "survey"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'theodolite' has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,1 @@
+"""Engines run the fold: here, or later over many machines."""

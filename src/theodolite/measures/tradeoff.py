@@ -61,11 +61,13 @@ def line(x: Array, y: Array) -> Line:
 def bootstrap(m: Array, v: Array, *, seed: int = 0, resamples: int = RESAMPLES) -> dict[str, float]:
     """Return the standard errors of q_cv, slope and R^2 when units are drawn again with replacement.
 
-    A resample is a row of multinomial weights, so all fits are matrix products. O(resamples x units).
+    A resample is a row of weights, how often each unit was drawn, so all fits are matrix products.
+    O(resamples x units).
     """
     rng = np.random.default_rng(seed)
     units = len(m)
-    weights = rng.multinomial(units, np.full(units, 1 / units), size=resamples).astype(np.float64)
+    drawn = rng.integers(units, size=(resamples, units)) + units * np.arange(resamples)[:, None]
+    weights = np.bincount(drawn.ravel(), minlength=resamples * units).reshape(resamples, units).astype(np.float64)
     q = m + v
     mean = weights @ q / units
     spread = np.sqrt(np.maximum(weights @ np.square(q - q.mean()) / units - np.square(mean - q.mean()), 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from theodolite.batch import Batch
+from theodolite.batch import Batch, Places
 from theodolite.sources.layers import Layer
 from theodolite.sources.units import Units
 
@@ -14,6 +14,10 @@ Sink = Callable[[Batch], None]
 
 class Prepared(Protocol):
     """One batch ready to run: what the model is fed, and where its rows will stand."""
+
+    @property
+    def places(self) -> Places:
+        """Where the rows of each layer will stand."""
 
     @property
     def positions(self) -> int:

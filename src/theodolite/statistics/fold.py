@@ -64,6 +64,10 @@ class LayerFold:
         self.moments.recode(codes)
         self.sample.recode(codes)
 
+    def holds(self, cell: int) -> bool:
+        """Say whether any position, finite or not, fell into this cell."""
+        return bool(self.moments.tables[cell].size) or bool(self.norms.nonfinite[cell])
+
     def state(self) -> State:
         """Return all sums by name."""
         return {

@@ -102,18 +102,14 @@ def find_blocks(model: nn.Module) -> tuple[nn.Module, ...]:
     if getattr(config, "is_encoder_decoder", False):
         raise InputError(f"{name} has an encoder and a decoder; surveys read models with one stack so far.")
     count = getattr(config, "num_hidden_layers", None)
-    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList) and len(module)]
+    lists = [tuple(module) for module in model.modules() if isinstance(module, nn.ModuleList)]
     stacks = [stack for stack in lists if len(stack) == count and len({type(block) for block in stack}) == 1]
     if not stacks:
         raise InputError(
             f"{name}: no list of {count} equal blocks was found in it, so its layers cannot be told apart "
             "(some models share one block between layers)."
         )
-    return tuple(max(stacks, key=_parameters))
-
-
-def _parameters(stack: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in stack.parameters())
+    return max(stacks, key=lambda stack: sum(p.numel() for block in stack for p in block.parameters()))
 
 
 def _final_norm(model: nn.Module, blocks: Sequence[nn.Module]) -> nn.Module | None:

@@ -59,7 +59,7 @@ def cut(
     if not documents:
         return []
     encoded = tokenizer(
-        [text for _, text in documents],
+        [_encodable(text) for _, text in documents],
         truncation=True,
         max_length=max_tokens,
         return_overflowing_tokens=True,
@@ -83,6 +83,11 @@ def cut(
             spans = np.asarray(encoded["offset_mapping"][row], dtype=np.int64)
         windows.append(Window(documents[at][0], number, ids, special, numbers, spans))
     return windows
+
+
+def _encodable(text: str) -> str:
+    """Return the text with lone surrogates, which no tokenizer takes, replaced one for one."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def buckets(windows: Sequence[Window], budget: int) -> list[list[Window]]:

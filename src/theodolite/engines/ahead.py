@@ -1,0 +1,50 @@
+"""Work done ahead: an iterator that runs in a thread while its consumer is busy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from queue import Queue
+from threading import Event, Thread
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+def ahead(items: Iterable[Item], depth: int = 8) -> Iterator[Item]:
+    """Yield the items in order, up to `depth` of them made in advance; an error comes out where it happened.
+
+    Tokenizing releases the interpreter's lock, so the model need not wait for it.
+
+    >>> list(ahead(range(3)))
+    [0, 1, 2]
+    """
+    queue: Queue[tuple[Item | None, BaseException | None, bool]] = Queue(depth)
+    stop = Event()
+
+    def work() -> None:
+        try:
+            for item in items:
+                if stop.is_set():
+                    return
+                queue.put((item, None, False))
+        except BaseException as error:
+            queue.put((None, error, True))
+        else:
+            queue.put((None, None, True))
+
+    thread = Thread(target=work, name="theodolite-ahead", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, error, done = queue.get()
+            if error is not None:
+                raise error
+            if done:
+                return
+            yield item  # type: ignore[misc]
+    finally:
+        stop.set()
+        while thread.is_alive():  # the worker may be waiting for room
+            while not queue.empty():
+                queue.get_nowait()
+            thread.join(timeout=0.05)

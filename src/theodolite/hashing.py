@@ -1,0 +1,68 @@
+"""Hashes that choose: the same on every machine, whatever the order in which things are met."""
+
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+_GAMMA = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, made odd
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_WORD = 2**64 - 1
+
+Part = NDArray[np.integer] | int
+
+
+def mix(*parts: Part) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of the tuple of integers `parts`, element by element.
+
+    Parts broadcast as in any numpy expression; plain integers alone give an array of shape (). Integers
+    count modulo 2^64, so -1 and 2^64 - 1 are one. For each part p in turn, h <- F((h xor p) + gamma), with
+    h = gamma to begin with and F the finaliser of SplitMix64. F is a bijection: with all other parts fixed,
+    different p never collide. The order and the number of the parts matter. Not for secrets.
+
+    Cost: about 5 ns an element and part.
+
+    >>> hex(int(mix(1, 2)))
+    '0x848a139037105040'
+    >>> bool(mix(np.arange(3), 2)[1] == mix(1, 2))
+    True
+
+    Reference: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+    """
+    words = [_words(part) for part in parts]
+    shape = np.broadcast_shapes(*(word.shape for word in words))
+    # At least one axis: on scalars numpy warns of the overflow that arithmetic modulo 2^64 relies on.
+    mixed = np.full(shape or (1,), _GAMMA, dtype=np.uint64)
+    for word in words:
+        mixed ^= word
+        mixed += np.uint64(_GAMMA)
+        _finalise(mixed)
+    return mixed.reshape(shape)
+
+
+def text_hash(text: str) -> int:
+    """Return a 64-bit hash of a text: BLAKE2b of its UTF-8 form (lone surrogates pass), read little-endian.
+
+    >>> hex(text_hash("theodolite"))
+    '0x6f44a31c82920d99'
+    """
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+def _words(part: Part) -> NDArray[np.uint64]:
+    """Return one part as 64-bit words, negative numbers by two's complement."""
+    if isinstance(part, int):
+        return np.array(part & _WORD, dtype=np.uint64)
+    if part.dtype.kind not in "iu":
+        raise TypeError(f"mix() wants integers, but an array of {part.dtype} came")
+    return part.astype(np.uint64, copy=False)
+
+
+def _finalise(words: NDArray[np.uint64]) -> None:
+    """Stir every word in place so that each bit in moves about half of the bits out."""
+    words ^= words >> np.uint64(30)
+    words *= _FIRST
+    words ^= words >> np.uint64(27)
+    words *= _SECOND
+    words ^= words >> np.uint64(31)

@@ -1,0 +1,116 @@
+"""A corpus: numbered documents that can be read again and again."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from theodolite.errors import InputError
+from theodolite.sources.corpus.files import find_files, reader_of
+from theodolite.sources.corpus.filters import Tally, keep
+from theodolite.sources.corpus.options import CorpusOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Documents from files, or from memory where there are no files.
+
+    A document is a text that is not blank; documents are numbered from 0 across all files, before any filter,
+    so that the same documents have the same numbers as lines, as JSON, as Parquet and as a list. Pickles.
+    """
+
+    name: str
+    options: CorpusOptions
+    files: tuple[Path, ...] = ()
+    texts: tuple[str, ...] = field(default=(), repr=False)
+
+    def documents(self) -> Iterator[tuple[int, str]]:
+        """Yield (document number, text) of those kept, in order, from the start each time."""
+        return self.tallied(Tally())
+
+    def tallied(self, tally: Tally) -> Iterator[tuple[int, str]]:
+        """Yield as `documents` does, and leave in the tally how many were read and how many removed."""
+        kept = False
+        for numbered in keep(self._every(), self.options, tally):
+            kept = True
+            yield numbered
+        if not kept:
+            raise self._none_kept(tally)
+
+    def _every(self) -> Iterator[str]:
+        """Yield every document before filters."""
+        yield from _written(self.texts)
+        for path in self.files:
+            for block in _blocks(path, self.options):
+                yield from block
+
+    def _none_kept(self, tally: Tally) -> InputError:
+        if not tally.read:
+            return _blank(self.name)
+        counts = ", ".join(f"{option} removed {count:,}" for option, count in tally.removed.items())
+        return InputError(
+            f"CORPUS '{self.name}' has {tally.read:,} documents, of which the filters keep none ({counts}); "
+            "loosen them."
+        )
+
+
+def open_corpus(
+    what: str | Path | Iterable[str],
+    options: CorpusOptions | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Corpus:
+    """Return the corpus that a user means: a name of the catalogue, a file, a glob, an iterable of strings.
+
+    Looks at once at whether the files are there and of a known kind, and at the first documents of each, so
+    that a wrong `field` or `column` is told now. An iterable is held in memory.
+
+    >>> list(open_corpus(["one", " ", "two words"], CorpusOptions(min_words=2)).documents())
+    [(1, 'two words')]
+    """
+    options = options or CorpusOptions()
+    if not isinstance(what, str | Path):
+        return _from_memory(what, options)
+    corpus = Corpus(str(what), options, files=find_files(what, progress))
+    begun = [next(_blocks(path, options), None) is not None for path in corpus.files]
+    if not any(begun):
+        raise _blank(corpus.name)
+    return corpus
+
+
+def _from_memory(what: Iterable[str], options: CorpusOptions) -> Corpus:
+    kind = type(what).__name__
+    # Sets have no order to number documents by; mappings and bytes would give keys and integers.
+    if isinstance(what, bytes | bytearray | Set | Mapping) or not isinstance(what, Iterable):
+        raise InputError(
+            "corpus wants a path, a name of the catalogue or strings in a fixed order, but a value of type "
+            f"{kind} came; give a list of strings."
+        )
+    texts = tuple(what)
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                f"corpus wants strings, but document {index} of the {kind} is of type {type(text).__name__}; "
+                "convert it or leave it out."
+            )
+    name = f"{kind} of {len(texts):,}"
+    if not any(_written(texts)):
+        raise _blank(name)
+    return Corpus(name, options, texts=texts)
+
+
+def _blocks(path: Path, options: CorpusOptions) -> Iterator[list[str]]:
+    """Yield the documents of one file, some hundreds at a time, never none."""
+    reader = reader_of(path)
+    assert reader is not None, f"find_files let '{path}' through"
+    return filter(None, map(_written, reader(path, options)))
+
+
+def _written(texts: Iterable[str | None]) -> list[str]:
+    """Return the texts that are not blank: documents, wherever they came from."""
+    return [text for text in texts if text and not text.isspace()]
+
+
+def _blank(name: str) -> InputError:
+    return InputError(
+        f"CORPUS '{name}' is empty or blank; wanted at least one document with more than white space in it; "
+        "check that it is the right one."
+    )

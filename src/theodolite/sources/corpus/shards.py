@@ -1,0 +1,78 @@
+"""Shards: runs of kept documents that travel, are surveyed and are merged as one."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from theodolite.errors import InputError
+from theodolite.sources.corpus.corpus import Corpus
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The kept documents from the start-th up to, not including, the stop-th, counted from 0."""
+
+    index: int
+    start: int
+    stop: int
+
+
+class ShardCutter:
+    """Cuts shards from the lengths of documents alone: a shard closes once it holds `shard_chars` characters.
+
+    >>> cutter = ShardCutter(5)
+    >>> for characters in (3, 2, 9, 1): cutter.add(characters)
+    >>> [(shard.start, shard.stop) for shard in cutter.finish()]
+    [(0, 2), (2, 3), (3, 4)]
+    """
+
+    def __init__(self, shard_chars: int) -> None:
+        self._wanted = shard_chars
+        self._held = 0
+        self._start = 0
+        self._seen = 0
+        self._shards: list[Shard] = []
+
+    def add(self, characters: int) -> None:
+        """Take in the next document."""
+        self._seen += 1
+        self._held += characters
+        if self._held >= self._wanted:
+            self._close()
+
+    def finish(self) -> tuple[Shard, ...]:
+        """Return all shards, the last of which may hold less than the others."""
+        if self._seen > self._start:
+            self._close()
+        return tuple(self._shards)
+
+    def _close(self) -> None:
+        self._shards.append(Shard(len(self._shards), self._start, self._seen))
+        self._start, self._held = self._seen, 0
+
+
+def shard_documents(corpus: Corpus, shards: Sequence[Shard]) -> Iterator[tuple[Shard, list[tuple[int, str]]]]:
+    """Yield each wanted shard with its (document number, text) pairs, by rising start, in one reading pass.
+
+    Reading ends with the last wanted shard. Memory: one shard.
+    """
+    wanted = sorted(shards, key=lambda shard: shard.start)
+    for before, after in pairwise(wanted):
+        if after.start < before.stop:
+            raise ValueError(f"shards must not overlap, but {before} and {after} came")
+    if not wanted:
+        return
+    documents = enumerate(corpus.documents())
+    for shard in wanted:
+        held: list[tuple[int, str]] = []
+        for ordinal, numbered in documents:
+            if ordinal >= shard.start:
+                held.append(numbered)
+            if ordinal + 1 == shard.stop:
+                break
+        if len(held) != shard.stop - shard.start:
+            raise InputError(
+                f"CORPUS '{corpus.name}' now keeps fewer than {shard.stop:,} documents, so it has changed since "
+                "it was scanned; bring it back as it was, or begin a new survey."
+            )
+        yield shard, held

@@ -1,0 +1,139 @@
+"""The folder that a survey leaves: written whole, opened again, checked for damage."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from theodolite.errors import DamagedError, InputError
+from theodolite.measures.formula import formula_of_column
+from theodolite.sources.units import Unit, Units
+from theodolite.surveys import pilot as pilots
+from theodolite.surveys.files import checksum, read_json, verify, write_beside, write_json
+from theodolite.surveys.pilot import Pilot
+from theodolite.surveys.state import SAMPLE, STATE, State
+from theodolite.surveys.survey import Survey
+from theodolite.surveys.tables import Tables
+
+SCHEMA = 1
+FACTS, UNFINISHED = "survey.json", "unfinished.json"
+TABLES = ("layers", "tokens", "units")
+FILES = (pilots.FILE, STATE, SAMPLE, *(f"{table}.parquet" for table in TABLES))
+OURS = {*FILES, FACTS, UNFINISHED, "checkpoints", "figures", "report.html"}
+
+
+def check_free(folder: Path, *, overwrite: bool) -> list[str]:
+    """Refuse a folder in use, unless what is in it is a survey that may be overwritten; return what is in it."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out {folder} is a file; give the name of a folder.")
+    present = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    if present and not overwrite:
+        way = "--resume to go on with it, " if UNFINISHED in present else ""
+        raise InputError(f"--out {folder} is in use ({', '.join(present[:4])}): {way}--overwrite to replace it.")
+    foreign = [name for name in present if name not in OURS and not name.endswith(".part")]
+    if foreign:
+        raise InputError(
+            f"--overwrite will not touch {folder}: it holds files that no survey made ({', '.join(foreign[:4])})."
+        )
+    return present
+
+
+def claim(folder: Path, *, overwrite: bool) -> None:
+    """Make the folder, emptied of an older survey if that may be overwritten."""
+    for name in check_free(folder, overwrite=overwrite):
+        path = folder / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def save(survey: Survey, folder: Path) -> None:
+    """Write every file, survey.json last: a folder with it is whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    survey.pilot.save(folder)
+    survey.state.save(folder)
+    for name in TABLES:
+        write_table(folder / f"{name}.parquet", getattr(survey.tables, name))
+    survey.facts["files"] = {name: checksum(folder / name) for name in FILES}
+    write_json(folder / FACTS, survey.facts)
+    survey.folder = folder
+
+
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """Write Parquet in which every measured column names its formula."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    ids = formula_of_column()
+    arrow = pa.Table.from_pandas(_encodable(table), preserve_index=False)
+    fields = [
+        field.with_metadata({"formula": ids[field.name]}) if field.name in ids else field for field in arrow.schema
+    ]
+    arrow = arrow.cast(pa.schema(fields, metadata=arrow.schema.metadata))
+    write_beside(path, lambda beside: pq.write_table(arrow, beside, compression="zstd"))
+
+
+def open_survey(folder: str | Path) -> Survey:
+    """Open the folder of a finished survey, checking every file."""
+    path = Path(folder)
+    if not path.is_dir():
+        raise InputError(f"{path} is no folder; give the folder that `theodolite survey --out` made.")
+    if not (path / FACTS).is_file():
+        if (path / UNFINISHED).is_file():
+            raise InputError(f"{path} holds an unfinished survey; run its command again with --resume.")
+        raise InputError(f"{path} holds no survey: there is no {FACTS} in it.")
+    facts = read_json(path / FACTS)
+    if facts.get("schema") != SCHEMA:
+        raise InputError(f"{path} has schema {facts.get('schema')}; this version reads schema {SCHEMA}.")
+    for name, expected in facts["files"].items():
+        verify(path / name, expected)
+    tables = Tables(*(_read_table(path / f"{name}.parquet") for name in TABLES))
+    pilot = Pilot.load(path)
+    settings = facts["settings"]
+    frames = {
+        layer["index"]: pilot.frame(
+            layer["index"], populations=settings["populations"], sample_size=settings["sample_size"]
+        )
+        for layer in facts["layers"]
+    }
+    return Survey(facts, tables, State.load(path, frames, _units(tables.units, settings["units"])), pilot, path)
+
+
+def _units(table: pd.DataFrame, kind: str) -> Units:
+    """Rebuild the numbered list; codes that were never seen get a name that cannot be met."""
+    known = {
+        int(row["row"]): Unit(
+            row["unit"],
+            row["text"],
+            None if pd.isna(row["id"]) else int(row["id"]),
+            bool(row["special"]),
+            float(row["tokens_per_unit"]),
+        )
+        for row in table.to_dict("records")
+    }
+    size = max(known, default=-1) + 1
+    return Units(kind, [known.get(code, Unit(f"\0unseen {code}", "")) for code in range(size)])
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    import pyarrow as pa
+
+    try:
+        return pd.read_parquet(path)
+    except (OSError, pa.ArrowException) as error:
+        raise DamagedError(f"{path} cannot be read: {error}") from error
+
+
+def _encodable(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with lone surrogates, which Parquet cannot hold, written as \\udcXX."""
+    fixed = table.copy()
+    for column in ("unit", "text"):
+        if column in fixed:
+            fixed[column] = fixed[column].map(_encodable_text)
+    return fixed
+
+
+def _encodable_text(value: Any) -> str:
+    return str(value).encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,0 +1,29 @@
+"""Identity: what must agree before two runs may share sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+FREE_TO_DIFFER_IN_MERGE = ("corpus.", "model.device", "settings.batch_tokens", "settings.shard_chars")
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any], *, merging: bool = False) -> list[str]:
+    """List what differs between two identities, a line each: "settings.units: 'id' there, 'word' here".
+
+    Merging needs less to agree: the corpora may be different ones, and batches only move numbers by rounding.
+    """
+    old, new = dict(_flat(there)), dict(_flat(here))
+    return [
+        f"{name}: {old.get(name)!r} there, {new.get(name)!r} here"
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name) and not (merging and name.startswith(FREE_TO_DIFFER_IN_MERGE))
+    ]
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, item in value.items():
+        if isinstance(item, Mapping):
+            yield from _flat(item, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", item

@@ -1,0 +1,126 @@
+"""The pilot: a look at a few hundred documents that fixes each layer's centre and what counts as massive."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from theodolite.batch import Batch
+from theodolite.errors import InputError, TheodoliteError
+from theodolite.sources.layers import Layer
+from theodolite.sources.source import Source
+from theodolite.statistics.cells import told_apart
+from theodolite.statistics.frame import Frame
+from theodolite.statistics.sample import Reservoir
+from theodolite.surveys.files import read_tensors, write_tensors
+
+POSITIONS = 2048  # kept of each layer: enough for medians, and bounded
+MASSIVE = 10.0  # a norm above this multiple of the median is massive
+FILE = "pilot.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerPilot:
+    """One layer's word: its median norm, and the coordinate-wise median of its ordinary positions."""
+
+    median_norm: float
+    centre: Tensor  # (dim,) float32
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What the pilot fixed, by layer, and where it was taken."""
+
+    layers: dict[int, LayerPilot]
+    facts: dict[str, Any]
+
+    @property
+    def sha256(self) -> str:
+        """Return a digest of the numbers: surveys with the same one can be merged without moving a sum."""
+        digest = sha256()
+        for index, layer in sorted(self.layers.items()):
+            digest.update(f"{index} {layer.median_norm!r} ".encode() + layer.centre.numpy().tobytes())
+        return digest.hexdigest()
+
+    def frame(self, layer: int, *, populations: Sequence[str], sample_size: int) -> Frame:
+        """Return the frame in which the layer's statistics are kept."""
+        first, massive = told_apart(populations)
+        word = self.layers[layer]
+        return Frame(word.centre, MASSIVE * word.median_norm, first, massive, sample_size)
+
+    def save(self, folder: Path) -> None:
+        """Write pilot.safetensors."""
+        tensors: dict[str, Tensor] = {}
+        for index, layer in self.layers.items():
+            tensors[f"layer{index}.centre"] = layer.centre
+            tensors[f"layer{index}.median_norm"] = torch.tensor(layer.median_norm, dtype=torch.float64)
+        write_tensors(folder / FILE, tensors, {"facts": json.dumps(self.facts)})
+
+    @classmethod
+    def load(cls, folder: Path) -> Pilot:
+        """Read pilot.safetensors of a survey folder."""
+        if not (folder / FILE).is_file():
+            raise InputError(f"--pilot {folder}: there is no {FILE} in it; give the folder of a survey.")
+        tensors, metadata = read_tensors(folder / FILE)
+        layers = {
+            int(name.removeprefix("layer").removesuffix(".centre")): LayerPilot(
+                float(tensors[name.replace("centre", "median_norm")]), centre
+            )
+            for name, centre in tensors.items()
+            if name.endswith(".centre")
+        }
+        return cls(layers, json.loads(metadata["facts"]))
+
+    def check(self, layers: Sequence[Layer], model_sha256: str) -> None:
+        """Refuse a pilot of other weights or without a layer that is wanted."""
+        if self.facts["model_sha256"] != model_sha256:
+            raise InputError(
+                "--pilot was taken with other weights than this model's; leave it out to take a new one."
+            )
+        for layer in layers:
+            if layer.index not in self.layers or len(self.layers[layer.index].centre) != layer.dim:
+                raise InputError(f"--pilot knows no layer {layer.index} ({layer.name}) of {layer.dim} dimensions.")
+
+
+def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha256: str) -> Pilot:
+    """Run the chosen documents and keep, by hash, a bounded number of positions of each layer."""
+    kept = {layer.index: Reservoir(POSITIONS) for layer in source.layers}
+
+    def sink(batch: Batch) -> None:
+        kept[batch.layer].offer(key=batch.places.key, first=batch.places.first, vector=batch.states.cpu().float())
+
+    positions = 0
+    for prepared in source.prepare(documents):
+        source.run(prepared, sink)
+        positions += prepared.positions
+    if not positions:
+        raise InputError("The pilot's documents hold no token that counts; is the corpus blank, or all special?")
+    layers = {
+        layer.index: _word(layer, kept[layer.index].rows["vector"], kept[layer.index].rows["first"])
+        for layer in source.layers
+    }
+    return Pilot(layers, {"documents": len(documents), "positions": positions, "model_sha256": model_sha256})
+
+
+def _word(layer: Layer, vectors: Tensor, first: Tensor) -> LayerPilot:
+    finite = torch.isfinite(vectors).all(dim=1)
+    if not finite.any():
+        raise TheodoliteError(
+            f"Layer {layer.index} ({layer.name}): all {len(vectors)} states of the pilot are NaN or infinite. "
+            "Half precision overflows in some models: try --dtype float32 or bfloat16."
+        )
+    vectors, first = vectors[finite], first[finite]
+    norms = torch.linalg.vector_norm(vectors, dim=1, dtype=torch.float64)
+    median = float(norms.median())
+    ordinary = (norms <= MASSIVE * median) & ~first
+    # A mean that includes one massive position is worse than no centre; a median does not see it. A median of an
+    # odd or even number of float32 values is here one of them, so that x - c is exact or rounds once.
+    centre = vectors[ordinary if ordinary.any() else norms <= MASSIVE * median].median(dim=0).values
+    return LayerPilot(median, centre)

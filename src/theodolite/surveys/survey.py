@@ -1,0 +1,75 @@
+"""A survey: the tables of a finished run, with everything needed to merge, resume and redraw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from theodolite.sources.layers import Layer
+from theodolite.surveys.pilot import Pilot
+from theodolite.surveys.state import State
+from theodolite.surveys.tables import Tables
+
+SHOWN = "layer layer_name population n q m v mean_cosine anisotropy_svd effective_rank twonn".split()
+
+
+@dataclass
+class Survey:
+    """What a run found. `layers`, `tokens` and `units` are data frames; `facts` is survey.json."""
+
+    facts: dict[str, Any]
+    tables: Tables
+    state: State
+    pilot: Pilot
+    folder: Path | None = None
+
+    @property
+    def layers(self) -> pd.DataFrame:
+        """One row per layer and population."""
+        return self.tables.layers
+
+    @property
+    def tokens(self) -> pd.DataFrame:
+        """One row per layer, population and unit."""
+        return self.tables.tokens
+
+    @property
+    def units(self) -> pd.DataFrame:
+        """One row per unit seen."""
+        return self.tables.units
+
+    @property
+    def name(self) -> str:
+        """What was surveyed, in a few words."""
+        model, corpus = self.facts["model"], self.facts["corpus"]
+        return f"{model['name']} on {corpus['name']}" if model else str(corpus["name"])
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the survey's folder and return it."""
+        from theodolite.surveys.folder import claim, save
+
+        path = Path(folder)
+        claim(path, overwrite=overwrite)
+        save(self, path)
+        return path
+
+    def layer_objects(self) -> tuple[Layer, ...]:
+        """Return the layers as the source named them."""
+        return tuple(Layer(**layer) for layer in self.facts["layers"])
+
+    def __repr__(self) -> str:
+        counts = self.facts["counts"]
+        return (
+            f"Survey({self.name!r}: {len(self.facts['layers'])} layers, {counts['positions']:,} positions, "
+            f"{counts['types']:,} units)"
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the layers in a notebook; pandas escapes what comes from a model or a corpus."""
+        from html import escape
+
+        shown = self.layers[SHOWN].to_html(index=False, float_format=lambda x: f"{x:.4g}", na_rep="–", border=0)
+        return f"<h4>{escape(self.name)}</h4><p>{escape(repr(self))}</p>{shown}"
