@@ -1,0 +1,10 @@
+"""The page a person reads first: finished tables in, one self-contained HTML file out.
+
+>>> from theodolite.report import Tables, render, write
+"""
+
+from theodolite.report.page import render
+from theodolite.report.tables import Tables
+from theodolite.report.write import write
+
+__all__ = ["Tables", "render", "write"]

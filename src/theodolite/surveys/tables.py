@@ -61,7 +61,7 @@ def make_tables(
                 rows.append(head | {"undefined": _all_undefined(lost[population])})
                 continue
             # Where no position is massive, say, two populations are the same vectors: measure them once.
-            cells = tuple(cell for cell in POPULATIONS[population] if fold.holds(cell))
+            cells = tuple(cell for cell in POPULATIONS[population] if fold.holds(cell)) or (0,)
             if cells not in measured:
                 measured[cells] = layer_row(fold, cells, with_units=with_units)
             row, sums, units = measured[cells]
