@@ -26,16 +26,32 @@ class Spot(NamedTuple):
 
 
 def places_of(spots: Sequence[Spot], corpus_key: int) -> Places:
-    """Join windows into the places of one batch. The hashes depend on where a row stands and on nothing else."""
+    """Join windows into the places of one batch."""
     sizes = [len(spot.unit) for spot in spots]
-    document = np.repeat(np.array([spot.document for spot in spots], dtype=np.uint64), sizes)
-    window = np.repeat(np.array([spot.window for spot in spots], dtype=np.uint64), sizes)
-    position = np.concatenate([spot.position for spot in spots])
+    return places(
+        corpus_key,
+        document=np.repeat(np.array([spot.document for spot in spots], dtype=np.uint64), sizes),
+        window=np.repeat(np.array([spot.window for spot in spots], dtype=np.uint64), sizes),
+        position=np.concatenate([spot.position for spot in spots]),
+        unit=np.concatenate([spot.unit for spot in spots]),
+        context=np.concatenate([spot.context for spot in spots]),
+    )
+
+
+def places(
+    corpus_key: int,
+    *,
+    document: NDArray[np.integer],
+    window: NDArray[np.integer] | int,
+    position: NDArray[np.int64],
+    unit: NDArray[np.int64],
+    context: NDArray[np.uint64],
+) -> Places:
+    """Make the places of rows, all arrays (rows,). The hashes depend on where a row stands and on nothing else."""
     key = mix(corpus_key, document, window, position) >> np.uint64(1)
     group = mix(GROUP_SALT, corpus_key, document) % np.uint64(GROUPS)
-    context = np.concatenate([spot.context for spot in spots])
     return Places(
-        unit=torch.from_numpy(np.concatenate([spot.unit for spot in spots])),
+        unit=torch.from_numpy(unit),
         group=torch.from_numpy(group.astype(np.int64)),
         first=torch.from_numpy(position == 0),
         key=torch.from_numpy(key.astype(np.int64)),

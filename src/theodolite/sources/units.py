@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 
@@ -43,6 +42,8 @@ class Units:
             self.known.append(unit)
         return code
 
-    def extend(self, units: Iterable[Unit]) -> list[int]:
-        """Add units and return their codes: the translation from another list's codes to this one's."""
-        return [self.add(unit) for unit in units]
+    def replace(self, code: int, unit: Unit) -> None:
+        """Put another unit in the place of a code."""
+        del self._codes[self.known[code].key]
+        self.known[code] = unit
+        self._codes[unit.key] = code

