@@ -5,6 +5,6 @@
 
 from theodolite.report.page import render
 from theodolite.report.tables import Tables
-from theodolite.report.write import write
+from theodolite.report.writing import write
 
 __all__ = ["Tables", "render", "write"]

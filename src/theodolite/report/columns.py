@@ -1,0 +1,43 @@
+"""What each column of the layer table means, in a line; the table shows it when a heading is pointed at."""
+
+COUNTS = {
+    "layer", "library_index", "n", "types", "dim", "units_used", "twonn_n", "zero", "nonfinite", "massive",
+    "sample_duplicates",
+}  # fmt: skip
+
+MEANINGS = {
+    "layer": "Number of the layer, 0 for the embeddings",
+    "layer_name": "Name of the layer",
+    "library_index": "Index in the library's own hidden_states that this layer equals",
+    "population": "Which positions count",
+    "n": "Positions",
+    "types": "Units seen",
+    "dim": "Coordinates of a vector",
+    "q": "Mean squared norm, Q = M + V",
+    "m": "Squared norm of the mean",
+    "v": "Variance summed over coordinates, V = V_W + V_B",
+    "v_within": "Spread within units, weighted by frequency",
+    "v_between": "Spread of the units' means, weighted by frequency",
+    "filtered_q": "Q over units with 1 ≤ log10 n ≤ 5",
+    "filtered_m": "M over units with 1 ≤ log10 n ≤ 5",
+    "filtered_v": "V over units with 1 ≤ log10 n ≤ 5",
+    "filtered_v_within": "V_W over units with 1 ≤ log10 n ≤ 5",
+    "filtered_v_between": "V_B over units with 1 ≤ log10 n ≤ 5",
+    "units_used": "Units with 1 ≤ log10 n ≤ 5",
+    "mean_cosine": "Average cosine over all pairs of positions",
+    "mean_cosine_se": "Standard error of the mean cosine",
+    "anisotropy_svd": "Share of the variance along its first principal direction",
+    "participation_ratio": "(Sum of eigenvalues)² / sum of squared eigenvalues",
+    "effective_rank": "Exponential of the entropy of the spectrum",
+    "iso_score": "(Participation ratio − 1) / (coordinates − 1)",
+    "q_cv": "Standard deviation of Q over units, divided by its mean",
+    "tradeoff_slope": "Slope of V on M over units",
+    "tradeoff_r2": "R² of V on M over units",
+    "twonn": "Intrinsic dimension from the two nearest neighbours",
+    "twonn_se": "Standard error of TwoNN",
+    "twonn_n": "Vectors that TwoNN was estimated from",
+    "zero": "Vectors that are exactly zero",
+    "nonfinite": "Vectors with a coordinate that is not finite",
+    "massive": "Positions whose norm is far above the pilot's median",
+    "sample_duplicates": "Vectors dropped from the sample as duplicates",
+}

@@ -1,0 +1,87 @@
+"""Where the vectors lean the same way most, and whether a few positions alone make it so."""
+
+from __future__ import annotations
+
+import math
+
+from theodolite.report.findings.finding import Finding, at, highest, reference
+from theodolite.report.numbers import show
+from theodolite.report.rows import Row, layer_rows, number
+from theodolite.report.tables import Tables
+
+# "Makes it": leaving those positions out takes away at least half, and at least this much.
+FAR = 0.1
+# "Makes part of it": takes away at least a tenth, and at least this much.
+SOME = 0.02
+
+NAMES = {"without-first": "the first position", "without-massive": "massive activations"}
+
+
+def mean_cosine(tables: Tables) -> Finding | None:
+    """Say where the mean cosine peaks and what makes it."""
+    return _peak(tables, "mean_cosine", "mean cosine", "Two positions have an average cosine of {value} {place}")
+
+
+def svd(tables: Tables) -> Finding | None:
+    """Say where the SVD anisotropy peaks and what makes it."""
+    return _peak(tables, "anisotropy_svd", "SVD anisotropy", "One direction holds {value} of the variance {place}")
+
+
+def _peak(tables: Tables, column: str, label: str, lead: str) -> Finding | None:
+    base = reference(tables, column)
+    top = highest(layer_rows(tables, base), column)
+    if top is None:
+        return None
+    value = number(top, column)
+    sentence = lead.format(value=show(value), place=at(top)) + ", the most of any layer."
+    headline = f"highest {label}, {at(top)}"
+    behind = _cause(tables, base, column, top) + _elsewhere(tables, base, column, top)
+    return Finding(column, show(value), headline, f"{sentence} {behind}")
+
+
+def _cause(tables: Tables, base: str, column: str, top: Row) -> str:
+    if base != "all":
+        return f"This is the population {base}; all positions together were not measured."
+    without = {name: _value_at(tables, name, column, top) for name in NAMES}
+    known = {name: value for name, value in without.items() if math.isfinite(value)}
+    if not known:
+        return "No other population was measured, so it is not known which positions make it."
+    values = " and ".join(f"{show(value)} without {NAMES[name]}" for name, value in known.items())
+    return f"{blame(number(top, column), known)}: it is {values}."
+
+
+def blame(value: float, without: dict[str, float]) -> str:
+    """Say which positions make a value, given what it falls to without each kind.
+
+    >>> blame(0.99, {"without-first": 0.12, "without-massive": 0.12})
+    'The first position makes it'
+    >>> blame(0.51, {"without-first": 0.51, "without-massive": 0.5})
+    'It is not made by the first position or massive activations'
+    """
+    far = [name for name, rest in without.items() if value - rest >= FAR and rest <= value / 2]
+    some = [name for name, rest in without.items() if value - rest >= SOME and rest <= 0.9 * value]
+    if "without-first" in far:
+        return "The first position makes it"
+    if far:
+        beyond = ", and not only at the first position," if "without-first" in without else ""
+        return f"Massive activations{beyond} make it"
+    if some:
+        return f"{_listed(some, 'and').capitalize()} {'makes' if some == ['without-first'] else 'make'} part of it"
+    return f"It is not made by {_listed(list(without), 'or')}"
+
+
+def _elsewhere(tables: Tables, base: str, column: str, top: Row) -> str:
+    other = highest(layer_rows(tables, "without-massive"), column) if base == "all" else None
+    if other is None or number(other, "layer") == number(top, "layer"):
+        return ""
+    return f" Without massive activations the peak is {show(number(other, column))}, {at(other)}."
+
+
+def _value_at(tables: Tables, population: str, column: str, top: Row) -> float:
+    layer = number(top, "layer")
+    here = [row for row in layer_rows(tables, population) if number(row, "layer") == layer]
+    return number(here[0], column) if here else math.nan
+
+
+def _listed(names: list[str], joint: str) -> str:
+    return f" {joint} ".join(NAMES[name] for name in names)

@@ -1,0 +1,49 @@
+"""Where the norm of a unit's mean tells most about its spread."""
+
+from __future__ import annotations
+
+import math
+
+from theodolite.report.findings.finding import Finding, at, highest, reference
+from theodolite.report.numbers import several, show
+from theodolite.report.rows import Row, layer_rows, number
+from theodolite.report.tables import Tables
+
+# A second population is worth a sentence when its R2 differs by this much.
+APART = 0.05
+
+
+def tradeoff(tables: Tables) -> Finding | None:
+    """Say where R2 of V on M is highest, with the slope there."""
+    base = reference(tables, "tradeoff_r2")
+    top = highest(layer_rows(tables, base), "tradeoff_r2")
+    if top is None:
+        return None
+    used = number(top, "units_used")
+    over = f" over {several(used, 'unit')}" if math.isfinite(used) else ""
+    tail = _yardstick(top) + _other(tables, base, top)
+    text = f"{_way(top)}, most tightly {at(top)}: R² {_fit(top)}{over}.{tail}"
+    return Finding("tradeoff", show(number(top, "tradeoff_r2")), f"R² of the tightest trade-off, {at(top)}", text)
+
+
+def _way(row: Row) -> str:
+    slope = number(row, "tradeoff_slope")
+    if math.isnan(slope):
+        return "The spread V of a unit goes with the squared norm M of its mean"
+    turn = "spread less" if slope < 0 else "spread more"
+    return f"Units whose mean lies farther from the origin (larger M) {turn} (V)"
+
+
+def _fit(row: Row) -> str:
+    return f"{show(number(row, 'tradeoff_r2'))} with slope {show(number(row, 'tradeoff_slope'))}"
+
+
+def _yardstick(row: Row) -> str:
+    return " A slope of −1 would give all units one Q." if number(row, "tradeoff_slope") < 0 else ""
+
+
+def _other(tables: Tables, base: str, top: Row) -> str:
+    other = highest(layer_rows(tables, "without-massive"), "tradeoff_r2") if base == "all" else None
+    if other is None or abs(number(other, "tradeoff_r2") - number(top, "tradeoff_r2")) < APART:
+        return ""
+    return f" Without massive activations it is tightest {at(other)}: R² {_fit(other)}."

@@ -1,0 +1,74 @@
+"""What was surveyed, in a sentence or two and a few figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from theodolite.report.numbers import count, several
+from theodolite.report.rows import layer_rows, number, populations
+from theodolite.report.tables import Tables
+
+
+def figures(tables: Tables) -> dict[str, float]:
+    """Return documents, positions, unit types, layers and coordinates, each where it is known."""
+    corpus = _part(tables.facts, "corpus")
+    counts = _part(tables.facts, "counts")
+    rows = [row for name in populations(tables)[:1] for row in layer_rows(tables, name)]
+    found = {
+        "documents": _first(corpus.get("documents"), counts.get("documents")),
+        "positions": _first(_most(rows, "n"), counts.get("positions")),
+        "unit types": _first(_most(rows, "types"), len(tables.units) or None),
+        "layers": float(len({number(row, "layer") for row in rows})),
+        "coordinates": _most(rows, "dim"),
+    }
+    return {name: value for name, value in found.items() if math.isfinite(value) and value > 0}
+
+
+def sentences(tables: Tables) -> str:
+    """Say what was surveyed, leaving out what is not known."""
+    known = figures(tables)
+    model, corpus = _part(tables.facts, "model"), _part(tables.facts, "corpus")
+    subject = _named(model) or tables.name
+    first = f"{_form(model, subject)} read {_corpus(corpus, known)}."
+    saw = [several(known[key], key.removesuffix("s")) for key in ("positions", "unit types") if key in known]
+    if not saw and "layers" not in known:
+        return first
+    where = f" at each of {several(known['layers'], 'layer')}" if known.get("layers", 0) > 1 else ""
+    size = f", as vectors of {count(known['coordinates'])} coordinates" if "coordinates" in known else ""
+    return f"{first} The survey holds {' of '.join(saw) or 'every position'}{where}{size}."
+
+
+def _form(model: Mapping[str, Any], subject: str) -> str:
+    details = [str(model[key]) for key in ("architecture", "dtype", "device") if _plain(model.get(key))]
+    return f"{subject} ({', '.join(details)})" if details else subject
+
+
+def _corpus(corpus: Mapping[str, Any], known: Mapping[str, float]) -> str:
+    documents = several(known["documents"], "document") if "documents" in known else ""
+    name = _named(corpus)
+    return " of ".join(part for part in (documents, name) if part) or "a corpus that is not named"
+
+
+def _part(facts: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = facts.get(key)
+    return value if isinstance(value, Mapping) else ({"name": value} if isinstance(value, str) else {})
+
+
+def _named(part: Mapping[str, Any]) -> str:
+    return str(part["name"]) if _plain(part.get("name")) else ""
+
+
+def _plain(value: object) -> bool:
+    return isinstance(value, str | int) and value != ""
+
+
+def _most(rows: list[dict[str, Any]], column: str) -> float:
+    values = [number(row, column) for row in rows]
+    return max((value for value in values if math.isfinite(value)), default=math.nan)
+
+
+def _first(*values: object) -> float:
+    numbers = (float(value) for value in values if isinstance(value, int | float))
+    return next((value for value in numbers if math.isfinite(value)), math.nan)

@@ -1,0 +1,182 @@
+import os
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, fields, replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from theodolite.errors import InputError
+from theodolite.report import Tables, render, write
+
+Make = Callable[..., Tables]
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+EXPECTED = set(
+    "html head meta title style body header main footer nav section article p h1 h2 h3 h4 h5 ul li a b strong "
+    "small sub dl dt dd div span i bdi svg circle path g text desc figure figcaption table caption thead tbody "
+    "tr th td details summary code".split()
+)
+
+
+class Page(HTMLParser):
+    """Everything a browser would make of the page, and whether each element is closed."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str, str]] = []
+        self.text: list[str] = []
+        self.open: list[str] = []
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_hostile_tokens_are_shown_and_do_nothing(make_tables: Make) -> None:
+    tables = make_tables("<script>alert(9)</script> on \"x\" & '\ud800'", units=16)
+    tables.facts["model"]["note"] = "</dd><script>alert(4)</script>\u202e"
+    tables.facts["<i>key</i>"] = {"<u>": "<img src=x>"}
+    tables.layers.loc[0, "layer_name"] = "<script>alert(5)</script>"
+    tables.layers["<svg onload=x>"] = 1.0
+    page = Page(render([tables, tables]))
+    words = "".join(page.text)
+    assert page.open == []
+    assert set(page.tags) <= EXPECTED
+    assert page.tags["script"] == page.tags["img"] == 0
+    assert not any(name.startswith("on") for _, name, _ in page.attributes)
+    for shown in ("<script>alert(1)</script>", "&amp;", "U+D800", "U+202E", "\U0001f600", "(empty)", "##ing", "↵"):
+        assert shown in words
+    assert "300 characters" in words
+    assert "\u202e" not in words
+
+
+def test_the_page_asks_for_nothing(tables: Tables) -> None:
+    source = render([tables])
+    page = Page(source)
+    policy = [value for tag, name, value in page.attributes if tag == "meta" and name == "content"]
+    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in policy
+    assert not [v for _, name, v in page.attributes if name in ("src", "href") and not v.startswith("#")]
+    assert not re.search(r"https?://|@import|url\(", source)
+
+
+def test_ids_are_unique_and_links_lead_somewhere(make_tables: Make) -> None:
+    page = Page(render([make_tables("a"), make_tables("b")]))
+    ids = [value for _, name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    pointed = [value[1:] for _, name, value in page.attributes if name == "href"]
+    pointed += [one for _, name, value in page.attributes if name == "aria-labelledby" for one in value.split()]
+    assert set(pointed) <= set(ids)
+    assert {"s1", "s2", "s1-findings", "s2-provenance"} <= set(pointed)
+    assert page.tags["h1"] == 1
+
+
+def test_every_chart_has_a_name_and_a_caption(tables: Tables) -> None:
+    page = Page(render([tables]))
+    named = [value for tag, name, value in page.attributes if tag == "svg" and name == "aria-labelledby"]
+    assert len(named) == page.tags["figure"] == page.tags["figcaption"] == 12
+
+
+def test_the_opening_says_what_was_surveyed(tables: Tables) -> None:
+    assert (
+        "minilm-l6 (bert, float32, cpu) read 10,000 documents of chitchat. The survey holds 131,072 positions of "
+        "500 unit types at each of 8 layers, as vectors of 384 coordinates."
+    ) in render([tables])
+
+
+def test_undefined_is_a_dash_that_says_why(tables: Tables) -> None:
+    page = render([tables])
+    assert '<span class="un" title="V is 0 for every &quot;id&quot; unit">–</span>' in page
+    assert ">nan<" not in page.lower()
+
+
+def test_a_deep_survey_stays_small(make_tables: Make) -> None:
+    assert len(render([make_tables(layers=34, units=3000)]).encode()) < 500_000
+
+
+@pytest.mark.parametrize("layers", [0, 1, 2])
+def test_few_layers(make_tables: Make, layers: int) -> None:
+    assert Page(render([make_tables(layers=layers, units=20)])).open == []
+
+
+@pytest.mark.parametrize("population", ["all", "without-first", "without-massive"])
+def test_one_population(make_tables: Make, population: str) -> None:
+    page = Page(render([make_tables(populations=(population,))]))
+    assert page.open == []
+    assert f"What Q is made of, {population}" in "".join(page.text)
+
+
+@pytest.mark.parametrize(
+    "column", ["q", "mean_cosine", "twonn", "norm_p50", "tradeoff_r2", "n", "layer_name", "dim"]
+)
+@pytest.mark.parametrize("value", [np.nan, None, pd.NA])
+def test_a_column_of_nothing(make_tables: Make, column: str, value: Any) -> None:
+    tables = make_tables(layers=3, units=20)
+    layers = tables.layers.astype({column: object})
+    layers[column] = value
+    assert Page(render([replace(tables, layers=layers)])).open == []
+    assert Page(render([replace(tables, layers=layers.drop(columns=column))])).open == []
+
+
+def test_almost_nothing_is_still_a_page(tables: Tables) -> None:
+    bare = Tables("bare", {}, tables.layers[["layer", "population"]], pd.DataFrame(), pd.DataFrame())
+    words = "".join(Page(render([bare, Tables("none", {}, *[pd.DataFrame()] * 3)])).text)
+    assert "No number is defined that a finding could be made from." in words
+    assert "The survey has no table of units" in words
+    assert "The survey came without its survey.json." in words
+    assert "The survey has no layer table" in words
+
+
+def test_a_survey_may_come_as_a_mapping_or_look_alike(tables: Tables) -> None:
+    class Alike:
+        def __init__(self) -> None:
+            for field in fields(Tables):
+                setattr(self, field.name, getattr(tables, field.name))
+
+    mapping = {field.name: getattr(tables, field.name) for field in fields(Tables)}
+    assert render([mapping]) == render([Alike()]) == render([tables])  # type: ignore[list-item]
+    assert set(asdict(tables)) == {"name", "facts", "layers", "tokens", "units"}
+
+
+def test_errors_say_what_was_wanted(tables: Tables) -> None:
+    with pytest.raises(InputError, match=r"surveys: wanted at least one survey"):
+        render([])
+    with pytest.raises(InputError, match=r"surveys: .* dict lacks tokens, units\. Pass"):
+        render([{"name": "a", "facts": {}, "layers": tables.layers}])
+    with pytest.raises(InputError, match=r"layers: wanted the columns layer and population; 'a' lacks population"):
+        render([Tables("a", {}, tables.layers.drop(columns="population"), tables.tokens, tables.units)])
+
+
+def test_the_file_is_moved_into_place(tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "report.html"
+    write([tables], path)
+    assert path.read_text("utf-8") == render([tables])
+    path.write_text("before")
+
+    def refuse(*_: object) -> None:
+        raise OSError("no")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="no"):
+        write([tables], path)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
