@@ -22,6 +22,7 @@ SCHEMA = 1
 FACTS, UNFINISHED = "survey.json", "unfinished.json"
 TABLES = ("layers", "tokens", "units")
 FILES = (pilots.FILE, STATE, SAMPLE, *(f"{table}.parquet" for table in TABLES))
+UNSEEN = "\0unseen "  # no tokenizer spells a token so
 OURS = {*FILES, FACTS, UNFINISHED, "checkpoints", "figures", "report.html"}
 
 
@@ -98,7 +99,10 @@ def open_survey(folder: str | Path) -> Survey:
         )
         for layer in facts["layers"]
     }
-    return Survey(facts, tables, State.load(path, frames, _units(tables.units, settings["units"])), pilot, path)
+    # An open vocabulary is listed whole in the state; of a closed one the table has what was seen.
+    kind = settings["units"]
+    units = Units(kind) if kind == "word" else _units(tables.units, kind)
+    return Survey(facts, tables, State.load(path, frames, units), pilot, path)
 
 
 def _units(table: pd.DataFrame, kind: str) -> Units:
@@ -114,7 +118,12 @@ def _units(table: pd.DataFrame, kind: str) -> Units:
         for row in table.to_dict("records")
     }
     size = max(known, default=-1) + 1
-    return Units(kind, [known.get(code, Unit(f"\0unseen {code}", "")) for code in range(size)])
+    return Units(kind, [known.get(code, Unit(f"{UNSEEN}{code}", "")) for code in range(size)])
+
+
+def is_unseen(unit: Unit) -> bool:
+    """Say whether a unit only fills the place of a code that was never met."""
+    return unit.key.startswith(UNSEEN)
 
 
 def _read_table(path: Path) -> pd.DataFrame:
