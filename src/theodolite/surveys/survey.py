@@ -16,6 +16,12 @@ from theodolite.surveys.tables import Tables
 SHOWN = "layer layer_name population n q m v mean_cosine anisotropy_svd effective_rank twonn".split()
 
 
+def survey_name(facts: dict[str, Any]) -> str:
+    """Return what was surveyed, in a few words."""
+    model, corpus = facts["model"], facts["corpus"]
+    return f"{model['name']} on {corpus['name']}" if model else str(corpus["name"])
+
+
 @dataclass
 class Survey:
     """What a run found. `layers`, `tokens` and `units` are data frames; `facts` is survey.json."""
@@ -44,8 +50,7 @@ class Survey:
     @property
     def name(self) -> str:
         """What was surveyed, in a few words."""
-        model, corpus = self.facts["model"], self.facts["corpus"]
-        return f"{model['name']} on {corpus['name']}" if model else str(corpus["name"])
+        return survey_name(self.facts)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the survey's folder and return it."""

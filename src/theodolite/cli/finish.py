@@ -1,0 +1,29 @@
+"""What every verb that makes a survey does at its end: the report, the table, the way to the page."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from theodolite.cli.console import result
+from theodolite.cli.layer_table import LEGEND, layers_json, print_layers
+from theodolite.surveys.survey import Survey
+
+
+def finish(survey: Survey, *, as_json: bool, quiet: bool) -> None:
+    """Write the report beside the tables and print the layers, as a table or as JSON."""
+    from theodolite.report import Tables, write
+
+    report = None
+    if survey.folder is not None:
+        report = survey.folder / "report.html"
+        write([Tables(survey.name, survey.facts, survey.layers, survey.tokens, survey.units)], report)
+    if as_json:
+        found: dict[str, Any] = {"survey": str(survey.folder) if survey.folder else None, "name": survey.name}
+        result(json.dumps(found | {"counts": survey.facts["counts"], "layers": layers_json(survey.layers)}))
+        return
+    if not quiet:
+        print_layers(survey.layers, survey.facts["populations"][0], survey.name)
+        result(LEGEND)
+    if report is not None:
+        result(f"survey: {survey.folder}\nreport: {report}")

@@ -1,0 +1,27 @@
+"""theodolite merge: surveys made apart become one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def merge(
+    surveys: Annotated[
+        list[Path], typer.Argument(help="Folders of surveys of one model with one set of settings.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for the merged survey.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the survey in the folder.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the layers as JSON to stdout.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+) -> None:
+    """Merge surveys over different documents into one, as if they had been read together."""
+    from theodolite.cli.console import Printer
+    from theodolite.cli.finish import finish
+    from theodolite.surveys.merge import merge as run
+
+    with Printer(quiet=quiet).listening() as printer:
+        made = run(list(surveys), out=out, overwrite=overwrite, listener=printer)
+    finish(made, as_json=json, quiet=quiet)
