@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from theodolite.cli import catalogue, measure, measures, merge, show, survey
+from theodolite.cli import catalogue, measure, measures, merge, report, show, survey
 from theodolite.errors import TheodoliteError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command("survey")(survey.survey)
 app.command("measure")(measure.measure)
 app.command("merge")(merge.merge)
 app.command("show")(show.show)
+app.command("report")(report.report)
 app.command("models")(catalogue.models)
 app.command("corpora")(catalogue.corpora)
 app.command("measures")(measures.measures)

@@ -23,8 +23,10 @@ def show(
     from theodolite.cli.layer_table import LEGEND, layers_json, print_layers
     from theodolite.errors import InputError, nearest
     from theodolite.surveys.folder import open_tables
+    from theodolite.surveys.survey import survey_name
 
-    name, facts, layers = open_tables(survey)
+    facts, tables = open_tables(survey, ["layers"])
+    layers = tables["layers"]
     if json:
         result(encoder.dumps(layers_json(layers)))
         return
@@ -38,6 +40,6 @@ def show(
                 raise InputError(
                     f"--columns: there is no column {column!r}.{nearest(column, list(layers.columns))}"
                 )
-    print_layers(layers, population, name, chosen)
+    print_layers(layers, population, survey_name(facts), chosen)
     if chosen is None:
         result(LEGEND)

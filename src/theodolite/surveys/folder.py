@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ SCHEMA = 1
 FACTS, UNFINISHED = "survey.json", "unfinished.json"
 TABLES = ("layers", "tokens", "units")
 FILES = (pilots.FILE, STATE, SAMPLE, *(f"{table}.parquet" for table in TABLES))
+SEAL = "checksum"  # of survey.json's other entries
 UNSEEN = "\0unseen "  # no tokenizer spells a token so
 OURS = {*FILES, FACTS, UNFINISHED, "checkpoints", "figures", "report.html"}
 
@@ -31,10 +35,11 @@ def check_free(folder: Path, *, overwrite: bool) -> list[str]:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder} is a file; give the name of a folder.")
     present = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    if present and not overwrite:
+    used = [name for name in present if not (name.startswith(".") and name.endswith(".part"))]
+    if used and not overwrite:
         way = "--resume to go on with it, " if UNFINISHED in present else ""
-        raise InputError(f"--out {folder} is in use ({', '.join(present[:4])}): {way}--overwrite to replace it.")
-    foreign = [name for name in present if name not in OURS and not name.endswith(".part")]
+        raise InputError(f"--out {folder} is in use ({', '.join(used[:4])}): {way}--overwrite to replace it.")
+    foreign = [name for name in used if name not in OURS]
     if foreign:
         raise InputError(
             f"--overwrite will not touch {folder}: it holds files that no survey made ({', '.join(foreign[:4])})."
@@ -44,7 +49,8 @@ def check_free(folder: Path, *, overwrite: bool) -> list[str]:
 
 def claim(folder: Path, *, overwrite: bool) -> None:
     """Make the folder, emptied of an older survey if that may be overwritten."""
-    for name in check_free(folder, overwrite=overwrite):
+    present = check_free(folder, overwrite=overwrite)
+    for name in sorted(present, key=lambda name: name != FACTS):  # that first: without it no folder looks whole
         path = folder / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +64,7 @@ def save(survey: Survey, folder: Path) -> None:
     for name in TABLES:
         write_table(folder / f"{name}.parquet", getattr(survey.tables, name))
     survey.facts["files"] = {name: checksum(folder / name) for name in FILES}
-    write_json(folder / FACTS, survey.facts)
+    write_json(folder / FACTS, survey.facts | {SEAL: _seal(survey.facts)})
     survey.folder = folder
 
 
@@ -76,9 +82,19 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
     write_beside(path, lambda beside: pq.write_table(arrow, beside, compression="zstd"))
 
 
-def open_survey(folder: str | Path) -> Survey:
-    """Open the folder of a finished survey, checking every file."""
+def open_tables(
+    folder: str | Path, names: Sequence[str] = TABLES
+) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
+    """Return a survey's facts and the tables named, without reading its state."""
     path = Path(folder)
+    facts = _read_facts(path)
+    for name in names:
+        verify(path / f"{name}.parquet", facts["files"][f"{name}.parquet"])
+    return facts, {name: _read_table(path / f"{name}.parquet") for name in names}
+
+
+def _read_facts(path: Path) -> dict[str, Any]:
+    """Return survey.json of a finished survey that this version can read."""
     if not path.is_dir():
         raise InputError(f"{path} is no folder; give the folder that `theodolite survey --out` made.")
     if not (path / FACTS).is_file():
@@ -86,8 +102,18 @@ def open_survey(folder: str | Path) -> Survey:
             raise InputError(f"{path} holds an unfinished survey; run its command again with --resume.")
         raise InputError(f"{path} holds no survey: there is no {FACTS} in it.")
     facts = read_json(path / FACTS)
+    seal = facts.pop(SEAL, None)
     if facts.get("schema") != SCHEMA:
         raise InputError(f"{path} has schema {facts.get('schema')}; this version reads schema {SCHEMA}.")
+    if seal != _seal(facts):
+        raise DamagedError(f"{path / FACTS} is damaged: its checksum is {_seal(facts)}, {seal} was written.")
+    return facts
+
+
+def open_survey(folder: str | Path) -> Survey:
+    """Open the folder of a finished survey, checking every file."""
+    path = Path(folder)
+    facts = _read_facts(path)
     for name, expected in facts["files"].items():
         verify(path / name, expected)
     tables = Tables(*(_read_table(path / f"{name}.parquet") for name in TABLES))
@@ -119,6 +145,12 @@ def _units(table: pd.DataFrame, kind: str) -> Units:
     }
     size = max(known, default=-1) + 1
     return Units(kind, [known.get(code, Unit(f"{UNSEEN}{code}", "")) for code in range(size)])
+
+
+def _seal(facts: dict[str, Any]) -> str:
+    """Return a CRC-32 of the facts, which survey.json carries itself: nothing else could check it."""
+    rest = {name: value for name, value in facts.items() if name != SEAL}
+    return f"crc32:{zlib.crc32(json.dumps(rest, sort_keys=True).encode()):08x}"
 
 
 def is_unseen(unit: Unit) -> bool:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import Batch
-from theodolite.errors import InputError, TheodoliteError
+from theodolite.errors import DamagedError, InputError, TheodoliteError
 from theodolite.sources.layers import Layer
 from theodolite.sources.source import Source
 from theodolite.statistics.cells import told_apart
@@ -61,7 +61,7 @@ class Pilot:
         for index, layer in self.layers.items():
             tensors[f"layer{index}.centre"] = layer.centre
             tensors[f"layer{index}.median_norm"] = torch.tensor(layer.median_norm, dtype=torch.float64)
-        write_tensors(folder / FILE, tensors, {"facts": json.dumps(self.facts)})
+        write_tensors(folder / FILE, tensors, {"facts": json.dumps(self.facts), "sha256": self.sha256})
 
     @classmethod
     def load(cls, folder: Path) -> Pilot:
@@ -76,7 +76,10 @@ class Pilot:
             for name, centre in tensors.items()
             if name.endswith(".centre")
         }
-        return cls(layers, json.loads(metadata["facts"]))
+        pilot = cls(layers, json.loads(metadata["facts"]))
+        if metadata["sha256"] != pilot.sha256:  # sums about another centre would be wrong, and nothing would tell
+            raise DamagedError(f"{folder / FILE} is damaged: its numbers are not those that were written.")
+        return pilot
 
     def check(self, layers: Sequence[Layer], model_sha256: str) -> None:
         """Refuse a pilot of other weights or without a layer that is wanted."""

@@ -80,12 +80,17 @@ def run(
     resuming = out is not None and resume and _can_resume(out, plan)
     if out is not None and resuming and (out / FACTS).is_file():
         listener.say(f"{out} holds this very survey, finished: nothing to do")
-        return open_survey(out)
+        survey = open_survey(out)
+        _tidy(out)
+        return survey
     if out is not None and not resuming:
         claim(out, overwrite=overwrite)
         write_json(out / UNFINISHED, plan.identity)
+    closed = len(plan.source.units)
     estimate = _check_memory(plan)
     pilot = _pilot(plan, out if resuming else None, listener)
+    # Words get their codes in the fold alone: a resumed run takes no pilot and may not count, yet must agree.
+    plan.source.units.forget(closed)
     if out is not None:
         pilot.save(out)
     clock.lap("pilot")
@@ -107,9 +112,16 @@ def run(
     if out is not None:
         listener.say("writing the survey")
         save(survey, out)
-        (out / UNFINISHED).unlink(missing_ok=True)
-        Checkpoints(out).clear()
+        _tidy(out)
     return survey
+
+
+def _tidy(out: Path) -> None:
+    """Remove what only an unfinished run needs, and what killed ones left half written."""
+    (out / UNFINISHED).unlink(missing_ok=True)
+    Checkpoints(out).clear()
+    for part in out.glob(".*.part"):
+        part.unlink(missing_ok=True)
 
 
 def _fold(plan: Plan, state: State, checkpoints: Checkpoints | None, listener: Listener) -> None:
