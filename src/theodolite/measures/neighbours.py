@@ -1,0 +1,168 @@
+"""The distances from each vector to the two nearest others, exact at the price of float32.
+
+Float32 products only propose. Each pair gets a lower bound on its squared distance, the float32 value less the
+most that rounding can have added; the pairs that such bounds cannot rule out are measured again in float64 by
+subtracting the vectors. A row whose candidates do not prove themselves is searched anew with float64 products.
+"""
+
+import torch
+from torch import Tensor
+
+_BLOCK = 2048
+"""Rows and columns of a block of products: 16 MiB of float32."""
+_CANDIDATES = 16
+_ELEMENTS = 2**21
+"""Float64 numbers in a temporary of the second search: 16 MiB."""
+_TINY = 2.0**-100
+"""Squared norm, the largest coordinate being 1, under which float32 products may underflow."""
+_INPUT_ROUNDING = {"highest": 0.0, "high": 2.0**-10, "medium": 2.0**-7}
+"""What torch's float32 matmul precision may take off each factor: nothing, or down to TF32 or bfloat16."""
+
+
+def two_nearest(vectors: Tensor) -> Tensor:
+    """Return each vector's distances to its nearest and second nearest other vector: (vectors, 2) float64.
+
+    `vectors` (vectors, dim), at least three, finite, of any floating type. Equal to float64 brute force to
+    rounding. The products of half the pairs are n^2 dim operations in float32; memory is two copies of the
+    vectors and a few blocks. Rows that float32 cannot decide (distances of less than about 1% of the norm)
+    cost a float64 product each.
+
+    >>> two_nearest(torch.tensor([[0.0], [1.0], [3.0]])).tolist()
+    [[1.0, 3.0], [1.0, 2.0], [2.0, 3.0]]
+    """
+    points, scale = _centred(vectors)
+    bounds, others = _candidates(points.float(), _float32_slack(points.shape[1]))
+    squared = _refined(vectors, scale, bounds, others)
+    proven = (bounds[:, -1] > squared[:, 1]) & (_squared_norms(points) > _TINY)
+    doubtful = (~proven).nonzero().flatten()
+    if len(doubtful):
+        squared[doubtful] = _searched(vectors, scale, points, doubtful)
+    return squared.sqrt() * scale
+
+
+def _centred(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the vectors in float64 about a centre, largest coordinate 1, and what they were divided by.
+
+    The centre decides only how many rows float32 can settle. It is the median of some hundred rows, since a few
+    massive vectors would drag a mean away from all the others.
+    """
+    some = vectors[:: max(1, len(vectors) // 256)].double()
+    points = vectors.to(torch.float64, copy=True).sub_(some.median(0).values)
+    scale = points.abs().amax().clamp_min(torch.finfo(torch.float64).tiny)
+    return points.div_(scale), scale
+
+
+def _slack(dim: int, unit: float) -> float:
+    """Return s such that |computed - true| <= s (|x|^2 + |y|^2) for |x|^2 + |y|^2 - 2 x.y in floats of that unit.
+
+    A dot product errs by gamma_dim |x||y| at most, in whatever order it is summed, and 2 |x||y| <= |x|^2 + |y|^2.
+    Rounding the coordinates (4 units), the squared norms and the sums (5) fits in the 16 added here.
+    Higham, Accuracy and Stability of Numerical Algorithms, section 3.1.
+    """
+    steps = (dim + 16) * unit
+    return steps / (1 - steps) if steps < 0.5 else 1.0
+
+
+def _float32_slack(dim: int) -> float:
+    try:
+        precision = torch.get_float32_matmul_precision()
+    except RuntimeError:  # set differently for each backend: assume the coarsest
+        precision = "medium"
+    return _slack(dim, 2.0**-24) + 4 * _INPUT_ROUNDING[precision]
+
+
+def _candidates(points: Tensor, slack: float) -> tuple[Tensor, Tensor]:
+    """Return the smallest lower bounds on the squared distances from each point, ascending, and to whom.
+
+    Both (points, candidates). Whoever is not named is at least as far as the last bound says.
+    """
+    count = min(_CANDIDATES, len(points))
+    bounds = points.new_full((len(points), count), torch.inf)
+    others = torch.zeros_like(bounds, dtype=torch.int64)
+    shrunk = _shrunk_norms(points, slack)
+    blocks = [slice(i, i + _BLOCK) for i in range(0, len(points), _BLOCK)]
+    for number, rows in enumerate(blocks):
+        for columns in blocks[number:]:
+            lower = torch.addmm(shrunk[columns], points[rows], points[columns].T, alpha=-2)
+            lower += shrunk[rows, None]
+            if rows == columns:
+                lower.fill_diagonal_(torch.inf)
+            else:
+                _keep_smallest(bounds[columns], others[columns], lower.T.contiguous(), rows.start)
+            _keep_smallest(bounds[rows], others[rows], lower, columns.start)
+    return bounds, others
+
+
+def _shrunk_norms(points: Tensor, slack: float) -> Tensor:
+    """Return squared norms less the slack, so that sums made of them bound the distances from below."""
+    return _squared_norms(points).mul(1 - slack).to(points.dtype)
+
+
+def _squared_norms(points: Tensor) -> Tensor:
+    norms: Tensor = torch.linalg.vector_norm(points, dim=1, dtype=torch.float64)
+    return norms.square()
+
+
+def _keep_smallest(bounds: Tensor, others: Tensor, block: Tensor, start: int) -> None:
+    """Merge a block of bounds, whose first column is point `start`, into the smallest so far, in place."""
+    values, columns = block.topk(min(bounds.shape[1], block.shape[1]), largest=False)
+    known = torch.cat([bounds, values], 1)
+    names = torch.cat([others, columns + start], 1)
+    values, places = known.topk(bounds.shape[1], largest=False)
+    bounds.copy_(values)
+    others.copy_(names.gather(1, places))
+
+
+def _refined(vectors: Tensor, scale: Tensor, bounds: Tensor, others: Tensor) -> Tensor:
+    """Return the two smallest squared distances among the candidates: (vectors, 2) float64.
+
+    The first two candidates are measured, then those only whose bound does not put them beyond.
+    """
+    squared = torch.full_like(bounds, torch.inf, dtype=torch.float64)
+    wanted = torch.zeros_like(bounds, dtype=torch.bool)
+    wanted[:, :2] = True
+    _measure(squared, wanted, vectors, scale, others)
+    _measure(squared, (bounds <= squared[:, :2].amax(1, keepdim=True)) & ~wanted, vectors, scale, others)
+    return squared.topk(2, largest=False).values
+
+
+def _measure(squared: Tensor, wanted: Tensor, vectors: Tensor, scale: Tensor, others: Tensor) -> None:
+    rows, ranks = wanted.nonzero(as_tuple=True)
+    squared[rows, ranks] = _squared_distances(vectors, scale, rows, others[rows, ranks])
+
+
+def _squared_distances(vectors: Tensor, scale: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """Return |x - y|^2 / scale^2 of pairs of rows, by subtraction in float64: (pairs,)."""
+    step = max(1, _ELEMENTS // vectors.shape[1])
+    squared = torch.empty(len(left), dtype=torch.float64, device=vectors.device)
+    for start in range(0, len(left), step):
+        pairs = slice(start, start + step)
+        differences = vectors[left[pairs]].double().sub_(vectors[right[pairs]]).div_(scale)
+        torch.sum(differences.square_(), 1, out=squared[pairs])
+    return squared
+
+
+def _searched(vectors: Tensor, scale: Tensor, points: Tensor, rows: Tensor) -> Tensor:
+    """Return the two smallest squared distances of some rows, by float64 products and subtraction: (rows, 2)."""
+    slack = _slack(points.shape[1], 2.0**-52)  # twice the unit: the norms round as the products do
+    shrunk = _shrunk_norms(points, slack)
+    step = max(1, _ELEMENTS // len(points))
+    found = []
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        lower = torch.addmm(shrunk, points[part], points.T, alpha=-2).add_(shrunk[part, None])
+        lower[torch.arange(len(part), device=lower.device), part] = torch.inf
+        # Computed and true distance are each within the slack, so the upper bound lies twice as far away.
+        spread = (2.001 * slack) * (shrunk + shrunk[part, None])
+        ceiling = (lower + spread).topk(2, largest=False).values[:, 1:]
+        left, right = (lower <= ceiling).nonzero(as_tuple=True)
+        found.append(_two_smallest(_squared_distances(vectors, scale, part[left], right), left, len(part)))
+    return torch.cat(found)
+
+
+def _two_smallest(values: Tensor, groups: Tensor, count: int) -> Tensor:
+    """Return the two smallest values of each group, of two members at least; `groups` ascends: (count, 2)."""
+    order = values.argsort()
+    ordered = values[order[groups[order].argsort(stable=True)]]
+    starts = torch.searchsorted(groups, torch.arange(count, device=groups.device))
+    return torch.stack([ordered[starts], ordered[starts + 1]], 1)
