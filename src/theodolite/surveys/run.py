@@ -83,14 +83,14 @@ def run(
         survey = open_survey(out)
         _tidy(out)
         return survey
-    if out is not None and not resuming:
-        claim(out, overwrite=overwrite)
-        write_json(out / UNFINISHED, plan.identity)
     closed = len(plan.source.units)
     estimate = _check_memory(plan)
     pilot = _pilot(plan, out if resuming else None, listener)
     # Words get their codes in the fold alone: a resumed run takes no pilot and may not count, yet must agree.
     plan.source.units.forget(closed)
+    if out is not None and not resuming:  # only now: what could be refused has been
+        claim(out, overwrite=overwrite)
+        write_json(out / UNFINISHED, plan.identity)
     if out is not None:
         pilot.save(out)
     clock.lap("pilot")

@@ -1,0 +1,175 @@
+"""Bad input gets a sentence and exit code 2, never a traceback; a failure gets 1."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.cli.conftest import Theodolite
+
+
+def refused(ran, *words: str, code: int = 2) -> None:
+    assert ran.code == code, ran.err
+    assert ran.err.count("theodolite: ") == 1
+    assert "Traceback" not in ran.err
+    for word in words:
+        assert word in ran.err
+
+
+def files(folder: Path) -> dict[str, Path]:
+    """Make a corpus for every way in which one can be wrong."""
+    made = {
+        name: folder / name
+        for name in ("empty.txt", "blank.txt", "latin.txt", "a.jsonl", "a.parquet", "bad.txt.gz")
+    }
+    made["empty.txt"].write_bytes(b"")
+    made["blank.txt"].write_bytes(b"\n  \n\t\n")
+    made["latin.txt"].write_bytes(b"fine line\nbad \xff line\n")
+    made["a.jsonl"].write_text('{"body": "hello there", "title": "x"}\n')
+    pd.DataFrame({"body": ["hello there"], "n": [1]}).to_parquet(made["a.parquet"])
+    made["bad.txt.gz"].write_bytes(gzip.compress(b"text\n" * 1000)[:30])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("missing.txt", ["missing.txt"]),
+        ("empty.txt", ["empty or blank"]),
+        ("blank.txt", ["empty or blank"]),
+        ("latin.txt", ["latin.txt", "line 2", "--encoding-errors replace"]),
+        ("a.jsonl", ["text", "body", "title", "--field"]),
+        ("a.parquet", ["text", "body", "--column"]),
+        ("bad.txt.gz", ["bad.txt.gz"]),
+        ("shakespear", ["Did you mean", "shakespeare"]),
+    ],
+)
+def test_a_bad_corpus_is_told(theodolite: Theodolite, model, tmp_path, name, words):
+    corpus = files(tmp_path).get(name, tmp_path / name if "." in name else name)
+    refused(theodolite("survey", model, "--corpus", corpus, "--out", tmp_path / "s"), *words)
+    assert not (tmp_path / "s").exists()
+
+
+def test_invalid_bytes_can_be_replaced(theodolite, model, tmp_path):
+    latin = files(tmp_path)["latin.txt"]
+    ran = theodolite("survey", model, "--corpus", latin, "--out", tmp_path / "s", "--encoding-errors", "replace")
+    assert ran.code == 0, ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--layers", "0,99"], ["layer 99", "does not exist", "0 to"]),
+        (["--layers", "all"], ["--layers", "'all'"]),
+        (["--units", "words"], ["--units 'words'", "id, surface, word"]),
+        (["--populations", "all,without-second"], ["'without-second'", "without-first"]),
+        (["--populations", "without-first"], ["must include 'all'"]),
+        (["--dtype", "float8"], ["--dtype 'float8'", "bfloat16"]),
+        (["--device", "cuda:7"], ["--device 'cuda:7'"]),
+        (["--max-tokens", "2"], ["--max-tokens 2"]),
+        (["--max-tokens", "100000"], ["--max-tokens 100000"]),
+        (["--memory", "lots"], ["--memory 'lots'", "8G"]),
+        (["--memory", "1K"], ["needs about", "--layers", "--units", "--memory"]),
+        (["--part", "2/2"], ["--part '2/2'"]),
+        (["--part", "70/80"], ["this part is empty"]),
+        (["--sample", "1.5"], ["--sample"]),
+        (["--max-words", "4", "--min-words", "9"], ["--min-words", "--max-words"]),
+        (["--min-words", "5000"], ["--min-words", "removed 200"]),
+        (["--pilot", "nowhere"], ["--pilot nowhere"]),
+        (["--limit", "0"], ["--limit"]),
+        (["--sample-size", "-1"], ["--sample-size"]),
+    ],
+)
+def test_a_bad_option_is_told(theodolite: Theodolite, model, corpus, tmp_path, options, words):
+    out = tmp_path / "s"
+    refused(theodolite("survey", model, "--corpus", corpus, "--out", out, *options), *words)
+    assert not out.exists()
+
+
+def test_a_bad_model_is_told(theodolite: Theodolite, corpus, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (tmp_path / "folder").mkdir()
+    for name, words in {
+        str(tmp_path / "folder"): ["config.json"],
+        str(tmp_path / "nothing"): ["no such folder"],
+        str(tmp_path / "nothing.gguf"): ["no such file"],
+        "whisper-tiny-en": ["speech model"],
+    }.items():
+        refused(theodolite("survey", name, "--corpus", corpus, "--out", tmp_path / "s"), *words)
+
+
+def test_an_unknown_name_is_met_with_the_nearest(corpus, tmp_path):
+    """In a process of its own: the hub's client reads the environment when it is imported."""
+    command = [sys.executable, "-m", "theodolite", "survey", "minilm", "--corpus", corpus, "--out", tmp_path / "s"]
+    ran = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, env={"HF_HUB_OFFLINE": "1", "HOME": str(tmp_path)}
+    )
+    assert ran.returncode in (1, 2)
+    assert "Did you mean 'minilm-l6'?" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_folder_in_use_is_left_alone(theodolite: Theodolite, model, corpus, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    refused(theodolite("survey", model, "--corpus", corpus, "--out", tmp_path), "is in use", "--overwrite")
+    refused(
+        theodolite("survey", model, "--corpus", corpus, "--out", tmp_path, "--overwrite"),
+        "no survey made",
+        "notes.txt",
+    )
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    refused(theodolite("survey", model, "--corpus", corpus, "--out", tmp_path / "notes.txt"), "is a file")
+
+
+def test_a_resume_with_other_settings_lists_them(theodolite: Theodolite, model, corpus, tmp_path):
+    out = tmp_path / "s"
+    assert theodolite("survey", model, "--corpus", corpus, "--out", out).code == 0
+    ran = theodolite("survey", model, "--corpus", corpus, "--out", out, "--resume", "--units", "surface")
+    refused(ran, "settings.units: 'id' there, 'surface' here")
+    same = theodolite("survey", model, "--corpus", corpus, "--out", out, "--resume")
+    assert same.code == 0
+    assert "nothing to do" in same.err
+
+
+def test_a_damaged_survey_names_the_file(theodolite: Theodolite, model, corpus, tmp_path):
+    out = tmp_path / "s"
+    assert theodolite("survey", model, "--corpus", corpus, "--out", out).code == 0
+    with (out / "layers.parquet").open("r+b") as stream:
+        stream.seek(100)
+        stream.write(b"xxxx")
+    refused(theodolite("show", out), "layers.parquet", "damaged", code=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "options", "words"),
+    [
+        ("missing.npy", None, [], ["no such file"]),
+        ("vectors.txt", "text", [], [".npy", ".safetensors"]),
+        ("broken.npy", "text", [], ["cannot be read"]),
+        ("line.npy", np.zeros(4), [], ["wanted a numeric matrix"]),
+        ("fine.npy", np.zeros((4, 3)), ["--groups", "label"], ["numpy.savez"]),
+        ("fine.npz", {"x": np.zeros((4, 3)), "y": np.zeros(4)}, ["--groups", "z"], ["--groups 'z'", "x, y"]),
+        ("fine.npz", {"x": np.zeros((4, 3)), "y": np.zeros((5, 3))}, [], ["different lengths", "--column"]),
+    ],
+)
+def test_measure_tells_what_is_wrong(theodolite: Theodolite, tmp_path, name, array, options, words):
+    path = tmp_path / name
+    if isinstance(array, str):
+        path.write_text(array)
+    elif isinstance(array, dict):
+        np.savez(path, **array)
+    elif array is not None:
+        np.save(path, array)
+    refused(theodolite("measure", path, *options), *words)
+
+
+def test_debug_shows_the_traceback(corpus, tmp_path):
+    command = [sys.executable, "-m", "theodolite", "show", str(tmp_path / "nothing"), "--debug"]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert "Traceback" in ran.stderr

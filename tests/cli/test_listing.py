@@ -1,0 +1,63 @@
+"""models, corpora, measures, help: quick, and the same for people and scripts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from theodolite.cli.measures import page
+from theodolite.measures.formula import formulas
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_models_and_corpora_are_listed(theodolite):
+    assert [row["name"] for row in json.loads(theodolite("models", "--json").out)] == [
+        "minilm-l6",
+        "smollm2-135m",
+        "whisper-tiny-en",
+        "antiberty",
+    ]
+    assert {row["name"] for row in json.loads(theodolite("corpora", "--json").out)} == {
+        "chitchat",
+        "shakespeare",
+        "enwik8",
+    }
+    assert "minilm-l6" in theodolite("models").out
+
+
+def test_every_formula_is_listed_and_documented(theodolite):
+    plain = theodolite("measures").out
+    listed = json.loads(theodolite("measures", "--json").out)
+    assert {formula["id"] for formula in listed} == set(formulas())
+    assert all(f"{formula['id']}\n" in plain for formula in listed)
+    assert all(formula["definition"] and formula["citation"] for formula in listed)
+
+
+def test_the_page_of_measures_is_up_to_date():
+    assert (DOCS / "measures.md").read_text("utf-8").strip() == page(formulas().values()).strip()
+
+
+def test_help_imports_nothing_heavy():
+    script = (
+        "import sys; sys.argv = ['theodolite', '--help']\n"
+        "from theodolite.cli import main\n"
+        "try:\n    main()\nexcept SystemExit: pass\n"
+        "print([name for name in ('torch', 'transformers', 'pandas', 'numpy') if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def test_importing_the_package_is_light():
+    script = "import sys, theodolite; print('torch' in sys.modules, sorted(theodolite.__all__))"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("False ['Survey'")
+
+
+def test_an_unknown_verb_is_the_users_fault(theodolite):
+    ran = theodolite("surveys")
+    assert ran.code == 2
+    assert "surveys" in ran.err

@@ -1,0 +1,111 @@
+"""theodolite survey, show, merge and report as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Theodolite
+
+import theodolite as package
+
+
+def survey(theodolite: Theodolite, model: Path, corpus: Path, out: Path, *more: object):
+    return theodolite("survey", model, "--corpus", corpus, "--out", out, *more)
+
+
+@pytest.fixture(scope="module")
+def made(model: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("surveys") / "made"
+    package.survey(model, corpus, out=out)
+    return out
+
+
+def test_a_survey_leaves_its_folder_and_names_the_report(theodolite, model, corpus, tmp_path):
+    ran = survey(theodolite, model, corpus, tmp_path / "s")
+    assert ran.code == 0
+    assert ran.out.splitlines()[-1] == f"report: {tmp_path / 's' / 'report.html'}"
+    assert "embeddings" in ran.out
+    assert "block 1" in ran.out
+    files = {path.name for path in (tmp_path / "s").iterdir()}
+    tables = {"layers.parquet", "tokens.parquet", "units.parquet"}
+    assert files == {
+        *tables,
+        "survey.json",
+        "pilot.safetensors",
+        "state.safetensors",
+        "sample.safetensors",
+        "report.html",
+    }
+
+
+def test_json_alone_goes_to_stdout(theodolite, model, corpus, tmp_path):
+    ran = survey(theodolite, model, corpus, tmp_path / "s", "--json", "--layers", "0,-1")
+    assert ran.code == 0
+    found = json.loads(ran.out)
+    assert [row["population"] for row in found["layers"][:3]] == ["all", "without-first", "without-massive"]
+    assert len(found["layers"]) == 6
+    assert "positions" in ran.err  # progress goes to stderr
+
+
+def test_quiet_prints_no_progress(theodolite, model, corpus, tmp_path):
+    ran = survey(theodolite, model, corpus, tmp_path / "s", "--quiet")
+    assert ran.code == 0
+    assert ran.err == ""
+
+
+def test_show_prints_the_table_of_a_population(theodolite, made):
+    ran = theodolite("show", made, "--population", "without-first")
+    assert ran.code == 0
+    assert "without-first" in ran.out
+    rows = json.loads(theodolite("show", made, "--json").out)
+    layers = package.open(made).layers
+    assert [row["q"] for row in rows] == pytest.approx(layers["q"].tolist(), rel=1e-12)
+    assert "block 2" not in theodolite("show", made, "--columns", "layer,q").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--population", "some"], "--population 'some': this survey has all, without-first, without-massive"),
+        (["--columns", "mean_cosin"], "no column 'mean_cosin'. Did you mean 'mean_cosine'"),
+    ],
+)
+def test_show_refuses_what_is_not_there(theodolite, made, arguments, words):
+    ran = theodolite("show", made, *arguments)
+    assert ran.code == 2
+    assert words in ran.err
+
+
+def test_report_draws_several_surveys_on_one_page(theodolite, made, tmp_path):
+    ran = theodolite("report", made, made, "--out", tmp_path / "page.html")
+    assert ran.code == 0
+    assert ran.out.strip() == f"report: {tmp_path / 'page.html'}"
+    assert "<script" not in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_parts_merge_into_the_whole(theodolite, model, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("theodolite.surveys.text.SHARD_CHARS", 2000)
+    survey(theodolite, model, corpus, tmp_path / "whole")
+    survey(theodolite, model, corpus, tmp_path / "a", "--part", "0/2")
+    survey(theodolite, model, corpus, tmp_path / "b", "--part", "1/2", "--pilot", tmp_path / "a")
+    ran = theodolite("merge", tmp_path / "a", tmp_path / "b", "--out", tmp_path / "ab")
+    assert ran.code == 0, ran.err
+    whole, merged = package.open(tmp_path / "whole"), package.open(tmp_path / "ab")
+    assert merged.layers["n"].tolist() == whole.layers["n"].tolist()
+    # Batches differ between the parts and the whole, and a forward pass is not batch-invariant: 1e-5.
+    for column in ("q", "m", "v", "v_within", "mean_cosine", "effective_rank"):
+        assert merged.layers[column].tolist() == pytest.approx(whole.layers[column].tolist(), rel=1e-5, abs=1e-7)
+    twice = theodolite("merge", tmp_path / "a", tmp_path / "ab", "--out", tmp_path / "no")
+    assert twice.code == 2
+    assert "would count twice" in twice.err
+
+
+def test_merging_lists_what_differs(theodolite, model, corpus, made, tmp_path):
+    survey(theodolite, model, corpus, tmp_path / "w", "--units", "word", "--max-tokens", "16")
+    ran = theodolite("merge", made, tmp_path / "w", "--out", tmp_path / "m")
+    assert ran.code == 2
+    assert "settings.units: 'id' there, 'word' here" in ran.err
+    assert "settings.max_tokens" in ran.err
+    assert not (tmp_path / "m").exists()
