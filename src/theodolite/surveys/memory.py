@@ -70,7 +70,7 @@ def parse_size(text: str) -> int:
         value = float(bare.rstrip("KMGT")) * scale
     except ValueError:
         value = -1
-    if value <= 0:
+    if not 0 < value < 2**63:  # so written, NaN fails too
         raise InputError(f"--memory {text!r} is no size; write it as 8G, 512M or a number of bytes.")
     return int(value)
 

@@ -132,5 +132,7 @@ def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
     names = list(dict.fromkeys(part["name"] for part in parts))
     digests = list(dict.fromkeys(part["sha256"] for part in parts))
     joined = digests[0] if len(digests) == 1 else sha256(" ".join(sorted(digests)).encode()).hexdigest()
+    histograms = [part["words_histogram"] for part in parts if part.get("words_histogram")]
+    words = [sum(counts) for counts in zip(*histograms, strict=True)] if len(histograms) == len(parts) else None
     sums = {key: sum(part[key] for part in parts) for key in ("documents", "characters", "read")}
-    return {"name": " + ".join(names), "sha256": joined, **sums, "parts": parts}
+    return {"name": " + ".join(names), "sha256": joined, **sums, "words_histogram": words, "parts": parts}

@@ -61,7 +61,7 @@ class Pilot:
         for index, layer in self.layers.items():
             tensors[f"layer{index}.centre"] = layer.centre
             tensors[f"layer{index}.median_norm"] = torch.tensor(layer.median_norm, dtype=torch.float64)
-        write_tensors(folder / FILE, tensors, {"facts": json.dumps(self.facts), "sha256": self.sha256})
+        write_tensors(folder / FILE, tensors, {"facts": json.dumps(self.facts | {"sha256": self.sha256})})
 
     @classmethod
     def load(cls, folder: Path) -> Pilot:
@@ -76,8 +76,10 @@ class Pilot:
             for name, centre in tensors.items()
             if name.endswith(".centre")
         }
-        pilot = cls(layers, json.loads(metadata["facts"]))
-        if metadata["sha256"] != pilot.sha256:  # sums about another centre would be wrong, and nothing would tell
+        facts = json.loads(metadata["facts"])
+        written = facts.pop("sha256")
+        pilot = cls(layers, facts)
+        if written != pilot.sha256:  # sums about another centre would be wrong, and nothing would tell
             raise DamagedError(f"{folder / FILE} is damaged: its numbers are not those that were written.")
         return pilot
 

@@ -133,6 +133,7 @@ def survey(
                 "documents": total,
                 "characters": found.characters,
                 "read": found.read,
+                "words_histogram": list(found.words),
                 "part": part,
                 "filters": asdict(options),
             },

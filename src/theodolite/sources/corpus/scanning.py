@@ -8,6 +8,8 @@ from theodolite.sources.corpus.filters import Tally
 from theodolite.sources.corpus.pilot import PilotChooser, pilot_budget
 from theodolite.sources.corpus.shards import Shard, ShardCutter
 
+MOST_WORDS = 256
+
 
 @dataclass(frozen=True, slots=True)
 class Scan:
@@ -23,6 +25,7 @@ class Scan:
     read: int
     shards: tuple[Shard, ...]
     pilot: tuple[tuple[int, str], ...]
+    words: tuple[int, ...]  # how many kept documents have 0, 1, 2 ... words; the last bin is open
 
 
 def scan(
@@ -47,12 +50,14 @@ def scan(
     tally, digest = Tally(), sha256()
     cutter, chooser = ShardCutter(shard_chars), PilotChooser(pilot_documents, per_document)
     documents = characters = 0
+    words = [0] * (MOST_WORDS + 1)
     for number, text in corpus.tallied(tally):
         form = text.encode("utf-8", "surrogatepass")
         digest.update(len(form).to_bytes(8, "little") + form)
         documents += 1
         characters += len(text)
+        words[min(len(text.split()), MOST_WORDS)] += 1
         cutter.add(len(text))
         chooser.add(number, text)
     pilot = chooser.choose(pilot_budget(characters, pilot_chars))
-    return Scan(digest.hexdigest(), documents, characters, tally.read, cutter.finish(), pilot)
+    return Scan(digest.hexdigest(), documents, characters, tally.read, cutter.finish(), pilot, tuple(words))
