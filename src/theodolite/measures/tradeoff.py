@@ -12,6 +12,7 @@ from theodolite.measures.formula import formula
 Array = NDArray[np.float64]
 PAPER = "Yamagiwa and Shimodaira 2024, figure 4"
 RESAMPLES = 200
+ROUNDING = 1e-12  # of E x^2, what its float64 sum may be off by
 
 
 class Line(NamedTuple):
@@ -54,7 +55,7 @@ def line(x: Array, y: Array) -> Line:
     >>> line(np.array([0.0, 1.0, 2.0]), np.array([5.0, 4.0, 3.0]))
     Line(slope=-1.0, r2=1.0)
     """
-    fits = _lines(np.ones((1, len(x))), x, y)
+    fits = lines(np.ones((1, len(x))), x, y)
     return Line(float(fits.slope[0]), float(fits.r2[0]))
 
 
@@ -64,14 +65,12 @@ def bootstrap(m: Array, v: Array, *, seed: int = 0, resamples: int = RESAMPLES) 
     A resample is a row of weights, how often each unit was drawn, so all fits are matrix products.
     O(resamples x units).
     """
-    rng = np.random.default_rng(seed)
     units = len(m)
-    drawn = rng.integers(units, size=(resamples, units)) + units * np.arange(resamples)[:, None]
-    weights = np.bincount(drawn.ravel(), minlength=resamples * units).reshape(resamples, units).astype(np.float64)
+    weights = resampled(units, seed=seed, resamples=resamples)
     q = m + v
     mean = weights @ q / units
     spread = np.sqrt(np.maximum(weights @ np.square(q - q.mean()) / units - np.square(mean - q.mean()), 0))
-    slopes, r2 = _lines(weights, m, v)
+    slopes, r2 = lines(weights, m, v)
     with np.errstate(divide="ignore", invalid="ignore"):
         return {
             "q_cv_se": _spread(spread / mean),
@@ -80,23 +79,42 @@ def bootstrap(m: Array, v: Array, *, seed: int = 0, resamples: int = RESAMPLES) 
         }
 
 
-class _Lines(NamedTuple):
+def resampled(units: int, *, seed: int = 0, resamples: int = RESAMPLES) -> Array:
+    """Return how often each unit is drawn when as many are drawn with replacement. -> (resamples, units)"""
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(units, size=(resamples, units)) + units * np.arange(resamples)[:, None]
+    counts = np.bincount(drawn.ravel(), minlength=resamples * units)
+    return counts.reshape(resamples, units).astype(np.float64)
+
+
+class Lines(NamedTuple):
+    """Slopes and coefficients of determination of many lines; NaN where undefined."""
+
     slope: Array
     r2: Array
 
 
-def _lines(weights: Array, x: Array, y: Array) -> _Lines:
-    """Fit one weighted line per row of weights. (fits, units), (units,), (units,) -> (fits,) each."""
-    x, y = x - x.mean(), y - y.mean()  # near the middle, so that the products do not cancel
-    total = weights.sum(axis=1)
+def lines(weights: Array, x: Array, y: Array) -> Lines:
+    """Fit a weighted line per row of weights, for each column of x and y where there are several.
+
+    weights: (fits, units), x and y: (units,) -> (fits,) each, or (units, columns) -> (fits, columns) each.
+    """
+    x, y = x - x.mean(axis=0), y - y.mean(axis=0)  # near the middle, so that the products do not cancel
+    total = weights.sum(axis=1).reshape(-1, *(1,) * (x.ndim - 1))
     mean_x, mean_y = weights @ x / total, weights @ y / total
-    xx = weights @ np.square(x) / total - np.square(mean_x)
-    yy = weights @ np.square(y) / total - np.square(mean_y)
+    xx = _variance(weights @ np.square(x) / total, mean_x)
+    yy = _variance(weights @ np.square(y) / total, mean_y)
     xy = weights @ (x * y) / total - mean_x * mean_y
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = np.where(xx > 0, xy / xx, np.nan)
         r2 = np.where((xx > 0) & (yy > 0), np.square(xy) / (xx * yy), np.nan)
-    return _Lines(slope, r2)
+    return Lines(slope, r2)
+
+
+def _variance(second: Array, mean: Array) -> Array:
+    """Return E x^2 - (E x)^2, 0 where only rounding is left: a resample may hold one unit many times. (fits,)"""
+    variance = second - np.square(mean)
+    return np.where(variance > ROUNDING * second, variance, 0.0)
 
 
 def _spread(values: Array) -> float:

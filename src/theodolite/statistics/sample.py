@@ -28,6 +28,8 @@ class Reservoir:
 
     def offer(self, **rows: Tensor) -> None:
         """Take in rows, all fields of one length; keep the smallest keys."""
+        if not self.size:
+            return
         if len(self) >= self.size:
             near = (rows["key"] < self.rows["key"].max()).nonzero().squeeze(1)
             if not len(near):
@@ -93,8 +95,8 @@ class Sample(Statistic):
     def load(self, state: State) -> None:
         """Take the vectors back."""
         for cell, reservoir in zip(CELLS, self.cells, strict=True):
-            if f"{cell}.key" in state:
-                reservoir.rows = {field: state[f"{cell}.{field}"] for field in FIELDS}
+            held = f"{cell}.key" in state
+            reservoir.rows = {field: state[f"{cell}.{field}"] for field in FIELDS} if held else {}
 
     def recode(self, codes: Tensor) -> None:
         """Give every unit another code: code k becomes codes[k]."""

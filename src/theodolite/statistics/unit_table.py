@@ -62,7 +62,7 @@ class UnitTable:
         centre = centre.double()
         for start in range(0, len(rows), CHUNK):
             here = rows[start : start + CHUNK]
-            y = x[start : start + CHUNK].double().sub_(centre)
+            y = x[start : start + CHUNK] - centre  # promoted to float64, and a copy of its own
             self._sum.index_add_(0, here, y)
             self._squares.index_add_(0, here, y.square_().sum(dim=1))
 

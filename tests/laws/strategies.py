@@ -1,0 +1,120 @@
+"""What the laws are tried on: frames and batches with everything in them that has ever hurt a sum."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from theodolite.batch import GROUPS, Batch, Places
+from theodolite.statistics.frame import Frame
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+UNITS = 9
+MOST_ROWS = 60
+MOST_SAMPLED = 8
+HURTS = ("zero", "duplicates", "nonfinite", "offset", "long first", "short", "huge")
+"""Vectors of 0; equal ones; NaN and infinity; one coordinate at 3,000; first rows 150 times as long; lengths
+whose squares float32 cannot hold, at either end."""
+
+
+@dataclass(frozen=True, repr=False)
+class Sample:
+    """A frame and one batch that it frames; `recipe` says what is in it when a law fails."""
+
+    frame: Frame
+    batch: Batch
+    recipe: str
+
+    def __repr__(self) -> str:
+        return f"Sample({self.recipe})"
+
+    @property
+    def reach(self) -> float:
+        """The farthest that any finite row is from 0 or from the centre."""
+        states = self.batch.states.double()
+        norms = torch.linalg.vector_norm(states, dim=1)
+        longest = norms[norms.isfinite()].max().item() if norms.isfinite().any() else 0.0
+        return longest + torch.linalg.vector_norm(self.frame.centre.double()).item()
+
+    def split(self, points: list[int]) -> list[Batch]:
+        """The batch in parts, cut at these rows; some may be empty."""
+        edges = [0, *sorted(point % (len(self.batch.places) + 1) for point in points), len(self.batch.places)]
+        return [self.rows(start, stop) for start, stop in pairwise(edges)]
+
+    def rows(self, start: int, stop: int) -> Batch:
+        part = torch.arange(start, stop)
+        return Batch(0, self.batch.states[part], self.batch.places.take(part))
+
+    def again(self, seed: int) -> Batch:
+        """The same rows in other places: new keys, the same units."""
+        return replace(self.batch, places=replace(self.batch.places, key=_keys(len(self.batch.places), seed)))
+
+
+@st.composite
+def samples(draw: st.DrawFn, least_rows: int = 0, hurts: tuple[str, ...] = HURTS) -> Sample:
+    dim, rows = draw(st.integers(1, 24)), draw(st.integers(least_rows, MOST_ROWS))
+    chosen = draw(st.sets(st.sampled_from(hurts)))
+    seed = draw(st.integers(0, 2**20))
+    random = torch.Generator().manual_seed(seed)
+    first = torch.rand(rows, generator=random) < draw(st.sampled_from([0.0, 0.1, 1.0]))
+    dtype = draw(st.sampled_from(DTYPES))
+    states = _states(rows, dim, first, chosen, random).to(dtype)
+    places = Places(
+        unit=torch.randint(UNITS, (rows,), generator=random),
+        group=torch.randint(GROUPS, (rows,), generator=random),
+        first=first,
+        key=_keys(rows, seed),
+        context=torch.randint(5, (rows,), generator=random),
+    )
+    frame = Frame(
+        centre=draw(centres(dim, states)),
+        massive_above=draw(st.sampled_from([math.inf, 10.0, math.sqrt(dim), 0.0])),
+        apart_first=draw(st.booleans()),
+        apart_massive=draw(st.booleans()),
+        sample_size=draw(st.integers(0, MOST_SAMPLED)),
+    )
+    recipe = f"{rows} x {dim} {dtype}, {int(first.sum())} first, seed {seed}: {', '.join(sorted(chosen))}; {frame}"
+    return Sample(frame, Batch(0, states, places), recipe)
+
+
+@st.composite
+def centres(draw: st.DrawFn, dim: int, states: Tensor) -> Tensor:
+    """Zero, the coordinate-wise median as the pilot has it, or anywhere."""
+    kind = draw(st.sampled_from(["zero", "median", "anywhere"]))
+    finite = states.float()[states.isfinite().all(dim=1)]
+    if kind == "median" and len(finite):
+        return finite.median(dim=0).values
+    scale = 0.0 if kind == "zero" else 10.0
+    return scale * torch.randn(dim, generator=torch.Generator().manual_seed(draw(st.integers(0, 99))))
+
+
+def _states(rows: int, dim: int, first: Tensor, hurts: set[str], random: torch.Generator) -> Tensor:
+    states = torch.randn(rows, dim, generator=random, dtype=torch.float64)
+    some = torch.rand(len(HURTS), rows, generator=random) < 0.2
+    if "offset" in hurts:
+        states[:, dim // 2] += 3000
+    if "duplicates" in hurts:
+        states[1::2] = states[: rows - rows % 2 : 2]
+    if "long first" in hurts:
+        states[first] *= 150
+    if "short" in hurts:
+        states[some[5]] *= 1e-25
+    if "huge" in hurts:
+        states[some[6]] *= 1e22
+    if "zero" in hurts:
+        states[some[0]] = 0
+    if "nonfinite" in hurts:
+        which = torch.arange(int(some[2].sum())) % 3
+        states[some[2], 0] = torch.tensor([math.nan, math.inf, -math.inf], dtype=torch.float64)[which]
+    return states
+
+
+def _keys(rows: int, seed: int) -> Tensor:
+    """Keys that differ, in no order, and not between two seeds either."""
+    random = torch.Generator().manual_seed(seed)
+    return torch.randperm(2**12, generator=random)[:rows] * 2**40 + seed

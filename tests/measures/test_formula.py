@@ -1,0 +1,45 @@
+"""Every number of the tables names its formula."""
+
+from __future__ import annotations
+
+import pytest
+
+from theodolite.measures.formula import formula, formula_of_column, formulas
+from theodolite.surveys.tables import LAYERS, TOKENS
+
+NAMES = set("layer layer_name library_index population unit undefined".split())
+COUNTS = set("n types dim twonn_n zero nonfinite massive sample_duplicates".split())
+SEEN = set("norm_min norm_max".split())
+"""Extremes that were seen: no formula is between them and the states."""
+ERRORS = {column for column in LAYERS if column.endswith("_se")}
+"""Error bars: told by the `error` of the formula they belong to."""
+
+
+def test_every_column_that_is_a_measure_has_a_formula() -> None:
+    measures = (set(LAYERS) | set(TOKENS)) - NAMES - COUNTS - SEEN - ERRORS
+    assert measures == set(formula_of_column())
+
+
+def test_every_error_bar_is_told_by_the_formula_it_belongs_to() -> None:
+    of_column, known = formula_of_column(), formulas()
+    for column in ERRORS:
+        assert column in known[of_column[column.removesuffix("_se")]].error
+
+
+def test_no_column_has_two_formulas() -> None:
+    columns = [column for known in formulas().values() for column in known.columns]
+    assert len(columns) == len(set(columns))
+
+
+def test_every_formula_says_what_it_is() -> None:
+    for id_, known in formulas().items():
+        assert known.id == id_
+        assert known.definition
+        assert known.cost
+        assert known.citation
+    assert "qmv/unit" in formulas()
+
+
+def test_an_id_is_taken_once() -> None:
+    with pytest.raises(ValueError, match="formula id 'qmv/all' is taken"):
+        formula("qmv/all", definition="", cost="", citation="")(lambda: None)

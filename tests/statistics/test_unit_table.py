@@ -1,0 +1,55 @@
+"""The table that grows: rows, room, and what loading and renaming leave."""
+
+from __future__ import annotations
+
+import torch
+
+from theodolite.statistics.unit_table import CHUNK, UnitTable
+
+GROWTH = 1.25
+"""A table that must grow takes a quarter more than it needs, and sixteen rows."""
+
+
+def test_rows_are_given_in_the_order_of_codes_and_kept() -> None:
+    table = UnitTable(2)
+    assert table.rows_for(torch.tensor([7, 3, 7])).tolist() == [1, 0, 1]
+    assert table.rows_for(torch.tensor([9, 3, 5])).tolist() == [3, 0, 2]
+    assert table.codes.tolist() == [3, 7, 5, 9]
+
+
+def test_no_codes_ask_for_no_rows() -> None:
+    table = UnitTable(2)
+    assert table.rows_for(torch.zeros(0, dtype=torch.int64)).shape == (0,)
+    assert table.size == 0
+
+
+def test_sums_run_over_chunks() -> None:
+    rows = 2 * CHUNK + 5
+    x = torch.randn(rows, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    codes, centre = torch.arange(rows) % 4, torch.tensor([1.0, -2.0, 0.5])
+    table = UnitTable(3)
+    table.add_rows(codes, x, centre)
+    for code in range(4):
+        y = x[codes == code] - centre
+        torch.testing.assert_close(table.sum[code], y.sum(dim=0))
+        torch.testing.assert_close(table.squares[code], y.square().sum())
+        assert table.n[code] == len(y)
+
+
+def test_room_is_in_proportion_to_the_units_seen() -> None:
+    table = UnitTable(2)
+    for codes in torch.arange(1000).split(10):
+        table.add_rows(codes, torch.ones(len(codes), 2), torch.zeros(2))
+    assert table.size == 1000
+    assert table.sum.untyped_storage().nbytes() <= (GROWTH * 1000 + 16) * 2 * 8
+
+
+def test_a_loaded_table_goes_on_growing() -> None:
+    table = UnitTable(1)
+    table.load(
+        torch.tensor([4, 2]), torch.tensor([1, 2]), torch.tensor([[1.0], [2.0]]).double(), torch.ones(2).double()
+    )
+    table.add_rows(torch.tensor([2, 0]), torch.tensor([[3.0], [5.0]]), torch.zeros(1))
+    assert table.codes.tolist() == [4, 2, 0]
+    assert table.n.tolist() == [1, 3, 1]
+    assert table.sum.squeeze(1).tolist() == [1, 5, 5]
