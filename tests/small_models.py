@@ -1,4 +1,4 @@
-"""Small random models with real fast tokenizers, made in the tests: seeded, a few hundred thousand weights at most."""
+"""Small random models with real fast tokenizers, made in the tests: seeded, some ten thousand weights each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COMMON = "the of and to in a is that it was for on with as by at from this his 
 _RARE = (
     "mountain surveyor telescope angle triangle country distance measure station signal river valley ridge summit "
     "instrument observer horizon meridian bearing traverse naïve façade coöperate Übermut 東京 측량 🙂 don't it's "
-    "1,024 3.14 half-way re-measured (again) quickly slower highest under over between unbelievable internationally"
+    "1,024 3.14 half-way re-measured (again) quickly slower highest under over unbelievable internationally"
 ).split()
 
 
@@ -98,7 +98,9 @@ def _wordpiece() -> Any:
     # The library's WordPiece trainer gives another vocabulary every time; this one is the same.
     characters = sorted(set("".join(sentences(400, seed=1)).lower().replace("ï", "i").replace("ü", "u")) - {" "})
     pieces = [*characters, *(f"##{c}" for c in characters), *_COMMON]
-    pieces += "mountain river survey ##or ##ing ##ally inter ##national un ##believ ##able measure ##d angle".split()
+    pieces += (
+        "mountain river survey ##or ##ing ##ally inter ##national un ##believ ##able measure ##d angle".split()
+    )
     vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys([*specials, *pieces]))}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)

@@ -42,6 +42,12 @@ class Units:
             self.known.append(unit)
         return code
 
+    def forget(self, size: int) -> None:
+        """Keep the first `size` units only, so that the next one met gets that code."""
+        for unit in self.known[size:]:
+            del self._codes[unit.key]
+        del self.known[size:]
+
     def replace(self, code: int, unit: Unit) -> None:
         """Put another unit in the place of a code."""
         del self._codes[self.known[code].key]

@@ -25,21 +25,26 @@ class Anatomy:
     final_norm: nn.Module | None
     layers: tuple[Layer, ...]
     causal: bool  # a position sees only what stands to its left
+    pads: bool  # padding on the right, masked, leaves the states as they are
 
     @classmethod
     def of(cls, model: nn.Module) -> Anatomy:
         """Find the parts of a loaded model."""
         blocks = find_blocks(model)
         final_norm = _final_norm(model, blocks)
-        bare = cls(model, blocks, final_norm, (), False)
+        bare = cls(model, blocks, final_norm, (), causal=False, pads=False)
         states, library = bare._look(_probe(model))
         other, _ = bare._look(_probe(model, change_last=True))
+        padded, _ = bare._look(_probe(model, pads=5))
         layers = []
         for index, state in enumerate(states):
-            equal = [i for i, theirs in enumerate(library) if torch.equal(state, theirs)]
+            equal = [i for i, theirs in enumerate(library) if _same(state, theirs)]
             layers.append(Layer(index, bare._name(index), int(state.shape[-1]), equal[0] if equal else None))
-        causal = torch.equal(states[len(blocks)][:, 0], other[len(blocks)][:, 0])
-        return cls(model, blocks, final_norm, tuple(layers), causal)
+            if not equal and 0 < index < len(blocks):  # only the last may differ: some libraries norm it first
+                raise bare._odd(f"what leaves {bare._name(index)} is none of transformers' hidden_states")
+        top = len(blocks)
+        causal = _same(states[top][:, 0], other[top][:, 0])
+        return cls(model, blocks, final_norm, tuple(layers), causal, _close(states[top], padded[top]))
 
     @contextmanager
     def watched(self, take: Take, wanted: Sequence[int]) -> Iterator[Callable[..., None]]:
@@ -51,7 +56,7 @@ class Anatomy:
 
         def seen(index: int, state: Any) -> None:
             if index in wanted_set:
-                take(index, state[0] if isinstance(state, tuple) else state)
+                take(index, _first(state))
             if index == last:
                 raise _Enough
 
@@ -83,12 +88,38 @@ class Anatomy:
             forward(**inputs)
         with torch.no_grad():
             library = self.model(**inputs, output_hidden_states=True).hidden_states
+        for index in range(count):
+            if index not in states:
+                raise self._odd(f"nothing was seen to leave {self._name(index)}")
+            # Some models swap the axes, or pad to a length of their own: rows would be taken for others.
+            if states[index].shape[:-1] != inputs["input_ids"].shape:
+                wanted, came = tuple(inputs["input_ids"].shape), tuple(states[index].shape)
+                raise self._odd(f"{self._name(index)} has the shape {came} for {wanted} tokens")
         return [states[index] for index in range(count)], library
+
+    def _odd(self, what: str) -> InputError:
+        return InputError(f"{type(self.model).__name__} cannot be surveyed: {what}.")
 
     def _name(self, index: int) -> str:
         if index == 0:
             return "embeddings"
         return f"block {index}" if index <= len(self.blocks) else "final norm"
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Say whether two tensors are equal, NaN for NaN: a layer that overflows is told of later, by name."""
+    return one.shape == other.shape and bool(((one == other) | (one.isnan() & other.isnan())).all())
+
+
+def _close(states: Tensor, padded: Tensor) -> bool:
+    """Say whether states are those of the padded input but for rounding. FNet and ConvBERT mix the padding in."""
+    apart = (padded[:, : states.shape[1]] - states).float().norm() / states.float().norm()
+    return bool(apart < torch.finfo(states.dtype).eps ** 0.5)
+
+
+def _first(state: Any) -> Any:
+    """Return the states out of what a block gives: some give a tuple or a list that begins with them."""
+    return state[0] if isinstance(state, tuple | list) else state
 
 
 class _Enough(Exception):  # noqa: N818 - no error: it ends a forward pass early
@@ -120,11 +151,11 @@ def _final_norm(model: nn.Module, blocks: Sequence[nn.Module]) -> nn.Module | No
     found: list[nn.Module] = []
 
     def remember(_: nn.Module, args: Any, output: Any) -> None:
-        last.append(output[0] if isinstance(output, tuple) else output)
+        last.append(_first(output))
 
     def compare(module: nn.Module, args: Any, output: Any) -> None:
         # By value, since models reshape or slice between the block and the norm.
-        if last and args and args[0].shape == last[0].shape and torch.equal(args[0], last[0]):
+        if last and args and _same(args[0], last[0]):
             found.append(module)
 
     with ExitStack() as hooks, torch.no_grad():
@@ -135,15 +166,16 @@ def _final_norm(model: nn.Module, blocks: Sequence[nn.Module]) -> nn.Module | No
     return found[0] if found else None
 
 
-def _probe(model: nn.Module, change_last: bool = False) -> dict[str, Tensor]:
+def _probe(model: nn.Module, change_last: bool = False, pads: int = 0) -> dict[str, Tensor]:
     """Make a short input: a handful of ids from the middle of the vocabulary, clear of the special ones."""
     config: Any = model.config
+    if not getattr(config, "vocab_size", None):
+        raise InputError(f"{type(model).__name__} cannot be surveyed: its configuration names no vocabulary.")
     vocabulary = int(config.vocab_size)
     ids = torch.arange(7) % max(vocabulary - vocabulary // 2, 1) + vocabulary // 2
     if change_last:
         ids[-1] = ids[0]
     device = next(model.parameters()).device
-    return {
-        "input_ids": ids[None].to(device),
-        "attention_mask": torch.ones(1, 7, dtype=torch.int64, device=device),
-    }
+    filler = torch.full((pads,), int(getattr(config, "pad_token_id", None) or 0))
+    mask = torch.cat([torch.ones_like(ids), torch.zeros_like(filler)])
+    return {"input_ids": torch.cat([ids, filler])[None].to(device), "attention_mask": mask[None].to(device)}

@@ -71,18 +71,29 @@ def weights_sha256(folder: Path) -> str:
 def load_model(checkpoint: Checkpoint, *, dtype: str, device: str, trust_remote_code: bool = False) -> Any:
     """Load the base model, ready to run: evaluation mode, no cache, no gradients."""
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoModel
 
     if dtype not in DTYPES:
         raise InputError(f"--dtype {dtype!r} is not one of {', '.join(DTYPES)}.")
     try:
-        model = AutoModel.from_pretrained(
-            checkpoint.folder, dtype=getattr(torch, dtype), trust_remote_code=trust_remote_code
+        model, loaded = AutoModel.from_pretrained(
+            checkpoint.folder,
+            dtype=getattr(torch, dtype),
+            trust_remote_code=trust_remote_code,
+            output_loading_info=True,
         )
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         raise TheodoliteError(
             f"The model in {checkpoint.name!r} could not be loaded: {_first_line(error)}"
         ) from error
+    # transformers fills gaps with random numbers; the pooler comes after every layer and may be one.
+    missing = sorted(name for name in loaded["missing_keys"] if not name.startswith("pooler."))
+    if missing:
+        raise TheodoliteError(
+            f"The weights of {checkpoint.name!r} lack {len(missing)} of the model's tensors ({missing[0]} is the "
+            "first), which would be random numbers; is config.json that of these weights?"
+        )
     if getattr(model.config, "use_cache", False):
         model.config.use_cache = False
     try:
@@ -101,6 +112,11 @@ def load_tokenizer(checkpoint: Checkpoint, *, trust_remote_code: bool = False) -
         raise TheodoliteError(
             f"The tokenizer of {checkpoint.name!r} could not be loaded: {_first_line(error)}"
         ) from error
+    if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # what transformers makes of a folder without one
+        raise InputError(
+            f"{checkpoint.name!r} has no vocabulary: wanted tokenizer.json, or the files that it is made from, "
+            "beside config.json."
+        )
     if not tokenizer.is_fast:
         raise InputError(
             f"{checkpoint.name!r} has only a slow tokenizer ({type(tokenizer).__name__}); "

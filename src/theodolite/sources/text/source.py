@@ -17,7 +17,7 @@ from theodolite.sources.places import Spot, places_of
 from theodolite.sources.source import Sink
 from theodolite.sources.text.anatomy import Anatomy
 from theodolite.sources.text.vocabulary import vocabulary
-from theodolite.sources.text.windows import Window, buckets, cut
+from theodolite.sources.text.windows import Window, buckets, cut, encodable
 from theodolite.sources.text.words import Words, words_of
 
 
@@ -69,9 +69,9 @@ class TextSource:
     def prepare(self, documents: Sequence[tuple[int, str]]) -> list[TextBatch]:
         """Tokenize, cut into windows, sort into buckets of like length."""
         by_word = self.units.kind == "word"
-        texts = dict(documents) if by_word else {}
+        texts = {number: encodable(text) for number, text in documents} if by_word else {}
         windows = cut(documents, self.tokenizer, self.max_tokens, words=by_word)
-        groups = buckets(windows, self.batch_tokens)
+        groups = buckets(windows, self.batch_tokens, pads=self.anatomy.pads)
         # Words get their codes in the order of the batches, which is the order in which they are folded.
         return [batch for group in groups if (batch := self._batch(group, texts)).positions]
 

@@ -59,7 +59,7 @@ def cut(
     if not documents:
         return []
     encoded = tokenizer(
-        [_encodable(text) for _, text in documents],
+        [encodable(text) for _, text in documents],
         truncation=True,
         max_length=max_tokens,
         return_overflowing_tokens=True,
@@ -85,19 +85,21 @@ def cut(
     return windows
 
 
-def _encodable(text: str) -> str:
-    """Return the text with lone surrogates, which no tokenizer takes, replaced one for one."""
+def encodable(text: str) -> str:
+    """Return the text as the tokenizer sees it: surrogates that no tokenizer takes joined in pairs or replaced."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def buckets(windows: Sequence[Window], budget: int) -> list[list[Window]]:
+def buckets(windows: Sequence[Window], budget: int, *, pads: bool = True) -> list[list[Window]]:
     """Group windows of like length so that no group pads to more than `budget` tokens; a group holds at least one.
 
-    A pure function of the windows: sorted by length, equal lengths in their order.
+    A pure function of the windows: sorted by length, equal lengths in their order. Without `pads` a group holds
+    windows of one length only, for models whose states padding would move.
     """
     groups: list[list[Window]] = []
     for window in sorted(windows, key=len):
-        if groups and (len(groups[-1]) + 1) * len(window) <= budget:
+        fits = groups and (pads or len(groups[-1][0]) == len(window))
+        if fits and (len(groups[-1]) + 1) * len(window) <= budget:
             groups[-1].append(window)
         else:
             groups.append([window])

@@ -1,0 +1,140 @@
+"""The same run gives the same bits; other batches, parts and merges give the same numbers but for rounding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from tests.small_models import FAMILIES, sentences
+
+from theodolite.errors import InputError
+from theodolite.surveys import text as text_surveys
+from theodolite.surveys.merge import merge
+from theodolite.surveys.text import survey
+
+DOCUMENTS = sentences(80, seed=61)
+CLOSE = 1e-5
+"""A forward pass is not batch-invariant (1e-6); sums in another order add less than that."""
+COUNTS = "n types dim units_used zero nonfinite massive twonn_n sample_duplicates".split()
+SQUARES = "q m v v_within v_between".split()
+LOOSE = "tradeoff_slope tradeoff_r2 twonn twonn_se".split()
+DRAWN = "q_cv_se tradeoff_slope_se tradeoff_r2_se".split()
+"""Units are drawn by their number, and words are numbered as they are met: 200 draws know an error to 5% only."""
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_surveys, "SHARD_CHARS", 1500)
+
+
+def assert_close(one: Any, other: Any) -> None:
+    left, right = one.layers, other.layers
+    for column in ("layer", "population", *COUNTS):
+        assert left[column].tolist() == right[column].tolist(), column
+    q = left["q"].to_numpy()
+    for column in left.columns.difference(
+        ["layer_name", "undefined", "layer", "population", "library_index", *COUNTS]
+    ):
+        mine, theirs = left[column].to_numpy(float), right[column].to_numpy(float)
+        assert (np.isnan(mine) == np.isnan(theirs)).all(), column
+        # Squared lengths by Q; the rest by themselves or 1; fits and nearest neighbours magnify what goes in.
+        scale = q if column.removeprefix("filtered_") in SQUARES else 1 + abs(mine)
+        limit = 0.2 if column in DRAWN else 100 * CLOSE if column in LOOSE else CLOSE
+        assert np.nanmax(abs(mine - theirs) / scale, initial=0) < limit, column
+    keys = ["layer", "population", "unit"]
+    mine, theirs = one.tokens.set_index(keys).sort_index(), other.tokens.set_index(keys).sort_index()
+    assert mine.index.equals(theirs.index)
+    assert (mine["n"] == theirs["n"]).all()
+    for column in "qmv":
+        assert (abs(mine[column] - theirs[column]) / mine["q"]).max() < CLOSE
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_twice_the_same_is_equal_bit_for_bit(small_model: Any, family: str, tmp_path: Path) -> None:
+    one = survey(small_model(family), DOCUMENTS, out=tmp_path / "one")
+    two = survey(small_model(family), DOCUMENTS, out=tmp_path / "two")
+    for table in ("layers", "tokens", "units"):
+        pd.testing.assert_frame_equal(getattr(one, table), getattr(two, table), check_exact=True)
+    assert one.facts["files"] == two.facts["files"]
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 100, 10**6])
+def test_the_size_of_batches_does_not_matter(small_model: Any, batch_tokens: int) -> None:
+    assert_close(
+        survey(small_model("bert"), DOCUMENTS, batch_tokens=500),
+        survey(small_model("bert"), DOCUMENTS, batch_tokens=batch_tokens),
+    )
+
+
+def test_the_size_of_shards_does_not_matter(small_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = survey(small_model("gpt2"), DOCUMENTS, units="word")
+    monkeypatch.setattr(text_surveys, "SHARD_CHARS", 10**6)
+    assert_close(one, survey(small_model("gpt2"), DOCUMENTS, units="word"))
+
+
+def test_the_sample_does_not_depend_on_batches(small_model: Any) -> None:
+    one = survey(small_model("bert"), DOCUMENTS, sample_size=50, batch_tokens=100)
+    two = survey(small_model("bert"), DOCUMENTS, sample_size=50, batch_tokens=10**6)
+    for index, fold in one.state.folds.items():
+        mine, theirs = fold.sample.state(), two.state.folds[index].sample.state()
+        assert mine.keys() == theirs.keys()
+        for name, tensor in mine.items():
+            if name.endswith("vector"):
+                assert torch.allclose(tensor, theirs[name], rtol=CLOSE, atol=CLOSE)
+            else:
+                assert torch.equal(tensor, theirs[name])
+
+
+def test_populations_asked_for_alone_are_those_of_all_three(small_model: Any) -> None:
+    whole = survey(small_model("gpt2"), DOCUMENTS)
+    alone = survey(small_model("gpt2"), DOCUMENTS, populations=("all",))
+    assert set(alone.layers["population"]) == {"all"}
+    mine = alone.layers.drop(columns=["layer_name", "undefined", "population", "massive"])
+    theirs = whole.layers.query("population == 'all'").reset_index(drop=True)[mine.columns]
+    assert np.allclose(mine.to_numpy(float), theirs.to_numpy(float), rtol=1e-5, atol=1e-7, equal_nan=True)
+
+
+def test_chosen_layers_are_those_of_all(small_model: Any) -> None:
+    whole, some = survey(small_model("llama"), DOCUMENTS), survey(small_model("llama"), DOCUMENTS, layers="0,2")
+    expected = whole.layers[whole.layers["layer"].isin([0, 2])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(some.layers, expected, check_exact=True)
+
+
+class TestParts:
+    @pytest.mark.parametrize(("family", "kind"), [("bert", "id"), ("gpt2", "word"), ("llama", "surface")])
+    def test_merged_they_are_the_whole(self, small_model: Any, tmp_path: Path, family: str, kind: str) -> None:
+        model = small_model(family)
+        whole = survey(model, DOCUMENTS, units=kind, out=tmp_path / "whole")
+        folders = [tmp_path / f"part{number}" for number in range(3)]
+        for number, folder in enumerate(folders):
+            survey(model, DOCUMENTS, units=kind, part=f"{number}/3", out=folder, pilot=tmp_path / "whole")
+        merged = merge(folders, out=tmp_path / "merged")
+        assert_close(whole, merged)
+        assert sorted(merged.state.shards) == sorted(whole.state.shards)
+        assert set(merged.units["unit"]) == set(whole.units["unit"])
+
+    def test_other_pilots_move_sums_exactly_but_lose_what_is_massive(
+        self, small_model: Any, tmp_path: Path
+    ) -> None:
+        whole = survey(small_model("bert"), DOCUMENTS)
+        one = survey(small_model("bert"), DOCUMENTS[:30])
+        two = survey(small_model("bert"), DOCUMENTS[30:])
+        merged = merge([one, two])
+        mine = merged.layers.query("population != 'without-massive'").reset_index(drop=True)
+        theirs = whole.layers.query("population != 'without-massive'").reset_index(drop=True)
+        for column in ("q", "m", "v", "v_within", "v_between", "mean_cosine", "effective_rank"):
+            assert np.allclose(mine[column].to_numpy(float), theirs[column].to_numpy(float), rtol=1e-5, atol=1e-5)
+        lost = merged.layers.query("population == 'without-massive'")
+        assert lost["q"].isna().all()
+        assert lost["undefined"].str.contains("use one --pilot").all()
+
+    def test_a_part_counts_once(self, small_model: Any) -> None:
+        part = survey(small_model("bert"), DOCUMENTS, part="0/2")
+        with pytest.raises(
+            InputError, match="shards are in another of the surveys already, and would count twice"
+        ):
+            merge([part, part])

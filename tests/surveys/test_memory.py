@@ -1,0 +1,117 @@
+"""Memory is worked out before a run, and a run that would not fit is refused with the way out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psutil
+import pytest
+from tests.small_models import FACTS, sentences
+
+from theodolite.errors import InputError
+from theodolite.sources.layers import Layer
+from theodolite.surveys import memory
+from theodolite.surveys.text import survey
+
+DOCUMENTS = sentences(30, seed=51)
+LAYERS = [Layer(index, f"block {index}", 64) for index in range(12)]
+
+
+def test_what_does_not_fit_is_refused(small_model: Any) -> None:
+    with pytest.raises(InputError) as told:
+        survey(small_model("bert"), DOCUMENTS, memory=2**20)
+    words = str(told.value)
+    assert words.startswith("This survey needs about ")
+    assert "for 4 layers and" in words
+    assert "1.0 MB may be used" in words
+    for way in ("--layers; about 1 would fit", "--units", "--memory"):
+        assert way in words
+
+
+def test_types_are_counted_only_where_the_bound_would_not_fit() -> None:
+    def needed(types: int) -> int:
+        return memory.needed(LAYERS, types, sample_size=100, populations=3)
+
+    def fail() -> int:
+        raise AssertionError("counted in vain")
+
+    roomy = memory.check(LAYERS, 5000, fail, budget=needed(5000), sample_size=100, populations=3)
+    assert roomy == {"types": 5000, "bytes": needed(5000), "budget": needed(5000)}
+    tight = memory.check(LAYERS, 5000, lambda: 70, budget=needed(5000) - 1, sample_size=100, populations=3)
+    assert tight == {"types": 70, "bytes": needed(70), "budget": needed(5000) - 1}
+    with pytest.raises(InputError, match="12 layers and 4,999 units"):
+        memory.check(LAYERS, 5000, lambda: 4999, budget=needed(100), sample_size=100, populations=3)
+
+
+@pytest.mark.parametrize("kind", ["id", "word"])
+def test_counted_types_are_those_seen(small_model: Any, kind: str) -> None:
+    whole = survey(small_model("gpt2"), DOCUMENTS, units=kind)
+    bound = whole.facts["memory"]
+    assert bound["types"] >= whole.facts["counts"]["types"]
+    counted = survey(small_model("gpt2"), DOCUMENTS, units=kind, memory=bound["bytes"] - 1)
+    assert counted.facts["memory"]["types"] == whole.facts["counts"]["types"]
+    assert counted.tokens.equals(whole.tokens)
+    assert counted.units.equals(whole.units)
+
+
+def test_the_estimate_covers_what_is_held(small_model: Any) -> None:
+    found = survey(small_model("bert"), DOCUMENTS)
+    held = sum(
+        tensor.numel() * tensor.element_size()
+        for fold in found.state.folds.values()
+        for name, tensor in fold.state().items()
+        if not name.startswith(("norms.", "groups."))  # of fixed size, some hundred kilobytes a layer
+    )
+    assert held <= found.facts["memory"]["bytes"]
+
+
+def test_more_of_anything_needs_more() -> None:
+    base = memory.needed(LAYERS, 1000, sample_size=100, populations=3)
+    assert memory.needed(LAYERS[:6], 1000, sample_size=100, populations=3) < base
+    assert memory.needed(LAYERS, 2000, sample_size=100, populations=3) > base
+    assert memory.needed(LAYERS, 1000, sample_size=200, populations=3) > base
+    assert memory.needed(LAYERS, 1000, sample_size=100, populations=1) < base
+
+
+def test_without_a_budget_most_of_the_free_memory_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Free:
+        available = 1000
+
+    monkeypatch.setattr(psutil, "virtual_memory", Free)
+    with pytest.raises(InputError, match="800 bytes may be used"):
+        memory.check(LAYERS, 10, lambda: 10, budget=None, sample_size=0, populations=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("8G", 2**33),
+        ("512M", 2**29),
+        ("1.5g", 3 * 2**29),
+        ("64k", 2**16),
+        ("2 TB", 2**41),
+        ("3GiB", 3 * 2**30),
+        ("77", 77),
+    ],
+)
+def test_sizes_are_read(text: str, size: int) -> None:
+    assert memory.parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1G", "0", "G", "8Q", "1e400", "nan"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="is no size; write it as 8G, 512M or a number of bytes"):
+        memory.parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(7, "7 bytes"), (2**20, "1.0 MB"), (3 * 2**30, "3.0 GB"), (1500, "1.5 kB"), (2**50, "1024.0 TB")],
+)
+def test_sizes_are_told(count: int, text: str) -> None:
+    assert memory.size(count) == text
+
+
+def test_families_have_the_dims_that_the_estimate_uses(small_model: Any) -> None:
+    found = survey(small_model("llama"), DOCUMENTS, layers="0,-1")
+    assert [layer.dim for layer in found.layer_objects()] == [FACTS["llama"].dim] * 2

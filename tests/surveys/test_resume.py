@@ -1,0 +1,369 @@
+"""A survey that is killed and taken up again gives the same numbers, bit for bit."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from tests.small_models import sentences
+from tests.surveys import runner
+
+from theodolite.errors import InputError, TheodoliteError
+from theodolite.surveys import checkpoints, files
+from theodolite.surveys import text as text_surveys
+from theodolite.surveys.files import read_tensors
+from theodolite.surveys.folder import open_survey
+from theodolite.surveys.listener import Listener
+from theodolite.surveys.text import survey
+
+DOCUMENTS = sentences(90, seed=31)
+FAMILY = {"id": "bert", "word": "gpt2"}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("corpus") / "corpus.txt"
+    path.write_text("\n".join(DOCUMENTS), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(small_model: Any, corpus: Path) -> Callable[..., int]:
+    """Run a survey in a process of its own and return how it ended."""
+
+    def process(out: Path, kind: str, die: str = "", after: float | None = None, **settings: Any) -> int:
+        settings = {"units": kind, **settings}
+        child = runner.start(small_model(FAMILY[kind]), corpus, out, die, settings)
+        child.join(timeout=after)
+        if child.is_alive():
+            os.kill(child.pid, signal.SIGKILL)
+            child.join()
+        return int(child.exitcode)
+
+    return process
+
+
+@pytest.fixture(scope="module")
+def undisturbed(run: Callable[..., int], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    root = tmp_path_factory.mktemp("undisturbed")
+
+    def folder(kind: str) -> Path:
+        if not (root / kind).exists():
+            assert run(root / kind, kind) == 0
+        return root / kind
+
+    return folder
+
+
+def assert_equal(one: Path, other: Path) -> None:
+    """Compare tables and tensors bit for bit; survey.json holds times, which differ."""
+    left, right = open_survey(one), open_survey(other)
+    for table in ("layers", "tokens", "units"):
+        pd.testing.assert_frame_equal(getattr(left, table), getattr(right, table), check_exact=True)
+    for name in ("state.safetensors", "sample.safetensors", "pilot.safetensors"):
+        mine, about = read_tensors(one / name)
+        theirs, about_theirs = read_tensors(other / name)
+        assert about == about_theirs
+        assert mine.keys() == theirs.keys()
+        assert all(mine[key].dtype == theirs[key].dtype and torch.equal(mine[key], theirs[key]) for key in mine)
+    assert left.facts["counts"] == right.facts["counts"]
+    assert left.facts["identity"] == right.facts["identity"]
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+# The files are written in the order unfinished, pilot, then state, sample and checkpoint for each checkpoint; at
+# the end pilot, state, sample, layers, tokens, units and survey. A resumed run writes the pilot first.
+KILLS = ["write 1", "pilot 3", "write 1", "batch 1", "write 9", "batch 4", "write 13", "batch 2", "write 4"]
+
+
+@pytest.mark.parametrize("kind", ["id", "word"])
+def test_killed_at_every_kind_of_moment(
+    run: Callable[..., int], undisturbed: Callable[[str], Path], tmp_path: Path, kind: str
+) -> None:
+    out = tmp_path / "killed"
+    for die in KILLS:
+        assert run(out, kind, die, resume=True) == -signal.SIGKILL, die
+        with pytest.raises(InputError, match=r"unfinished survey; run its command again with --resume|no survey"):
+            open_survey(out)
+    log = (tmp_path / "killed.log").read_text()
+    assert "no checkpoint to take up: starting from the beginning" in log
+    assert "say: taking up after" in log
+    assert run(out, kind, resume=True) == 0
+    assert_equal(out, undisturbed(kind))
+    assert names(out) == names(undisturbed(kind))  # nothing half written stays
+
+
+def test_killed_while_the_survey_is_written(
+    run: Callable[..., int], undisturbed: Callable[[str], Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "killed"
+    # With checkpoints an hour apart only the last files are written: pilot, state, sample, tables, survey.json.
+    assert run(out, "id", "write 3", checkpoint_every=3600.0) == -signal.SIGKILL
+    for write in (3, 5, 8):  # the state, the first table, survey.json itself
+        assert run(out, "id", f"write {write}", resume=True, checkpoint_every=3600.0) == -signal.SIGKILL
+        assert "survey.json" not in names(out)
+    assert run(out, "id", "clear", resume=True, checkpoint_every=3600.0) == -signal.SIGKILL
+    assert "survey.json" in names(out)
+    assert run(out, "id", resume=True) == 0
+    assert_equal(out, undisturbed("id"))
+    assert names(out) == names(undisturbed("id"))
+
+
+def test_killed_at_random_moments(
+    run: Callable[..., int], undisturbed: Callable[[str], Path], tmp_path: Path
+) -> None:
+    out, rng, killed = tmp_path / "killed", random.Random(5), 0
+    for _ in range(8):
+        if run(out, "word", after=rng.uniform(0.15, 1.2), resume=True) == 0:
+            break
+        killed += 1
+    assert killed
+    assert run(out, "word", resume=True) == 0
+    assert_equal(out, undisturbed("word"))
+
+
+@pytest.fixture(scope="module")
+def killed(run: Callable[..., int], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("killed") / "out"
+    assert run(out, "id", "batch 12") == -signal.SIGKILL
+    assert len(list((out / "checkpoints").iterdir())) == 2
+    return out
+
+
+class TestDamagedCheckpoints:
+    @pytest.fixture
+    def halted(self, killed: Path, tmp_path: Path) -> Path:
+        shutil.copytree(killed, tmp_path / "halted")
+        return tmp_path / "halted"
+
+    @pytest.mark.parametrize("name", ["state.safetensors", "sample.safetensors", "checkpoint.json"])
+    @pytest.mark.parametrize("damage", ["cut", "flipped", "missing"])
+    def test_the_newest_falls_back_to_the_one_before(
+        self, halted: Path, run: Callable[..., int], undisturbed: Callable[[str], Path], name: str, damage: str
+    ) -> None:
+        newest = max((halted / "checkpoints").iterdir())
+        harm(newest / name, damage)
+        assert run(halted, "id", resume=True) == 0
+        log = halted.with_suffix(".log").read_text()
+        assert log.count("warn:") == 1
+        # A byte of checkpoint.json may be of a name or a sum that it holds; the folder is named either way.
+        told = name if name != "checkpoint.json" else newest.name
+        assert told in next(line for line in log.splitlines() if line.startswith("warn:"))
+        assert "Going back to the checkpoint before." in log
+        assert "taking up after" in log
+        assert_equal(halted, undisturbed("id"))
+
+    def test_all_of_them(self, halted: Path, run: Callable[..., int], undisturbed: Callable[[str], Path]) -> None:
+        for folder in (halted / "checkpoints").iterdir():
+            harm(folder / "state.safetensors", "flipped")
+        assert run(halted, "id", resume=True) == 0
+        log = halted.with_suffix(".log").read_text()
+        assert log.count("Going back to the checkpoint before.") == 2
+        assert "no checkpoint to take up: starting from the beginning" in log
+        assert_equal(halted, undisturbed("id"))
+
+    @pytest.mark.usefixtures("small_steps")
+    def test_a_damaged_pilot_is_told(self, halted: Path, corpus: Path, small_model: Any) -> None:
+        # Sums about another centre would be wrong without a sign.
+        harm(halted / "pilot.safetensors", "flipped at the end")
+        with pytest.raises(TheodoliteError, match=r"pilot.safetensors is damaged"):
+            resumed(halted, corpus, small_model("bert"))
+
+
+def harm(path: Path, how: str) -> None:
+    data = bytearray(path.read_bytes())
+    if how == "missing":
+        path.unlink()
+        return
+    if how == "cut":
+        del data[len(data) // 2 :]
+    else:
+        data[-1 if "end" in how else len(data) // 2] ^= 0x10
+    path.write_bytes(data)
+
+
+@pytest.fixture
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make many small shards and a checkpoint after every batch, in this process."""
+    monkeypatch.setattr(text_surveys, "SHARD_CHARS", 1500)
+    monkeypatch.setattr(checkpoints, "SHARE", float("inf"))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def resumed(out: Path, corpus: Path, model: Path, **settings: Any) -> Any:
+    return survey(model, corpus, out=out, **({"resume": True} | runner.SETTINGS | settings))
+
+
+class Stopping(Listener):
+    """Asks the run to end after so many batches."""
+
+    def __init__(self, batches: int) -> None:
+        self.left = batches
+        self.said: list[str] = []
+
+    def stop(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+@pytest.mark.usefixtures("small_steps")
+class TestInThisProcess:
+    def test_asked_to_stop(
+        self, undisturbed: Callable[[str], Path], tmp_path: Path, corpus: Path, small_model: Any
+    ) -> None:
+        out, model = tmp_path / "out", small_model("bert")
+        with pytest.raises(TheodoliteError, match=r"Interrupted after [0-9,]+ positions, all saved: .* --resume"):
+            resumed(out, corpus, model, listener=Stopping(6), checkpoint_every=3600.0)
+        with pytest.raises(
+            InputError, match=r"is in use \(checkpoints, .*\): --resume to go on with it, --overwrite"
+        ):
+            resumed(out, corpus, model, resume=False)
+        with pytest.raises(InputError, match="holds an unfinished survey; run its command again with --resume"):
+            open_survey(out)
+        resumed(out, corpus, model)
+        assert_equal(out, undisturbed("id"))
+
+    def test_without_a_folder_nothing_can_be_saved(self, corpus: Path, small_model: Any) -> None:
+        with pytest.raises(TheodoliteError, match="nothing was saved, since no --out was given"):
+            survey(small_model("bert"), corpus, listener=Stopping(1))
+
+    def test_other_settings_are_listed(self, tmp_path: Path, corpus: Path, small_model: Any) -> None:
+        out, model = tmp_path / "out", small_model("bert")
+        with pytest.raises(TheodoliteError, match="Interrupted"):
+            resumed(out, corpus, model, listener=Stopping(2))
+        with pytest.raises(InputError) as told:
+            resumed(out, corpus, model, batch_tokens=128, units="surface", max_tokens=20)
+        assert str(told.value).splitlines() == [
+            f"--resume: the run in {out} had other settings:",
+            "  settings.batch_tokens: 256 there, 128 here",
+            "  settings.max_tokens: 64 there, 20 here",
+            "  settings.units: 'id' there, 'surface' here",
+        ]
+        with pytest.raises(InputError, match=r"corpus.sha256: '\w+' there, '\w+' here"):
+            resumed(out, corpus, model, limit=50)
+        with pytest.raises(InputError, match=r"model.sha256: '\w+' there"):
+            resumed(out, corpus, small_model("roberta"))
+
+    def test_a_finished_survey_is_returned(
+        self, undisturbed: Callable[[str], Path], corpus: Path, small_model: Any
+    ) -> None:
+        folder, heard = undisturbed("id"), Stopping(10**6)
+        before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+        found = resumed(folder, corpus, small_model("bert"), listener=heard)
+        assert f"{folder} holds this very survey, finished: nothing to do" in heard.said
+        assert found.layers.equals(open_survey(folder).layers)
+        assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+        with pytest.raises(InputError, match=r"settings.sample_size: 4096 there, 99 here"):
+            resumed(folder, corpus, small_model("bert"), sample_size=99)
+
+    def test_nothing_to_resume_is_a_start(
+        self, undisturbed: Callable[[str], Path], tmp_path: Path, corpus: Path, small_model: Any
+    ) -> None:
+        resumed(tmp_path / "new", corpus, small_model("bert"))
+        assert_equal(tmp_path / "new", undisturbed("id"))
+
+    def test_words_keep_their_codes_when_memory_grows_short(
+        self, undisturbed: Callable[[str], Path], tmp_path: Path, corpus: Path, small_model: Any
+    ) -> None:
+        # The resumed run counts the words beforehand, which the first did not: their codes must not move.
+        out, model = tmp_path / "out", small_model("gpt2")
+        with pytest.raises(TheodoliteError, match="Interrupted"):
+            resumed(out, corpus, model, units="word", listener=Stopping(9))
+        estimate = open_survey(undisturbed("word")).facts["memory"]
+        resumed(out, corpus, model, units="word", memory=estimate["bytes"] - 1)
+        assert_equal(out, undisturbed("word"))
+
+    def test_a_corpus_that_changed_is_told(self, tmp_path: Path, small_model: Any) -> None:
+        text = tmp_path / "corpus.txt"
+        text.write_text("\n".join(DOCUMENTS[:40]), encoding="utf-8")
+        with pytest.raises(TheodoliteError, match="Interrupted"):
+            resumed(tmp_path / "out", text, small_model("bert"), listener=Stopping(2))
+        text.write_text("\n".join(DOCUMENTS[:39]), encoding="utf-8")
+        with pytest.raises(InputError, match=r"corpus.sha256"):
+            resumed(tmp_path / "out", text, small_model("bert"))
+
+    def test_a_full_disk_by_its_error(
+        self,
+        undisturbed: Callable[[str], Path],
+        tmp_path: Path,
+        corpus: Path,
+        small_model: Any,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        out, whole, count = tmp_path / "out", files.write_beside, 0
+
+        def filling(path: Path, write: Callable[[Path], None]) -> None:
+            nonlocal count
+            count += 1
+
+            def full(beside: Path) -> None:
+                beside.write_bytes(b"half")
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+            whole(path, full if count > 12 else write)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "write_beside", filling)
+            with pytest.raises(
+                TheodoliteError, match=r"The disk is full: .* could not be written. What was saved"
+            ):
+                resumed(out, corpus, small_model("bert"))
+        # Two from before, and nothing of the one that failed.
+        assert sorted(names(out / "checkpoints")) == ["000002", "000003"]
+        resumed(out, corpus, small_model("bert"))
+        assert_equal(out, undisturbed("id"))
+
+    def test_a_full_disk(
+        self, undisturbed: Callable[[str], Path], tmp_path: Path, corpus: Path, small_model: Any
+    ) -> None:
+        disk = tmp_path / "disk"
+        disk.mkdir()
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=5m", "none", str(disk)], capture_output=True, check=False
+        )
+        if mounted.returncode:
+            pytest.skip("a small disk can be mounted by the superuser only")
+        try:
+            with pytest.raises(TheodoliteError, match=r"The disk is full: .* free some space and run the same"):
+                resumed(disk / "out", corpus, small_model("bert"))
+            assert not list(disk.rglob("*.part"))
+            assert names(disk / "out" / "checkpoints")
+            subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+            heard = Stopping(10**6)
+            resumed(disk / "out", corpus, small_model("bert"), listener=heard)
+            assert any(line.startswith("taking up after") for line in heard.said)
+            assert_equal(disk / "out", undisturbed("id"))
+        finally:
+            subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_run_that_was_overwritten_midway_is_no_survey(
+    undisturbed: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # survey.json goes first: a folder that has it is whole.
+    from theodolite.surveys.folder import claim
+
+    shutil.copytree(undisturbed("id"), tmp_path / "old")
+    removed: list[str] = []
+    monkeypatch.setattr(Path, "unlink", lambda self, **_: removed.append(self.name))
+    claim(tmp_path / "old", overwrite=True)
+    assert removed[0] == "survey.json"
