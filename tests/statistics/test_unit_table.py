@@ -53,3 +53,14 @@ def test_a_loaded_table_goes_on_growing() -> None:
     assert table.codes.tolist() == [4, 2, 0]
     assert table.n.tolist() == [1, 3, 1]
     assert table.sum.squeeze(1).tolist() == [1, 5, 5]
+
+
+def test_squares_about_the_vectors_themselves_do_not_fall_below_zero() -> None:
+    """Moving the centre onto the only vector of a unit leaves 0, or rounding of either sign."""
+    random = torch.Generator().manual_seed(0)
+    for vector in 1000 * torch.randn(50, 6, generator=random, dtype=torch.float64):
+        table = UnitTable(6)
+        table.add_rows(torch.tensor([3]), vector[None], torch.zeros(6))
+        table.recentre(-vector)
+        assert table.squares[0] >= 0
+        torch.testing.assert_close(table.squares[0], torch.zeros(()).double(), rtol=0, atol=1e-8)

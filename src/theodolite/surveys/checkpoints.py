@@ -58,6 +58,8 @@ class Checkpoints:
 
     def latest(self, load: Callable[[Path], Loaded], told: Callable[[str], None]) -> Loaded | None:
         """Return the newest checkpoint that is whole, telling of each that is not; None if there is none."""
+        for part in self.folder.glob(".*.part"):  # what a killed run was writing, as large as the state
+            shutil.rmtree(part, ignore_errors=True)
         for number in reversed(self._numbers()):
             folder = self.folder / f"{number:06d}"
             try:
