@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 RUN    := build/demo
 
-# The demo reads the same 100 dialogues with both models, about 43,000 tokens each.
+# The demo reads the same 100 dialogues with both models, about 32,000 tokens each.
 .PHONY: help setup demo test check bench format clean
 .DEFAULT_GOAL := help
 

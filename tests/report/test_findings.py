@@ -102,6 +102,7 @@ def test_a_rising_fit_is_not_called_a_tradeoff(three: Tables) -> None:
     tables = replace(three, layers=three.layers.assign(tradeoff_slope=0.4))
     assert "(larger M) spread more (V)" in told(tables)["tradeoff"].text
     assert "−1" not in told(tables)["tradeoff"].text
+    assert "no trade-off" in told(tables)["tradeoff"].headline
 
 
 def test_the_range_of_dimension(three: Tables) -> None:

@@ -15,7 +15,7 @@ HEADS = {
     "mean_cosine": "highest mean cosine",
     "anisotropy_svd": "highest SVD anisotropy",
     "makeup": "largest M/Q",
-    "tradeoff": "highest trade-off R²",
+    "tradeoff": "highest R² of V on M",
     "dimension": "effective rank",
     "norms": "median norm, greatest over least",
 }

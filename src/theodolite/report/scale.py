@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+TINY = 1e-300  # what lies below cannot be halved and divided by six without vanishing
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -38,7 +40,8 @@ def fit(values: Sequence[float], include: Sequence[float], start: float, end: fl
         return Scale(min(above) / 1.15, max(above) * 1.15, start, end, log=True)
     low, high = min((*values, *include)), max((*values, *include))
     if low == high:
-        low, high = low - (abs(low) or 1.0) / 2, high + (abs(high) or 1.0) / 2
+        room = abs(low) / 2 if abs(low) > TINY else 0.5
+        low, high = low - room, high + room
     step = _step(low, high, 6)
     return Scale(math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step, start, end)
 

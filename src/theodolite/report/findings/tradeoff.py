@@ -23,7 +23,13 @@ def tradeoff(tables: Tables) -> Finding | None:
     over = f" over {several(used, 'unit')}" if math.isfinite(used) else ""
     tail = _yardstick(top) + _other(tables, base, top)
     text = f"{_way(top)}, most tightly {at(top)}: R² {_fit(top)}{over}.{tail}"
-    return Finding("tradeoff", show(number(top, "tradeoff_r2")), f"R² of the tightest trade-off, {at(top)}", text)
+    falls = number(top, "tradeoff_slope") < 0
+    head = (
+        f"R² of the tightest trade-off, {at(top)}"
+        if falls
+        else f"R² of V on M at its tightest, {at(top)}; no trade-off"
+    )
+    return Finding("tradeoff", show(number(top, "tradeoff_r2")), head, text)
 
 
 def _way(row: Row) -> str:
