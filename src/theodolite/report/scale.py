@@ -39,7 +39,7 @@ def fit(values: Sequence[float], include: Sequence[float], start: float, end: fl
         above = [value for value in values if value > 0]
         return Scale(min(above) / 1.15, max(above) * 1.15, start, end, log=True)
     low, high = min((*values, *include)), max((*values, *include))
-    if low == high:
+    if high - low <= TINY:
         room = abs(low) / 2 if abs(low) > TINY else 0.5
         low, high = low - room, high + room
     step = _step(low, high, 6)
