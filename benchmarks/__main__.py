@@ -23,7 +23,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("build/bench.json"))
     out = parser.parse_args().out
-    found: dict[str, Any] = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": platform.processor()}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    found: dict[str, Any] = {"date": now, "machine": platform.platform()}
     for part in (fold, twonn, memory):
         print(f"{part.__name__}: {(part.__doc__ or '').splitlines()[0]}", flush=True)
         found |= part.run()
