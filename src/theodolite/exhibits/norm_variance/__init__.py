@@ -1,0 +1,1 @@
+"""Norm of Mean Contextualized Embeddings Determines their Variance (Yamagiwa and Shimodaira 2024)."""

@@ -1,0 +1,95 @@
+"""All exhibits by name. A new one is a function with `@exhibit(...)` in any module of this package."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Sequence
+
+from theodolite import exhibits as package
+from theodolite.errors import InputError, nearest
+from theodolite.exhibits.exhibit import Exhibit, Maker, Plate
+from theodolite.exhibits.needs import Need
+from theodolite.studies.choice import Choice, check_population
+from theodolite.studies.surveyed import Surveyed, check_layer
+
+_exhibits: dict[str, Exhibit] = {}
+
+
+def exhibit(
+    *names: str,
+    title: str,
+    kind: str = "figure",
+    needs: Sequence[Need] = (),
+    options: Sequence[str] = (),
+    reads: Sequence[str] = ("layers", "tokens", "units"),
+) -> Callable[[Maker], Maker]:
+    """Register the decorated function under PAPER/ID, or under several where the paper repeats a figure."""
+
+    def register(make: Maker) -> Maker:
+        for name in names:
+            if name in _exhibits:
+                raise ValueError(f"exhibit {name!r} is taken")
+            _exhibits[name] = Exhibit(name, title, kind, make, tuple(needs), tuple(options), tuple(reads))
+        return make
+
+    return register
+
+
+def all_exhibits() -> dict[str, Exhibit]:
+    """Return every exhibit by name: by paper, figures before tables, in the order of their numbers."""
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+    return dict(sorted(_exhibits.items(), key=lambda item: _order(item[0])))
+
+
+def find(name: str) -> Exhibit:
+    """Return an exhibit by its name; refuse an unknown one with those that are near."""
+    known = all_exhibits()
+    if name not in known:
+        hint = nearest(name, list(known)) or " `theodolite exhibits` lists them."
+        raise InputError(f"There is no exhibit {name!r}.{hint}")
+    return known[name]
+
+
+def make(found: Exhibit, surveys: Sequence[Surveyed], choice: Choice | None = None) -> Plate:
+    """Check that the surveys have what the exhibit needs and that it heeds the choice; make it ready to draw."""
+    chosen = choice or Choice()
+    if not surveys:
+        raise InputError(f"{found.name} needs at least one survey's folder.")
+    _check_options(found, chosen)
+    for survey in surveys:
+        for need in found.needs:
+            if not need.met(survey):
+                raise InputError(f"{found.name} needs {need.words}: {need.lack(survey)}.")
+        check_population(survey, chosen.population)
+        for layer in chosen.layers:
+            check_layer(survey, layer)
+    return found.make(surveys, chosen)
+
+
+def _check_options(found: Exhibit, choice: Choice) -> None:
+    plain = Choice()
+    for option in ("population", "variant", "filter", "specials"):
+        if option not in found.options and getattr(choice, option) != getattr(plain, option):
+            raise InputError(f"{found.name} does not depend on --{option}; leave it out.")
+    if choice.layers and not {"layer", "layers"} & set(found.options):
+        raise InputError(f"{found.name} is not of one layer; leave --layer out.")
+    if len(choice.layers) > 1 and "layers" not in found.options:
+        raise InputError(f"{found.name} draws one layer; give --layer once.")
+
+
+def one_layer(choice: Choice, default: int) -> int:
+    """Return the layer asked for, else the default."""
+    return choice.layers[0] if choice.layers else default
+
+
+def _order(name: str) -> tuple[str, bool, list[tuple[int, str]]]:
+    paper, _, number = name.partition("/")
+    parts = re.findall(r"\d+|\D+", number)
+    return (
+        paper,
+        not number.startswith("fig"),
+        [(int(part), "") if part.isdigit() else (-1, part) for part in parts],
+    )

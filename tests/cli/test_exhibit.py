@@ -1,0 +1,113 @@
+"""theodolite exhibit and exhibits, on surveys of a small model and of a real one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import theodolite as package
+from theodolite.exhibits.registry import all_exhibits
+
+
+@pytest.fixture(scope="session")
+def surveyed(tmp_path_factory: pytest.TempPathFactory, model: Path, corpus: Path) -> Path:
+    out = tmp_path_factory.mktemp("surveys") / "bert"
+    package.survey(model, corpus, out=out, sample_size=64)
+    return out
+
+
+def test_exhibits_are_listed_with_what_they_need(theodolite):
+    listed = json.loads(theodolite("exhibits", "--json").out)
+    assert [row["name"] for row in listed] == list(all_exhibits())
+    assert all(row["needs"] and row["title"] and row["kind"] in ("figure", "table") for row in listed)
+    by_name = {row["name"]: row for row in listed}
+    assert by_name["norm-variance/fig22"]["needs"] == "surveys made with `--units word`"
+    assert by_name["norm-variance/fig11"]["options"] == [
+        "--layer",
+        "--population",
+        "--variant",
+        "--filter",
+        "--specials",
+    ]
+    assert "norm-variance/fig2 " in theodolite("exhibits").out
+
+
+def test_a_figure_and_its_numbers(theodolite, surveyed, tmp_path):
+    out, data = tmp_path / "new" / "fig2.png", tmp_path / "fig2.csv"
+    ran = theodolite("exhibit", "norm-variance/fig2", surveyed, "--layer", 1, "--out", out, "--data", data)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == f"norm-variance/fig2: {out}\ndata: {data}\n"
+    assert out.read_bytes().startswith(b"\x89PNG")
+    tokens = pd.read_parquet(surveyed / "tokens.parquet").query("layer == 1 and population == 'all'")
+    drawn = pd.read_csv(data)
+    assert drawn["m"].to_numpy() == pytest.approx(tokens["m"].to_numpy())
+    assert drawn["v"].to_numpy() == pytest.approx(tokens["v"].to_numpy())
+    assert drawn["layer"].eq(1).all()
+
+
+def test_a_table_of_two_surveys(theodolite, surveyed, tmp_path):
+    out = tmp_path / "table3.json"
+    ran = theodolite("exhibit", "norm-variance/table3", surveyed, surveyed, "--out", out)
+    assert ran.code == 0
+    rows = json.loads(out.read_text("utf-8"))["rows"]
+    layers = pd.read_parquet(surveyed / "layers.parquet").query("layer == 0 and population == 'all'")
+    assert [(row["types"], row["vectors"]) for row in rows] == 2 * [(layers["types"].item(), layers["n"].item())]
+
+
+def test_every_choice_reaches_the_drawing(theodolite, surveyed, tmp_path):
+    options = ["--population", "without-first", "--variant", "unbiased", "--filter", "all", "--specials", "kept"]
+    data = tmp_path / "made.csv"
+    ran = theodolite(
+        "exhibit", "norm-variance/fig17", surveyed, *options, "--out", tmp_path / "a.svg", "--data", data
+    )
+    assert ran.code == 0
+    row = pd.read_csv(data).iloc[0]
+    assert row[["population", "variant", "filter", "specials"]].tolist() == [
+        "without-first",
+        "unbiased",
+        "all",
+        "kept",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["norm-variance/fig02", "{}", "--out", "a.png"], "Did you mean 'norm-variance/fig2'"),
+        (["norm-variance/fig2", "{}", "--out", "a.jpg"], "the ending is one of png, svg, pdf"),
+        (["norm-variance/fig2", "{}", "--out", "a.png", "--data", "a.txt"], "wanted a name that ends in .csv"),
+        (["norm-variance/fig2", "{}", "--out", "a.png", "--layer", "99"], "--layer 99: the survey of"),
+        (["norm-variance/fig2", "{}", "--out", "a.png", "--variant", "b"], "--variant 'b' is not one of"),
+        (
+            ["norm-variance/fig2", "{}", "--out", "a.png", "--population", "none"],
+            "--population 'none': the survey",
+        ),
+        (["norm-variance/fig22", "{}", "--out", "a.png"], "--units word --out DIR` would count by words"),
+        (["norm-variance/fig4", "nowhere", "--out", "a.png"], "nowhere is no folder"),
+    ],
+)
+def test_the_users_faults_are_told_in_a_sentence(theodolite, surveyed, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    ran = theodolite("exhibit", *(argument.format(surveyed) for argument in arguments))
+    assert ran.code == 2
+    assert words in ran.err
+    assert "Traceback" not in ran.err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.weights
+def test_real_weights_trade_norm_for_variance(theodolite, tmp_path):
+    out = tmp_path / "minilm"
+    package.survey("minilm-l6", "chitchat", limit=12, out=out, layers="0,2,6", sample_size=64)
+    data = tmp_path / "fig4.csv"
+    ran = theodolite("exhibit", "norm-variance/fig4", out, "--out", tmp_path / "fig4.pdf", "--data", data)
+    assert ran.code == 0
+    table = pd.read_csv(data).set_index("layer")
+    # In the middle Q varies least and V falls with M; the embeddings and the last block are further from that.
+    assert table["q_cv"].idxmin() == 2
+    assert table["slope"].idxmin() == 2
+    assert table.loc[2, "slope_high"] < 0
+    assert table["slope"].to_numpy() == pytest.approx(table["identity"].to_numpy(), rel=1e-6)

@@ -1,0 +1,93 @@
+"""The list of exhibits, and what is said to those who ask for what is not there."""
+
+from __future__ import annotations
+
+import matplotlib as mpl
+import pytest
+from tests.made_up import made_up
+
+from theodolite.errors import InputError
+from theodolite.exhibits.exhibit import Exhibit
+from theodolite.exhibits.registry import all_exhibits, exhibit, find, make
+from theodolite.studies.choice import Choice
+from theodolite.studies.surveyed import Surveyed
+
+SURVEY = made_up("bert").survey
+DRAWN = [2, 4, 5, 6, 7, 9, *range(10, 21), 22]
+
+
+def get(number: str) -> Exhibit:
+    return find(f"norm-variance/{number}")
+
+
+def test_the_paper_is_listed_in_its_order() -> None:
+    known = [found.id for found in all_exhibits().values() if found.paper == "norm-variance"]
+    wanted = [*(f"fig{number}" for number in DRAWN), "fits", "table1", "table3"]
+    assert [name for name in known if name in wanted] == wanted
+    assert all(found.title and found.needed for found in all_exhibits().values())
+
+
+@pytest.mark.parametrize(("first", "same"), [("fig11", ("fig12", "fig13")), ("fig14", ("fig15", "fig16"))])
+def test_figures_that_the_paper_repeats_for_other_models_are_one(first: str, same: tuple[str, ...]) -> None:
+    assert all(get(name).make is get(first).make for name in same)
+
+
+def test_an_unknown_exhibit_is_refused_with_those_near() -> None:
+    with pytest.raises(InputError, match=r"no exhibit 'norm-variance/fig02'\. Did you mean 'norm-variance/fig2'"):
+        find("norm-variance/fig02")
+    with pytest.raises(InputError, match="`theodolite exhibits` lists them"):
+        find("zzz")
+
+
+def test_a_name_is_given_once() -> None:
+    with pytest.raises(ValueError, match="is taken"):
+        exhibit("norm-variance/fig2", title="again")(get("fig2").make)
+
+
+@pytest.mark.parametrize(
+    ("number", "choice", "words"),
+    [
+        ("table1", Choice(population="without-first"), "norm-variance/table1 does not depend on --population"),
+        ("fig5", Choice(specials="kept"), "fig5 does not depend on --specials"),
+        ("fig10", Choice(variant="unbiased"), "fig10 does not depend on --variant"),
+        ("fig9", Choice(filter="all"), "fig9 does not depend on --filter"),
+        ("fig4", Choice(layers=(1,)), "fig4 is not of one layer; leave --layer out"),
+        ("fig2", Choice(layers=(0, 1)), "fig2 draws one layer; give --layer once"),
+        ("fig2", Choice(layers=(9,)), "--layer 9: the survey of bert has layers 0 to 2"),
+        ("fig11", Choice(layers=(0, 9)), "--layer 9: the survey of bert has layers 0 to 2"),
+        (
+            "fig2",
+            Choice(population="without-massive"),
+            "--populations all,without-massive --out DIR` would tell it",
+        ),
+        (
+            "fig22",
+            Choice(),
+            "`theodolite survey bert --corpus notes.txt --units word --out DIR` would count by words",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(number: str, choice: Choice, words: str) -> None:
+    with pytest.raises(InputError) as refused:
+        make(get(number), [SURVEY], choice)
+    assert words in str(refused.value)
+
+
+def test_one_survey_that_lacks_something_is_enough() -> None:
+    vectors = Surveyed(SURVEY.facts | {"model": None, "units": "none"}, SURVEY.tables)
+    with pytest.raises(InputError, match=r"belong to no units; `theodolite measure notes\.txt --groups COLUMN"):
+        make(get("fig2"), [SURVEY, vectors])
+    with pytest.raises(InputError, match=r"measured without a model; `theodolite survey MODEL --corpus"):
+        make(get("table1"), [vectors])
+    with pytest.raises(InputError, match=r"does not record how many words.*`theodolite survey old --corpus"):
+        make(get("fig9"), [made_up("old", words=False).survey])
+    with pytest.raises(InputError, match="needs at least one survey"):
+        make(get("fig2"), [])
+
+
+def test_drawing_changes_nothing_outside() -> None:
+    from theodolite.exhibits.sheet import compose
+
+    before = dict(mpl.rcParams)
+    compose(make(get("fig2"), [SURVEY]))
+    assert dict(mpl.rcParams) == before
