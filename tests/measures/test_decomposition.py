@@ -79,6 +79,13 @@ def test_spread_is_never_below_zero() -> None:
     assert unit_moments(*sums(x, np.zeros(17, dtype=int), np.array([-3.0, 0.7, 0.0]))).v == [0]
 
 
+def test_a_small_spread_far_from_the_centre_is_kept() -> None:
+    """V = 3e-12 Q is still above the 1e-12 Q that is promised, so it may not be taken for rounding."""
+    x = np.array([[1.0, 1.0], [1.0, -1.0]] * 50) * [1, np.sqrt(3e-12)]
+    v = unit_moments(*sums(x, np.zeros(100, dtype=int), np.zeros(2))).v
+    assert v == pytest.approx([3e-12], abs=1e-12)
+
+
 def test_what_small_n_bends_is_bent_back() -> None:
     """Of n draws from N(mu, 1), M is too large by V/n and V too small by it; M_u and V_u are neither."""
     rng, dim, n, times = np.random.default_rng(0), 4, 3, 20_000

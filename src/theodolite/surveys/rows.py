@@ -113,7 +113,8 @@ def _add_decomposition(
         flat = "V is 0 for every unit" if not v.any() else "M or V is the same for every unit"
         slope = float("nan") if not v.any() else fit.slope
         row.put(flat, tradeoff_slope=slope, tradeoff_r2=fit.r2)
-        errors = bootstrap(m, v)
+        order = np.lexsort((v, m))  # so that the draws do not depend on how units happen to be numbered
+        errors = bootstrap(m[order], v[order])
         row.put(flat, **{name: error for name, error in errors.items() if name == "q_cv_se" or np.isfinite(slope)})
         row.undefined(flat, [name for name in errors if name not in row.values])
 
