@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from theodolite.measures.formula import formula, formula_of_column, formulas
+from theodolite.surveys.coordinates import COORDINATES
 from theodolite.surveys.tables import LAYERS, TOKENS
 
-NAMES = set("layer layer_name library_index population unit undefined".split())
+NAMES = set("layer layer_name library_index population unit coordinate undefined".split())
 COUNTS = set("n types dim twonn_n zero nonfinite massive sample_duplicates".split())
 SEEN = set("norm_min norm_max".split())
 """Extremes that were seen: no formula is between them and the states."""
@@ -16,9 +17,10 @@ ERRORS = {column for column in LAYERS if column.endswith("_se")}
 
 
 def test_every_column_that_is_a_measure_has_a_formula() -> None:
-    measures = (set(LAYERS) | set(TOKENS)) - NAMES - COUNTS - SEEN - ERRORS
-    by_coordinate = {column for column in formula_of_column() if column.endswith("_i")}
-    assert measures == set(formula_of_column()) - by_coordinate
+    for table, columns in {"layers": LAYERS, "tokens": TOKENS, "coordinates": COORDINATES}.items():
+        assert set(columns) - NAMES - COUNTS - SEEN <= set(formula_of_column(table)), table
+    assert formula_of_column("tokens")["q"] == "qmv/unit"
+    assert formula_of_column()["q"] == "qmv/all"
 
 
 def test_every_error_bar_is_told_by_the_formula_it_belongs_to() -> None:

@@ -40,7 +40,7 @@ def test_what_a_survey_leaves(finished: Path) -> None:
 
 def test_opened_it_is_what_was_surveyed(finished: Path, small_model: Any) -> None:
     found, again = survey(small_model("bert"), DOCUMENTS), open_survey(finished)
-    for table in ("layers", "tokens", "units"):
+    for table in ("layers", "tokens", "units", "coordinates"):
         pd.testing.assert_frame_equal(getattr(found, table), getattr(again, table), check_exact=True)
     assert again.facts["identity"] == found.facts["identity"]
     assert again.facts["versions"] == found.facts["versions"]
@@ -59,7 +59,7 @@ def test_saved_again_it_is_the_same(small_model: Any, tmp_path: Path, kind: str)
 
 def test_measured_columns_name_their_formula(finished: Path) -> None:
     fields = pq.read_schema(finished / "layers.parquet")
-    ids = formula_of_column()
+    ids = formula_of_column("layers")
     named = {field.name: (field.metadata or {}).get(b"formula", b"").decode() for field in fields}
     assert named["mean_cosine"] == "mean-cosine/all-pairs"
     assert {column: formula for column, formula in named.items() if formula} == {
@@ -138,7 +138,7 @@ def test_another_schema_is_refused(copied: Path) -> None:
 class TestInUse:
     def test_a_survey_is_not_replaced_unasked(self, copied: Path, small_model: Any) -> None:
         with pytest.raises(
-            InputError, match=r"--out .* is in use \(layers.parquet, .*\): --overwrite to replace it"
+            InputError, match=r"--out .* is in use \(coordinates.parquet, .*\): --overwrite to replace it"
         ):
             survey(small_model("bert"), DOCUMENTS, out=copied)
 
@@ -155,7 +155,7 @@ class TestInUse:
 
     def test_overwrite_touches_nothing_that_no_survey_made(self, copied: Path, small_model: Any) -> None:
         (copied / "thesis.tex").write_text("years of work")
-        with pytest.raises(InputError, match=r"--overwrite will not touch .* no survey made \(thesis.tex\)"):
+        with pytest.raises(InputError, match=r"no survey made \(thesis.tex\).* choose another folder"):
             survey(small_model("bert"), DOCUMENTS, out=copied, overwrite=True)
         assert (copied / "thesis.tex").read_text() == "years of work"
         assert open_survey(copied)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from theodolite.studies.norm_variance.chosen_sets import has_sets
 from theodolite.studies.surveyed import Surveyed
 
 
@@ -44,6 +46,11 @@ def _no_lengths(survey: Surveyed) -> str:
     )
 
 
+def _no_sets(survey: Surveyed) -> str:
+    where = "DIR" if survey.folder is None else shlex.quote(str(survey.folder))
+    return f"the survey of {survey.model} has none; `theodolite sets {where}` would make them"
+
+
 UNITS = Need("surveys with units (any text; `measure --groups`)", lambda s: s.facts["units"] != "none", _no_units)
 MODEL = Need("surveys of a model", lambda s: s.facts.get("model") is not None, _no_model)
 WORDS = Need("surveys made with `--units word`", lambda s: s.facts["units"] == "word", _no_words)
@@ -52,3 +59,4 @@ LENGTHS = Need(
     lambda s: bool(s.facts["corpus"].get("words_histogram")),
     _no_lengths,
 )
+TOKEN_SETS = Need("token sets beside the survey (`theodolite sets DIR`)", has_sets, _no_sets)

@@ -36,6 +36,9 @@ class Decomposition(NamedTuple):
 
 @formula(
     "qmv/unit",
+    "tokens.q",
+    "tokens.m",
+    "tokens.v",
     definition="Q = E|x|^2, M = |E x|^2, V = E|x - E x|^2 over the occurrences of one unit; Q = M + V.",
     cost="exact; one float64 vector a unit",
     citation=PAPER,

@@ -55,6 +55,18 @@ def formulas() -> dict[str, Formula]:
     return dict(sorted(_formulas.items()))
 
 
-def formula_of_column() -> dict[str, str]:
-    """Return the formula id behind every column that has one."""
-    return {column: f.id for f in formulas().values() for column in f.columns}
+def formula_of_column(table: str = "layers") -> dict[str, str]:
+    """Return the formula id behind every column of a table that has one, error bars included.
+
+    A column "tokens.q" is the column q of tokens.parquet; a plain "q" is that of every other table.
+    """
+    ids: dict[str, str] = {}
+    own: dict[str, str] = {}
+    for known in formulas().values():
+        for column in known.columns:
+            home, _, name = column.rpartition(".")
+            if home in ("", table):
+                (own if home else ids)[name] = known.id
+            if f"{name}_se" in known.error:
+                ids[f"{name}_se"] = known.id
+    return ids | own

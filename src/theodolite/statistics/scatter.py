@@ -81,6 +81,17 @@ class Scatter(Statistic):
         mean = self.sum[chosen].sum(dim=0) / max(n, 1)
         return n, (upper + torch.triu(upper, 1).T) / max(n, 1) - torch.outer(mean, mean)
 
+    def variances(self, cells: Iterable[int]) -> tuple[Tensor, Tensor]:
+        """Return E (x_i - c_i)^2 and the variance of every coordinate, of these cells together. (dim,) each"""
+        chosen = list(cells)
+        n = max(int(self.n[chosen].sum()), 1)
+        second = torch.zeros(self.frame.dim, dtype=torch.float64)
+        for cell in chosen:
+            if cell in self.products:
+                second += self.products[cell].diagonal()
+        second /= n
+        return second, second - (self.sum[chosen].sum(dim=0) / n).square()
+
     def _matrix(self, cell: int) -> Tensor:
         if cell not in self.products:
             self.products[cell] = torch.zeros(self.frame.dim, self.frame.dim, dtype=torch.float64)

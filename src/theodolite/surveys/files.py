@@ -23,6 +23,7 @@ def write_beside(path: Path, write: Callable[[Path], None]) -> None:
         write(beside)
         with beside.open("rb") as stream:
             os.fsync(stream.fileno())
+        beside.chmod(0o666 & ~_umask())  # safetensors writes for its owner alone
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)
@@ -103,3 +104,10 @@ def _full(path: Path) -> TheodoliteError:
         f"The disk is full: {path} could not be written. What was saved before is whole; free some space and run "
         "the same command again with --resume."
     )
+
+
+def _umask() -> int:
+    """Return the process's mask; there is no way to read it but to set it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

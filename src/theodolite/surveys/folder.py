@@ -14,8 +14,10 @@ import pandas as pd
 from theodolite.errors import DamagedError, InputError
 from theodolite.measures.formula import formula_of_column
 from theodolite.sources.units import Unit, Units
+from theodolite.surveys import layer_norms
 from theodolite.surveys import pilot as pilots
 from theodolite.surveys.files import checksum, read_json, verify, write_beside, write_json
+from theodolite.surveys.layer_norms import load_norms, norms_table, save_norms
 from theodolite.surveys.pilot import Pilot
 from theodolite.surveys.state import SAMPLE, STATE, State
 from theodolite.surveys.survey import Survey
@@ -23,11 +25,22 @@ from theodolite.surveys.tables import Tables
 
 SCHEMA = 1
 FACTS, UNFINISHED = "survey.json", "unfinished.json"
-TABLES = ("layers", "tokens", "units")
-FILES = (pilots.FILE, STATE, SAMPLE, *(f"{table}.parquet" for table in TABLES))
+REPORTED = ("layers", "tokens", "units")
+TABLES = (*REPORTED, "coordinates")
+FILES = (pilots.FILE, STATE, SAMPLE, layer_norms.FILE, *(f"{table}.parquet" for table in TABLES))
+LAYER_NORMS = "layer_norms"  # the table of what that file holds
 SEAL = "checksum"  # of survey.json's other entries
 UNSEEN = "\0unseen "  # no tokenizer spells a token so
-OURS = {*FILES, FACTS, UNFINISHED, "checkpoints", "figures", "report.html"}
+OURS = {
+    "token_sets.safetensors",
+    "token_sets.parquet",
+    *FILES,
+    FACTS,
+    UNFINISHED,
+    "checkpoints",
+    "figures",
+    "report.html",
+}
 
 
 def check_free(folder: Path, *, overwrite: bool) -> list[str]:
@@ -36,14 +49,15 @@ def check_free(folder: Path, *, overwrite: bool) -> list[str]:
         raise InputError(f"--out {folder} is a file; give the name of a folder.")
     present = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     used = [name for name in present if not (name.startswith(".") and name.endswith(".part"))]
-    if used and not overwrite:
-        way = "--resume to go on with it, " if UNFINISHED in present else ""
-        raise InputError(f"--out {folder} is in use ({', '.join(used[:4])}): {way}--overwrite to replace it.")
     foreign = [name for name in used if name not in OURS]
     if foreign:
         raise InputError(
-            f"--overwrite will not touch {folder}: it holds files that no survey made ({', '.join(foreign[:4])})."
+            f"--out {folder} holds files that no survey made ({', '.join(foreign[:4])}), which nothing here will "
+            "overwrite; choose another folder."
         )
+    if used and not overwrite:
+        way = "--resume to go on with it, " if UNFINISHED in present else ""
+        raise InputError(f"--out {folder} is in use ({', '.join(used[:4])}): {way}--overwrite to replace it.")
     return present
 
 
@@ -61,6 +75,7 @@ def save(survey: Survey, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     survey.pilot.save(folder)
     survey.state.save(folder)
+    save_norms(survey.norms, folder)
     for name in TABLES:
         write_table(folder / f"{name}.parquet", getattr(survey.tables, name))
     survey.facts["files"] = {name: checksum(folder / name) for name in FILES}
@@ -73,7 +88,7 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    ids = formula_of_column()
+    ids = formula_of_column(path.stem)
     arrow = pa.Table.from_pandas(_encodable(table), preserve_index=False)
     fields = [
         field.with_metadata({"formula": ids[field.name]}) if field.name in ids else field for field in arrow.schema
@@ -83,14 +98,26 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 
 
 def open_tables(
-    folder: str | Path, names: Sequence[str] = TABLES
+    folder: str | Path, names: Sequence[str] = REPORTED
 ) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
-    """Return a survey's facts and the tables named, without reading its state."""
+    """Return a survey's facts and the tables named, without reading its state.
+
+    Beside the Parquet tables there is "layer_norms": gamma and beta by layer and coordinate.
+    """
     path = Path(folder)
     facts = _read_facts(path)
     for name in names:
-        verify(path / f"{name}.parquet", facts["files"][f"{name}.parquet"])
-    return facts, {name: _read_table(path / f"{name}.parquet") for name in names}
+        _verify(path, facts, layer_norms.FILE if name == LAYER_NORMS else f"{name}.parquet")
+    return facts, {
+        name: norms_table(load_norms(path)) if name == LAYER_NORMS else _read_table(path / f"{name}.parquet")
+        for name in names
+    }
+
+
+def _verify(path: Path, facts: dict[str, Any], name: str) -> None:
+    if name not in facts["files"]:
+        raise InputError(f"{path} was made before surveys had {name}; survey again to have it.")
+    verify(path / name, facts["files"][name])
 
 
 def _read_facts(path: Path) -> dict[str, Any]:
@@ -114,8 +141,8 @@ def open_survey(folder: str | Path) -> Survey:
     """Open the folder of a finished survey, checking every file."""
     path = Path(folder)
     facts = _read_facts(path)
-    for name, expected in facts["files"].items():
-        verify(path / name, expected)
+    for name in FILES:
+        _verify(path, facts, name)
     tables = Tables(*(_read_table(path / f"{name}.parquet") for name in TABLES))
     pilot = Pilot.load(path)
     settings = facts["settings"]
@@ -128,7 +155,7 @@ def open_survey(folder: str | Path) -> Survey:
     # An open vocabulary is listed whole in the state; of a closed one the table has what was seen.
     kind = settings["units"]
     units = Units(kind) if kind == "word" else _units(tables.units, kind)
-    return Survey(facts, tables, State.load(path, frames, units), pilot, path)
+    return Survey(facts, tables, State.load(path, frames, units), pilot, path, load_norms(path))
 
 
 def _units(table: pd.DataFrame, kind: str) -> Units:

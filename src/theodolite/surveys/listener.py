@@ -12,6 +12,7 @@ class Progress:
     share: float  # of the corpus' characters
     positions: int
     seconds: float
+    begun: float = 0.0  # the share that an earlier run had folded; positions and seconds are this run's
 
 
 class Listener:

@@ -48,10 +48,11 @@ def check(
         types = count()
         need = needed(layers, types, sample_size=sample_size, populations=populations)
     if need > allowed:
-        fewer = max(1, int(len(layers) * allowed / need))
+        fewer = int(len(layers) * allowed / need)
+        hint = f"; about {fewer} would fit" if fewer else ""
         raise InputError(
             f"This survey needs about {size(need)} for {len(layers)} layers and {types:,} units; "
-            f"{size(allowed)} may be used. Survey fewer layers at a time (--layers; about {fewer} would fit), "
+            f"{size(allowed)} may be used. Survey fewer layers at a time (--layers{hint}), "
             "choose coarser --units, or allow more with --memory."
         )
     return {"types": types, "bytes": need, "budget": allowed}

@@ -81,7 +81,7 @@ def _copy(survey: Survey) -> Survey:
     units = Units(state.units.kind, list(state.units.known))
     whole = State(folds, units, list(state.shards), 0, state.positions)
     facts = {**survey.facts, "counts": dict(survey.facts["counts"])}
-    return Survey(facts, survey.tables, whole, survey.pilot)
+    return Survey(facts, survey.tables, whole, survey.pilot, norms=survey.norms)  # of the same weights
 
 
 def _check(merged: Survey, other: Survey) -> None:

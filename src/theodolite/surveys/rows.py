@@ -101,7 +101,7 @@ def _add_decomposition(
     row.values["units_used"] = int(used.sum()) if with_units else None
     filtered = [f"filtered_{part}" for part in PARTS]
     if not with_units:
-        row.undefined(NO_UNITS, ["v_within", "v_between", *filtered, *FITS])
+        row.undefined(NO_UNITS, ["types", "units_used", "v_within", "v_between", *filtered, *FITS])
     elif used.sum() < 3:
         row.undefined(FEW_UNITS, [*filtered, *FITS])
     else:

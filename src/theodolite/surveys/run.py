@@ -6,6 +6,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +16,10 @@ from theodolite.engines.local import Folded, fold_shards
 from theodolite.errors import InputError, TheodoliteError
 from theodolite.measures.formula import formula_of_column
 from theodolite.sources.source import Source
+from theodolite.sources.text.norm import Norm
 from theodolite.statistics.fold import LayerFold
 from theodolite.surveys import memory
+from theodolite.surveys.alone import alone
 from theodolite.surveys.checkpoints import Checkpoints
 from theodolite.surveys.files import read_json, write_json
 from theodolite.surveys.folder import FACTS, SCHEMA, UNFINISHED, claim, open_survey, save
@@ -49,6 +52,7 @@ class Plan:
     types_bound: int
     budget: int | None = None
     pilot_from: Path | None = None
+    norms: dict[int, Norm] = field(default_factory=dict)  # by layer, where the state leaves a norm
 
 
 @dataclass
@@ -75,8 +79,15 @@ def run(
     listener: Listener | None = None,
     checkpoint_every: float = 60.0,
 ) -> Survey:
-    """Carry a plan out. With `out`, checkpoints and the finished folder go there."""
-    listener, clock = listener or Listener(), Clock()
+    """Carry a plan out. With `out`, checkpoints and the finished folder go there, and no other run's meanwhile."""
+    with alone(out) if out is not None else nullcontext():
+        return _run(plan, out, resume, overwrite, listener or Listener(), checkpoint_every)
+
+
+def _run(
+    plan: Plan, out: Path | None, resume: bool, overwrite: bool, listener: Listener, checkpoint_every: float
+) -> Survey:
+    clock = Clock()
     resuming = out is not None and resume and _can_resume(out, plan)
     if out is not None and resuming and (out / FACTS).is_file():
         listener.say(f"{out} holds this very survey, finished: nothing to do")
@@ -128,7 +139,7 @@ def _fold(plan: Plan, state: State, checkpoints: Checkpoints | None, listener: L
     """Fold what the state does not hold yet, with a checkpoint now and then."""
     held = {shard.index for shard in state.shards}
     rest = [index for index in plan.shards if index not in held]
-    done = sum(plan.weight(index) for index in held)
+    done = begun = sum(plan.weight(index) for index in held)
     began, before = time.monotonic(), state.positions
 
     def told(step: Folded) -> None:
@@ -140,7 +151,7 @@ def _fold(plan: Plan, state: State, checkpoints: Checkpoints | None, listener: L
             state.shards.append(ShardKey(plan.corpus_sha256, step.shard))
             state.cursor = 0
             done += plan.weight(step.shard)
-        listener.progress(Progress(share, state.positions - before, time.monotonic() - began))
+        listener.progress(Progress(share, state.positions - before, time.monotonic() - began, begun))
         if checkpoints is not None and checkpoints.due():
             checkpoints.save(state)
         if listener.stop():
@@ -230,7 +241,7 @@ def _finished(
         "pilot": {**pilot.facts, "sha256": pilot.sha256},
         "settings": plan.identity["settings"],
         "identity": plan.identity,
-        "formulas": formula_of_column(),
+        "formulas": {table: formula_of_column(table) for table in ("layers", "tokens", "coordinates")},
         "versions": versions(),
         "times": {
             "started": clock.started,
@@ -245,7 +256,7 @@ def _finished(
         },
         "memory": estimate,
     }
-    return Survey(facts, tables, state, pilot)
+    return Survey(facts, tables, state, pilot, norms=plan.norms)
 
 
 def versions() -> dict[str, str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from theodolite.sources.layers import Layer
+from theodolite.sources.text.norm import Norm
 from theodolite.surveys.pilot import Pilot
 from theodolite.surveys.state import State
 from theodolite.surveys.tables import Tables
@@ -24,13 +25,14 @@ def survey_name(facts: dict[str, Any]) -> str:
 
 @dataclass
 class Survey:
-    """What a run found. `layers`, `tokens` and `units` are data frames; `facts` is survey.json."""
+    """What a run found. `layers`, `tokens`, `units` and `coordinates` are data frames; `facts` is survey.json."""
 
     facts: dict[str, Any]
     tables: Tables
     state: State
     pilot: Pilot
     folder: Path | None = None
+    norms: dict[int, Norm] = field(default_factory=dict)  # by layer, where the state leaves a norm
 
     @property
     def layers(self) -> pd.DataFrame:
@@ -46,6 +48,11 @@ class Survey:
     def units(self) -> pd.DataFrame:
         """One row per unit seen."""
         return self.tables.units
+
+    @property
+    def coordinates(self) -> pd.DataFrame:
+        """One row per layer, population and coordinate."""
+        return self.tables.coordinates
 
     @property
     def name(self) -> str:

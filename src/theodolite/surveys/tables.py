@@ -1,4 +1,4 @@
-"""From sums to tables: layers, tokens and units, as data frames."""
+"""From sums to tables: layers, tokens, units and coordinates, as data frames."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from theodolite.errors import TheodoliteError
 from theodolite.measures.decomposition import unbiased
 from theodolite.sources.layers import Layer
 from theodolite.statistics.cells import POPULATIONS
+from theodolite.surveys.coordinates import coordinate_rows, joined
 from theodolite.surveys.rows import Measured, layer_row
 from theodolite.surveys.state import State
 
@@ -35,6 +36,7 @@ class Tables:
     layers: pd.DataFrame
     tokens: pd.DataFrame
     units: pd.DataFrame
+    coordinates: pd.DataFrame
 
 
 def make_tables(
@@ -46,14 +48,14 @@ def make_tables(
     told: Callable[[str], None] | None = None,
 ) -> Tables:
     """Read everything off the state. `lost` names populations that cannot be told, with the reason."""
-    rows, tokens, seen = [], [], np.zeros(len(state.units), dtype=bool)
+    rows, tokens, coordinates, seen = [], [], [], np.zeros(len(state.units), dtype=bool)
     with_units = state.units.kind != "none"
     names = np.array([unit.key for unit in state.units.known], dtype=object)
     for layer in layers:
         fold = state.folds[layer.index]
         if told:
             told(f"measuring layer {layer.index} ({layer.name})")
-        measured: dict[tuple[int, ...], Measured] = {}
+        measured: dict[tuple[int, ...], tuple[Measured, pd.DataFrame]] = {}
         for population in populations:
             head = {"layer": layer.index, "layer_name": layer.name, "library_index": layer.library_index}
             head["population"] = population
@@ -63,18 +65,22 @@ def make_tables(
             # Where no position is massive, say, two populations are the same vectors: measure them once.
             cells = tuple(cell for cell in POPULATIONS[population] if fold.holds(cell)) or (0,)
             if cells not in measured:
-                measured[cells] = layer_row(fold, cells, with_units=with_units)
-            row, sums, units = measured[cells]
+                found = layer_row(fold, cells, with_units=with_units)
+                within = found[0]["v_within"]
+                by_coordinate = coordinate_rows(fold, cells, found[1], v_within=within, with_units=with_units)
+                measured[cells] = found, by_coordinate
+            (row, sums, units), by_coordinate = measured[cells]
             if population == "all" and row["n"] == 0:
                 raise TheodoliteError(_nothing_left(layer, row["nonfinite"]))
             rows.append(head | row)
+            coordinates.append((layer.index, population, by_coordinate))
             if with_units:
                 codes, n = sums.codes.numpy(), sums.n.numpy()
                 seen[codes] = True
                 m_unbiased, v_unbiased = unbiased(n, units.m, units.v)
                 columns = (layer.index, population, names[codes], n, *units, m_unbiased, v_unbiased)
                 tokens.append(pd.DataFrame(dict(zip(TOKENS, columns, strict=True))))
-    return Tables(_layers(rows), _tokens(tokens), _units(state, seen))
+    return Tables(_layers(rows), _tokens(tokens), _units(state, seen), joined(coordinates))
 
 
 def _layers(rows: list[dict[str, object]]) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from typing import Any
 from theodolite.errors import InputError, nearest
 from theodolite.sources.corpus import CorpusOptions, open_corpus, scan, shard_documents
 from theodolite.sources.text.checkpoint import DTYPES, Checkpoint, load_model, load_tokenizer, resolve
+from theodolite.sources.text.placement import placement_of
 from theodolite.sources.text.source import TextSource
 from theodolite.sources.text.vocabulary import KINDS
 from theodolite.sources.text.windows import longest_window
@@ -89,6 +90,7 @@ def survey(
         batch_tokens=batch_tokens or BATCH_TOKENS.get(where.partition(":")[0], BATCH_TOKENS["cpu"]),
         drop_special=drop_special,
     )
+    placement = placement_of(source.anatomy)
     shards = {shard.index: shard for shard in found.shards}
     chosen = list(part_of(list(shards), part))
     if not chosen:
@@ -125,7 +127,7 @@ def survey(
         model_sha256=checkpoint.sha256,
         identity=identity,
         facts={
-            "model": _model_facts(checkpoint, source, network, dtype, where),
+            "model": _model_facts(checkpoint, source, network, dtype, where) | {"norm_placement": placement.word},
             "tokenizer": {"class": type(tokenizer).__name__, "vocabulary": len(tokenizer)},
             "corpus": {
                 "name": documents.name,
@@ -143,6 +145,11 @@ def survey(
         types_bound=_types_bound(source, found.characters),
         budget=memory,
         pilot_from=Path(pilot) if pilot is not None else None,
+        norms={
+            layer.index: placement.leaving[layer.index]
+            for layer in source.layers
+            if layer.index in placement.leaving
+        },
     )
     return run(
         plan,

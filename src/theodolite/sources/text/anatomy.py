@@ -33,9 +33,9 @@ class Anatomy:
         blocks = find_blocks(model)
         final_norm = _final_norm(model, blocks)
         bare = cls(model, blocks, final_norm, (), causal=False, pads=False)
-        states, library = bare._look(_probe(model))
-        other, _ = bare._look(_probe(model, change_last=True))
-        padded, _ = bare._look(_probe(model, pads=5))
+        states, library = bare._look(probe(model))
+        other, _ = bare._look(probe(model, change_last=True))
+        padded, _ = bare._look(probe(model, pads=5))
         layers = []
         for index, state in enumerate(states):
             equal = [i for i, theirs in enumerate(library) if _same(state, theirs)]
@@ -56,7 +56,7 @@ class Anatomy:
 
         def seen(index: int, state: Any) -> None:
             if index in wanted_set:
-                take(index, _first(state))
+                take(index, first_of(state))
             if index == last:
                 raise _Enough
 
@@ -117,7 +117,7 @@ def _close(states: Tensor, padded: Tensor) -> bool:
     return bool(apart < torch.finfo(states.dtype).eps ** 0.5)
 
 
-def _first(state: Any) -> Any:
+def first_of(state: Any) -> Any:
     """Return the states out of what a block gives: some give a tuple or a list that begins with them."""
     return state[0] if isinstance(state, tuple | list) else state
 
@@ -151,7 +151,7 @@ def _final_norm(model: nn.Module, blocks: Sequence[nn.Module]) -> nn.Module | No
     found: list[nn.Module] = []
 
     def remember(_: nn.Module, args: Any, output: Any) -> None:
-        last.append(_first(output))
+        last.append(first_of(output))
 
     def compare(module: nn.Module, args: Any, output: Any) -> None:
         # By value, since models reshape or slice between the block and the norm.
@@ -162,11 +162,11 @@ def _final_norm(model: nn.Module, blocks: Sequence[nn.Module]) -> nn.Module | No
         hooks.callback(blocks[-1].register_forward_hook(remember).remove)
         for norm in norms:
             hooks.callback(norm.register_forward_hook(compare).remove)
-        model(**_probe(model))
+        model(**probe(model))
     return found[0] if found else None
 
 
-def _probe(model: nn.Module, change_last: bool = False, pads: int = 0) -> dict[str, Tensor]:
+def probe(model: nn.Module, change_last: bool = False, pads: int = 0) -> dict[str, Tensor]:
     """Make a short input: a handful of ids from the middle of the vocabulary, clear of the special ones."""
     config: Any = model.config
     if not getattr(config, "vocab_size", None):

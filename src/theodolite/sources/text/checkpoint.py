@@ -99,7 +99,9 @@ def load_model(checkpoint: Checkpoint, *, dtype: str, device: str, trust_remote_
     try:
         return model.to(device).eval().requires_grad_(False)
     except (RuntimeError, AssertionError) as error:
-        raise InputError(f"--device {device!r} cannot be used here: {_first_line(error)}") from error
+        raise InputError(
+            f"--device {device!r} cannot be used here; try --device cpu. ({_first_line(error)})"
+        ) from error
 
 
 def load_tokenizer(checkpoint: Checkpoint, *, trust_remote_code: bool = False) -> Any:

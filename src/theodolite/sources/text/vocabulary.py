@@ -20,7 +20,8 @@ def vocabulary(tokenizer: Any, kind: str) -> tuple[Units, list[int]]:
     """
     if kind not in KINDS:
         raise InputError(f"--units {kind!r} is not one of {', '.join(KINDS)}.")
-    special = set(tokenizer.all_special_ids)
+    # The unknown token stands for text, so it is none of those that the tokenizer puts around a window.
+    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     size = max(tokenizer.get_vocab().values()) + 1  # len(tokenizer) is less where ids have gaps
     tokens = tokenizer.convert_ids_to_tokens(list(range(size)))
     tokens = [f"<unused id {i}>" if token is None else token for i, token in enumerate(tokens)]

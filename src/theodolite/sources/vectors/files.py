@@ -39,6 +39,12 @@ def read_vectors(path: Path, *, column: str | None = None, groups: str | None = 
         arrays = reader(path, column, groups)
     except InputError:
         raise
+    except ValueError as error:
+        if path.suffix.lower() in (".npy", ".npz"):  # numpy takes anything else for a pickle, and says so
+            raise InputError(
+                f"FILE {str(path)!r} cannot be read: wanted numbers as numpy.save or numpy.savez writes them."
+            ) from error
+        raise InputError(f"FILE {str(path)!r} cannot be read as {path.suffix}: {error}") from error
     except Exception as error:  # each format's library has errors of its own
         raise InputError(f"FILE {str(path)!r} cannot be read as {path.suffix}: {error}") from error
     labels = _labels(arrays, path, groups)
@@ -90,6 +96,8 @@ def _parquet(path: Path, column: str | None, groups: str | None) -> dict[str, ND
             raise _missing(option, name, schema.names, path)
     if not chosen:
         raise InputError(f"FILE {path.name!r} has no list column; its columns are {', '.join(schema.names)}.")
+    if not set(chosen) <= set(lists):
+        raise InputError(f"--column {column}: wanted lists of numbers, but it holds {schema.field(column).type}.")
     wanted = [*chosen, *([groups] if groups is not None else [])]
     table = pq.read_table(path, columns=wanted)
     arrays: dict[str, NDArray[Any]] = {}

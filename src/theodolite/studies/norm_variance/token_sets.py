@@ -1,0 +1,70 @@
+"""Making the embedding sets of chosen tokens (figures 1 and 8, table 2): choose, read again, write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from theodolite.errors import InputError, TheodoliteError
+from theodolite.studies.norm_variance.chosen_sets import ChosenSets
+from theodolite.studies.norm_variance.selection import choose, select
+from theodolite.studies.norm_variance.set_files import read_sets, write_sets
+from theodolite.studies.reading import read
+from theodolite.studies.surveyed import check_layer, middle_layer
+from theodolite.surveys.listener import Listener
+from theodolite.surveys.reopening import check_readable, reopen
+from theodolite.surveys.token_sets import TokenSets, gather
+
+MOST = 200
+
+
+def make_sets(
+    folder: str | Path,
+    *,
+    layer: int | None = None,
+    seed: int = 0,
+    most: int = MOST,
+    units: Sequence[str] = (),
+    model: str | None = None,
+    corpus: str | None = None,
+    device: str | None = None,
+    trust_remote_code: bool = False,
+    listener: Listener | None = None,
+) -> ChosenSets:
+    """Choose tokens of a finished survey, read the documents that hold them again, and leave the sets beside it.
+
+    `units` chooses by hand; without, appendix A's selection. `model` and `corpus` are where the surveyed ones are
+    now, if they have moved: other weights or other documents are refused.
+    """
+    if most < 1:
+        raise InputError(f"--most {most}: wanted at least 1 vector a token.")
+    path = Path(folder)
+    survey = read(path, ("tokens", "units"))
+    check_readable(survey.facts)
+    at = middle_layer(survey) if layer is None else check_layer(survey, layer)
+    chosen = choose(survey, at, units) if units else select(survey, at, seed=seed)
+    reopened = reopen(
+        survey.facts,
+        [at],
+        model=model,
+        corpus=corpus,
+        device=device,
+        trust_remote_code=trust_remote_code,
+        listener=listener,
+    )
+    sets = gather(reopened, chosen["unit"].tolist(), most=most, listener=listener)
+    _check_counts(chosen, sets)
+    how = {"seed": seed, "most": most, "by_hand": list(units), "documents": sets.documents, "of": len(reopened)}
+    write_sets(path, survey.facts, chosen, sets, {"layer": at} | how)
+    return read_sets(path, survey.facts)
+
+
+def _check_counts(chosen: pd.DataFrame, sets: TokenSets) -> None:
+    for unit, before, now in zip(chosen["unit"], chosen["n"], sets.n.tolist(), strict=True):
+        if int(before) != now:
+            raise TheodoliteError(
+                f"The second pass met {unit!r} {now:,} times, the survey {int(before):,} times: the tokenizer has "
+                "changed since; survey again."
+            )

@@ -1,0 +1,52 @@
+"""layer_norms.safetensors: gamma and beta of the norm that each layer's state leaves, for those that leave one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from theodolite.sources.text.norm import Norm
+from theodolite.surveys.files import read_tensors, write_tensors
+
+FILE = "layer_norms.safetensors"
+COLUMNS = "layer coordinate kind eps gamma beta".split()
+
+
+def save_norms(norms: Mapping[int, Norm], folder: Path) -> None:
+    """Write layer{i}.gamma and layer{i}.beta, with kind and eps in the metadata; an empty file where none is."""
+    tensors = {
+        f"layer{layer}.{part}": getattr(norm, part) for layer, norm in norms.items() for part in ("gamma", "beta")
+    }
+    told = {layer: {"kind": norm.kind, "eps": norm.eps} for layer, norm in norms.items()}
+    write_tensors(folder / FILE, tensors, {"norms": json.dumps(told)})
+
+
+def load_norms(folder: Path) -> dict[int, Norm]:
+    """Read the norms of a survey's folder, by layer."""
+    tensors, metadata = read_tensors(folder / FILE)
+    return {
+        int(layer): Norm(told["kind"], tensors[f"layer{layer}.gamma"], tensors[f"layer{layer}.beta"], told["eps"])
+        for layer, told in json.loads(metadata["norms"]).items()
+    }
+
+
+def norms_table(norms: Mapping[int, Norm]) -> pd.DataFrame:
+    """Return a row per layer that leaves a norm and coordinate."""
+    parts = [
+        pd.DataFrame(
+            {
+                "layer": layer,
+                "coordinate": np.arange(len(norm.gamma)),
+                "kind": norm.kind,
+                "eps": norm.eps,
+                "gamma": norm.gamma.double().numpy(),
+                "beta": norm.beta.double().numpy(),
+            }
+        )
+        for layer, norm in sorted(norms.items())
+    ]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS)

@@ -1,0 +1,131 @@
+"""What a survey keeps of the norms: the file, the table, the word in survey.json, merged and resumed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.small_models import FACTS, load, save, sentences
+
+from theodolite.errors import InputError
+from theodolite.studies.layer_norm import predictions
+from theodolite.studies.reading import read
+from theodolite.surveys.folder import open_survey, open_tables
+from theodolite.surveys.layer_norms import COLUMNS, FILE, load_norms
+from theodolite.surveys.merge import merge
+from theodolite.surveys.text import survey
+from theodolite.surveys.vectors import measure
+
+DOCUMENTS = sentences(30, seed=81)
+TABLES = ("layers", "tokens", "units", "coordinates", "layer_norms")
+
+
+@pytest.fixture(scope="module")
+def bent(small_model: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small BERT whose norms have gammas and betas of their own."""
+    model, tokenizer = load(small_model("bert"))
+    torch.manual_seed(5)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "LayerNorm" in name:
+                parameter += 0.4 * torch.randn_like(parameter)
+    folder = tmp_path_factory.mktemp("bent") / "model"
+    save(model, tokenizer, folder)
+    return folder
+
+
+@pytest.mark.parametrize("family", FACTS)
+def test_the_word_and_the_layers(small_model: Any, tmp_path: Path, family: str) -> None:
+    found = survey(small_model(family), DOCUMENTS, out=tmp_path / "out")
+    post = family in ("bert", "roberta")
+    assert found.facts["model"]["norm_placement"] == ("post" if post else "pre")
+    facts = json.loads((tmp_path / "out" / "survey.json").read_text())
+    assert facts["model"]["norm_placement"] == found.facts["model"]["norm_placement"]
+    last = FACTS[family].blocks
+    assert sorted(found.norms) == (list(range(last + 1)) if post else [last + 1])
+
+
+def test_the_file_is_what_the_model_has(bent: Path, tmp_path: Path) -> None:
+    survey(bent, DOCUMENTS, out=tmp_path / "out")
+    model = load(bent)[0]
+    norms = load_norms(tmp_path / "out")
+    modules = [model.embeddings.LayerNorm, *(block.output.LayerNorm for block in model.encoder.layer)]
+    for layer, module in enumerate(modules):
+        assert norms[layer].kind == "LayerNorm"
+        assert norms[layer].eps == 1e-12
+        assert torch.allclose(norms[layer].gamma.float(), module.weight)
+        assert torch.allclose(norms[layer].beta.float(), module.bias)
+    _, tables = open_tables(tmp_path / "out", ["layer_norms"])
+    table = tables["layer_norms"]
+    assert table.columns.tolist() == COLUMNS
+    assert len(table) == 4 * 32
+    assert table.query("layer == 2")["gamma"].to_numpy() == pytest.approx(modules[2].weight.detach().numpy())
+    again = open_survey(tmp_path / "out")
+    assert all(torch.equal(again.norms[layer].gamma, norm.gamma) for layer, norm in norms.items())
+
+
+def test_predictions_and_their_terms_make_q(bent: Path, tmp_path: Path) -> None:
+    survey(bent, DOCUMENTS, out=tmp_path / "out")
+    table = predictions(read(tmp_path / "out", TABLES))
+    assert table["norm"].tolist() == ["LayerNorm"] * 4
+    whole = table["predicted_q"] + table["dropped_square"] + table["dropped_mean"]
+    assert whole.to_numpy() == pytest.approx(table["measured_q"].to_numpy(), rel=1e-5)
+    # Rows are standardised, so that E z^2 is 1 in the mean over coordinates whatever it is in each.
+    assert table["predicted_q"].to_numpy() != pytest.approx(table["measured_q"].to_numpy(), rel=1e-3)
+
+
+def test_only_layers_that_are_surveyed(bent: Path) -> None:
+    assert sorted(survey(bent, DOCUMENTS, layers=[0, 2]).norms) == [0, 2]
+
+
+def test_merged_surveys_keep_them(bent: Path, tmp_path: Path) -> None:
+    parts = [survey(bent, half) for half in (DOCUMENTS[:15], DOCUMENTS[15:])]
+    merge(parts, out=tmp_path / "both")
+    norms = load_norms(tmp_path / "both")
+    assert sorted(norms) == [0, 1, 2, 3]
+    assert torch.equal(norms[3].beta, parts[0].norms[3].beta)
+
+
+def test_vectors_leave_no_norm(tmp_path: Path) -> None:
+    measure(np.random.default_rng(0).normal(size=(50, 4)), out=tmp_path / "out")
+    assert load_norms(tmp_path / "out") == {}
+    _, tables = open_tables(tmp_path / "out", ["layer_norms"])
+    assert tables["layer_norms"].columns.tolist() == COLUMNS
+
+
+def test_a_folder_from_before_says_so(bent: Path, tmp_path: Path) -> None:
+    from theodolite.surveys.folder import _seal
+
+    out = tmp_path / "out"
+    survey(bent, DOCUMENTS, out=out)
+    facts = json.loads((out / "survey.json").read_text())
+    for name in (FILE, "coordinates.parquet"):
+        del facts["files"][name]
+        (out / name).unlink()
+    (out / "survey.json").write_text(json.dumps(facts | {"checksum": _seal(facts)}))
+    assert len(open_tables(out)[1]) == 3
+    with pytest.raises(InputError, match=r"made before surveys had coordinates.parquet; survey again"):
+        open_tables(out, ["coordinates"])
+    with pytest.raises(InputError, match=r"made before surveys had layer_norms.safetensors; survey again"):
+        open_survey(out)
+
+
+@pytest.mark.weights
+def test_minilm_as_it_was_measured(tmp_path: Path) -> None:
+    # Chitchat, 100 documents: 0.70, 0.97, 1.00, 0.96, 0.94, 0.74, 0.20 of the prediction.
+    survey("minilm-l6", "chitchat", limit=12, out=tmp_path / "out", populations=("all",), sample_size=64)
+    table = predictions(read(tmp_path / "out", TABLES))
+    assert table["norm"].tolist() == ["LayerNorm"] * 7
+    whole = table["predicted_q"] + table["dropped_square"] + table["dropped_mean"]
+    assert whole.to_numpy() == pytest.approx(table["measured_q"].to_numpy(), rel=1e-5)
+    assert table["ratio"][1:5].to_numpy() == pytest.approx(1, abs=0.1)
+    assert (table["ratio"][[0, 5]] < 0.85).all()
+    # The last block's largest coordinates stand behind gammas of next to 0, and the prediction counts them in.
+    last = table.iloc[-1]
+    assert last["ratio"] < 0.3
+    assert last["tiny_gammas"] == 3
+    assert last["unseen"] > 0.6
