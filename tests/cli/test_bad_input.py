@@ -116,7 +116,9 @@ def test_an_unknown_name_is_met_with_the_nearest(corpus, tmp_path):
 
 def test_a_folder_in_use_is_left_alone(theodolite: Theodolite, model, corpus, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    refused(theodolite("survey", model, "--corpus", corpus, "--out", tmp_path), "is in use", "--overwrite")
+    refused(
+        theodolite("survey", model, "--corpus", corpus, "--out", tmp_path), "notes.txt", "choose another folder"
+    )
     refused(
         theodolite("survey", model, "--corpus", corpus, "--out", tmp_path, "--overwrite"),
         "no survey made",

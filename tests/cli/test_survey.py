@@ -9,6 +9,8 @@ import pytest
 from tests.cli.conftest import Theodolite
 
 import theodolite as package
+from theodolite.cli.layer_table import _blocks
+from theodolite.surveys.alone import alone
 
 
 def survey(theodolite: Theodolite, model: Path, corpus: Path, out: Path, *more: object):
@@ -29,13 +31,14 @@ def test_a_survey_leaves_its_folder_and_names_the_report(theodolite, model, corp
     assert "embeddings" in ran.out
     assert "block 1" in ran.out
     files = {path.name for path in (tmp_path / "s").iterdir()}
-    tables = {"layers.parquet", "tokens.parquet", "units.parquet"}
+    tables = {"layers.parquet", "tokens.parquet", "units.parquet", "coordinates.parquet"}
     assert files == {
         *tables,
         "survey.json",
         "pilot.safetensors",
         "state.safetensors",
         "sample.safetensors",
+        "layer_norms.safetensors",
         "report.html",
     }
 
@@ -62,7 +65,38 @@ def test_show_prints_the_table_of_a_population(theodolite, made):
     rows = json.loads(theodolite("show", made, "--json").out)
     layers = package.open(made).layers
     assert [row["q"] for row in rows] == pytest.approx(layers["q"].tolist(), rel=1e-12)
-    assert "block 2" not in theodolite("show", made, "--columns", "layer,q").out
+    few = theodolite("show", made, "--columns", "q,twonn").out
+    assert "block 2" in few  # a number without its layer says nothing
+    assert "V_W" not in few
+
+
+def test_a_narrow_terminal_gets_blocks_and_every_digit():
+    heads = ["layer", "layer_name"]
+    cells = {column: ["123,456"] * 3 for column in (*heads, "q", "m", "v", "twonn")}
+    blocks = _blocks(["q", "m", "v", "twonn"], cells, width=40)
+    assert len(blocks) > 1
+    assert all(block[:2] == heads for block in blocks)
+    assert [column for block in blocks for column in block[2:]] == ["q", "m", "v", "twonn"]
+
+
+def test_json_keeps_every_digit(theodolite, made):
+    rows = json.loads(theodolite("show", made, "--json").out)
+    assert [row["q"] for row in rows] == package.open(made).layers["q"].tolist()
+
+
+def test_two_runs_do_not_share_a_folder(theodolite, model, corpus, tmp_path):
+    with alone(tmp_path / "s"):
+        ran = survey(theodolite, model, corpus, tmp_path / "s", "--resume")
+    assert ran.code == 2
+    assert "another run is writing there now" in ran.err
+    assert survey(theodolite, model, corpus, tmp_path / "s").code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+
+
+def test_two_corpora_are_refused(theodolite, model, corpus, tmp_path):
+    ran = survey(theodolite, model, corpus, tmp_path / "s", "--corpus", corpus)
+    assert ran.code == 2
+    assert "quoted glob" in ran.err
 
 
 @pytest.mark.parametrize(

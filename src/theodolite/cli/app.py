@@ -8,7 +8,19 @@ from typing import Annotated
 
 import typer
 
-from theodolite.cli import catalogue, exhibit, exhibits, measure, measures, merge, report, show, survey
+from theodolite.cli import (
+    catalogue,
+    exhibit,
+    exhibits,
+    measure,
+    measures,
+    merge,
+    report,
+    reproduce,
+    sets,
+    show,
+    survey,
+)
 from theodolite.errors import TheodoliteError
 
 app = typer.Typer(
@@ -24,8 +36,10 @@ app.command("measure")(measure.measure)
 app.command("merge")(merge.merge)
 app.command("show")(show.show)
 app.command("report")(report.report)
+app.command("sets")(sets.sets)
 app.command("exhibit")(exhibit.exhibit)
 app.command("exhibits")(exhibits.exhibits)
+app.command("reproduce")(reproduce.reproduce)
 app.command("models")(catalogue.models)
 app.command("corpora")(catalogue.corpora)
 app.command("measures")(measures.measures)

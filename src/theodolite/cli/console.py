@@ -93,7 +93,8 @@ def told(progress: Progress) -> str:
     ' 50%     30,000 positions    500/s  1:00 left'
     """
     rate = progress.positions / progress.seconds if progress.seconds > 0 else 0.0
-    left = progress.seconds * (1 - progress.share) / progress.share if progress.share > 0 else 0.0
+    gone = progress.share - progress.begun
+    left = progress.seconds * (1 - progress.share) / gone if gone > 0 else 0.0
     minutes, seconds = divmod(round(left), 60)
     return (
         f"{progress.share:4.0%} {progress.positions:>10,} positions {rate:>6,.0f}/s  {minutes}:{seconds:02d} left"

@@ -22,8 +22,8 @@ def finish(survey: Survey, *, as_json: bool, quiet: bool) -> None:
         found: dict[str, Any] = {"survey": str(survey.folder) if survey.folder else None, "name": survey.name}
         result(json.dumps(found | {"counts": survey.facts["counts"], "layers": layers_json(survey.layers)}))
         return
+    print_layers(survey.layers, survey.facts["populations"][0], survey.name)
     if not quiet:
-        print_layers(survey.layers, survey.facts["populations"][0], survey.name)
         result(LEGEND)
     if report is not None:
         result(f"survey: {survey.folder}\nreport: {report}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 from rich.console import Console
@@ -28,6 +28,7 @@ HEADS = {
     "tradeoff_slope": "slope",
     "tradeoff_r2": "R2",
 }
+ALWAYS = ("layer", "layer_name")  # a number without its layer says nothing
 LEGEND = (
     "Q = M + V, V = V_W + V_B; cos: mean cosine of all pairs; svd: share of the first direction; rank, PR, TwoNN: "
     "dimensions; CV, slope, R2 over units with 10 to 100,000 occurrences. `theodolite measures` defines each."
@@ -35,19 +36,42 @@ LEGEND = (
 
 
 def print_layers(layers: pd.DataFrame, population: str, title: str, columns: list[str] | None = None) -> None:
-    """Print one population's rows to stdout; every number to four digits, undefined as a dash."""
-    shown = columns or list(HEADS)
-    table = Table(title=f"{title} · population: {population}", title_justify="left", box=None, pad_edge=False)
-    for column in shown:
-        table.add_column(
-            HEADS.get(column, column), justify="left" if column == "layer_name" else "right", no_wrap=True
-        )
-    for row in layers[layers["population"] == population].to_dict("records"):
-        table.add_row(*(number(row[column]) for column in shown))
+    """Print one population's rows to stdout; numbers to four digits, undefined as a dash.
+
+    Where the terminal is too narrow the columns are printed in several blocks: a digit is never cut.
+    """
+    records = layers[layers["population"] == population].to_dict("records")
+    chosen = [column for column in columns or list(HEADS) if column not in ALWAYS]
+    cells = {column: [number(record[column]) for record in records] for column in (*ALWAYS, *chosen)}
     console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, markup=False, width=max(160, 11 * len(shown)))
-    console.print(table)
+    width = console.width if console.is_terminal else 1000
+    print(f"{title} · population: {population}")
+    for block in _blocks(chosen, cells, width):
+        table = Table(box=None, pad_edge=False)
+        for column in block:
+            side: Literal["left", "right"] = "left" if column == "layer_name" else "right"
+            table.add_column(HEADS.get(column, column), justify=side, no_wrap=True)
+        for row in zip(*(cells[column] for column in block), strict=True):
+            table.add_row(*row)
+        Console(highlight=False, markup=False, width=width).print(table, crop=False)
+
+
+def _blocks(chosen: list[str], cells: dict[str, list[str]], width: int) -> list[list[str]]:
+    """Cut the columns into blocks that fit the width, each led by the layer's number and name."""
+    size = {
+        column: max(map(len, [HEADS.get(column, column), *texts]), default=0) + 2
+        for column, texts in cells.items()
+    }
+    lead = sum(size[column] for column in ALWAYS)
+    blocks: list[list[str]] = [[*ALWAYS]]
+    used = lead
+    for column in chosen:
+        if used + size[column] > width and len(blocks[-1]) > len(ALWAYS):
+            blocks.append([*ALWAYS])
+            used = lead
+        blocks[-1].append(column)
+        used += size[column]
+    return blocks
 
 
 def number(value: Any) -> str:
@@ -64,8 +88,16 @@ def number(value: Any) -> str:
 
 
 def layers_json(layers: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows with nulls for what is undefined, and the reasons as an object."""
-    rows: list[dict[str, Any]] = json.loads(layers.to_json(orient="records", double_precision=15))
-    for row in rows:
+    """Return the rows with every digit, nulls for what is undefined, and the reasons as an object."""
+    rows = []
+    for record in layers.to_dict("records"):
+        row = {str(column): _plain(value) for column, value in record.items()}
         row["undefined"] = json.loads(row["undefined"]) if row["undefined"] else {}
+        rows.append(row)
     return rows
+
+
+def _plain(value: Any) -> Any:
+    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return value.item() if hasattr(value, "item") else value

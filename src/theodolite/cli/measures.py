@@ -52,7 +52,7 @@ def page(found: Iterable[Formula]) -> str:
         "what `theodolite measures --markdown` prints.",
     ]
     for formula in found:
-        columns = ", ".join(f"`{column}`" for column in formula.columns) or "`q`, `m`, `v` of tokens.parquet"
+        columns = ", ".join(f"`{column}`" for column in formula.columns)
         lines += ["", f"## `{formula.id}`", "", formula.definition, ""]
         lines += [f"- columns: {columns}", f"- cost: {formula.cost}", f"- citation: {formula.citation}"]
         lines += [f"- error bar: {formula.error}"] if formula.error else []

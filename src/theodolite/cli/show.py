@@ -37,9 +37,8 @@ def show(
         chosen = [column.strip() for column in columns.split(",") if column.strip()]
         for column in chosen:
             if column not in layers.columns:
-                raise InputError(
-                    f"--columns: there is no column {column!r}.{nearest(column, list(layers.columns))}"
-                )
+                near = nearest(column.lower(), list(layers.columns)) or f" There are {', '.join(layers.columns)}."
+                raise InputError(f"--columns: there is no column {column!r}.{near}")
     print_layers(layers, population, survey_name(facts), chosen)
     if chosen is None:
         result(LEGEND)

@@ -12,7 +12,7 @@ Corpus = "a catalogue name, a .txt (one document a line), .jsonl or .parquet fil
 
 def survey(
     model: Annotated[str, typer.Argument(help="Catalogue name, model folder, .gguf file or hub name.")],
-    corpus: Annotated[str, typer.Option(help=f"What to read: {Corpus}.")],
+    corpus: Annotated[list[str], typer.Option(help=f"What to read: {Corpus}.")],
     out: Annotated[Path, typer.Option(help="Folder for the survey.")],
     units: Annotated[str, typer.Option(help="What vectors are counted by: id, surface or word.")] = "id",
     layers: Annotated[
@@ -63,15 +63,20 @@ def survey(
     """Carry a corpus through a model once; measure every layer; leave a folder with tables and a report."""
     from theodolite.cli.console import Printer, hush
     from theodolite.cli.finish import finish
+    from theodolite.errors import InputError
     from theodolite.surveys.memory import parse_size
     from theodolite.surveys.text import survey as run
 
+    if len(corpus) > 1:
+        raise InputError(
+            f"--corpus came {len(corpus)} times; for several files give one quoted glob, such as 'texts/*.txt'."
+        )
     hush()
     budget = parse_size(memory) if memory is not None else None
     with Printer(quiet=quiet).listening() as printer:
         made = run(
             model,
-            corpus,
+            corpus[0],
             out=out,
             units=units,
             layers=layers,

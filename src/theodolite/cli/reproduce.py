@@ -1,0 +1,74 @@
+"""theodolite reproduce: a whole paper on models and text of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from theodolite.cli.survey import Corpus
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="The paper, such as norm-variance.")],
+    model: Annotated[list[str], typer.Option(help="Catalogue name, folder, .gguf or hub name; once for each.")],
+    corpus: Annotated[str, typer.Option(help=f"What to read: {Corpus}.")],
+    out: Annotated[Path, typer.Option(help="Folder for the surveys, the figures and the index page.")],
+    units: Annotated[
+        str, typer.Option(help="What vectors are counted by: surface, as in the paper, id or word.")
+    ] = "surface",
+    layers: Annotated[
+        str | None, typer.Option(help="Layers to take, such as 0,6,12 or 0-3 or -1. Default: all.")
+    ] = None,
+    field: Annotated[str, typer.Option(help="Field of a .jsonl that holds the text.")] = "text",
+    column: Annotated[str, typer.Option(help="Column of a .parquet that holds the text.")] = "text",
+    max_words: Annotated[int | None, typer.Option(help="Keep documents of fewer words than this.")] = None,
+    sample: Annotated[
+        float | None, typer.Option(help="Keep this fraction of the documents, chosen by hash.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of --sample.")] = 0,
+    limit: Annotated[
+        int | None, typer.Option(help="Keep the first so many documents that the filters keep.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(help="Cut documents into windows of so many tokens. Default: 512 or the model's limit."),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1. Default: a GPU if there is one.")] = None,
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    json: Annotated[bool, typer.Option("--json", help="Print what was drawn as JSON to stdout.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+) -> None:
+    """Repeat a paper: survey what is missing, draw all of its exhibits, write an index page."""
+    import json as encoder
+
+    from theodolite.cli.console import Printer, hush, result
+    from theodolite.errors import TheodoliteError
+    from theodolite.reproduction.reproduce import reproduce as run
+
+    hush()
+    options = {
+        "layers": layers,
+        "field": field,
+        "column": column,
+        "max_words": max_words,
+        "sample": sample,
+        "seed": seed,
+        "limit": limit,
+        "max_tokens": max_tokens,
+        "device": device,
+        "dtype": dtype,
+    }
+    with Printer(quiet=quiet).listening() as printer:
+        made = run(paper, model, corpus, out, units=units, options=options, listener=printer)
+    if json:
+        result(encoder.dumps(made.told()))
+    else:
+        for one in made.shown:
+            result(f"{one.edition.stem}: {made.out / one.files['png'] if one.drawn else f'not drawn: {one.note}'}")
+        result(f"index: {made.index}")
+    if made.failed:
+        names = ", ".join(one.edition.stem for one in made.failed)
+        told = f"{len(made.failed)} of {len(made.shown)} exhibits failed"
+        raise TheodoliteError(f"{told} ({names}); {made.index} tells why.")

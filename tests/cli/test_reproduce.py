@@ -1,0 +1,173 @@
+"""theodolite reproduce, on two small models: everything drawn, surveys used again, faults told in a sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from theodolite.errors import InputError
+from theodolite.exhibits.exhibit import Exhibit
+from theodolite.exhibits.needs import WORDS
+from theodolite.exhibits.registry import all_exhibits
+from theodolite.reproduction import drawing, plan
+from theodolite.reproduction import reproduce as module
+from theodolite.reproduction.plan import editions, once, tasks
+
+PAPER = "norm-variance"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    from tests.small_models import make
+
+    root = tmp_path_factory.mktemp("models")
+    return [make("bert", root / "b & <b>"), make("llama", root / "llama")]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, models: list[Path], corpus: Path) -> module.Reproduction:
+    """Every exhibit, as png alone and one of them beyond the paper; the command below writes all formats."""
+    out = tmp_path_factory.mktemp("made") / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drawing, "ENDINGS", {"figure": ("png",), "table": ("png", "md")})
+        patch.setattr(plan, "BY_POPULATION", ("norm-variance/fig6",))
+        patch.setattr(plan, "UNBIASED", ("norm-variance/fig6",))
+        options = {"limit": 60, "layers": "0,-1"}
+        return module.reproduce(PAPER, [str(model) for model in models], str(corpus), out, options=options)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave a figure, a table, and a table of the surveys by words, all quick: what is tested is the rest."""
+    kept = {name: all_exhibits()[name] for name in (f"{PAPER}/fig9", f"{PAPER}/table1")}
+    table1 = kept[f"{PAPER}/table1"].make
+    words = Exhibit(f"{PAPER}/words", "By words", "table", lambda *given: table1(*given), (WORDS,), reads=())
+    monkeypatch.setattr(module, "all_exhibits", lambda: kept | {words.name: words})
+
+
+def arguments(made: module.Reproduction, *more: object) -> list[object]:
+    each = [part for task in made.tasks[:2] for part in ("--model", task.model)]
+    return ["reproduce", PAPER, *each, "--corpus", made.corpus, "--out", made.out, "--layers", "0,-1", *more]
+
+
+def _written(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def test_every_exhibit_is_drawn(made):
+    assert [(one.edition.stem, one.note) for one in made.shown if not one.drawn] == []
+    wanted = [found for found in all_exhibits().values() if found.paper == PAPER]
+    assert {one.edition.exhibit.make for one in made.shown} == {found.make for found in wanted}
+    for one in made.shown:
+        assert {"png", "csv"} <= set(one.files)
+        assert (made.out / one.files["png"]).read_bytes().startswith(b"\x89PNG")
+        assert all((made.out / path).stat().st_size > 0 for path in one.files.values())
+
+
+def test_figures_show_both_models_and_the_choice(made):
+    table = pd.read_csv(made.out / "figures" / "fig4.csv")
+    assert table["survey"].nunique() == 2
+    other = pd.read_csv(made.out / "figures" / "fig6-without-first.csv")
+    assert set(other["population"]) == {"without-first"}
+    by_word = pd.read_csv(made.out / "figures" / "fig22.csv")
+    assert by_word["survey"].nunique() == 2
+
+
+def test_the_index_lists_all_and_is_escaped(made):
+    page = made.index.read_text("utf-8")
+    for one in made.shown:
+        assert f'id="{one.edition.stem}"' in page
+    assert "<b>b & <b>" not in page
+    assert "b &amp; &lt;b&gt;" in page
+    assert "<script" not in page
+    assert "default-src 'none'" in page
+    links = re.findall(r'(?:href|src)="([^"#]+)"', page)
+    assert len(links) > 2 * len(made.shown)
+    assert all((made.out / link.replace("%20", " ")).is_file() for link in links)
+
+
+def test_the_index_for_scripts_says_the_same(made):
+    told = json.loads((made.out / "index.json").read_text("utf-8"))
+    assert told == made.told()
+    assert [survey["units"] for survey in told["surveys"]] == ["surface", "surface", "word", "word"]
+    assert {row["state"] for row in told["exhibits"]} == {"drawn"}
+
+
+def test_surveys_with_the_same_settings_are_used_again(made, few, theodolite):
+    before = _written(made.out / "surveys")
+    ran = theodolite(*arguments(made, "--limit", 60))
+    assert ran.code == 0
+    assert re.sub(r"\s+", " ", ran.err).count("finished: nothing to do") == 4
+    assert "positions" not in ran.err
+    assert {
+        path: path.stat().st_mtime_ns for path in (made.out / "surveys").rglob("*") if path.is_file()
+    } == before
+    assert ran.out.splitlines()[-1] == f"index: {made.index}"
+    figures = made.out / "figures"
+    assert all((figures / name).is_file() for name in ("fig9.svg", "fig9.csv", "words.md", "words.png"))
+
+
+def test_other_settings_are_refused_with_the_folder_and_the_way_out(made, few, theodolite):
+    page = made.index.read_bytes()
+    ran = theodolite(*arguments(made, "--limit", 50, "--quiet"))
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{made.tasks[0].folder} holds a survey of {made.tasks[0].model} with other settings:" in ran.err
+    assert "corpus.sha256" in ran.err
+    assert "or another --out; or delete that folder" in ran.err
+    assert "--resume" not in ran.err
+    assert made.index.read_bytes() == page
+
+
+def test_an_exhibit_that_fails_loses_no_other(made, few, theodolite, monkeypatch):
+    def broken(surveys, choice):
+        raise ZeroDivisionError("a <b> too many")
+
+    whole = module.all_exhibits()
+    bad = Exhibit(f"{PAPER}/broken", "Broken & so on", "figure", broken, reads=())
+    monkeypatch.setattr(module, "all_exhibits", lambda: {bad.name: bad} | whole)
+    ran = theodolite(*arguments(made, "--limit", 60, "--json", "--quiet"))
+    assert ran.code == 1
+    assert f"1 of 4 exhibits failed (broken); {made.index} tells why." in ran.err
+    states = {row["name"]: row["state"] for row in json.loads(ran.out)["exhibits"]}
+    assert states.pop(bad.name) == "failed"
+    assert set(states.values()) == {"drawn"}
+    page = made.index.read_text("utf-8")
+    assert "Drawing it failed (ZeroDivisionError: a &lt;b&gt; too many)." in page
+    assert "Broken &amp; so on" in page
+
+
+def test_an_unknown_paper_and_a_folder_in_use_are_refused(models, corpus, theodolite, tmp_path):
+    (tmp_path / "surveys" / "llama").mkdir(parents=True)
+    (tmp_path / "surveys" / "llama" / "notes.txt").write_text("mine")
+    common = ["--model", models[1], "--corpus", corpus, "--out", tmp_path]
+    ran = theodolite("reproduce", "norm-varience", *common)
+    assert (ran.code, "Did you mean 'norm-variance'?" in ran.err) == (2, True)
+    ran = theodolite("reproduce", PAPER, *common)
+    assert (ran.code, "holds no survey but notes.txt" in ran.err) == (2, True)
+    ran = theodolite("reproduce", PAPER, *common, "--model", models[1])
+    assert (ran.code, "is given twice" in ran.err) == (2, True)
+
+
+def test_the_plan_names_a_folder_for_every_survey(tmp_path):
+    exhibits = [found for found in all_exhibits().values() if found.paper == PAPER]
+    planned = tasks(["a/bert", "b/bert", "bert-word"], tmp_path, "id", exhibits)
+    assert len({task.folder for task in planned}) == len(planned) == 6
+    assert [task.units for task in planned] == 3 * ["id"] + 3 * ["word"]
+    assert planned[0].folder == tmp_path / "surveys" / "bert"
+    assert len(tasks(["bert"], tmp_path, "word", exhibits)) == 1
+    assert len(tasks(["bert"], tmp_path, "id", [])) == 1
+    with pytest.raises(InputError, match="at least one model"):
+        tasks([], tmp_path, "id", exhibits)
+
+
+def test_a_figure_that_the_paper_repeats_is_drawn_once():
+    names = [found.id for found in once(all_exhibits().values()) if found.paper == PAPER]
+    assert {"fig11", "fig14"} <= set(names)
+    assert not {"fig12", "fig13", "fig15", "fig16"} & set(names)
+    stems = [edition.stem for edition in editions(PAPER, all_exhibits().values())]
+    assert len(stems) == len(set(stems))
+    assert {"fig4-without-massive", "fig17-unbiased"} <= set(stems)

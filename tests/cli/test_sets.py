@@ -1,0 +1,125 @@
+"""theodolite sets, from the survey to the pictures, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from tests.small_models import make, sentences
+
+import theodolite as package
+from theodolite.surveys.files import read_tensors
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory, model: Path, corpus: Path) -> Path:
+    out = tmp_path_factory.mktemp("surveys") / "bert"
+    package.survey(model, corpus, out=out, sample_size=8)
+    return out
+
+
+@pytest.fixture
+def surveyed(source: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(source, tmp_path / "survey")
+
+
+def test_from_a_survey_to_the_pictures(theodolite, surveyed, tmp_path):
+    ran = theodolite("exhibit", "norm-variance/fig1", surveyed, "--out", tmp_path / "fig1.png")
+    assert (ran.code, ran.out) == (2, "")
+    assert f"`theodolite sets {surveyed}` would make them" in ran.err
+    ran = theodolite("sets", surveyed, "--seed", 1, "--most", 20)
+    assert ran.code == 0, ran.err
+    assert "documents hold one of the" in ran.err
+    table = pd.read_parquet(surveyed / "token_sets.parquet")
+    assert {"unit", "text", "n", "q", "m", "v", "kept", "log10_n"} <= set(table.columns)
+    assert (table["kept"] == table["n"].clip(upper=20)).all()
+    tensors, metadata = read_tensors(surveyed / "token_sets.safetensors")
+    facts = json.loads(metadata["facts"])
+    assert (facts["layer"], facts["seed"], facts["most"]) == (1, 1, 20)
+    assert len(tensors["vectors"]) == table["kept"].sum()
+    assert f"{len(table)} tokens, {len(tensors['vectors']):,} vectors, layer 1" in ran.out
+    for name in ("fig1.png", "fig8.svg", "table2.md"):
+        drawn = theodolite(
+            "exhibit", f"norm-variance/{name.partition('.')[0]}", surveyed, "--out", tmp_path / name
+        )
+        assert drawn.code == 0, drawn.err
+    assert not list(surveyed.glob(".*.part"))
+
+
+def test_by_hand_and_quiet(theodolite, surveyed):
+    ran = theodolite("sets", surveyed, "--unit", "mountain", "--unit", "##or", "--layer", 3, "--quiet")
+    assert (ran.code, ran.err) == (0, "")
+    assert set(pd.read_parquet(surveyed / "token_sets.parquet")["unit"]) == {"mountain", "##or"}
+    ran = theodolite("sets", surveyed, "--unit", "mountain", "--unit", "mountains")
+    assert ran.code == 2
+    assert "--unit 'mountains': the survey of" in ran.err
+    assert "Did you mean 'mountain'" in ran.err
+
+
+def test_what_has_moved_is_found_and_what_has_changed_refused(theodolite, model, corpus, tmp_path):
+    here = shutil.copytree(model, tmp_path / "here")
+    texts = shutil.copy(corpus, tmp_path / "texts.txt")
+    out = tmp_path / "survey"
+    package.survey(here, texts, out=out, layers=[1], sample_size=8)
+    Path(texts).unlink()
+    ran = theodolite("sets", out)
+    assert ran.code == 2
+    assert "Give --corpus with where the surveyed documents are now." in ran.err
+    other = tmp_path / "other.txt"
+    other.write_text("\n".join(sentences(50, seed=9)), encoding="utf-8")
+    ran = theodolite("sets", out, "--corpus", other)
+    assert ran.code == 2
+    assert "does not hold the documents that were surveyed: its sha256 is" in ran.err
+    shutil.rmtree(here)
+    ran = theodolite("sets", out, "--corpus", corpus)
+    assert ran.code == 2
+    assert "Give --model with where the surveyed model is now." in ran.err
+    ran = theodolite("sets", out, "--corpus", corpus, "--model", make("bert", tmp_path / "new", seed=3))
+    assert ran.code == 2
+    assert "does not have the weights that were surveyed" in ran.err
+    assert not (out / "token_sets.parquet").exists()
+    assert theodolite("sets", out, "--corpus", corpus, "--model", model, "--quiet").code == 0
+
+
+def test_what_cannot_be_read_again(theodolite, model, corpus, surveyed, tmp_path):
+    texts = sentences(40)
+    package.survey(model, texts, out=tmp_path / "listed", layers=[1], sample_size=8)
+    ran = theodolite("sets", tmp_path / "listed")
+    assert ran.code == 2
+    assert "were a Python list of 40 texts, which is gone; write them to a file and give it" in ran.err
+    (tmp_path / "written.txt").write_text("\n".join(texts), encoding="utf-8")
+    assert theodolite("sets", tmp_path / "listed", "--corpus", tmp_path / "written.txt").code == 0
+    more = tmp_path / "more"
+    package.survey(model, sentences(30, seed=4), out=more, sample_size=8)
+    package.merge([surveyed, more], out=tmp_path / "merged")
+    ran = theodolite("sets", tmp_path / "merged")
+    assert ran.code == 2
+    assert "A merged survey cannot be read again" in ran.err
+
+
+def test_wrong_words(theodolite, surveyed, tmp_path):
+    for arguments, words in (
+        ((surveyed, "--most", 0), "--most 0: wanted at least 1"),
+        ((surveyed, "--layer", 9), "--layer 9: the survey of"),
+        ((tmp_path / "none",), "is no folder"),
+    ):
+        ran = theodolite("sets", *arguments)
+        assert (ran.code, words in ran.err) == (2, True)
+
+
+def test_sets_of_a_survey_that_was_replaced_are_refused(theodolite, surveyed, model, tmp_path):
+    assert theodolite("sets", surveyed, "--quiet").code == 0
+    other = tmp_path / "other"
+    package.survey(model, sentences(150, seed=4), out=other, sample_size=8)
+    for name in ("token_sets.safetensors", "token_sets.parquet"):
+        shutil.copy(surveyed / name, other / name)
+    ran = theodolite("exhibit", "norm-variance/table2", other, "--out", tmp_path / "t.md")
+    assert ran.code == 2
+    assert f"are of the survey that was there before; `theodolite sets {other}` makes them again" in ran.err
+    (surveyed / "token_sets.parquet").write_bytes(b"cut")
+    ran = theodolite("exhibit", "norm-variance/table2", surveyed, "--out", tmp_path / "t.md")
+    assert ran.code == 1
+    assert "is damaged" in ran.err
