@@ -6,11 +6,12 @@ READY  := $(VENV)/.ready
 RUN    := build/demo
 
 # The demo reads the same 100 dialogues with both models, about 32,000 tokens each.
-.PHONY: help setup demo test check bench format clean
+.PHONY: help setup demo gallery test check bench format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    survey a real encoder and a real decoder, and name the report to open"
+	@echo "make gallery repeat a paper on both models and renew the pictures in docs/gallery"
 	@echo "make test    run the tests"
 	@echo "make check   style, types and the import contract"
 	@echo "make bench   ratios against the forward pass and against peers, written to build/bench.json"
@@ -29,6 +30,10 @@ demo: setup
 	$(BIN)/theodolite survey minilm-l6    --corpus chitchat --limit 100 --out $(RUN)/minilm-l6    --overwrite
 	$(BIN)/theodolite survey smollm2-135m --corpus chitchat --limit 100 --out $(RUN)/smollm2-135m --overwrite
 	$(BIN)/theodolite report $(RUN)/minilm-l6 $(RUN)/smollm2-135m --out $(RUN)/report.html
+
+gallery: setup
+	$(BIN)/theodolite reproduce norm-variance --model minilm-l6 --model smollm2-135m --corpus chitchat --limit 100 --out build/gallery
+	$(BIN)/python -m gallery build/gallery docs/gallery
 
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile

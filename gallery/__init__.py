@@ -1,0 +1,1 @@
+"""The gallery: a reproduction's pictures made small, and a page of them, for the documentation."""

@@ -1,0 +1,109 @@
+"""The plan: which surveys a paper's exhibits need, where they go, and which pictures are drawn of them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from theodolite.errors import InputError, nearest
+from theodolite.exhibits.exhibit import Exhibit
+from theodolite.exhibits.needs import WORDS
+from theodolite.studies.choice import Choice
+
+POPULATIONS = ("without-first", "without-massive")
+BY_POPULATION = ("norm-variance/fig4", "norm-variance/fig5", "norm-variance/fig6")
+UNBIASED = (*BY_POPULATION, "norm-variance/fig7", "norm-variance/fig17")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One survey to make or to find: a model, the units it is counted by, and its folder."""
+
+    model: str
+    units: str
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Edition:
+    """One picture to draw: an exhibit as the paper has it, or again with another choice."""
+
+    exhibit: Exhibit
+    choice: Choice
+    told: str = ""  # how it differs from the paper's, in words; also the end of its file's name
+
+    @property
+    def stem(self) -> str:
+        """What its files are called, without the ending."""
+        return f"{self.exhibit.id}-{self.told}" if self.told else self.exhibit.id
+
+
+def tasks(models: Sequence[str], out: Path, units: str, exhibits: Iterable[Exhibit]) -> list[Task]:
+    """Return a survey a model, and one by words besides where an exhibit needs it and the first is not."""
+    if not models:
+        raise InputError("--model: wanted at least one model; give the option once for each.")
+    twice = [model for place, model in enumerate(models) if model in models[:place]]
+    if twice:
+        raise InputError(f"--model {twice[0]} is given twice; each model is surveyed once.")
+    every = [units]
+    if units != "word" and any(WORDS in found.needs for found in exhibits):
+        every.append("word")
+    used: set[str] = set()
+    return [
+        Task(model, kind, out / "surveys" / _free(model, "" if kind == units else f"-{kind}", used))
+        for kind in every
+        for model in models
+    ]
+
+
+def editions(paper: str, exhibits: Iterable[Exhibit]) -> list[Edition]:
+    """Return a paper's exhibits, each once though the paper repeats some, then what goes beyond the paper."""
+    found = once([exhibit for exhibit in exhibits if exhibit.paper == paper])
+    plain = [Edition(exhibit, Choice()) for exhibit in found]
+    others = [
+        Edition(exhibit, Choice(population=population), population)
+        for population in POPULATIONS
+        for exhibit in found
+        if exhibit.name in BY_POPULATION
+    ]
+    unbiased = [
+        Edition(exhibit, Choice(variant="unbiased"), "unbiased") for exhibit in found if exhibit.name in UNBIASED
+    ]
+    return plain + others + unbiased
+
+
+def once(exhibits: Iterable[Exhibit]) -> list[Exhibit]:
+    """Keep the first of those that one function makes: the paper has a figure a model, ours has them all."""
+    kept: dict[int, Exhibit] = {}
+    for exhibit in exhibits:
+        kept.setdefault(id(exhibit.make), exhibit)
+    return list(kept.values())
+
+
+def check_paper(paper: str, exhibits: Iterable[Exhibit]) -> None:
+    """Refuse a paper without exhibits."""
+    known = list(dict.fromkeys(exhibit.paper for exhibit in exhibits))
+    if paper not in known:
+        raise InputError(f"There is no paper {paper!r}; known: {', '.join(known)}.{nearest(paper, known)}")
+
+
+def safe_name(model: str) -> str:
+    """Return a folder's name for a model: the last part of its own, of letters, digits, dots and dashes.
+
+    >>> safe_name("minilm-l6"), safe_name("org/My Model/"), safe_name("files/tiny.Q8.gguf"), safe_name("..")
+    ('minilm-l6', 'My-Model', 'tiny.Q8', 'model')
+    """
+    last = model.replace("\\", "/").rstrip("/").rpartition("/")[2].removesuffix(".gguf")
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-.") or "model"
+
+
+def _free(model: str, ending: str, used: set[str]) -> str:
+    """Return a name not used yet; where two models would share one, the later gets a hash of its own."""
+    name = safe_name(model)
+    if f"{name}{ending}".lower() in used:
+        name = f"{name}-{sha256(model.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
+    used.add(f"{name}{ending}".lower())
+    return f"{name}{ending}"

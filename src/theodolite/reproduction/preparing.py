@@ -1,0 +1,43 @@
+"""What must be done with each survey before a paper's exhibits are drawn, such as a second pass over the text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from theodolite.errors import InputError, TheodoliteError
+from theodolite.reproduction.plan import Task
+from theodolite.studies.norm_variance.set_files import read_sets
+from theodolite.studies.norm_variance.token_sets import make_sets
+from theodolite.studies.reading import read
+from theodolite.surveys.listener import Listener
+
+Preparation = Callable[[Task, str, Listener], None]
+"""Takes a task whose survey is finished, the corpus, and who listens; leaves files in the survey's folder. It does
+nothing where they are there already, and raises an InputError where the survey does not lend itself to it."""
+
+
+def token_sets(task: Task, corpus: str, listener: Listener) -> None:
+    """Gather the vectors of chosen tokens (fig1, fig8, table2) unless this survey's lie there."""
+    if not _has_sets(task):
+        make_sets(task.folder, model=task.model, corpus=corpus, listener=listener)
+
+
+PREPARATIONS: dict[str, tuple[Preparation, ...]] = {"norm-variance": (token_sets,)}
+"""By paper, in order; run for every survey but those that are by words besides."""
+
+
+def prepare(paper: str, task: Task, corpus: str, listener: Listener) -> None:
+    """Take a paper's preparatory steps; one that this survey cannot take is told and left to the exhibits."""
+    for step in PREPARATIONS.get(paper, ()):
+        try:
+            step(task, corpus, listener)
+        except InputError as error:
+            listener.warn(str(error))
+
+
+def _has_sets(task: Task) -> bool:
+    """Say whether sets of this very survey lie beside it; damaged ones and those of one before it do not count."""
+    try:
+        return read_sets(task.folder, read(task.folder, ()).facts) is not None
+    except TheodoliteError:
+        return False

@@ -1,0 +1,114 @@
+"""A paper, repeated: the surveys that are missing, then every exhibit, then the index page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from theodolite.errors import InputError, TheodoliteError
+from theodolite.exhibits.registry import all_exhibits
+from theodolite.exhibits.saving import write_beside
+from theodolite.reproduction.drawing import Artist, Shown
+from theodolite.reproduction.page import render, report_of
+from theodolite.reproduction.plan import Task, check_paper, editions, tasks
+from theodolite.reproduction.preparing import prepare
+from theodolite.reproduction.surveying import surveyed
+from theodolite.surveys.listener import Listener
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a reproduction left: the page, the surveys it rests on, and what became of every exhibit."""
+
+    paper: str
+    corpus: str
+    out: Path
+    tasks: list[Task]
+    shown: list[Shown]
+
+    @property
+    def index(self) -> Path:
+        """The page."""
+        return self.out / "index.html"
+
+    @property
+    def failed(self) -> list[Shown]:
+        """Exhibits that should have been drawn and were not."""
+        return [one for one in self.shown if one.failed]
+
+    def told(self) -> dict[str, Any]:
+        """Return all of it for scripts; paths are from the page's folder."""
+        return {
+            "paper": self.paper,
+            "corpus": self.corpus,
+            "surveys": [
+                {"model": task.model, "units": task.units, "report": report_of(task, self.out)}
+                for task in self.tasks
+            ],
+            "exhibits": [_told(one) for one in self.shown],
+        }
+
+
+def reproduce(
+    paper: str,
+    models: Sequence[str],
+    corpus: str,
+    out: str | Path,
+    *,
+    units: str = "surface",
+    options: Mapping[str, Any] | None = None,
+    listener: Listener | None = None,
+) -> Reproduction:
+    """Repeat a paper on these models and this corpus; leave OUT/surveys, OUT/figures, OUT/index.html and .json.
+
+    `options` go to every survey as they are (`limit`, `layers`, `device`, ...). Surveys with the same settings are
+    used again, unfinished ones resumed, others refused. `surface` units are the paper's own.
+    """
+    listener, given, folder = listener or Listener(), dict(options or {}), Path(out)
+    known = list(all_exhibits().values())
+    check_paper(paper, known)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out {folder} is a file; give the name of a folder.")
+    wanted = editions(paper, known)
+    plan = tasks(models, folder, units, [edition.exhibit for edition in wanted])
+    for task in plan:
+        surveyed(task, corpus, given, listener)
+    for task in plan:
+        if task.units == units:
+            prepare(paper, task, corpus, listener)
+    artist, shown = Artist(plan, folder), []
+    for number, edition in enumerate(wanted, 1):
+        if listener.stop():
+            raise TheodoliteError("Interrupted; the surveys are finished, and the same command draws from them.")
+        listener.say(f"drawing {number} of {len(wanted)}: {edition.stem}")
+        shown.append(artist.draw(edition))
+    made = Reproduction(paper, corpus, folder, plan, shown)
+    _write(made.index, render(paper, corpus, plan, shown, folder))
+    _write(folder / "index.json", json.dumps(made.told(), indent=2) + "\n")
+    return made
+
+
+def _told(one: Shown) -> dict[str, Any]:
+    found = one.edition.exhibit
+    state = "drawn" if one.drawn else "failed" if one.failed else "not drawn"
+    return {
+        "name": found.name,
+        "edition": one.edition.told,
+        "title": found.title,
+        "kind": found.kind,
+        "state": state,
+        "caption": one.caption,
+        "note": one.note,
+        "files": one.files,
+    }
+
+
+def _write(path: Path, text: str) -> None:
+    write_beside(path, lambda beside: _bytes(beside, text))
+
+
+def _bytes(path: Path, text: str) -> None:
+    path.write_bytes(text.encode("utf-8", "replace"))

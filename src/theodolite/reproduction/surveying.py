@@ -1,0 +1,61 @@
+"""The surveys of a reproduction: found finished, taken up again, or made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from theodolite.errors import InputError, TheodoliteError
+from theodolite.report import Tables, write
+from theodolite.reproduction.plan import Task
+from theodolite.surveys.folder import FACTS, UNFINISHED
+from theodolite.surveys.listener import Listener
+from theodolite.surveys.survey import Survey
+from theodolite.surveys.text import survey
+
+OTHER = "--resume: the run in"  # how a run says that its folder holds another one
+GO_ON = "the same command with --resume goes on"
+
+
+def surveyed(task: Task, corpus: str, options: Mapping[str, Any], listener: Listener) -> None:
+    """Leave a finished survey in the task's folder, with its report; make no more of it than is missing."""
+    _check_folder(task)
+    listener.say(f"{task.model} by {task.units}: {task.folder}")
+    try:
+        made = survey(
+            task.model, corpus, out=task.folder, units=task.units, resume=True, listener=listener, **options
+        )
+    except TheodoliteError as error:
+        raise _in_our_words(error, task) from error
+    _report(made, task)
+
+
+def _check_folder(task: Task) -> None:
+    """Refuse a folder that holds something else than a survey, finished or not."""
+    folder = task.folder
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; the survey of {task.model} would go there. Give another --out.")
+    held = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    if held and not {FACTS, UNFINISHED} & set(held):
+        raise InputError(
+            f"{folder} holds no survey but {', '.join(held[:3])}; the survey of {task.model} would go there. "
+            "Give another --out, or move that away."
+        )
+
+
+def _in_our_words(error: TheodoliteError, task: Task) -> TheodoliteError:
+    """Return the error with a way out that this command has: it resumes by itself and overwrites nothing."""
+    told = str(error)
+    if told.startswith(OTHER):
+        _, _, lines = told.partition("\n")
+        return InputError(
+            f"{task.folder} holds a survey of {task.model} with other settings:\n{lines}\n"
+            "Give the settings that it was made with, or another --out; or delete that folder to survey again."
+        )
+    return type(error)(told.replace(GO_ON, "the same command goes on"))
+
+
+def _report(made: Survey, task: Task) -> None:
+    page = task.folder / "report.html"
+    if not page.is_file():
+        write([Tables(made.name, made.facts, made.layers, made.tokens, made.units)], page)
