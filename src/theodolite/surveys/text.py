@@ -23,6 +23,7 @@ from theodolite.surveys.run import Documents, Plan, part_of, run
 from theodolite.surveys.survey import Survey
 
 SHARD_CHARS = 2**19
+UNKNOWN = 0.1  # the share of unknown tokens that a user should hear of
 BATCH_TOKENS = {"cpu": 4096, "cuda": 32768}
 
 
@@ -151,7 +152,7 @@ def survey(
             if layer.index in placement.leaving
         },
     )
-    return run(
+    found_survey = run(
         plan,
         out=folder,
         resume=resume,
@@ -159,6 +160,20 @@ def survey(
         listener=listener,
         checkpoint_every=checkpoint_every,
     )
+    _warn_of_unknown(found_survey, tokenizer.unk_token, listener)
+    return found_survey
+
+
+def _warn_of_unknown(survey: Survey, unknown: str | None, listener: Listener) -> None:
+    """Tell the user if much of the text is unknown to the tokenizer: the numbers would be about nothing."""
+    tokens = survey.tokens
+    seen = tokens[(tokens["unit"] == unknown) & (tokens["population"] == "all")]
+    share = float(seen["n"].max()) / survey.state.positions if len(seen) else 0.0
+    if share > UNKNOWN:
+        listener.warn(
+            f"{share:.0%} of the positions are {unknown}: is this text what the tokenizer was made for? "
+            "(Residues of proteins want spaces between them.)"
+        )
 
 
 def _check_words(
