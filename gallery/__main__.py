@@ -10,7 +10,7 @@ from typing import Any
 
 from PIL import Image
 
-WIDTH, COLOURS, MOST_BYTES = 1100, 48, 3_000_000
+WIDTH, COLOURS, MOST_BYTES = 1000, 64, 3_000_000
 
 
 def main() -> None:

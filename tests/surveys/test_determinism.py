@@ -13,6 +13,7 @@ from tests.small_models import FAMILIES, sentences
 
 from theodolite.errors import InputError
 from theodolite.surveys import text as text_surveys
+from theodolite.surveys.listener import Listener
 from theodolite.surveys.merge import merge
 from theodolite.surveys.text import survey
 
@@ -138,3 +139,17 @@ class TestParts:
             InputError, match="shards are in another of the surveys already, and would count twice"
         ):
             merge([part, part])
+
+
+def test_text_that_the_tokenizer_does_not_know_is_told(small_model: Any) -> None:
+    heard: list[str] = []
+
+    class Ear(Listener):
+        def warn(self, text: str) -> None:
+            heard.append(text)
+
+    survey(small_model("bert"), ["☃ ☃ ☃ ☃", "☃ ☃"], listener=Ear())
+    assert "of the positions are [UNK]" in heard[0]
+    heard.clear()
+    survey(small_model("bert"), DOCUMENTS, listener=Ear())
+    assert not heard

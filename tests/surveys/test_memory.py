@@ -24,7 +24,7 @@ def test_what_does_not_fit_is_refused(small_model: Any) -> None:
     assert words.startswith("This survey needs about ")
     assert "for 4 layers and" in words
     assert "1.0 MB may be used" in words
-    for way in ("--layers; about 1 would fit", "--units", "--memory"):
+    for way in ("--layers", "--units", "--memory"):
         assert way in words
 
 
@@ -115,3 +115,10 @@ def test_sizes_are_told(count: int, text: str) -> None:
 def test_families_have_the_dims_that_the_estimate_uses(small_model: Any) -> None:
     found = survey(small_model("llama"), DOCUMENTS, layers="0,-1")
     assert [layer.dim for layer in found.layer_objects()] == [FACTS["llama"].dim] * 2
+
+
+def test_how_many_layers_would_fit_is_told_only_if_any_do(small_model: Any) -> None:
+    with pytest.raises(InputError, match=r"--layers; about [123] would fit"):
+        survey(small_model("bert"), DOCUMENTS, memory=4 * 2**20)
+    with pytest.raises(InputError, match=r"\(--layers\), "):
+        survey(small_model("bert"), DOCUMENTS, memory=2**10)

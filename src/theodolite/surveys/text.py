@@ -13,7 +13,7 @@ from theodolite.sources.corpus import CorpusOptions, open_corpus, scan, shard_do
 from theodolite.sources.text.checkpoint import DTYPES, Checkpoint, load_model, load_tokenizer, resolve
 from theodolite.sources.text.placement import placement_of
 from theodolite.sources.text.source import TextSource
-from theodolite.sources.text.vocabulary import KINDS
+from theodolite.sources.text.vocabulary import KINDS, special_ids
 from theodolite.sources.text.windows import longest_window
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.surveys.folder import check_free
@@ -160,7 +160,8 @@ def survey(
         listener=listener,
         checkpoint_every=checkpoint_every,
     )
-    _warn_of_unknown(found_survey, tokenizer.unk_token, listener)
+    if tokenizer.unk_token_id not in special_ids(tokenizer):
+        _warn_of_unknown(found_survey, tokenizer.unk_token, listener)
     return found_survey
 
 

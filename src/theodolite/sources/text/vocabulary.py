@@ -20,8 +20,7 @@ def vocabulary(tokenizer: Any, kind: str) -> tuple[Units, list[int]]:
     """
     if kind not in KINDS:
         raise InputError(f"--units {kind!r} is not one of {', '.join(KINDS)}.")
-    # The unknown token stands for text, so it is none of those that the tokenizer puts around a window.
-    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    special = special_ids(tokenizer)
     size = max(tokenizer.get_vocab().values()) + 1  # len(tokenizer) is less where ids have gaps
     tokens = tokenizer.convert_ids_to_tokens(list(range(size)))
     tokens = [f"<unused id {i}>" if token is None else token for i, token in enumerate(tokens)]
@@ -38,6 +37,16 @@ def vocabulary(tokenizer: Any, kind: str) -> tuple[Units, list[int]]:
         else:
             codes.append(units.add(Unit(token, token, None, True)) if is_special else -1)
     return units, codes
+
+
+def special_ids(tokenizer: Any) -> set[int]:
+    """Return the ids of special tokens, without the unknown one: that stands for text.
+
+    Where one token plays several parts, as in GPT-2's vocabulary, it stays special.
+    """
+    names = ("bos_token_id", "eos_token_id", "sep_token_id", "pad_token_id", "cls_token_id", "mask_token_id")
+    other = {getattr(tokenizer, name, None) for name in names}
+    return set(tokenizer.all_special_ids) - ({tokenizer.unk_token_id} - other)
 
 
 def surface(token: str, continuation: str = "") -> str:
