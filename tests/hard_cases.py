@@ -82,6 +82,7 @@ def places(unit: Tensor, first: Tensor | None = None, document: Tensor | None = 
         first=torch.zeros(n, dtype=torch.bool) if first is None else first,
         key=key,
         context=torch.arange(n),
+        window=document,
     )
 
 

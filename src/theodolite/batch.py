@@ -25,13 +25,15 @@ class Places:
     first: Tensor  # bool, position 0 of its window
     key: Tensor  # int64
     context: Tensor  # int64
+    window: Tensor  # int64, equal for rows of one window; no window is cut between two batches
 
     def __len__(self) -> int:
         return int(self.unit.shape[0])
 
     def take(self, index: Tensor) -> Places:
         """Return the rows of the index, in its order."""
-        return Places(self.unit[index], self.group[index], self.first[index], self.key[index], self.context[index])
+        fields = (self.unit, self.group, self.first, self.key, self.context, self.window)
+        return Places(*(field[index] for field in fields))
 
     def by_unit(self) -> Tensor:
         """Return the order that puts rows of one unit side by side, first positions after the others.

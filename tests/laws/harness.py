@@ -21,7 +21,14 @@ their sizes; a second such sum, a product of 24 terms and a recentring are withi
 FLOAT32 = 2e-6
 """Of n L^p. Within a batch these sum in float32: x - c rounds once (6e-8), a product of it twice that, and a sum
 of 60 terms by at most 60 times as much in the worst order; a tenth of that is seen."""
-TOLERANCE = {"moments": FLOAT64, "directions": FLOAT32, "scatter": FLOAT32, "groups": FLOAT32}
+TOLERANCE = {
+    "moments": FLOAT64,
+    "directions": FLOAT32,
+    "scatter": FLOAT32,
+    "groups": FLOAT32,
+    "contextuality": FLOAT64,
+    "sentences": FLOAT64,
+}
 """By statistic, for tensors of floats; one that is not named here must agree bit for bit."""
 DIRECTED = {("directions", "sum"), ("directions", "squares"), ("groups", "directions")}
 """Sums of vectors of length 1, whatever the length of the states."""
@@ -104,7 +111,7 @@ def assert_same(kind: type[Statistic], a: State, b: State, rows: int, reach: flo
 
 def size_of_term(kind: type[Statistic], name: str, reach: float) -> float:
     """How large one row's part in a sum can be: L for a vector, L^2 for a square, 1 for a direction."""
-    if (kind.name, name) in DIRECTED:
+    if (kind.name, name) in DIRECTED or kind.name in ("contextuality", "sentences"):
         return 1.0
     return reach**2 if name.endswith(("squares", "products")) else reach
 

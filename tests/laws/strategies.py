@@ -41,9 +41,13 @@ class Sample:
         longest = norms[norms.isfinite()].max().item() if norms.isfinite().any() else 0.0
         return longest + torch.linalg.vector_norm(self.frame.centre.double()).item()
 
-    def split(self, points: list[int]) -> list[Batch]:
-        """The batch in parts, cut at these rows; some may be empty."""
-        edges = [0, *sorted(point % (len(self.batch.places) + 1) for point in points), len(self.batch.places)]
+    def split(self, points: list[int], *, whole_windows: bool) -> list[Batch]:
+        """The batch in parts, cut at these rows or at the beginnings of their windows; some may be empty."""
+        rows, window = len(self.batch.places), self.batch.places.window
+        cuts = [point % (rows + 1) for point in points]
+        if whole_windows:
+            cuts = [cut if cut == rows else int((window < window[cut]).sum()) for cut in cuts]
+        edges = [0, *sorted(cuts), rows]
         return [self.rows(start, stop) for start, stop in pairwise(edges)]
 
     def rows(self, start: int, stop: int) -> Batch:
@@ -70,6 +74,7 @@ def samples(draw: st.DrawFn, least_rows: int = 0, hurts: tuple[str, ...] = HURTS
         first=first,
         key=_keys(rows, seed),
         context=torch.randint(5, (rows,), generator=random),
+        window=torch.arange(rows) // draw(st.integers(1, 9)),
     )
     frame = Frame(
         centre=draw(centres(dim, states)),
@@ -77,6 +82,8 @@ def samples(draw: st.DrawFn, least_rows: int = 0, hurts: tuple[str, ...] = HURTS
         apart_first=draw(st.booleans()),
         apart_massive=draw(st.booleans()),
         sample_size=draw(st.integers(0, MOST_SAMPLED)),
+        contextuality=True,
+        occurrences=(draw(st.integers(1, UNITS)), draw(st.integers(1, MOST_SAMPLED))),
     )
     recipe = f"{rows} x {dim} {dtype}, {int(first.sum())} first, seed {seed}: {', '.join(sorted(chosen))}; {frame}"
     return Sample(frame, Batch(0, states, places), recipe)

@@ -24,7 +24,7 @@ from tests.laws.harness import (
 )
 from tests.laws.strategies import HURTS, MOST_SAMPLED, Sample, samples
 
-from theodolite.statistics.fold import STATISTICS, LayerFold
+from theodolite.statistics.fold import CONTEXTUAL, STATISTICS, LayerFold
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
 from theodolite.statistics.statistic import Statistic
@@ -38,7 +38,7 @@ every_statistic = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.n
 
 
 def test_the_fold_holds_every_statistic_there_is() -> None:
-    assert set(STATISTICS) == set(KINDS)
+    assert set(STATISTICS + CONTEXTUAL) == set(KINDS)
     assert len({kind.name for kind in KINDS}) == len(KINDS)
     assert set(TOLERANCE) <= {kind.name for kind in KINDS}
 
@@ -57,7 +57,7 @@ def test_empty_is_the_identity(kind: type[Statistic], sample: Sample) -> None:
 @given(sample=samples(), cuts=CUTS)
 @LAW
 def test_merging_commutes(kind: type[Statistic], sample: Sample, cuts: list[int]) -> None:
-    a, b, _ = (fold(kind, sample.frame, part) for part in sample.split(cuts))
+    a, b, _ = (fold(kind, sample.frame, part) for part in sample.split(cuts, whole_windows=kind.whole_windows))
     rows = len(sample.batch.places)
     assert_same(kind, merged(a, b).state(), merged(b, a).state(), rows, sample.reach)
 
@@ -66,7 +66,7 @@ def test_merging_commutes(kind: type[Statistic], sample: Sample, cuts: list[int]
 @given(sample=samples(), cuts=CUTS)
 @LAW
 def test_merging_may_be_regrouped(kind: type[Statistic], sample: Sample, cuts: list[int]) -> None:
-    a, b, c = (fold(kind, sample.frame, part) for part in sample.split(cuts))
+    a, b, c = (fold(kind, sample.frame, part) for part in sample.split(cuts, whole_windows=kind.whole_windows))
     left, right = merged(merged(a, b), c), merged(a, merged(b, c))
     assert_same(kind, left.state(), right.state(), len(sample.batch.places), sample.reach)
 
@@ -75,7 +75,10 @@ def test_merging_may_be_regrouped(kind: type[Statistic], sample: Sample, cuts: l
 @given(sample=samples(), cuts=st.lists(st.integers(0, 1000), min_size=1, max_size=6))
 @LAW
 def test_any_split_equals_the_whole(kind: type[Statistic], sample: Sample, cuts: list[int]) -> None:
-    whole, parts = fold(kind, sample.frame, sample.batch).state(), sample.split(cuts)
+    whole, parts = (
+        fold(kind, sample.frame, sample.batch).state(),
+        sample.split(cuts, whole_windows=kind.whole_windows),
+    )
     rows = len(sample.batch.places)
     apart = merged(*(fold(kind, sample.frame, part) for part in parts))
     assert_same(kind, apart.state(), whole, rows, sample.reach)
@@ -89,7 +92,7 @@ def test_any_split_equals_the_whole(kind: type[Statistic], sample: Sample, cuts:
 def test_saving_and_loading_change_no_bit(
     kind: type[Statistic], sample: Sample, cuts: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    before, between, after = sample.split(cuts)
+    before, between, after = sample.split(cuts, whole_windows=kind.whole_windows)
     going_on = fold(kind, sample.frame, before)
     restored = through_a_file(going_on, tmp_path_factory.mktemp("law") / "state.safetensors")
     assert_identical(restored.state(), snapshot(going_on))
@@ -139,7 +142,7 @@ def test_update_keeps_nothing_of_its_input_and_leaves_it_alone(kind: type[Statis
 def test_merging_keeps_nothing_of_the_other_and_leaves_it_alone(
     kind: type[Statistic], sample: Sample, cuts: list[int]
 ) -> None:
-    first, second, third = sample.split(cuts)
+    first, second, third = sample.split(cuts, whole_windows=kind.whole_windows)
     into, other = fold(kind, sample.frame, first), fold(kind, sample.frame, second)
     before = snapshot(other)
     into.merge(other)
@@ -160,8 +163,8 @@ def test_memory_is_bounded_by_units_and_not_by_rows(kind: type[Statistic], sampl
     for seed in range(10):
         feed(statistic, sample.again(seed))
         sizes.append(held(statistic))
-    # The sample fills up to its size: the eight rows that it may hold of a cell have come after as many rounds.
-    settled = MOST_SAMPLED if kind.name == "sample" else 0
+    # What keeps vectors fills up to its size: the eight it may hold of a cell or a unit come in as many rounds.
+    settled = MOST_SAMPLED if kind.name in ("sample", "occurrences") else 0
     assert sizes[settled] == sizes[-1]
 
 
@@ -185,7 +188,7 @@ def test_recentred_sums_are_those_of_the_other_frame(
     kind: type[Statistic], sample: Sample, cuts: list[int], seed: int
 ) -> None:
     there = elsewhere(sample.frame, seed)
-    first, second, third = sample.split(cuts)
+    first, second, third = sample.split(cuts, whole_windows=kind.whole_windows)
     moved = fold(kind, sample.frame, first, second)
     recentre(moved, there)
     total = merged(moved, fold(kind, there, third))
@@ -197,7 +200,7 @@ def test_recentred_sums_are_those_of_the_other_frame(
 @given(sample=samples(hurts=tuple(hurt for hurt in HURTS if hurt != "huge")), cuts=CUTS, seed=st.integers(0, 99))
 @LAW
 def test_folds_of_different_centres_merge(sample: Sample, cuts: list[int], seed: int) -> None:
-    first, second, third = sample.split(cuts)
+    first, second, third = sample.split(cuts, whole_windows=True)
     here, there = LayerFold(sample.frame), LayerFold(elsewhere(sample.frame, seed))
     for into, batch in ((here, first), (there, second), (there, third)):
         into.update(batch)
@@ -223,7 +226,7 @@ def held(statistic: Statistic) -> int:
 
 
 def tensors(places: object) -> list[torch.Tensor]:
-    return [getattr(places, name) for name in ("unit", "group", "first", "key", "context")]
+    return [getattr(places, name) for name in ("unit", "group", "first", "key", "context", "window")]
 
 
 def elsewhere(frame: Frame, seed: int) -> Frame:

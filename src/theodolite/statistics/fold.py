@@ -10,25 +10,52 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import Batch
+from theodolite.statistics.contextuality import Contextuality
 from theodolite.statistics.directions import Directions
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.groups import Groups
 from theodolite.statistics.moments import Moments
 from theodolite.statistics.norms import Norms
+from theodolite.statistics.occurrences import Occurrences
 from theodolite.statistics.rows import Rows
 from theodolite.statistics.sample import Sample
 from theodolite.statistics.scatter import Scatter
+from theodolite.statistics.sentences import Sentences
 from theodolite.statistics.statistic import State, Statistic
 
-STATISTICS: tuple[type[Statistic], ...] = (Moments, Directions, Scatter, Norms, Sample, Groups)
+Kinds = tuple[type[Statistic], ...]
+STATISTICS: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups)
+CONTEXTUAL: Kinds = (Contextuality, Sentences, Occurrences)
+"""Kept besides where the frame says so: they double the table."""
+WIDE: Kinds = (Moments, Directions, Norms, Sample)
+"""Kept of vectors too wide for a matrix of dim x dim, or for 20 groups of sums: whole maps of a picture, say."""
+WIDEST = 8192
+WIDE_SAMPLE = 2**28
+"""Bytes that the sample of such vectors may take in a cell."""
+
+
+def most_sampled(dim: int) -> int:
+    """Return how many vectors of this width a sample may hold.
+
+    >>> most_sampled(768) > 10**9, most_sampled(10_000), most_sampled(802_816)
+    (True, 2048, 83)
+    """
+    return min(WIDE_SAMPLE // (4 * dim), 2048) if dim > WIDEST else 2**31
+
+
+def kinds_of(frame: Frame) -> Kinds:
+    """Return the statistics that a layer of this frame keeps."""
+    if frame.dim > WIDEST:
+        return WIDE
+    return STATISTICS + CONTEXTUAL if frame.contextuality else STATISTICS
 
 
 class LayerFold:
     """The statistics of one layer, kept in one frame."""
 
-    def __init__(self, frame: Frame, kinds: Sequence[type[Statistic]] = STATISTICS) -> None:
+    def __init__(self, frame: Frame, kinds: Sequence[type[Statistic]] | None = None) -> None:
         self.frame = frame
-        self.statistics = {kind.name: kind(frame) for kind in kinds}
+        self.statistics = {kind.name: kind(frame) for kind in kinds or kinds_of(frame)}
 
     @torch.no_grad()
     def update(self, batch: Batch) -> None:
@@ -61,8 +88,8 @@ class LayerFold:
 
     def recode(self, codes: Tensor) -> None:
         """Give every unit another code: code k becomes codes[k]."""
-        self.moments.recode(codes)
-        self.sample.recode(codes)
+        for statistic in self.statistics.values():
+            statistic.recode(codes)
 
     def holds(self, cell: int) -> bool:
         """Say whether any position, finite or not, fell into this cell."""
@@ -111,3 +138,23 @@ class LayerFold:
     def groups(self) -> Groups:
         """The sums by document group."""
         return cast(Groups, self.statistics["groups"])
+
+    @property
+    def contextuality(self) -> Contextuality | None:
+        """The sums of unit vectors by unit, where they are kept."""
+        return cast("Contextuality | None", self.statistics.get("contextuality"))
+
+    @property
+    def sentences(self) -> Sentences | None:
+        """The similarity within windows, where it is kept."""
+        return cast("Sentences | None", self.statistics.get("sentences"))
+
+    @property
+    def occurrences(self) -> Occurrences | None:
+        """Some vectors of some units, where they are kept."""
+        return cast("Occurrences | None", self.statistics.get("occurrences"))
+
+    @property
+    def wide(self) -> bool:
+        """Say whether the vectors are too wide for matrices and groups."""
+        return "scatter" not in self.statistics

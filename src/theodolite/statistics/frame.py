@@ -21,6 +21,8 @@ class Frame:
     apart_first: bool = True
     apart_massive: bool = True
     sample_size: int = 4096
+    contextuality: bool = False  # whether to keep what self-similarity and its kin need
+    occurrences: tuple[int, int] = (512, 32)  # then also: of how many units to keep how many vectors each
 
     @property
     def dim(self) -> int:

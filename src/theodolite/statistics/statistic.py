@@ -21,6 +21,7 @@ class Statistic(ABC):
     """
 
     name: ClassVar[str]
+    whole_windows: ClassVar[bool] = False  # whether it must see every row of a window at once
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
@@ -40,6 +41,9 @@ class Statistic(ABC):
     @abstractmethod
     def load(self, state: State) -> None:
         """Replace what this one holds by a state; the tensors become its own."""
+
+    def recode(self, codes: Tensor) -> None:  # noqa: B027 - doing nothing is right for most
+        """Give every unit another code, code k becomes codes[k]; nothing to do where none are kept."""
 
     def recentre(self, centre: Tensor) -> None:  # noqa: B027 - doing nothing is right for most
         """Move sums taken about the frame's centre to another one; nothing to do where none are."""

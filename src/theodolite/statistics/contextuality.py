@@ -1,0 +1,75 @@
+"""Contextuality: sums of unit vectors by unit, which hold every unit's self-similarity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from theodolite.statistics.cells import CELLS
+from theodolite.statistics.frame import Frame
+from theodolite.statistics.rows import Rows
+from theodolite.statistics.statistic import State, Statistic
+from theodolite.statistics.unit_table import UnitTable
+
+
+class Contextuality(Statistic):
+    """By cell and unit: how many vectors have a direction, and the sum of x/|x|.
+
+    The mean cosine between the occurrences of a unit is (|sum|^2 - n)/(n (n - 1)). Kept only where asked for, since
+    it is as large as the moments. Float64; memory: 8 (dim + 3) bytes a unit and cell seen.
+    """
+
+    name: ClassVar[str] = "contextuality"
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame)
+        self.tables = [UnitTable(frame.dim) for _ in CELLS]
+        self._origin = torch.zeros(frame.dim)
+
+    def update(self, rows: Rows) -> None:
+        """Add x/|x| to its unit; zero vectors have no direction and are left out. O(rows x dim)."""
+        for cell, part in rows.cells:
+            weights = rows.inverse_norms[part]
+            directed = weights > 0
+            codes, x = rows.places.unit[part], rows.x[part] * weights[:, None]
+            if not directed.all():
+                codes, x = codes[directed], x[directed]
+            self.tables[cell].add_rows(codes, x, self._origin)
+
+    def merge(self, other: Self) -> None:
+        """Add the other's sums, unit by unit."""
+        for mine, theirs in zip(self.tables, other.tables, strict=True):
+            mine.add_sums(theirs.codes, theirs.n, theirs.sum, theirs.squares)
+
+    def state(self) -> State:
+        """Codes, n and sum for each cell that holds anything."""
+        state: State = {}
+        for cell, table in zip(CELLS, self.tables, strict=True):
+            if table.size:
+                state |= {f"{cell}.codes": table.codes, f"{cell}.n": table.n, f"{cell}.directions": table.sum}
+        return state
+
+    def load(self, state: State) -> None:
+        """Rebuild the tables with their rows in the order in which they were."""
+        self.tables = [UnitTable(self.frame.dim) for _ in CELLS]
+        for cell, table in zip(CELLS, self.tables, strict=True):
+            if f"{cell}.codes" in state:
+                codes, n, total = (state[f"{cell}.{part}"] for part in ("codes", "n", "directions"))
+                table.load(codes, n, total, n.double())  # a unit vector's square is 1
+
+    def recode(self, codes: Tensor) -> None:
+        """Give every unit another code: code k becomes codes[k]."""
+        for table in self.tables:
+            table.recode(codes)
+
+    def population(self, cells: Iterable[int]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return codes (units,), n (units,) and the sums (units, dim) of these cells together, by code."""
+        total = UnitTable(self.frame.dim)
+        for cell in cells:
+            table = self.tables[cell]
+            total.add_sums(table.codes, table.n, table.sum, table.squares)
+        order = torch.argsort(total.codes)
+        return total.codes[order], total.n[order], total.sum[order]
