@@ -24,7 +24,12 @@ def test_models_and_corpora_are_listed(theodolite):
         "chitchat",
         "shakespeare",
         "enwik8",
+        "enwik8-clean",
+        "speech",
+        "pictures",
     }
+    kinds = {row["name"]: row["kind"] for row in json.loads(theodolite("corpora", "--json").out)}
+    assert (kinds["enwik8-clean"], kinds["speech"], kinds["pictures"]) == ("text", "audio", "images")
     assert "minilm-l6" in theodolite("models").out
 
 

@@ -38,15 +38,20 @@ def corpora(json: Json = False) -> None:
     rows = [
         {
             "name": entry.name,
+            "kind": entry.kind,
             "documents": entry.documents,
-            "MB": round(entry.size / 1e6),
+            "MB": round(entry.fetched / 1e6),
             "here": catalogue.is_cached(entry),
             "licence": entry.licence,
             "what": entry.description,
         }
         for entry in catalogue.CORPORA.values()
     ]
-    _print(rows, json, "Any .txt, .jsonl or .parquet file, .gz too, or a glob of them does as well.")
+    hint = (
+        "Any .txt, .jsonl or .parquet file, .gz too, or a glob of them does as well; hf:NAME for the datasets "
+        "library; for audio and images a folder of them."
+    )
+    _print(rows, json, hint)
 
 
 def _print(rows: list[dict[str, Any]], json: bool, hint: str) -> None:

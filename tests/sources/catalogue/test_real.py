@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from theodolite.sources.catalogue import CORPORA, MODELS, corpus_file, is_cached, model_folder
+from theodolite.sources.audio import open_audio, read_clip, scan_audio
+from theodolite.sources.catalogue import CORPORA, MODELS, corpora_of, corpus_file, is_cached, model_folder
+from theodolite.sources.images import open_images, read_picture, scan_images
 
 pytestmark = pytest.mark.weights
 
@@ -104,7 +106,7 @@ def test_whisper_hears_english():
     assert 5 < len(heard) < 100
 
 
-@pytest.mark.parametrize("name", list(CORPORA))
+@pytest.mark.parametrize("name", list(corpora_of("text")))
 def test_corpora_are_complete(name):
     file = corpus_file(name)
     assert is_cached(CORPORA[name])
@@ -127,3 +129,45 @@ def test_enwik8_is_all_there():
     record = json.loads((corpus_file("enwik8").parent / "entry.json").read_text())
     assert record["bytes_read"] == 100_000_000
     assert record["documents"] > 12_000
+
+
+def test_enwik8_clean_is_text():
+    documents = characters = 0
+    left = dict.fromkeys(("{{", "}}", "[[", "]]", "{|", "<ref", "<br", "style=", "&nbsp;", "#REDIRECT"), 0)
+    with corpus_file("enwik8-clean").open(encoding="utf-8") as lines:
+        for line in lines:
+            text = json.loads(line)["text"]
+            documents += 1
+            characters += len(text)
+            for mark in left:
+                left[mark] += mark in text
+            if documents == 1:
+                assert text.startswith("Anarchism originated as a term of abuse first used against early")
+    assert 71e6 < characters < 73e6
+    # Pages on which such a mark is text: a commutator [[x,y],z], Bash's [[ ]], what somebody put in nowiki.
+    assert max(left.values()) <= 10, left
+
+
+def test_speech_is_speech():
+    found = scan_audio(open_audio("speech"))
+    assert found.documents == CORPORA["speech"].documents == 19
+    assert found.sorts == {"16000 Hz": 19}
+    assert found.labels == {"pocketsphinx": 5, "pyannote_audio": 14}
+    assert 440 < found.size < 450
+    for _, clip in found.pieces:
+        sound = read_clip(clip, 16_000)
+        # Speech has most of its power below 4 kHz and comes in bursts; noise has neither.
+        power = np.abs(np.fft.rfft(sound)) ** 2
+        assert power[: len(power) // 2].sum() > 0.9 * power.sum()
+        loudness = np.square(sound[: len(sound) // 1600 * 1600]).reshape(-1, 1600).mean(1)
+        assert np.quantile(loudness, 0.95) > 5 * np.quantile(loudness, 0.1)
+
+
+def test_pictures_are_pictures():
+    found = scan_images(open_images("pictures"))
+    assert found.documents == CORPORA["pictures"].documents == 21
+    assert found.labels == {"scikit_image": 19, "scikit_learn": 2}
+    assert not found.skipped
+    china = next(picture for _, picture in found.pieces if picture.name.endswith("china.jpg"))
+    assert (china.width, china.height) == (640, 427)
+    assert all(np.asarray(read_picture(picture)).std() > 5 for _, picture in found.pieces)

@@ -14,6 +14,6 @@ def catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held.parent.mkdir()
     held.write_text("".join(json.dumps({"text": text}) + "\n" for text in ("call me", "it was")), encoding="utf-8")
     module = ModuleType("theodolite.sources.catalogue")
-    module.CORPORA = {"novels": None, "wikitext-2": None}  # type: ignore[attr-defined]
+    module.corpora_of = lambda kind: {"novels": None, "wikitext-2": None}  # type: ignore[attr-defined]
     module.corpus_file = lambda name, progress=None: held  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "theodolite.sources.catalogue", module)

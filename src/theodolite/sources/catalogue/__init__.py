@@ -12,7 +12,7 @@ imported. The first call fetches and unpacks into a cache (`cache_root`); later 
 from theodolite.sources.catalogue.cache import cache_root
 from theodolite.sources.catalogue.entries import CORPORA, MODELS, CorpusEntry, Entry, ModelEntry
 from theodolite.sources.catalogue.gguf import gguf_folder
-from theodolite.sources.catalogue.obtain import corpus_file, is_cached, model_folder
+from theodolite.sources.catalogue.obtain import corpora_of, corpus_file, is_cached, media_folder, model_folder
 
 __all__ = [
     "CORPORA",
@@ -21,8 +21,10 @@ __all__ = [
     "Entry",
     "ModelEntry",
     "cache_root",
+    "corpora_of",
     "corpus_file",
     "gguf_folder",
     "is_cached",
+    "media_folder",
     "model_folder",
 ]

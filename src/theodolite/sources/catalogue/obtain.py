@@ -2,18 +2,19 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from theodolite.errors import InputError, nearest
 from theodolite.sources.catalogue.antiberty import unpack_antiberty
 from theodolite.sources.catalogue.cache import Facts, Progress, cache_root, is_whole, make_once, silent
 from theodolite.sources.catalogue.corpora import DOCUMENTS, unpack_dialogues, unpack_texts
-from theodolite.sources.catalogue.entries import CORPORA, MODELS, Entry
+from theodolite.sources.catalogue.entries import CORPORA, MODELS, CorpusEntry, Entry
 from theodolite.sources.catalogue.fetch import fetch
 from theodolite.sources.catalogue.folder import unpack_folder
 from theodolite.sources.catalogue.gguf import need_gguf, unpack_gguf
+from theodolite.sources.catalogue.media import FILES, unpack_files
 from theodolite.sources.catalogue.whisper import unpack_whisper
-from theodolite.sources.catalogue.wiki import unpack_wiki
+from theodolite.sources.catalogue.wiki import unpack_wiki, unpack_wiki_clean
 
 # Each takes (archive, member, folder to fill) and returns facts for the record.
 UNPACK: dict[str, Callable[[Path, str, Path], Facts]] = {
@@ -24,6 +25,8 @@ UNPACK: dict[str, Callable[[Path, str, Path], Facts]] = {
     "dialogues": unpack_dialogues,
     "texts": unpack_texts,
     "wiki": unpack_wiki,
+    "wiki-clean": unpack_wiki_clean,
+    "files": unpack_files,
 }
 
 AnyEntry = TypeVar("AnyEntry", bound=Entry)
@@ -36,12 +39,22 @@ def model_folder(name: str, progress: Progress | None = None) -> Path:
 
 def corpus_file(name: str, progress: Progress | None = None) -> Path:
     """Return the catalogue's corpus as a file of JSON lines with a field "text"; fetched the first time."""
-    return obtain(_look_up(name, CORPORA, "corpus"), progress or silent) / DOCUMENTS
+    return obtain(_look_up(name, corpora_of("text"), "corpus of text"), progress or silent) / DOCUMENTS
+
+
+def media_folder(name: str, kind: Literal["audio", "images"], progress: Progress | None = None) -> Path:
+    """Return the folder of the catalogue's sound or picture files; fetched the first time."""
+    return obtain(_look_up(name, corpora_of(kind), f"corpus of {kind}"), progress or silent) / FILES
+
+
+def corpora_of(kind: str) -> dict[str, CorpusEntry]:
+    """Return the corpora that hold documents of this kind: text, audio or images."""
+    return {name: entry for name, entry in CORPORA.items() if entry.kind == kind}
 
 
 def is_cached(entry: Entry) -> bool:
     """Tell whether the entry is unpacked already, so that asking for it needs no network."""
-    return is_whole(folder_of(entry), entry.sha256)
+    return is_whole(folder_of(entry), entry.pin)
 
 
 def folder_of(entry: Entry) -> Path:
@@ -55,9 +68,12 @@ def obtain(entry: Entry, progress: Progress = silent) -> Path:
     def make(made: Path, work: Path) -> Facts:
         if entry.form == "gguf":
             need_gguf()  # before the download, not after it
-        archive = fetch(entry, work, progress)
-        progress(f"unpacking {entry.name}")
-        return UNPACK[entry.form](archive, entry.member, made)
+        found: Facts = {}
+        for part in (entry, *entry.also):
+            archive = fetch(part, work, progress)
+            progress(f"unpacking {entry.name}")
+            found = {**found, **UNPACK[part.form](archive, part.member, made)}
+        return found
 
     facts = {
         "name": entry.name,
@@ -67,7 +83,7 @@ def obtain(entry: Entry, progress: Progress = silent) -> Path:
         "member": entry.member,
         "licence": entry.licence,
     }
-    return make_once(folder_of(entry), entry.sha256, facts, make, progress)
+    return make_once(folder_of(entry), entry.pin, facts, make, progress)
 
 
 def _look_up(name: str, shelf: Mapping[str, AnyEntry], what: str) -> AnyEntry:

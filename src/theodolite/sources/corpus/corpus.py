@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from theodolite.errors import InputError
+from theodolite.sources.corpus.dataset import DatasetName, find_dataset, is_dataset, read_dataset
 from theodolite.sources.corpus.files import find_files, reader_of
 from theodolite.sources.corpus.filters import Tally, keep
 from theodolite.sources.corpus.options import CorpusOptions
@@ -12,7 +13,7 @@ from theodolite.sources.corpus.options import CorpusOptions
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Documents from files, or from memory where there are no files.
+    """Documents from files, from a dataset, or from memory where there is neither.
 
     A document is a text that is not blank; documents are numbered from 0 across all files, before any filter,
     so that the same documents have the same numbers as lines, as JSON, as Parquet and as a list. Pickles.
@@ -22,6 +23,7 @@ class Corpus:
     options: CorpusOptions
     files: tuple[Path, ...] = ()
     texts: tuple[str, ...] = field(default=(), repr=False)
+    dataset: DatasetName | None = None
 
     def documents(self) -> Iterator[tuple[int, str]]:
         """Yield (document number, text) of those kept, in order, from the start each time."""
@@ -42,6 +44,9 @@ class Corpus:
         for path in self.files:
             for block in _blocks(path, self.options):
                 yield from block
+        if self.dataset is not None:
+            for rows in read_dataset(self.dataset, self.options):
+                yield from _written(rows)
 
     def _none_kept(self, tally: Tally) -> InputError:
         if not tally.read:
@@ -58,7 +63,7 @@ def open_corpus(
     options: CorpusOptions | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Corpus:
-    """Return the corpus that a user means: a name of the catalogue, a file, a glob, an iterable of strings.
+    """Return the corpus that a user means: a name of the catalogue, a file, a glob, hf:NAME, strings in memory.
 
     Looks at once at whether the files are there and of a known kind, and at the first documents of each, so
     that a wrong `field` or `column` is told now. An iterable is held in memory.
@@ -69,10 +74,19 @@ def open_corpus(
     options = options or CorpusOptions()
     if not isinstance(what, str | Path):
         return _from_memory(what, options)
+    if is_dataset(what):
+        return _from_dataset(str(what), options)
     corpus = Corpus(str(what), options, files=find_files(what, progress))
     begun = [next(_blocks(path, options), None) is not None for path in corpus.files]
     if not any(begun):
         raise _blank(corpus.name)
+    return corpus
+
+
+def _from_dataset(what: str, options: CorpusOptions) -> Corpus:
+    corpus = Corpus(what, options, dataset=find_dataset(what))
+    if next(corpus._every(), None) is None:
+        raise _blank(what)
     return corpus
 
 

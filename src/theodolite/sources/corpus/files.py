@@ -109,6 +109,6 @@ def _in_catalogue(what: str | Path) -> bool:
 
 
 def _catalogue() -> list[str]:
-    from theodolite.sources.catalogue import CORPORA
+    from theodolite.sources.catalogue import corpora_of
 
-    return sorted(CORPORA)
+    return sorted(corpora_of("text"))
