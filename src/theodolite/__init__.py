@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from theodolite.errors import TheodoliteError
     from theodolite.surveys.folder import open_survey as open  # noqa: A004
     from theodolite.surveys.merge import merge
+    from theodolite.surveys.models import survey
     from theodolite.surveys.survey import Survey
-    from theodolite.surveys.text import survey
     from theodolite.surveys.vectors import measure
+    from theodolite.surveys.watch import watch
 
-__all__ = ["Survey", "TheodoliteError", "measure", "merge", "open", "survey"]
+__all__ = ["Survey", "TheodoliteError", "measure", "merge", "open", "survey", "watch"]
 
 # Resolved when first asked for, so that importing the package loads nothing heavy.
 _HOMES = {
@@ -27,7 +28,8 @@ _HOMES = {
     "measure": ("theodolite.surveys.vectors", "measure"),
     "merge": ("theodolite.surveys.merge", "merge"),
     "open": ("theodolite.surveys.folder", "open_survey"),
-    "survey": ("theodolite.surveys.text", "survey"),
+    "survey": ("theodolite.surveys.models", "survey"),
+    "watch": ("theodolite.surveys.watch", "watch"),
 }
 
 

@@ -46,14 +46,25 @@ def places(
     position: NDArray[np.int64],
     unit: NDArray[np.int64],
     context: NDArray[np.uint64],
+    ordered: bool = True,
 ) -> Places:
-    """Make the places of rows, all arrays (rows,). The hashes depend on where a row stands and on nothing else."""
+    """Make the places of rows, all arrays (rows,). The hashes depend on where a row stands and on nothing else.
+
+    Where positions are not `ordered`, as in a picture, none is a first one.
+    """
     key = mix(corpus_key, document, window, position) >> np.uint64(1)
     group = mix(GROUP_SALT, corpus_key, document) % np.uint64(GROUPS)
+    of_window = np.broadcast_to(window_key(document, window), key.shape)
     return Places(
         unit=torch.from_numpy(unit),
         group=torch.from_numpy(group.astype(np.int64)),
-        first=torch.from_numpy(position == 0),
+        first=torch.from_numpy((position == 0) & ordered),
         key=torch.from_numpy(key.astype(np.int64)),
         context=torch.from_numpy(context.view(np.int64)),
+        window=torch.from_numpy(of_window.astype(np.int64)),
     )
+
+
+def window_key(document: NDArray[np.integer] | int, window: NDArray[np.integer] | int) -> NDArray[np.uint64]:
+    """Return what rows of one window share in `Places.window`."""
+    return mix(document, window) >> np.uint64(1)

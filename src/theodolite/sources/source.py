@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from theodolite.batch import Batch, Places
+from theodolite.batch import Batch
 from theodolite.sources.layers import Layer
 from theodolite.sources.units import Units
 
@@ -13,11 +13,7 @@ Sink = Callable[[Batch], None]
 
 
 class Prepared(Protocol):
-    """One batch ready to run: what the model is fed, and where its rows will stand."""
-
-    @property
-    def places(self) -> Places:
-        """Where the rows of each layer will stand."""
+    """One batch ready to run."""
 
     @property
     def positions(self) -> int:
@@ -37,6 +33,9 @@ class Source(Protocol):
 
     def prepare(self, documents: Sequence[tuple[int, Any]]) -> Sequence[Prepared]:
         """Turn (number, document) pairs into batches. Pure, apart from new units; may run in another thread."""
+
+    def units_of(self, prepared: Any) -> Iterable[int]:
+        """Return the codes of the units in a batch, for counting them without running the model."""
 
     def run(self, prepared: Any, sink: Sink) -> None:
         """Carry one batch through the model; the sink is called once for each layer, in order."""

@@ -16,6 +16,10 @@ class Unit:
     tokens: float = 1.0  # tokens that make one occurrence
 
 
+OPEN = ("word", "position", "document", "label")
+"""Kinds of units that are numbered as they are met."""
+
+
 @dataclass
 class Units:
     """A numbered list of units; the code of a unit is its place. Grows where the vocabulary is open."""
@@ -29,6 +33,11 @@ class Units:
 
     def __len__(self) -> int:
         return len(self.known)
+
+    @property
+    def open(self) -> bool:
+        """Say whether new units may be met."""
+        return self.kind in OPEN
 
     def code(self, key: str) -> int | None:
         """Return the unit's code, or None if it is not known."""

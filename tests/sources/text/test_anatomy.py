@@ -173,12 +173,8 @@ REFUSED = {
         r"embeddings has the shape \(1, 8, 32\) for \(1, 7\) tokens",
     ),
     "SqueezeBert": (COMMON | {"embedding_size": 32}, "nothing was seen to leave embeddings"),
-    "Canine": ({k: v for k, v in COMMON.items() if k != "vocab_size"}, "its configuration names no vocabulary"),
     "Albert": (COMMON | {"embedding_size": 16}, "no list of 3 equal blocks .* share one block between layers"),
-    "T5": (
-        {"vocab_size": 120, "d_model": 32, "num_layers": 3, "num_heads": 4, "d_kv": 8, "d_ff": 64},
-        "T5Model has an encoder and a decoder",
-    ),
+    "TimeSeriesTransformer": ({"prediction_length": 4}, "names no vocabulary"),
 }
 
 

@@ -20,7 +20,7 @@ REVISION = "0123456789abcdef0123456789abcdef01234567"
 ASK = """
 import json, sys
 from theodolite.errors import TheodoliteError
-from theodolite.surveys.text import survey
+from theodolite.surveys.models import survey
 said = {}
 for name in sys.argv[1:]:
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,18 +23,19 @@ class Checkpoint:
 
     name: str  # what the user said
     folder: Path
-    sha256: str  # of the weight files, in the order of their names
     revision: str | None = None
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the weight files, in the order of their names; read when first asked for."""
+        return weights_sha256(self.folder)
 
 
 def resolve(name: str, *, revision: str | None = None, progress: Progress | None = None) -> Checkpoint:
-    """Find the model on disk, fetching it where that is called for, and hash its weights."""
+    """Find the model on disk, fetching it where that is called for."""
     if name in catalogue.MODELS:
-        entry = catalogue.MODELS[name]
-        if entry.kind != "text":
-            raise InputError(f"{name!r} is a {entry.kind} model; `theodolite survey` reads text models so far.")
         folder = catalogue.model_folder(name, progress)
-        revision = entry.version
+        revision = catalogue.MODELS[name].version
     elif Path(name).suffix.lower() == ".gguf":
         if not Path(name).is_file():
             raise InputError(f"MODEL {name!r}: there is no such file.")
@@ -49,35 +51,43 @@ def resolve(name: str, *, revision: str | None = None, progress: Progress | None
         raise InputError(f"MODEL {name!r}: there is no such folder.")
     else:
         folder, revision = _from_hub(name, revision, progress)
-    return Checkpoint(name, folder, weights_sha256(folder), revision)
+    check_weights(folder)
+    return Checkpoint(name, folder, revision)
 
 
-def weights_sha256(folder: Path) -> str:
-    """Return the sha256 over the folder's weight files."""
+def check_weights(folder: Path) -> list[Path]:
+    """Return the folder's weight files; refuse a folder without any."""
     for pattern in WEIGHTS:
         files = sorted(folder.glob(pattern))
         if files:
-            digest = sha256()
-            for file in files:
-                with file.open("rb") as stream:
-                    while block := stream.read(1 << 24):
-                        digest.update(block)
-            return digest.hexdigest()
+            return files
     raise InputError(
         f"{folder} holds no weights: wanted model.safetensors or pytorch_model.bin beside config.json."
     )
 
 
-def load_model(checkpoint: Checkpoint, *, dtype: str, device: str, trust_remote_code: bool = False) -> Any:
-    """Load the base model, ready to run: evaluation mode, no cache, no gradients."""
+def weights_sha256(folder: Path) -> str:
+    """Return the sha256 over the folder's weight files."""
+    digest = sha256()
+    for file in check_weights(folder):
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 24):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def load_model(
+    checkpoint: Checkpoint, *, dtype: str, device: str, trust_remote_code: bool = False, head: str = "AutoModel"
+) -> Any:
+    """Load the base model (or one with a head, by its class), ready to run: evaluation mode, no gradients."""
     import torch
+    import transformers
     from safetensors import SafetensorError
-    from transformers import AutoModel
 
     if dtype not in DTYPES:
         raise InputError(f"--dtype {dtype!r} is not one of {', '.join(DTYPES)}.")
     try:
-        model, loaded = AutoModel.from_pretrained(
+        model, loaded = getattr(transformers, head).from_pretrained(
             checkpoint.folder,
             dtype=getattr(torch, dtype),
             trust_remote_code=trust_remote_code,
@@ -94,7 +104,7 @@ def load_model(checkpoint: Checkpoint, *, dtype: str, device: str, trust_remote_
             f"The weights of {checkpoint.name!r} lack {len(missing)} of the model's tensors ({missing[0]} is the "
             "first), which would be random numbers; is config.json that of these weights?"
         )
-    if getattr(model.config, "use_cache", False):
+    if head == "AutoModel" and getattr(model.config, "use_cache", False):
         model.config.use_cache = False
     try:
         return model.to(device).eval().requires_grad_(False)
@@ -119,10 +129,10 @@ def load_tokenizer(checkpoint: Checkpoint, *, trust_remote_code: bool = False) -
             f"{checkpoint.name!r} has no vocabulary: wanted tokenizer.json, or the files that it is made from, "
             "beside config.json."
         )
-    if not tokenizer.is_fast:
+    if not (tokenizer.is_fast or hasattr(tokenizer, "build_inputs_with_special_tokens")):
         raise InputError(
-            f"{checkpoint.name!r} has only a slow tokenizer ({type(tokenizer).__name__}); "
-            "surveys need a fast one (a tokenizer.json)."
+            f"{checkpoint.name!r} has a tokenizer ({type(tokenizer).__name__}) that says nothing of its special "
+            "tokens; surveys need one with a tokenizer.json."
         )
     return tokenizer
 

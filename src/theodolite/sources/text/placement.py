@@ -39,6 +39,8 @@ def placement_of(anatomy: Anatomy) -> Placement:
     rows has been through attention. Norms are modules that behave as one; a norm that a block does without a
     module is not seen. Where blocks differ, as ModernBERT's first from the rest, the word is that of most.
     """
+    if len(anatomy.stacks) > 1:  # an encoder and a decoder may differ; which is told of would be a guess
+        return Placement(None, {})
     seen = watch(anatomy)
     other = watch(anatomy, entered=seen.entered)
     known = _Norms()

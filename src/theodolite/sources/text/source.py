@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,21 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import Batch, Places
+from theodolite.errors import InputError
 from theodolite.hashing import mix
 from theodolite.sources.layers import Layer, choose
-from theodolite.sources.places import Spot, places_of
+from theodolite.sources.places import Spot, places, places_of
 from theodolite.sources.source import Sink
 from theodolite.sources.text.anatomy import Anatomy
+from theodolite.sources.text.cleaning import cleaned
 from theodolite.sources.text.vocabulary import vocabulary
-from theodolite.sources.text.windows import Window, buckets, cut, encodable
+from theodolite.sources.text.windows import Window, buckets, cut, encodable, shifted
 from theodolite.sources.text.words import Words, words_of
+from theodolite.sources.text.wrapping import UNWRAPPED, wrap_of
+
+
+WRAPPING = ("mbart", "plbart")
+"""Models whose decoder begins with the token that ends the window: it names the language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +38,8 @@ class TextBatch:
     rows: Tensor  # (tokens that count,) int64, places in the flattened (windows x tokens)
     places: Places
     pooling: Tensor | None  # (tokens that count,) int64, the row each token is averaged into; None: its own
+    windows: tuple[tuple[int, int], ...]  # document and number of each
+    decoder: TextBatch | None = None  # the same windows as the decoder is fed them, where there is one
 
     @property
     def positions(self) -> int:
@@ -38,7 +48,11 @@ class TextBatch:
 
 
 class TextSource:
-    """A transformer over text, its states counted by vocabulary id, by surface or by word."""
+    """A transformer over text, its states counted by vocabulary id, by surface or by word.
+
+    `wrap` puts BOS and EOS around every window where the tokenizer does not; `clean_words`, for words alone, has
+    the model read the words of each document without all else.
+    """
 
     def __init__(
         self,
@@ -51,44 +65,117 @@ class TextSource:
         max_tokens: int = 512,
         batch_tokens: int = 4096,
         drop_special: bool = False,
+        wrap: bool = False,
+        clean_words: bool = False,
     ) -> None:
+        check_cleaning(kind, clean_words=clean_words)
         self.anatomy = Anatomy.of(model)
         self.tokenizer = tokenizer
         self.layers: tuple[Layer, ...] = choose(self.anatomy.layers, layers)
-        self.units, codes = vocabulary(tokenizer, kind)
+        self._start = _decoder_start(model.config)
+        self.units, codes = vocabulary(tokenizer, kind, start=self._start)
         self.max_tokens = max_tokens
         self.batch_tokens = batch_tokens
         self.drop_special = drop_special
+        self.wrap = wrap_of(tokenizer) if wrap else UNWRAPPED
+        self.clean_words = clean_words
         self.corpus_key = corpus_key
         self._codes = np.asarray(codes, dtype=np.int64)
         self._device = next(model.parameters()).device
         # RoBERTa finds positions by the pad id, so padding with another one would move every state.
         configured = getattr(model.config, "pad_token_id", None)
         self._pad = next((i for i in (configured, tokenizer.pad_token_id) if i is not None), 0)
+        self._wraps = model.config.model_type in WRAPPING
+        self._least = int(getattr(model.config, "downsampling_rate", 1))  # CANINE takes no fewer characters
 
-    def prepare(self, documents: Sequence[tuple[int, str]]) -> list[TextBatch]:
-        """Tokenize, cut into windows, sort into buckets of like length."""
-        by_word = self.units.kind == "word"
-        texts = {number: encodable(text) for number, text in documents} if by_word else {}
-        windows = cut(documents, self.tokenizer, self.max_tokens, words=by_word)
+    def prepare(
+        self, documents: Sequence[tuple[int, str]], only: Collection[tuple[int, int]] | None = None
+    ) -> list[TextBatch]:
+        """Tokenize, cut into windows, sort into buckets of like length.
+
+        `only` leaves out all windows but these, each a document's number and its own in it.
+        """
+        windows, texts = self.windows(documents)
+        windows = [window for window in windows if len(window) >= self._least]
+        if only is not None:
+            windows = [window for window in windows if (window.document, window.number) in only]
         groups = buckets(windows, self.batch_tokens, pads=self.anatomy.pads)
         # Words get their codes in the order of the batches, which is the order in which they are folded.
         return [batch for group in groups if (batch := self._batch(group, texts)).positions]
 
+    def windows(self, documents: Sequence[tuple[int, str]]) -> tuple[list[Window], dict[int, str]]:
+        """Return the windows of documents and, by document, the text in which their words stand (else nothing)."""
+        by_word = self.units.kind == "word"
+        texts = {number: encodable(text) for number, text in documents} if by_word else {}
+        if self.clean_words:  # a document without a word is left out: special tokens alone would say nothing of it
+            texts = {number: words for number, text in texts.items() if (words := cleaned(text))}
+        read = list(texts.items()) if by_word else documents
+        return cut(read, self.tokenizer, self.max_tokens, words=by_word, wrap=self.wrap), texts
+
+    def narrowed(self, layers: Sequence[Layer]) -> TextSource:
+        """Return a source of some of these layers, with the same model and units."""
+        other = copy(self)
+        other.layers = tuple(layers)
+        return other
+
+    def units_of(self, prepared: TextBatch) -> list[int]:
+        """Return the codes of the units in a batch."""
+        return [int(code) for code in torch.unique(prepared.places.unit)]
+
     def run(self, prepared: TextBatch, sink: Sink) -> None:
         """One forward pass; each layer's counted rows go to the sink as they leave the block."""
-        rows = prepared.rows.to(self._device)
+        of_layer = {layer.index: layer for layer in self.layers}
+        sides = {"decoder": prepared.decoder} if prepared.decoder is not None else {}
+        rows = {side.rows: side.rows.to(self._device) for side in (prepared, *sides.values())}
 
         def take(index: int, states: Tensor) -> None:
-            chosen = states.flatten(0, 1).index_select(0, rows).cpu()
-            if prepared.pooling is not None:
-                chosen = _averaged(chosen, prepared.pooling, prepared.positions)
-            sink(Batch(index, chosen, prepared.places))
+            layer = of_layer[index]
+            if not layer.units:
+                sink(self._without_units(index, states, prepared))
+                return
+            side = sides.get(layer.stack, prepared)
+            chosen = states.flatten(0, 1).index_select(0, rows[side.rows]).cpu()
+            if side.pooling is not None:
+                chosen = _averaged(chosen, side.pooling, side.positions)
+            sink(Batch(index, chosen, side.places))
 
-        with self.anatomy.watched(take, [layer.index for layer in self.layers]) as forward:
-            forward(input_ids=prepared.ids.to(self._device), attention_mask=prepared.mask.to(self._device))
+        inputs = {"input_ids": prepared.ids, "attention_mask": prepared.mask}
+        if prepared.decoder is not None:
+            inputs |= {"decoder_input_ids": prepared.decoder.ids, "decoder_attention_mask": prepared.decoder.mask}
+        with self.anatomy.watched(take, list(of_layer)) as forward:
+            forward(**{name: tensor.to(self._device) for name, tensor in inputs.items()})
+
+    def _without_units(self, index: int, states: Tensor, prepared: TextBatch) -> Batch:
+        """Return the rows of states that stand for several positions each; windows are of one length here."""
+        count, width = states.shape[:2]
+        position = np.tile(np.arange(width), count)
+        document, window = np.array(prepared.windows, dtype=np.int64).repeat(width, axis=0).T
+        where = places(
+            self.corpus_key,
+            document=document,
+            window=window,
+            position=position,
+            unit=np.zeros(count * width, dtype=np.int64),
+            context=mix(document, window, position),
+        )
+        return Batch(index, states.flatten(0, 1).cpu(), where)
 
     def _batch(self, windows: Sequence[Window], texts: dict[int, str]) -> TextBatch:
+        """Make a batch of windows, with the decoder's side of it where the model has one."""
+        made = self._side(windows, texts)
+        if self._start is None:
+            return made
+        fed = [shifted(window, self._begins(window)) for window in windows]
+        return replace(made, decoder=self._side(fed, texts, heard=windows))
+
+    def _begins(self, window: Window) -> int:
+        assert self._start is not None
+        return int(window.ids[-1]) if self._wraps and window.special[-1] else self._start
+
+    def _side(
+        self, windows: Sequence[Window], texts: dict[int, str], heard: Sequence[Window] | None = None
+    ) -> TextBatch:
+        """Make one side of a batch; `heard` are the windows that the encoder reads, where these are a decoder's."""
         longest = max(map(len, windows))
         ids = np.full((len(windows), longest), self._pad, dtype=np.int64)
         mask = np.zeros((len(windows), longest), dtype=np.int64)
@@ -98,26 +185,20 @@ class TextSource:
             mask[number, : len(window)] = 1
             counted = np.flatnonzero(~window.special) if self.drop_special else np.arange(len(window))
             words = self._words(window, counted, texts)
-            spots.append(self._spot(window, words))
+            spots.append(self._spot(window if heard is None else heard[number], words))
             rows.append(number * longest + counted)
             pooling.append(taken + words.of_token)
             taken += len(words.code)
-        places = places_of(spots, self.corpus_key)
-        order = places.by_unit()
-        places, row, pool = places.take(order), np.concatenate(rows), np.concatenate(pooling)
+        where = places_of(spots, self.corpus_key)
+        order = where.by_unit()
+        tensors = torch.from_numpy(ids), torch.from_numpy(mask)
+        row, of = torch.from_numpy(np.concatenate(rows)), tuple((each.document, each.number) for each in windows)
         if len(row) == taken:  # every row is one token: sorting the rows is sorting the tokens
-            return TextBatch(
-                torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(row)[order], places, None
-            )
+            return TextBatch(*tensors, row[order], where.take(order), None, of)
         rank = torch.empty_like(order)
         rank[order] = torch.arange(len(order))
-        return TextBatch(
-            torch.from_numpy(ids),
-            torch.from_numpy(mask),
-            torch.from_numpy(row),
-            places,
-            rank[torch.from_numpy(pool)],
-        )
+        pool = rank[torch.from_numpy(np.concatenate(pooling))]
+        return TextBatch(*tensors, row, where.take(order), pool, of)
 
     def _words(self, window: Window, counted: Any, texts: dict[int, str]) -> Words:
         if self.units.kind == "word":
@@ -125,12 +206,29 @@ class TextSource:
         return Words(self._codes[window.ids[counted]], np.arange(len(counted)), counted, counted)
 
     def _spot(self, window: Window, words: Words) -> Spot:
-        """Say where a window's rows stand, and what the model saw before it gave them out."""
+        """Say where a window's rows stand, and what the model saw before it gave them out.
+
+        A decoder sees all that the encoder read, the last token too, which it is not fed itself.
+        """
         seen = mix(window.ids, np.arange(len(window)))
         context = np.cumsum(seen)  # wraps around, as hashes may: equal for equal left contexts
         if not self.anatomy.causal:
             context = mix(np.broadcast_to(context[-1:], context.shape), np.arange(len(window)))
         return Spot(window.document, window.number, words.code, words.first, context[words.last])
+
+
+def _decoder_start(config: Any) -> int | None:
+    """Return the id with which a decoder that has an encoder begins; None for a model of one stack."""
+    if not getattr(config, "is_encoder_decoder", False):
+        return None
+    known = (getattr(config, name, None) for name in ("decoder_start_token_id", "bos_token_id", "pad_token_id"))
+    return next((int(start) for start in known if start is not None), 0)
+
+
+def check_cleaning(kind: str, *, clean_words: bool) -> None:
+    """Refuse cleaned words where vectors are not counted by word."""
+    if clean_words and kind != "word":
+        raise InputError(f"--clean-words wants --units word, since it leaves only words; --units {kind} came.")
 
 
 def _averaged(states: Tensor, into: Tensor, count: int) -> Tensor:

@@ -10,18 +10,25 @@ from theodolite.errors import InputError
 from theodolite.sources.units import Unit, Units
 
 KINDS = ("id", "surface", "word")
+CHARACTERS = 512  # a vocabulary of fewer tokens is one of characters or bytes
 SPACE_MARKS = ("Ġ", "▁")
 
 
-def vocabulary(tokenizer: Any, kind: str) -> tuple[Units, list[int]]:
+def vocabulary(tokenizer: Any, kind: str, *, start: int | None = None) -> tuple[Units, list[int]]:
     """Return the units of this kind, and the unit's code for every vocabulary id.
 
-    `word` begins with the special tokens alone and grows as words are met.
+    `word` begins with the special tokens alone and grows as words are met. `start`, with which a decoder begins, is
+    special whatever the tokenizer says of it.
     """
     if kind not in KINDS:
         raise InputError(f"--units {kind!r} is not one of {', '.join(KINDS)}.")
-    special = special_ids(tokenizer)
-    size = max(tokenizer.get_vocab().values()) + 1  # len(tokenizer) is less where ids have gaps
+    if kind == "word" and not tokenizer.is_fast:
+        raise InputError(
+            f"--units word: {type(tokenizer).__name__} reads characters or bytes and knows no words; "
+            "use --units id."
+        )
+    special = special_ids(tokenizer) | (set() if start is None else {start})
+    size = max([*tokenizer.get_vocab().values(), *special]) + 1  # len(tokenizer) is less where ids have gaps
     tokens = tokenizer.convert_ids_to_tokens(list(range(size)))
     tokens = [f"<unused id {i}>" if token is None else token for i, token in enumerate(tokens)]
     read, continuation = _reader(tokenizer), _continuation_mark(tokenizer)
@@ -37,6 +44,11 @@ def vocabulary(tokenizer: Any, kind: str) -> tuple[Units, list[int]]:
         else:
             codes.append(units.add(Unit(token, token, None, True)) if is_special else -1)
     return units, codes
+
+
+def level(tokenizer: Any) -> str:
+    """Say whether a tokenizer's tokens are parts of words, or single characters or bytes."""
+    return "token" if tokenizer.is_fast and len(tokenizer) >= CHARACTERS else "character"
 
 
 def special_ids(tokenizer: Any) -> set[int]:
@@ -63,11 +75,16 @@ def surface(token: str, continuation: str = "") -> str:
 
 def _continuation_mark(tokenizer: Any) -> str:
     """Return what marks a token that continues a word: "##" in WordPiece vocabularies, else nothing."""
+    if not tokenizer.is_fast:
+        return ""
     return str(json.loads(tokenizer.backend_tokenizer.to_str())["model"].get("continuing_subword_prefix") or "")
 
 
 def _reader(tokenizer: Any) -> Callable[[str], str]:
     """Return a function from a token's spelling to what a person reads."""
+    if not tokenizer.is_fast:  # characters as they are; a byte that is no character by itself as \\xe2
+        bytes_only = len(tokenizer) < CHARACTERS
+        return lambda token: f"\\x{ord(token):02x}" if bytes_only and "\x7f" < token <= "\xff" else token
     if "ByteLevel" in str(tokenizer.backend_tokenizer.decoder):
         to_byte = {character: byte for byte, character in _byte_alphabet().items()}
 

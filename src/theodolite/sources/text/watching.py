@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from theodolite.sources.text.anatomy import Anatomy, first_of, probe
+from theodolite.sources.taps import first_of
+from theodolite.sources.text.anatomy import Anatomy, probe
 
 
 @dataclass(frozen=True, eq=False)

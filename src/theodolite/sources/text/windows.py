@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.errors import InputError
+from theodolite.sources.text.wrapping import UNWRAPPED, Wrap
 
 DEFAULT_MAX_TOKENS = 512
 
@@ -29,12 +30,15 @@ class Window:
         return len(self.ids)
 
 
-def longest_window(config: Any, tokenizer: Any, asked: int | None) -> int:
-    """Return how many tokens a window may hold: what was asked for, or the model's limit up to 512."""
+def longest_window(config: Any, tokenizer: Any, asked: int | None, wrap: Wrap = UNWRAPPED) -> int:
+    """Return how many tokens a window may hold: what was asked for, or the model's limit up to 512.
+
+    Special tokens count, the tokenizer's own and those of `wrap`.
+    """
     limit = min(_positions(config), int(tokenizer.model_max_length))
     if asked is None:
         return min(DEFAULT_MAX_TOKENS, limit)
-    least = int(tokenizer.num_special_tokens_to_add()) + 1
+    least = int(tokenizer.num_special_tokens_to_add()) + len(wrap) + 1
     if asked < least:
         raise InputError(f"--max-tokens {asked} leaves no room for text: this tokenizer needs at least {least}.")
     if asked > limit:
@@ -53,15 +57,25 @@ def _positions(config: Any) -> int:
 
 
 def cut(
-    documents: Sequence[tuple[int, str]], tokenizer: Any, max_tokens: int, *, words: bool = False
+    documents: Sequence[tuple[int, str]],
+    tokenizer: Any,
+    max_tokens: int,
+    *,
+    words: bool = False,
+    wrap: Wrap = UNWRAPPED,
 ) -> list[Window]:
-    """Tokenize (number, text) pairs and cut them into windows of at most max_tokens, special tokens included."""
+    """Tokenize (number, text) pairs and cut them into windows of at most max_tokens, special tokens included.
+
+    `wrap` goes around every window, a blank document's too, and is marked special like the tokenizer's own.
+    """
     if not documents:
         return []
+    if not tokenizer.is_fast:
+        return _cut_by_hand(documents, tokenizer, max_tokens, wrap)
     encoded = tokenizer(
         [encodable(text) for _, text in documents],
         truncation=True,
-        max_length=max_tokens,
+        max_length=max_tokens - len(wrap),
         return_overflowing_tokens=True,
         return_special_tokens_mask=True,
         return_attention_mask=False,
@@ -74,15 +88,65 @@ def cut(
         number = number + 1 if at == previous else 0
         previous = at
         ids = np.asarray(encoded["input_ids"][row], dtype=np.int64)
-        if not len(ids):
-            continue
         special = np.asarray(encoded["special_tokens_mask"][row], dtype=np.bool_)
         numbers = spans = None
         if words:
             numbers = np.array([-1 if w is None else w for w in encoded.word_ids(row)], dtype=np.int64)
             spans = np.asarray(encoded["offset_mapping"][row], dtype=np.int64)
-        windows.append(Window(documents[at][0], number, ids, special, numbers, spans))
+        window = wrapped(Window(documents[at][0], number, ids, special, numbers, spans), wrap)
+        if len(window):
+            windows.append(window)
     return windows
+
+
+def _cut_by_hand(
+    documents: Sequence[tuple[int, str]], tokenizer: Any, max_tokens: int, wrap: Wrap
+) -> list[Window]:
+    """Cut for tokenizers of characters and bytes, which are written in Python and cut nothing themselves."""
+    room = max_tokens - len(wrap) - int(tokenizer.num_special_tokens_to_add())
+    windows = []
+    for document, text in documents:
+        plain = tokenizer(encodable(text), add_special_tokens=False)["input_ids"]
+        starts = range(0, max(len(plain), 1), room)
+        for number, start in enumerate(starts):
+            part = plain[start : start + room]
+            ids = np.array(tokenizer.build_inputs_with_special_tokens(part), dtype=np.int64)
+            special = np.array(tokenizer.get_special_tokens_mask(part), dtype=np.bool_)
+            window = wrapped(Window(document, number, ids, special), wrap)
+            if len(window):
+                windows.append(window)
+    return windows
+
+
+def wrapped(window: Window, wrap: Wrap) -> Window:
+    """Return the window with the tokens of `wrap` around it: special, of no word, standing nowhere in the text."""
+    if not wrap:
+        return window
+    sides = (len(wrap.before), len(wrap.after))
+    return Window(
+        window.document,
+        window.number,
+        np.concatenate([wrap.before, window.ids, wrap.after]).astype(np.int64),
+        np.pad(window.special, sides, constant_values=True),
+        None if window.words is None else np.pad(window.words, sides, constant_values=-1),
+        None if window.spans is None else np.pad(window.spans.reshape(-1, 2), (sides, (0, 0))),
+    )
+
+
+def shifted(window: Window, start: int) -> Window:
+    """Return the window as a decoder is fed it: moved on by one position, a special start in front."""
+
+    def moved(values: NDArray[np.int64], first: int) -> NDArray[np.int64]:
+        return np.concatenate([np.full_like(values[:1], first), values[:-1]])
+
+    return Window(
+        window.document,
+        window.number,
+        moved(window.ids, start),
+        np.append(True, window.special[:-1]),
+        None if window.words is None else moved(window.words, -1),
+        None if window.spans is None else moved(window.spans, 0),
+    )
 
 
 def encodable(text: str) -> str:

@@ -53,6 +53,10 @@ class VectorSource:
         """Find where the rows stand; every vector is a document of its own, and none is a window's first."""
         return [self._block(rows) for _, rows in documents]
 
+    def units_of(self, prepared: Block) -> list[int]:
+        """Return the codes of the units in a batch."""
+        return [int(code) for code in torch.unique(prepared.places.unit)]
+
     def run(self, prepared: Block, sink: Sink) -> None:
         """Hand over the rows of each matrix."""
         for layer, matrix in zip(self.layers, self.vectors.matrices.values(), strict=True):

@@ -1,0 +1,1 @@
+"""Models of pictures and sound: where their states are taken, and what they are fed."""

@@ -1,0 +1,125 @@
+"""Surveying a model: what the user asks for, checked early, and sent to where its kind is surveyed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from theodolite.sources.modality import modality
+from theodolite.sources.text.checkpoint import resolve
+from theodolite.statistics.cells import POPULATIONS
+from theodolite.surveys import media, text
+from theodolite.surveys.early import check_device, check_folders, check_numbers, check_words
+from theodolite.surveys.listener import Listener
+from theodolite.surveys.run import run
+from theodolite.surveys.survey import Survey
+from theodolite.surveys.wanted import Wanted
+
+
+def survey(
+    model: str | Path,
+    corpus: str | Path | Iterable[str],
+    *,
+    out: str | Path | None = None,
+    units: str | None = None,
+    layers: str | Sequence[int] | None = None,
+    min_words: int | None = None,
+    max_words: int | None = None,
+    sample: float | None = None,
+    seed: int = 0,
+    limit: int | None = None,
+    field: str = "text",
+    column: str = "text",
+    encoding_errors: str = "strict",
+    max_tokens: int | None = None,
+    batch_tokens: int | None = None,
+    drop_special: bool = False,
+    wrap: bool = False,
+    clean_words: bool = False,
+    contextuality: bool = False,
+    maps: str | None = None,
+    skip_bad: bool = False,
+    max_seconds: float = 30.0,
+    populations: Sequence[str] = tuple(POPULATIONS),
+    sample_size: int = 4096,
+    pilot: str | Path | None = None,
+    part: str | None = None,
+    memory: int | None = None,
+    device: str | None = None,
+    dtype: str = "float32",
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    resume: bool = False,
+    overwrite: bool = False,
+    listener: Listener | None = None,
+    checkpoint_every: float = 60.0,
+) -> Survey:
+    """Carry a corpus through a model once and measure every layer.
+
+    `model` is a catalogue name, a folder, a .gguf file or a hub name; `corpus` what it reads: for text a catalogue
+    name, a file, a glob or strings, for speech and vision a folder of recordings or pictures. With `out` the run
+    is checkpointed and leaves its folder there; without, it stays in memory until `Survey.save`.
+
+    `units` is what vectors are counted by: id, surface or word for text (id unless told), none, position, document
+    or label for the rest. `batch_tokens` is the padded size of a batch; `part` "i/n" folds every n-th shard, for
+    merging. `wrap` puts BOS and EOS around every window where the tokenizer adds none. Text is read whole;
+    `clean_words`, with units "word", has the model read words alone, without punctuation. `contextuality` also
+    tells self-similarity and its kin. `maps` says whether a convolutional map is one vector a picture ("flat") or
+    one a place ("places"); `skip_bad` leaves out files that do not decode; recordings longer than `max_seconds`
+    are cut.
+    """
+    listener = listener or Listener()
+    folder = Path(out) if out is not None else None
+    wanted = Wanted(
+        units=units,
+        layers=layers,
+        min_words=min_words,
+        max_words=max_words,
+        sample=sample,
+        seed=seed,
+        limit=limit,
+        field=field,
+        column=column,
+        encoding_errors=encoding_errors,
+        max_tokens=max_tokens,
+        batch_tokens=batch_tokens,
+        drop_special=drop_special,
+        wrap=wrap,
+        clean_words=clean_words,
+        contextuality=contextuality,
+        maps=maps,
+        skip_bad=skip_bad,
+        max_seconds=max_seconds,
+        populations=populations,
+        sample_size=sample_size,
+        pilot=Path(pilot) if pilot is not None else None,
+        part=part,
+        memory=memory,
+        dtype=dtype,
+        trust_remote_code=trust_remote_code,
+    )
+    check_words(wanted)
+    check_numbers(sample_size, batch_tokens)
+    check_folders(folder, wanted.pilot, resume=resume, overwrite=overwrite)
+    check_device(device)
+    checkpoint = resolve(str(model), revision=revision, progress=listener.say)
+    kind = modality(checkpoint.folder, checkpoint.name, trust_remote_code=trust_remote_code)
+    where = device or _best_device()
+    if kind == "text":
+        plan = text.plan(checkpoint, corpus, wanted, where, listener)
+    else:
+        plan = media.plan(checkpoint, corpus, kind, wanted, where, listener)
+    return run(
+        plan,
+        out=folder,
+        resume=resume,
+        overwrite=overwrite,
+        listener=listener,
+        checkpoint_every=checkpoint_every,
+    )
+
+
+def _best_device() -> str:
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
