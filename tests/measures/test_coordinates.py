@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from theodolite.measures.coordinates import DIRECTIONS, SQUARES, between, coordinate_moments, cosine_shares, within
+from theodolite.measures.coordinates import (
+    DIRECTIONS,
+    SQUARES,
+    between,
+    coordinate_moments,
+    cosine_shares,
+    rogue,
+    within,
+)
 
 EXACT = 1e-12
 """Relative: some hundred float64 terms."""
@@ -72,3 +80,13 @@ def test_a_cosine_that_rounding_could_make_has_no_shares() -> None:
     off = np.array([DIRECTIONS, 0]) * n
     assert np.isnan(cosine_shares(n, total, total**2 + 0.5 * off)).all()
     assert np.isfinite(cosine_shares(n, total, total**2 + 2 * off)).all()
+
+
+def test_the_rogue_coordinate_and_how_many_make_half() -> None:
+    shares = np.array([0.1, 0.3, 0.15, 0.25, -0.05, 0.25])
+    found = rogue(shares)
+    assert (found.coordinate, found.share) == (1, 0.3)
+    assert found.half == 2  # 0.3 + 0.25
+    assert rogue(np.full(8, 0.125)).half == 4
+    assert rogue(np.array([1.4, -0.4])).half == 1
+    assert rogue(np.full(4, np.nan))[::2] == (None, None)

@@ -6,9 +6,10 @@ import pytest
 
 from theodolite.measures.formula import formula, formula_of_column, formulas
 from theodolite.surveys.coordinates import COORDINATES
+from theodolite.surveys.curves import TABLES
 from theodolite.surveys.tables import LAYERS, TOKENS
 
-NAMES = set("layer layer_name library_index population unit coordinate undefined".split())
+NAMES = set("layer layer_name library_index population unit coordinate scale rank undefined".split())
 COUNTS = set("n types dim twonn_n zero nonfinite massive sample_duplicates".split())
 SEEN = set("norm_min norm_max".split())
 """Extremes that were seen: no formula is between them and the states."""
@@ -17,7 +18,7 @@ ERRORS = {column for column in LAYERS if column.endswith("_se")}
 
 
 def test_every_column_that_is_a_measure_has_a_formula() -> None:
-    for table, columns in {"layers": LAYERS, "tokens": TOKENS, "coordinates": COORDINATES}.items():
+    for table, columns in {"layers": LAYERS, "tokens": TOKENS, "coordinates": COORDINATES, **TABLES}.items():
         assert set(columns) - NAMES - COUNTS - SEEN <= set(formula_of_column(table)), table
     assert formula_of_column("tokens")["q"] == "qmv/unit"
     assert formula_of_column()["q"] == "qmv/all"
@@ -26,7 +27,9 @@ def test_every_column_that_is_a_measure_has_a_formula() -> None:
 def test_every_error_bar_is_told_by_the_formula_it_belongs_to() -> None:
     of_column, known = formula_of_column(), formulas()
     for column in ERRORS:
-        assert column in known[of_column[column.removesuffix("_se")]].error
+        assert column in known[of_column[column]].error
+        number = column.removesuffix("_se")  # a ratio's error may stand without a column of the ratio
+        assert of_column.get(number, of_column[column]) == of_column[column]
 
 
 def test_no_column_has_two_formulas() -> None:

@@ -11,9 +11,13 @@ from tests import oracles
 from theodolite.measures.spectrum import (
     anisotropy_svd,
     effective_rank,
+    effective_rank_singular,
     eigenvalues,
     iso_score,
     participation_ratio,
+    pca_dimension,
+    shares,
+    stable_rank,
 )
 
 EXACT = 1e-12
@@ -28,6 +32,9 @@ def test_some_axes_equal_and_the_others_nothing(equal: int, axes: int) -> None:
     assert iso_score(spectrum) == pytest.approx((equal - 1) / (axes - 1), rel=EXACT)
     assert participation_ratio(spectrum) == pytest.approx(equal, rel=EXACT)
     assert effective_rank(spectrum) == pytest.approx(equal, rel=EXACT)
+    assert effective_rank_singular(spectrum) == pytest.approx(equal, rel=EXACT)
+    assert stable_rank(spectrum) == pytest.approx(equal, rel=EXACT)
+    assert pca_dimension(spectrum, 0.9) == math.ceil(0.9 * equal - 1e-9)
     assert anisotropy_svd(spectrum) == pytest.approx(1 / equal, rel=EXACT)
 
 
@@ -62,8 +69,47 @@ def test_rounding_below_zero_is_zero() -> None:
 
 
 def test_nothing_is_told_of_nothing() -> None:
-    for measure in (anisotropy_svd, participation_ratio, effective_rank, iso_score):
+    for measure in (
+        *(anisotropy_svd, participation_ratio, effective_rank, iso_score),
+        *(effective_rank_singular, stable_rank, lambda spectrum: pca_dimension(spectrum, 0.9)),
+    ):
         assert math.isnan(measure(np.zeros(3)))
+    assert np.isnan(shares(np.zeros(3))).all()
+
+
+def test_the_effective_rank_of_singular_values_is_not_that_of_eigenvalues() -> None:
+    """Roy and Vetterli's own weighs small directions more: of 4, 1, 1 with roots 2, 1, 1 over 4."""
+    spectrum = np.array([4.0, 1, 1])
+    entropy = -(0.5 * math.log(0.5) + 2 * 0.25 * math.log(0.25))
+    assert effective_rank_singular(spectrum) == pytest.approx(math.exp(entropy), rel=EXACT)
+    assert effective_rank_singular(spectrum) > effective_rank(spectrum) + 0.4
+
+
+def test_the_stable_rank_is_of_norms() -> None:
+    x = np.random.default_rng(2).normal(1, 1, size=(50, 6))
+    spectrum = np.linalg.eigvalsh(x.T @ x / 50)[::-1]
+    norm = np.linalg.norm
+    assert stable_rank(spectrum) == pytest.approx(norm(x) ** 2 / norm(x, 2) ** 2, rel=1e-10)
+
+
+def test_pca_dimension_counts_until_the_share_is_reached() -> None:
+    spectrum = np.array([5.0, 3, 1, 0.5, 0.5])
+    for share in (0.01, 0.5, 0.51, 0.8, 0.9, 0.94, 0.95, 0.99, 1.0):
+        held, count = 0.0, 0
+        while held < share - 1e-12:
+            held, count = held + spectrum[count] / 10, count + 1
+        assert pca_dimension(spectrum, share) == count, share
+    tenths = np.full(10, 0.1)  # 0.1 added nine times is short of 0.9 by rounding
+    assert np.cumsum(tenths)[8] < 0.9
+    assert pca_dimension(tenths, 0.9) == 9
+
+
+def test_shares_add_up_to_1() -> None:
+    spectrum = np.random.default_rng(3).random(40)
+    share, cumulative = shares(spectrum)
+    assert share == pytest.approx(spectrum / sum(spectrum))
+    assert cumulative == pytest.approx([sum(share[:k]) for k in range(1, 41)])
+    assert cumulative[-1] == pytest.approx(1)
 
 
 def test_iso_score_needs_two_dimensions() -> None:

@@ -84,6 +84,7 @@ def check(survey: Any, vectors: dict[int, Vectors], tolerance: Tolerance = FORWA
     layers = survey.layers.set_index(["layer", "population"])
     assert sorted(vectors) == sorted(set(survey.layers["layer"]))
     tokens = dict(list(survey.tokens.groupby(["layer", "population"])))
+    special = set(survey.units.loc[survey.units["special"], "unit"])
     for layer, held in vectors.items():
         finite = np.isfinite(held.x).all(axis=1)
         bound = 10 * survey.pilot.layers[layer].median_norm
@@ -97,7 +98,9 @@ def check(survey: Any, vectors: dict[int, Vectors], tolerance: Tolerance = FORWA
         for population, mask in chosen.items():
             row = layers.loc[(layer, population)]
             part = mask & finite
-            _check_layer(row, held.x[part], held.unit[part], tolerance, where=f"layer {layer} {population}")
+            where = f"layer {layer} {population}"
+            _check_layer(row, held.x[part], held.unit[part], tolerance, where=where)
+            _check_text(row, held.x[part], held.unit[part], special, tolerance, where)
             assert row["nonfinite"] == (mask & ~finite).sum()
             assert row["massive"] == (part & massive).sum()
             _check_tokens(tokens[layer, population], held.x[part], held.unit[part], tolerance)
@@ -135,6 +138,27 @@ def _check_layer(
         loss = tolerance.state * np.sqrt(whole.q / whole.v)
         assert abs(row[column] - value) <= (tolerance.ratio + 4 * loss) * max(abs(value), 1), (where, column)
     _check_norms(row, oracles.norms(x), tolerance, where)
+
+
+def _check_text(
+    row: pd.Series,
+    x: NDArray[np.float64],
+    unit: NDArray[np.object_],
+    special: set[str],
+    tolerance: Tolerance,
+    where: str,
+) -> None:
+    """Compare the sums over units that are not special, frequent or not."""
+    text = np.array([key not in special for key in unit], dtype=bool)
+    _, codes = _codes(unit)
+    often = text & np.isin(codes, np.flatnonzero((np.bincount(codes) >= 10) & (np.bincount(codes) <= 100_000)))
+    for prefix, rows, least in (("unfiltered_text_", text, 1), ("text_", often, 3)):
+        used = len(np.unique(codes[rows]))
+        assert row[f"{prefix}units_used"] == used, where
+        if used >= least:
+            _check_parts(row, oracles.decomposition(x[rows], codes[rows]), prefix, tolerance, where)
+        else:
+            assert pd.isna(row[f"{prefix}q"]), where
 
 
 def _check_parts(row: pd.Series, parts: oracles.Parts, prefix: str, tolerance: Tolerance, where: str) -> None:

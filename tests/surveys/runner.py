@@ -20,6 +20,7 @@ import theodolite.surveys.files as files
 import theodolite.surveys.folder as folder
 import theodolite.surveys.text as text_surveys
 from theodolite.surveys.listener import Listener
+from theodolite.surveys.models import survey as run_survey
 
 SETTINGS = {"batch_tokens": 256, "checkpoint_every": 0.0}
 
@@ -59,7 +60,7 @@ def survey(model: Path, corpus: Path, out: Path, die: str, settings: dict[str, A
         _die_at_batch(int(number), lambda: piloted.exists() == (what == "batch"))
     elif what == "clear":
         checkpoints.Checkpoints.clear = lambda self: _die()  # type: ignore[method-assign]
-    text_surveys.survey(model, corpus, out=out, listener=Log(out.with_suffix(".log")), **(SETTINGS | settings))
+    run_survey(model, corpus, out=out, listener=Log(out.with_suffix(".log")), **(SETTINGS | settings))
 
 
 def start(*arguments: Any) -> Any:

@@ -18,8 +18,8 @@ from theodolite.statistics.fold import LayerFold
 from theodolite.surveys.coordinates import COORDINATES, coordinate_rows, joined
 from theodolite.surveys.folder import open_survey, open_tables
 from theodolite.surveys.merge import merge
+from theodolite.surveys.models import survey
 from theodolite.surveys.rows import layer_row
-from theodolite.surveys.text import survey
 from theodolite.surveys.vectors import measure
 
 MEAN = 1e-11

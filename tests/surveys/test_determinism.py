@@ -15,15 +15,18 @@ from theodolite.errors import InputError
 from theodolite.surveys import text as text_surveys
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.merge import merge
-from theodolite.surveys.text import survey
+from theodolite.surveys.models import survey
+from theodolite.surveys.unit_sets import NEEDED, SET_COLUMNS
 
 DOCUMENTS = sentences(80, seed=61)
 CLOSE = 1e-5
 """A forward pass is not batch-invariant (1e-6); sums in another order add less than that."""
 COUNTS = "n types dim units_used zero nonfinite massive twonn_n sample_duplicates".split()
-SQUARES = "q m v v_within v_between".split()
+COUNTS += ["text_units_used", "unfiltered_text_units_used"]
+PARTS = "q m v v_within v_between".split()
+SQUARES = [f"{of}{part}{error}" for of in ("", *NEEDED) for part in PARTS for error in ("", "_se")]
 LOOSE = "tradeoff_slope tradeoff_r2 twonn twonn_se".split()
-DRAWN = "q_cv_se tradeoff_slope_se tradeoff_r2_se".split()
+DRAWN = ["q_cv_se", "tradeoff_slope_se", "tradeoff_r2_se", *(name for name in SET_COLUMNS if name.endswith("_se"))]
 """Units are drawn in the order of M, which rounding moves for few: 1e-3 of an error that 200 draws know to 5%."""
 
 
@@ -43,7 +46,7 @@ def assert_close(one: Any, other: Any) -> None:
         mine, theirs = left[column].to_numpy(float), right[column].to_numpy(float)
         assert (np.isnan(mine) == np.isnan(theirs)).all(), column
         # Squared lengths by Q; the rest by themselves or 1; fits and nearest neighbours magnify what goes in.
-        scale = q if column.removeprefix("filtered_") in SQUARES else 1 + abs(mine)
+        scale = q if column in SQUARES else 1 + abs(mine)
         limit = 1e-3 if column in DRAWN else 100 * CLOSE if column in LOOSE else CLOSE
         assert np.nanmax(abs(mine - theirs) / scale, initial=0) < limit, column
     keys = ["layer", "population", "unit"]

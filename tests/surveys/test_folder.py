@@ -16,7 +16,7 @@ from tests.small_models import sentences
 from theodolite.errors import DamagedError, InputError
 from theodolite.measures.formula import formula_of_column
 from theodolite.surveys.folder import FILES, open_survey, open_tables
-from theodolite.surveys.text import survey
+from theodolite.surveys.models import survey
 
 DOCUMENTS = sentences(30, seed=41)
 

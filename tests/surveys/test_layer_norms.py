@@ -17,7 +17,7 @@ from theodolite.studies.reading import read
 from theodolite.surveys.folder import open_survey, open_tables
 from theodolite.surveys.layer_norms import COLUMNS, FILE, load_norms
 from theodolite.surveys.merge import merge
-from theodolite.surveys.text import survey
+from theodolite.surveys.models import survey
 from theodolite.surveys.vectors import measure
 
 DOCUMENTS = sentences(30, seed=81)

@@ -11,16 +11,28 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from tests import oracles
-from tests.hard_cases import OFFSET, Case, hard, of_states
+from tests.hard_cases import BOS, OFFSET, SEEN_ONCE, Case, hard, of_states
 
 from theodolite.batch import GROUPS
 from theodolite.measures.norms import LEVELS
+from theodolite.measures.resampling import ERRORS, SHARES, draws
 from theodolite.measures.tradeoff import bootstrap
 from theodolite.measures.twonn import twonn
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.fold import LayerFold
-from theodolite.surveys.rows import FEW_UNITS, FITS, NO_UNITS, PARTS, layer_row
+from theodolite.surveys.rows import FITS, NO_UNITS, PARTS, layer_row
 from theodolite.surveys.tables import LAYERS
+from theodolite.surveys.unit_sets import (
+    COUNTS,
+    FEW_TEXT,
+    FEW_UNITS,
+    NEEDED,
+    NO_TEXT,
+    OF_ALL,
+    SET_COLUMNS,
+    TOO_FEW,
+    ZERO,
+)
 
 FLOAT64 = 1e-10
 """Relative: q, m and v, from float64 sums; V of a unit is right to 1e-9 of itself at worst, here to 1e-12."""
@@ -38,13 +50,14 @@ RESAMPLED = 1e-6
 """Relative: the same resamples of V(X_t) right to 1e-10, of which two may be nearly one unit."""
 
 SPECTRUM = ("anisotropy_svd", "participation_ratio", "effective_rank", "iso_score")
-JACKKNIFED = ("q_se", "m_se", "v_se", "mean_cosine_se")
+JACKKNIFED = ("q_se", "m_se", "v_se", "m_of_q_se", "mean_cosine_se")
+SPECIAL = (BOS, 5, SEEN_ONCE)
 HEAD = {"layer", "layer_name", "library_index", "population"}
 
 Rows = NDArray[np.bool_]
 
 
-def measured(fold: LayerFold, population: str = "all", **options: bool) -> dict[str, Any]:
+def measured(fold: LayerFold, population: str = "all", **options: Any) -> dict[str, Any]:
     return layer_row(fold, POPULATIONS[population], **options)[0]
 
 
@@ -71,9 +84,10 @@ def case(request: pytest.FixtureRequest) -> Case:
 def test_the_row_is_what_keeping_every_vector_gives(case: Case) -> None:
     fold = case.fold()
     for population in POPULATIONS:
-        row, rows = measured(fold, population), case.belongs(population)
+        row, rows = measured(fold, population, special=SPECIAL), case.belongs(population)
         finite = rows & np.isfinite(case.x).all(axis=1)
-        assert not reasons(row), population
+        told = ("--contextuality", "a batch has at least 4,096", "told exactly, by the column")
+        assert not [why for why in reasons(row).values() if not any(part in why for part in told)], population
         check_counts(row, case, rows, finite)
         check_decomposition(row, case.x[finite], case.unit[finite])
         check_fits(row, case.x[finite], case.unit[finite])
@@ -95,11 +109,43 @@ def check_counts(row: dict[str, Any], case: Case, rows: Rows, finite: Rows) -> N
 def check_decomposition(row: dict[str, Any], x: oracles.Array, unit: oracles.Codes) -> None:
     counts = dict(zip(*np.unique(unit, return_counts=True), strict=True))
     frequent = np.array([10 <= counts[code] <= 100_000 for code in unit])
-    whole, kept = oracles.decomposition(x, unit), oracles.decomposition(x[frequent], unit[frequent])
-    for part in PARTS:
-        assert row[part] == pytest.approx(getattr(whole, part), rel=FLOAT64), part
-        assert row[f"filtered_{part}"] == pytest.approx(getattr(kept, part), rel=FLOAT64), part
-    assert row["units_used"] == len(set(unit[frequent].tolist()))
+    text = ~np.isin(unit, SPECIAL)
+    sets = {"": np.full(len(x), True), "filtered_": frequent, "text_": frequent & text, "unfiltered_text_": text}
+    resamples = drawn_units(x, unit)
+    for prefix, rows in sets.items():
+        parts = oracles.decomposition(x[rows], unit[rows])
+        for part in PARTS:
+            assert row[f"{prefix}{part}"] == pytest.approx(getattr(parts, part), rel=FLOAT64), prefix + part
+        if prefix:
+            assert row[COUNTS[prefix]] == len(set(unit[rows].tolist()))
+        truth = spreads(x[rows], unit[rows], resamples)
+        for name in ERRORS if prefix else OF_ALL:
+            assert row[prefix + name] == pytest.approx(truth[name], rel=RESAMPLED), prefix + name
+
+
+def drawn_units(x: oracles.Array, unit: oracles.Codes, resamples: int = 200) -> list[dict[int, int]]:
+    """How often each unit is drawn, by code: units stand in the order of n, then M, and never of their codes."""
+    parts = oracles.qmv_by_unit(x, unit)
+    order = sorted(parts, key=lambda code: ((unit == code).sum(), parts[code].m))
+    counts = np.concatenate([block for _, block in draws(len(order), resamples=resamples)], axis=1)
+    return [dict(zip(order, row, strict=True)) for row in counts.tolist()]
+
+
+def spreads(x: oracles.Array, unit: oracles.Codes, resamples: list[dict[int, int]]) -> dict[str, float]:
+    """Standard deviations over the resamples; a unit drawn k times is there k times, with all its vectors."""
+    codes = np.unique(unit)
+    n = np.array([(unit == code).sum() for code in codes])
+    means = np.stack([oracles.wide(x[unit == code]).mean(axis=0) for code in codes])
+    v = np.array([oracles.qmv(x[unit == code]).v for code in codes], dtype=np.longdouble)
+    rows = []
+    for drawn in resamples:
+        share = oracles.wide(n * np.array([drawn[code] for code in codes.tolist()]))
+        share = share / share.sum()
+        middle = share @ means
+        m, within, between = (middle**2).sum(), share @ v, share @ ((means - middle) ** 2).sum(axis=1)
+        found = dict(zip(PARTS, (m + within + between, m, within + between, within, between), strict=True))
+        rows.append([*found.values(), *(found[above] / found[below] for above, below in SHARES.values())])
+    return dict(zip(ERRORS, np.std(rows, axis=0, ddof=1).astype(float).tolist(), strict=True))
 
 
 def check_fits(row: dict[str, Any], x: oracles.Array, unit: oracles.Codes) -> None:
@@ -144,6 +190,8 @@ def check_error_bars(row: dict[str, Any], case: Case, rows: Rows) -> None:
     for part in ("q", "m", "v"):
         truth = oracles.jackknife(parts, lambda x, part=part: getattr(oracles.qmv(x), part))
         assert row[f"{part}_se"] == pytest.approx(truth, rel=ERROR_BAR), part
+    truth = oracles.jackknife(parts, lambda x: oracles.qmv(x).m / oracles.qmv(x).q)
+    assert row["m_of_q_se"] == pytest.approx(truth, rel=ERROR_BAR)
     # Where all vectors point one way the error bar itself is 1e-7, which is what float32 directions can tell.
     truth = oracles.jackknife(parts, oracles.mean_cosine)
     assert row["mean_cosine_se"] == pytest.approx(truth, rel=ERROR_BAR, abs=COSINE / 10)
@@ -196,9 +244,47 @@ def test_fewer_than_three_frequent_units_have_no_fits() -> None:
     unit = case.places.unit.clone()
     unit[:24] = torch.arange(24) % 2  # two units of twelve, and others too rare
     row = measured(replace(case, places=replace(case.places, unit=unit)).fold())
-    assert_told(row, FEW_UNITS, *FITS, *(f"filtered_{part}" for part in PARTS))
-    assert row["units_used"] == 2
+    assert_told(row, FEW_UNITS, *FITS, *(f"filtered_{name}" for name in (*PARTS, *ERRORS)))
+    assert_told(row, FEW_TEXT, *(f"text_{name}" for name in (*PARTS, *ERRORS)))
+    assert (row["units_used"], row["text_units_used"], row["unfiltered_text_units_used"]) == (2, 2, row["types"])
     assert row["v_within"] > 0
+    assert row["unfiltered_text_q"] == row["q"]
+    assert row["unfiltered_text_m_of_q_se"] > 0
+
+
+def test_special_units_are_left_out_of_the_sums_over_text() -> None:
+    """Three of twelve units are special: their codes are told, and what is left is the sums over nine."""
+    case = plain()
+    row = measured(case.fold(), special=(0, 4, 11, 99))
+    left = np.isin(case.unit, (0, 4, 11), invert=True)
+    truth = oracles.decomposition(case.x[left], case.unit[left])
+    for part in PARTS:
+        assert row[f"text_{part}"] == pytest.approx(getattr(truth, part), rel=FLOAT64)
+        assert row[f"unfiltered_text_{part}"] == row[f"text_{part}"]
+        assert row[f"filtered_{part}"] == row[part] != row[f"text_{part}"]
+    assert [row[column] for column in COUNTS.values()] == [12, 9, 9]
+
+
+def test_units_that_are_all_special_leave_no_text() -> None:
+    row = measured(plain().fold(), special=range(12))
+    assert_told(row, NO_TEXT, *(f"unfiltered_text_{name}" for name in (*PARTS, *ERRORS)))
+    assert_told(row, FEW_TEXT, *(f"text_{name}" for name in (*PARTS, *ERRORS)))
+    assert row["filtered_m_of_q_se"] > 0
+
+
+def test_one_unit_of_text_has_sums_and_no_errors() -> None:
+    row = measured(plain().fold(), special=range(11))
+    assert row["unfiltered_text_q"] > 0
+    assert row["unfiltered_text_v_between"] == 0
+    assert_told(row, TOO_FEW, *(f"unfiltered_text_{name}" for name in ERRORS))
+
+
+def test_errors_do_not_depend_on_how_units_are_numbered() -> None:
+    case = plain()
+    mixed = torch.randperm(12, generator=torch.Generator().manual_seed(0))
+    other = replace(case, places=replace(case.places, unit=mixed[case.places.unit])).fold()
+    one, two = measured(case.fold(), special=(3,)), measured(other, special=(int(mixed[3]),))
+    assert {name: one[name] for name in SET_COLUMNS} == pytest.approx({name: two[name] for name in SET_COLUMNS})
 
 
 def test_three_frequent_units_are_enough() -> None:
@@ -217,15 +303,17 @@ def test_one_vector_has_a_length_and_little_else() -> None:
     assert_told(row, "fewer than two vectors have a direction", "mean_cosine")
     assert_told(row, "fewer than two groups of documents", *JACKKNIFED)
     assert_told(row, FEW_UNITS, *FITS)
+    assert_told(row, TOO_FEW, *OF_ALL)
     assert row["norm_min"] == row["norm_p50"] == row["norm_max"]
 
 
 def test_an_empty_population_is_null_and_says_so() -> None:
     case = plain()
     for cells in ((0, 1, 2, 3), (0,)):
-        row, sums, _ = layer_row(LayerFold(case.frame), cells)
+        row, sums, *_ = layer_row(LayerFold(case.frame), cells)
         assert (row["n"], row["types"], row["units_used"], row["zero"], row["massive"]) == (0, 0, 0, 0, 0)
-        assert_told(row, "no position belongs to this population", *PARTS, *FITS)
+        assert_told(row, "no position belongs to this population", *PARTS, *SET_COLUMNS, *FITS)
+        assert [row[column] for column in COUNTS.values()] == [0, 0, 0]
         assert_told(row, "no vectors", "norm_min", "norm_max", *LEVELS)
         assert_told(row, "the sample is empty", "twonn", "twonn_se")
         assert len(sums.codes) == 0
@@ -248,11 +336,15 @@ def test_zero_vectors_alone_have_neither_direction_nor_spread() -> None:
     assert_told(row, "fewer than two vectors have a direction", "mean_cosine")
     assert_told(row, "all vectors are equal", *SPECTRUM)
     assert_told(row, "the mean of Q is 0", "q_cv")
+    assert_told(row, ZERO, *(f"{prefix}{share}_se" for prefix in NEEDED for share in SHARES))
+    assert_told(row, "Q is 0", "m_of_q_se")
+    assert row["filtered_v_between_se"] == 0
 
 
 def test_vectors_of_no_units_have_no_parts_by_unit() -> None:
     row = measured(plain().fold(), with_units=False)
-    assert_told(row, NO_UNITS, "v_within", "v_between", *(f"filtered_{part}" for part in PARTS), *FITS)
+    assert_told(row, NO_UNITS, "v_within", "v_between", *SET_COLUMNS, *FITS, *COUNTS.values())
+    assert row["m_of_q_se"] > 0
     assert row["v"] > 0
 
 

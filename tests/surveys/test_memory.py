@@ -11,7 +11,7 @@ from tests.small_models import FACTS, sentences
 from theodolite.errors import InputError
 from theodolite.sources.layers import Layer
 from theodolite.surveys import memory
-from theodolite.surveys.text import survey
+from theodolite.surveys.models import survey
 
 DOCUMENTS = sentences(30, seed=51)
 LAYERS = [Layer(index, f"block {index}", 64) for index in range(12)]

@@ -19,7 +19,7 @@ from theodolite.errors import TheodoliteError
 from theodolite.sources.text import source as text_source
 from theodolite.surveys import text as text_surveys
 from theodolite.surveys.listener import Listener
-from theodolite.surveys.text import survey
+from theodolite.surveys.models import survey
 
 _WRITTEN = sentences(45, seed=21)
 CORPUS = [

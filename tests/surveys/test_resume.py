@@ -24,7 +24,7 @@ from theodolite.surveys import text as text_surveys
 from theodolite.surveys.files import read_tensors
 from theodolite.surveys.folder import open_survey
 from theodolite.surveys.listener import Listener
-from theodolite.surveys.text import survey
+from theodolite.surveys.models import survey
 
 DOCUMENTS = sentences(90, seed=31)
 FAMILY = {"id": "bert", "word": "gpt2"}

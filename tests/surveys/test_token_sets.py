@@ -14,9 +14,10 @@ from theodolite.studies.norm_variance.token_sets import make_sets
 from theodolite.studies.reading import read
 from theodolite.surveys.files import read_tensors
 from theodolite.surveys.listener import Listener, Progress
+from theodolite.surveys.models import survey
+from theodolite.surveys.pilot import Pilot
 from theodolite.surveys.reopening import reopen
-from theodolite.surveys.text import survey
-from theodolite.surveys.token_sets import gather
+from theodolite.surveys.token_sets import Among, gather
 
 ROUNDING = 1e-4  # float32 through three blocks, in batches padded otherwise
 TEXTS = [*sentences(90, longest=8), "a mountain."]
@@ -140,3 +141,53 @@ def test_parts_and_filters_are_read_again_as_they_were(
     made = make_sets(out, units=["the", "of"])  # refuses where counts differ
     assert made.facts["of"] < len(TEXTS) / 2
     assert made.layer == 1
+
+
+@pytest.mark.parametrize("population", ["all", "without-first", "without-massive"])
+def test_positions_are_left_out_as_in_the_survey(
+    population: str,
+    small_model: Callable[[str], Path],
+    corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A small random model has no massive norm, so the line is drawn at 1.02 times the median here."""
+    monkeypatch.setattr("theodolite.surveys.pilot.MASSIVE", 1.02)
+    folder = small_model("gpt2")
+    survey(folder, corpus, out=tmp_path / "s", units="surface", sample_size=8, layers=[LAYER])
+    made = make_sets(tmp_path / "s", units=["the", "1", "of"], most=1000, population=population)
+    tensors, _ = read_tensors(tmp_path / "s" / "token_sets.safetensors")
+    assert made.population == made.facts["population"] == population
+    line = 1.02 * Pilot.load(tmp_path / "s").layers[LAYER].median_norm
+    found: dict[str, list[torch.Tensor]] = {}
+    left_out = set()
+    model, tokenizer = load(folder)
+    for text in TEXTS:
+        encoded = tokenizer(text, return_tensors="pt")
+        with torch.no_grad():
+            hidden = model(**encoded, output_hidden_states=True).hidden_states[LAYER][0]
+        for place, token in enumerate(tokenizer.convert_ids_to_tokens(encoded["input_ids"][0])):
+            out = (population == "without-first" and place == 0) or (
+                population == "without-massive" and float(hidden[place].double().norm()) > line
+            )
+            if out:
+                left_out.add(token.removeprefix("Ġ"))
+            else:
+                found.setdefault(token.removeprefix("Ġ"), []).append(hidden[place])
+    assert bool(left_out & {"the", "1", "of"}) == (population != "all")
+    for number, row in made.chosen.iterrows():
+        x = torch.stack(found[row["unit"]]).double()
+        assert len(x) == row["n"] == row["kept"]
+        assert float((x**2).sum(dim=1).mean()) == pytest.approx(row["q"], rel=ROUNDING)
+        assert tensors["means"][number] == pytest.approx(x.mean(dim=0), abs=ROUNDING)  # type: ignore[index]
+        mine = tensors["vectors"][tensors["unit"] == number]
+        assert by_row(mine) == pytest.approx(by_row(x.float()), abs=ROUNDING)
+
+
+def test_a_population_is_the_cells_that_make_it() -> None:
+    vectors = torch.tensor([[3.0, 4.0], [3.0, 4.0], [30.0, 40.0], [30.0, 40.0], [0.0, 0.0]])
+    first = torch.tensor([False, True, False, True, False])
+    assert Among().has(vectors, first).tolist() == [True] * 5
+    assert Among("without-first", 10.0).has(vectors, first).tolist() == [True, False, True, False, True]
+    assert Among("without-massive", 10.0).has(vectors, first).tolist() == [True, True, False, False, True]
+    assert Among("without-massive", 50.0).has(vectors, first).all()  # massive is above the line, not on it

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -95,3 +97,42 @@ def cosine_shares(n: int, total: Array, squares: Array) -> Array:
     if n < 2 or abs(whole) <= DIRECTIONS * n:
         return np.full_like(parts, np.nan)
     return np.asarray(parts / whole)
+
+
+class Rogue(NamedTuple):
+    """The coordinate that makes most of something, what share of it, and how many together make half."""
+
+    coordinate: int | None
+    share: float
+    half: int | None
+
+
+@formula(
+    "rogue/cosine",
+    "rogue_coordinate",
+    "rogue_cosine_share",
+    "rogue_half",
+    definition="The coordinate with the largest share of the mean cosine, that share, and the fewest coordinates "
+    "whose shares add up to half.",
+    cost="exact; from coordinates.parquet's cosine_share_i",
+    citation="Timkey and van Schijndel 2021, All Bark and No Bite",
+)
+@formula(
+    "rogue/variance",
+    "rogue_variance_coordinate",
+    "rogue_variance_share",
+    definition="The coordinate with the largest share of V, and that share.",
+    cost="exact; from coordinates.parquet's v_i",
+    citation="Kovaleva et al. 2021, BERT Busters: outlier dimensions that disrupt transformers",
+)
+def rogue(shares: Array) -> Rogue:
+    """Return the rogue coordinate of shares that add up to 1, nothing where they are NaN. (dim,)
+
+    >>> rogue(np.array([0.2, 0.9, -0.1]))
+    Rogue(coordinate=1, share=0.9, half=1)
+    """
+    if not np.isfinite(shares).all() or not len(shares):
+        return Rogue(None, float("nan"), None)
+    held = np.cumsum(np.sort(shares)[::-1])
+    first = int(shares.argmax())
+    return Rogue(first, float(shares[first]), int((held >= 0.5 - 1e-12).argmax()) + 1)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.measures.formula import formula
+from theodolite.measures.resampling import told
 
 Array = NDArray[np.float64]
 PAPER = "Yamagiwa and Shimodaira 2024, eq. (4)-(6), (9)-(11)"
@@ -89,7 +90,8 @@ def unbiased(n: NDArray[np.int64], m: Array, v: Array) -> tuple[Array, Array]:
     definition="Q = M + V of all vectors, V = V_W + V_B: V_W = sum p_t V(X_t), V_B = sum p_t |mu_t - mu|^2.",
     cost="exact; from the sums by unit",
     citation=PAPER,
-    error="jackknife over 20 document groups (q_se, m_se, v_se)",
+    error="jackknife over 20 document groups (q_se, m_se, v_se, m_of_q_se); bootstrap over units, 200 resamples "
+    "(v_within_se, v_between_se, v_within_of_q_se, v_between_of_q_se, v_within_of_v_se)",
 )
 def decomposition(
     n: NDArray[np.int64], total: Array, squares: Array, centre: Array, unit_v: Array
@@ -119,7 +121,45 @@ FREQUENT = (10, 100_000)
     definition="qmv/all over the units with 1 <= log10 n <= 5 alone; fewer than three such units: undefined.",
     cost="exact; from the sums by unit",
     citation=PAPER + ", figures 4 to 6",
+    error=told("filtered_"),
 )
 def frequent(n: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Say which units pass the paper's frequency filter. (units,) -> (units,)"""
     return (n >= FREQUENT[0]) & (n <= FREQUENT[1])
+
+
+@formula(
+    "qmv/text",
+    "text_q",
+    "text_m",
+    "text_v",
+    "text_v_within",
+    "text_v_between",
+    "text_units_used",
+    definition="qmv/filtered over the units that are not special (CLS, SEP, BOS, EOS): text alone, which at the "
+    "paper's size is what the frequency filter leaves; fewer than three such units: undefined.",
+    cost="exact; from the sums by unit",
+    citation=PAPER + ", figures 4 to 6",
+    error=told("text_"),
+)
+def frequent_text(n: NDArray[np.int64], special: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Say which units pass the paper's frequency filter and are not special. (units,) -> (units,)"""
+    return frequent(n) & ~special
+
+
+@formula(
+    "qmv/unfiltered-text",
+    "unfiltered_text_q",
+    "unfiltered_text_m",
+    "unfiltered_text_v",
+    "unfiltered_text_v_within",
+    "unfiltered_text_v_between",
+    "unfiltered_text_units_used",
+    definition="qmv/all over the units that are not special, however often they occur; no such unit: undefined.",
+    cost="exact; from the sums by unit",
+    citation=PAPER,
+    error=told("unfiltered_text_"),
+)
+def all_text(n: NDArray[np.int64], special: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Say which units are not special. (units,) -> (units,)"""
+    return ~special

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -67,6 +68,5 @@ def formula_of_column(table: str = "layers") -> dict[str, str]:
             home, _, name = column.rpartition(".")
             if home in ("", table):
                 (own if home else ids)[name] = known.id
-            if f"{name}_se" in known.error:
-                ids[f"{name}_se"] = known.id
+        ids |= dict.fromkeys(re.findall(r"\w+_se\b", known.error), known.id)
     return ids | own

@@ -5,6 +5,8 @@ most that rounding can have added; the pairs that such bounds cannot rule out ar
 subtracting the vectors. A row whose candidates do not prove themselves is searched anew with float64 products.
 """
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -31,13 +33,29 @@ def two_nearest(vectors: Tensor) -> Tensor:
     [[1.0, 3.0], [1.0, 2.0], [2.0, 3.0]]
     """
     points, scale = _centred(vectors)
-    bounds, others = _candidates(points.float(), _float32_slack(points.shape[1]))
-    squared = _refined(vectors, scale, bounds, others)
-    proven = (bounds[:, -1] > squared[:, 1]) & (_squared_norms(points) > _TINY)
+    candidates = _candidates(points.float(), _float32_slack(points.shape[1]), _CANDIDATES)
+    return _proven(vectors, scale, points, candidates).sqrt() * scale
+
+
+class _Candidates(NamedTuple):
+    """Some of each point's nearest: lower bounds on the squared distances, ascending, and to whom.
+
+    bounds, others (points, candidates); beyond (points,): whoever is not named is at least so far.
+    """
+
+    bounds: Tensor
+    others: Tensor
+    beyond: Tensor
+
+
+def _proven(vectors: Tensor, scale: Tensor, points: Tensor, candidates: _Candidates) -> Tensor:
+    """Return the two smallest squared distances, over scale^2, of every vector: (vectors, 2) float64."""
+    squared = _refined(vectors, scale, candidates.bounds, candidates.others)
+    proven = (candidates.beyond > squared[:, 1]) & (_squared_norms(points) > _TINY)
     doubtful = (~proven).nonzero().flatten()
     if len(doubtful):
-        squared[doubtful] = _searched(vectors, scale, points, doubtful)
-    return squared.sqrt() * scale
+        squared[doubtful] = _searched(vectors, scale, points, doubtful, 2)[0]
+    return squared
 
 
 def _centred(vectors: Tensor) -> tuple[Tensor, Tensor]:
@@ -71,14 +89,17 @@ def _float32_slack(dim: int) -> float:
     return _slack(dim, 2.0**-24) + 4 * _INPUT_ROUNDING[precision]
 
 
-def _candidates(points: Tensor, slack: float) -> tuple[Tensor, Tensor]:
-    """Return the smallest lower bounds on the squared distances from each point, ascending, and to whom.
+def _candidates(points: Tensor, slack: float, most: int) -> _Candidates:
+    """Return up to `most` candidates of each point, those of smallest bound.
 
-    Both (points, candidates). Whoever is not named is at least as far as the last bound says.
+    Of a block no more than a 64th of its width is taken, since from there on torch sorts the block whole; that
+    any block holds so many of the nearest is rare, and `beyond` tells.
     """
-    count = min(_CANDIDATES, len(points))
+    count = min(most, len(points))
+    taken = count if len(points) <= _BLOCK else min(count, _BLOCK // 64)
     bounds = points.new_full((len(points), count), torch.inf)
     others = torch.zeros_like(bounds, dtype=torch.int64)
+    beyond = points.new_full((len(points),), torch.inf)
     shrunk = _shrunk_norms(points, slack)
     blocks = [slice(i, i + _BLOCK) for i in range(0, len(points), _BLOCK)]
     for number, rows in enumerate(blocks):
@@ -88,9 +109,11 @@ def _candidates(points: Tensor, slack: float) -> tuple[Tensor, Tensor]:
             if rows == columns:
                 lower.fill_diagonal_(torch.inf)
             else:
-                _keep_smallest(bounds[columns], others[columns], lower.T.contiguous(), rows.start)
-            _keep_smallest(bounds[rows], others[rows], lower, columns.start)
-    return bounds, others
+                mine = _Candidates(bounds[columns], others[columns], beyond[columns])
+                _keep_smallest(mine, lower.T.contiguous(), rows.start, taken)
+            mine = _Candidates(bounds[rows], others[rows], beyond[rows])
+            _keep_smallest(mine, lower, columns.start, taken)
+    return _Candidates(bounds, others, beyond.minimum(bounds[:, -1]))
 
 
 def _shrunk_norms(points: Tensor, slack: float) -> Tensor:
@@ -103,14 +126,16 @@ def _squared_norms(points: Tensor) -> Tensor:
     return norms.square()
 
 
-def _keep_smallest(bounds: Tensor, others: Tensor, block: Tensor, start: int) -> None:
+def _keep_smallest(kept: _Candidates, block: Tensor, start: int, most: int) -> None:
     """Merge a block of bounds, whose first column is point `start`, into the smallest so far, in place."""
-    values, columns = block.topk(min(bounds.shape[1], block.shape[1]), largest=False)
-    known = torch.cat([bounds, values], 1)
-    names = torch.cat([others, columns + start], 1)
-    values, places = known.topk(bounds.shape[1], largest=False)
-    bounds.copy_(values)
-    others.copy_(names.gather(1, places))
+    values, columns = block.topk(min(most, block.shape[1]), largest=False)
+    if values.shape[1] < block.shape[1]:
+        torch.minimum(kept.beyond, values[:, -1], out=kept.beyond)
+    known = torch.cat([kept.bounds, values], 1)
+    names = torch.cat([kept.others, columns + start], 1)
+    values, places = known.topk(kept.bounds.shape[1], largest=False)
+    kept.bounds.copy_(values)
+    kept.others.copy_(names.gather(1, places))
 
 
 def _refined(vectors: Tensor, scale: Tensor, bounds: Tensor, others: Tensor) -> Tensor:
@@ -142,27 +167,33 @@ def _squared_distances(vectors: Tensor, scale: Tensor, left: Tensor, right: Tens
     return squared
 
 
-def _searched(vectors: Tensor, scale: Tensor, points: Tensor, rows: Tensor) -> Tensor:
-    """Return the two smallest squared distances of some rows, by float64 products and subtraction: (rows, 2)."""
+def _searched(vectors: Tensor, scale: Tensor, points: Tensor, rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k smallest squared distances of some rows, and to whom, by float64 products and subtraction.
+
+    Both (rows, k), ascending.
+    """
     slack = _slack(points.shape[1], 2.0**-52)  # twice the unit: the norms round as the products do
     shrunk = _shrunk_norms(points, slack)
     step = max(1, _ELEMENTS // len(points))
-    found = []
+    found, names = [], []
     for start in range(0, len(rows), step):
         part = rows[start : start + step]
         lower = torch.addmm(shrunk, points[part], points.T, alpha=-2).add_(shrunk[part, None])
         lower[torch.arange(len(part), device=lower.device), part] = torch.inf
         # Computed and true distance are each within the slack, so the upper bound lies twice as far away.
         spread = (2.001 * slack) * (shrunk + shrunk[part, None])
-        ceiling = (lower + spread).topk(2, largest=False).values[:, 1:]
+        ceiling = (lower + spread).topk(k, largest=False).values[:, -1:]
         left, right = (lower <= ceiling).nonzero(as_tuple=True)
-        found.append(_two_smallest(_squared_distances(vectors, scale, part[left], right), left, len(part)))
-    return torch.cat(found)
+        squared = _squared_distances(vectors, scale, part[left], right)
+        places = _smallest(squared, left, len(part), k)
+        found.append(squared[places])
+        names.append(right[places])
+    return torch.cat(found), torch.cat(names)
 
 
-def _two_smallest(values: Tensor, groups: Tensor, count: int) -> Tensor:
-    """Return the two smallest values of each group, of two members at least; `groups` ascends: (count, 2)."""
+def _smallest(values: Tensor, groups: Tensor, count: int, k: int) -> Tensor:
+    """Return where each group's k smallest values are; `groups` ascends, k members at least: (count, k)."""
     order = values.argsort()
-    ordered = values[order[groups[order].argsort(stable=True)]]
+    ordered = order[groups[order].argsort(stable=True)]
     starts = torch.searchsorted(groups, torch.arange(count, device=groups.device))
-    return torch.stack([ordered[starts], ordered[starts + 1]], 1)
+    return ordered[starts[:, None] + torch.arange(k, device=groups.device)]

@@ -8,11 +8,33 @@ from numpy.typing import NDArray
 from theodolite.measures.formula import formula
 
 Array = NDArray[np.float64]
+ROUNDING = 1e-12
+"""What a share may be short of by rounding."""
 
 
 def eigenvalues(covariance: Array) -> Array:
     """Return the eigenvalues, largest first, rounding below 0 set to 0. (dim, dim) -> (dim,)"""
     return np.asarray(np.maximum(np.linalg.eigvalsh(covariance)[::-1], 0.0))
+
+
+@formula(
+    "spectrum/sample-gram",
+    "sample_anisotropy_svd",
+    "sample_participation_ratio",
+    "sample_effective_rank",
+    definition="The same of the sample's covariance alone, from the products of its centred vectors with each other; "
+    "told only where vectors are too wide for a matrix of dim x dim. n vectors span at most n - 1 directions.",
+    cost="from the sample; n^2 dim",
+    citation="the columns of these names without sample_",
+)
+def gram_eigenvalues(x: Array) -> Array:
+    """Return the non-zero eigenvalues of the covariance of few wide vectors, largest first. (n, dim) -> (n,)
+
+    >>> gram_eigenvalues(np.array([[1.0, 0, 0], [-1.0, 0, 0]]))
+    array([1., 0.])
+    """
+    centred = x.astype(np.float64) - x.mean(axis=0, dtype=np.float64)
+    return eigenvalues(centred @ centred.T / len(x))
 
 
 @formula(
@@ -61,6 +83,84 @@ def effective_rank(spectrum: Array) -> float:
         return float("nan")
     share = spectrum[spectrum > 0] / spectrum.sum()
     return float(np.exp(-(share * np.log(share)).sum()))
+
+
+@formula(
+    "effective-rank/singular-values",
+    "effective_rank_singular",
+    definition="exp of the entropy of the centred vectors' singular values over their sum: of sqrt(l), not of l.",
+    cost="exact; from the spectrum",
+    citation="Roy and Vetterli 2007",
+)
+def effective_rank_singular(spectrum: Array) -> float:
+    """Return the effective rank as its authors defined it; NaN where nothing varies. (dim,)
+
+    It weighs small directions more than `effective_rank` does, and rounding with them.
+
+    >>> round(effective_rank_singular(np.array([4.0, 1.0])), 6)  # shares 2/3 and 1/3
+    1.889882
+    """
+    return effective_rank(np.sqrt(spectrum))
+
+
+@formula(
+    "stable-rank/uncentred",
+    "stable_rank",
+    definition="|X|_F^2 / |X|_2^2: trace over largest eigenvalue of E x x^T, not centred (centred it is "
+    "1/anisotropy_svd).",
+    cost="exact; one more dim x dim eigenproblem a layer",
+    citation="Rudelson and Vershynin 2007",
+)
+def stable_rank(spectrum: Array) -> float:
+    """Return the stable rank from the second moment's eigenvalues, largest first; NaN for nothing. (dim,)
+
+    >>> stable_rank(np.array([2.0, 1.0, 1.0]))
+    2.0
+    """
+    return 1 / anisotropy_svd(spectrum)
+
+
+@formula(
+    "pca-dimension/share",
+    "pca_dim_90",
+    "pca_dim_95",
+    "pca_dim_99",
+    definition="Fewest principal components whose shares of the variance add up to at least 90, 95 or 99%.",
+    cost="exact; from the spectrum",
+    citation="Jolliffe 2002, Principal Component Analysis, section 6.1.1",
+)
+def pca_dimension(spectrum: Array, share: float) -> float:
+    """Return how many components hold at least this share; NaN where nothing varies. (dim,)
+
+    A sum that falls short of the share by rounding alone reaches it.
+
+    >>> pca_dimension(np.array([9.0, 0.5, 0.5]), 0.9), pca_dimension(np.array([9.0, 0.5, 0.5]), 0.91)
+    (1.0, 2.0)
+    """
+    if spectrum.sum() <= 0:
+        return float("nan")
+    held = np.cumsum(spectrum) / spectrum.sum()
+    return float(np.searchsorted(held, share - ROUNDING) + 1)
+
+
+@formula(
+    "spectrum/shares",
+    "spectra.eigenvalue",
+    "spectra.share",
+    "spectra.cumulative",
+    definition="The covariance's eigenvalues, largest first; each over their sum, and the running sum of that.",
+    cost="exact; from the spectrum",
+    citation="Razzhigaev et al. 2024, The Shape of Learning",
+)
+def shares(spectrum: Array) -> tuple[Array, Array]:
+    """Return each eigenvalue's share and the running sum, NaN where nothing varies. (dim,) each
+
+    >>> shares(np.array([3.0, 1.0]))
+    (array([0.75, 0.25]), array([0.75, 1.  ]))
+    """
+    total = spectrum.sum()
+    share = spectrum / total if total > 0 else np.full_like(spectrum, np.nan)
+    return share, np.cumsum(share)
 
 
 @formula(

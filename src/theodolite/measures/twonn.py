@@ -42,6 +42,21 @@ class TwoNN:
 
 
 @formula(
+    "twonn/ml",
+    "twonn_ml",
+    definition="(n - 1) / sum of log mu with mu = r2/r1: the maximum-likelihood form, made unbiased.",
+    cost="from the distances of twonn/keep90",
+    citation="Facco et al. 2017; Denti et al. 2022, The generalized ratios intrinsic dimension estimator",
+    error="twonn_ml / sqrt(n - 2), for independent mu (twonn_ml_se)",
+)
+@formula(
+    "twonn/keep20",
+    "twonn_keep20",
+    definition="As twonn/keep90 over the smallest 20% of mu, as code released with papers fits it.",
+    cost="from the distances of twonn/keep90",
+    citation="Facco et al. 2017; Razzhigaev et al. 2024, The Shape of Learning (its code)",
+)
+@formula(
     "twonn/keep90",
     "twonn",
     definition="Slope of -log(1 - F) on log mu through 0, where mu = r2/r1 and F = i/n, without the top 10%.",
@@ -66,17 +81,32 @@ def twonn(vectors: Tensor, *, contexts: Tensor | None = None) -> TwoNN:
     Facco, d'Errico, Rodriguez, Laio (2017), Estimating the intrinsic dimension of datasets by a minimal
     neighborhood information, Scientific Reports 7, 12140; the form of ml: Denti et al. (2022).
     """
-    _check(vectors, contexts)
+    check_vectors(vectors, contexts)
     vectors = vectors.detach()
     rows = distinct(vectors, contexts)
     n, duplicates = len(rows), len(vectors) - len(rows)
     if n < _FEWEST:
-        reason = f"{n} distinct vectors, and TwoNN needs at least {_FEWEST}"
-        return TwoNN(nan, nan, nan, nan, nan, n, duplicates, reason)
-    return _estimates(_log_mu(vectors[rows] if duplicates else vectors), duplicates)
+        return _too_few(n, duplicates)
+    return twonn_of(two_nearest(vectors[rows] if duplicates else vectors), duplicates)
 
 
-def _check(vectors: Tensor, contexts: Tensor | None) -> None:
+def twonn_of(nearest: Tensor, duplicates: int = 0) -> TwoNN:
+    """Return the estimates from each vector's distances to its two nearest others, ascending. (n, 2) float64
+
+    >>> twonn_of(torch.tensor([[1.0, 2.0]] * 10, dtype=torch.float64)).ml == 9 / (10 * log(2))
+    True
+    """
+    n = len(nearest)
+    return _estimates(_log_mu(nearest), duplicates) if n >= _FEWEST else _too_few(n, duplicates)
+
+
+def _too_few(n: int, duplicates: int) -> TwoNN:
+    reason = f"{n} distinct vectors, and TwoNN needs at least {_FEWEST}"
+    return TwoNN(nan, nan, nan, nan, nan, n, duplicates, reason)
+
+
+def check_vectors(vectors: Tensor, contexts: Tensor | None) -> None:
+    """Refuse vectors that are not (vectors, dim), floating and finite, or contexts that are not one each."""
     if vectors.ndim != 2 or not vectors.is_floating_point():
         came = f"{tuple(vectors.shape)} {vectors.dtype}"
         raise TheodoliteError(f"vectors should be (vectors, dim) of a floating type, not {came}.")
@@ -92,9 +122,9 @@ def _check(vectors: Tensor, contexts: Tensor | None) -> None:
         )
 
 
-def _log_mu(vectors: Tensor) -> Tensor:
+def _log_mu(two: Tensor) -> Tensor:
     """Return log r2/r1 of each vector, 0 where the two are equal to rounding: (vectors,) float64."""
-    nearest, second = two_nearest(vectors).log().unbind(1)
+    nearest, second = two.log().unbind(1)
     log_mu = second - nearest
     return torch.where(log_mu < _ROUNDING, 0.0, log_mu)
 

@@ -22,7 +22,7 @@ def coordinate_rows(
     `v_within` is the layer's V_W, which float64 sums know to be 0 where it is: then every v_within_i is.
     """
     n, total = sums.n.numpy(), sums.sum.numpy()
-    if not n.sum():
+    if not n.sum() or fold.wide:  # a million rows a layer would say little
         return pd.DataFrame({column: [] for column in COORDINATES[2:]})
     mean = total.sum(axis=0) / n.sum() + sums.centre.numpy()
     second, v = (part.numpy() for part in fold.scatter.variances(cells))

@@ -13,9 +13,10 @@ import pandas as pd
 
 from theodolite.errors import DamagedError, InputError
 from theodolite.measures.formula import formula_of_column
-from theodolite.sources.units import Unit, Units
+from theodolite.sources.units import OPEN, Unit, Units
 from theodolite.surveys import layer_norms
 from theodolite.surveys import pilot as pilots
+from theodolite.surveys.curves import curves
 from theodolite.surveys.files import checksum, read_json, verify, write_beside, write_json
 from theodolite.surveys.layer_norms import load_norms, norms_table, save_norms
 from theodolite.surveys.pilot import Pilot
@@ -26,7 +27,8 @@ from theodolite.surveys.tables import Tables
 SCHEMA = 1
 FACTS, UNFINISHED = "survey.json", "unfinished.json"
 REPORTED = ("layers", "tokens", "units")
-TABLES = (*REPORTED, "coordinates")
+LATER = ("scales", "spectra")  # a survey made before these were is read without
+TABLES = (*REPORTED, "coordinates", *LATER)
 FILES = (pilots.FILE, STATE, SAMPLE, layer_norms.FILE, *(f"{table}.parquet" for table in TABLES))
 LAYER_NORMS = "layer_norms"  # the table of what that file holds
 SEAL = "checksum"  # of survey.json's other entries
@@ -34,6 +36,7 @@ UNSEEN = "\0unseen "  # no tokenizer spells a token so
 OURS = {
     "token_sets.safetensors",
     "token_sets.parquet",
+    "batches.parquet",
     *FILES,
     FACTS,
     UNFINISHED,
@@ -83,8 +86,8 @@ def save(survey: Survey, folder: Path) -> None:
     survey.folder = folder
 
 
-def write_table(path: Path, table: pd.DataFrame) -> None:
-    """Write Parquet in which every measured column names its formula."""
+def write_table(path: Path, table: pd.DataFrame, told: dict[str, str] | None = None) -> None:
+    """Write Parquet in which every measured column names its formula; `told` goes into the file's own metadata."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -93,8 +96,14 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
     fields = [
         field.with_metadata({"formula": ids[field.name]}) if field.name in ids else field for field in arrow.schema
     ]
-    arrow = arrow.cast(pa.schema(fields, metadata=arrow.schema.metadata))
-    write_beside(path, lambda beside: pq.write_table(arrow, beside, compression="zstd"))
+    arrow = arrow.cast(pa.schema(fields, metadata=(arrow.schema.metadata or {}) | _bytes(told or {})))
+    write_beside(
+        path, lambda beside: pq.write_table(arrow, beside, compression="zstd", write_page_checksum=bool(told))
+    )
+
+
+def _bytes(told: dict[str, str]) -> dict[bytes, bytes]:
+    return {name.encode(): value.encode() for name, value in told.items()}
 
 
 def open_tables(
@@ -141,20 +150,27 @@ def open_survey(folder: str | Path) -> Survey:
     """Open the folder of a finished survey, checking every file."""
     path = Path(folder)
     facts = _read_facts(path)
+    missing = {name for name in LATER if f"{name}.parquet" not in facts["files"]}
     for name in FILES:
-        _verify(path, facts, name)
-    tables = Tables(*(_read_table(path / f"{name}.parquet") for name in TABLES))
+        if name.removesuffix(".parquet") not in missing:
+            _verify(path, facts, name)
+    tables = Tables(
+        *(curves(name) if name in missing else _read_table(path / f"{name}.parquet") for name in TABLES)
+    )
     pilot = Pilot.load(path)
     settings = facts["settings"]
     frames = {
         layer["index"]: pilot.frame(
-            layer["index"], populations=settings["populations"], sample_size=settings["sample_size"]
+            layer["index"],
+            populations=settings["populations"],
+            sample_size=settings["sample_size"],
+            contextuality=settings.get("contextuality", False),
         )
         for layer in facts["layers"]
     }
     # An open vocabulary is listed whole in the state; of a closed one the table has what was seen.
     kind = settings["units"]
-    units = Units(kind) if kind == "word" else _units(tables.units, kind)
+    units = Units(kind) if kind in OPEN else _units(tables.units, kind)
     return Survey(facts, tables, State.load(path, frames, units), pilot, path, load_norms(path))
 
 

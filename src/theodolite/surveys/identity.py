@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+SINCE = {"settings.wrap": False, "settings.clean_words": False, "settings.contextuality": False}
+"""Settings that older surveys do not tell, and what those did."""
 FREE_TO_DIFFER_IN_MERGE = ("corpus.", "model.device", "settings.batch_tokens", "settings.shard_chars")
 
 
@@ -13,12 +15,18 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any], *, merging: b
 
     Merging needs less to agree: the corpora may be different ones, and batches only move numbers by rounding.
     """
-    old, new = dict(_flat(there)), dict(_flat(here))
+    old, new = SINCE | dict(_flat(there)), SINCE | dict(_flat(here))
     return [
         f"{name}: {old.get(name)!r} there, {new.get(name)!r} here"
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name) and not (merging and name.startswith(FREE_TO_DIFFER_IN_MERGE))
     ]
+
+
+def owner(survey_facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what makes the files of a second pass belong to a survey: weights, documents, settings."""
+    known = survey_facts.get("identity") or {}
+    return {name: known.get(name) for name in ("model", "tokenizer", "corpus", "settings")}
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

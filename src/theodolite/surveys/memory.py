@@ -8,11 +8,14 @@ import psutil
 
 from theodolite.errors import InputError
 from theodolite.sources.layers import Layer
+from theodolite.statistics.fold import WIDEST, most_sampled
 
 SHARE = 0.8  # of the memory that is free, unless --memory says otherwise
 
 
-def needed(layers: Sequence[Layer], types: int, *, sample_size: int, populations: int) -> int:
+def needed(
+    layers: Sequence[Layer], types: int, *, sample_size: int, populations: int, contextuality: bool = False
+) -> int:
     """Return the bytes that the statistics will hold: unit tables, matrices and samples.
 
     Twice the sums of one layer's units are added, for the tables that are read off at the end.
@@ -20,9 +23,9 @@ def needed(layers: Sequence[Layer], types: int, *, sample_size: int, populations
     cells = 1 if populations == 1 else 2
     total = 0
     for layer in layers:
-        table = 8 * types * (layer.dim + 3)
-        matrices = 8 * layer.dim**2 * cells
-        samples = sample_size * (4 * layer.dim + 24) * cells
+        table = 8 * types * (layer.dim + 3) * (2 if contextuality else 1)
+        matrices = 8 * layer.dim**2 * cells if layer.dim <= WIDEST else 0
+        samples = min(sample_size, most_sampled(layer.dim)) * (4 * layer.dim + 24) * cells
         total += table + matrices + samples
     widest = max((layer.dim for layer in layers), default=0)
     return total + 3 * 8 * types * widest + 8 * 9 * types * len(layers) * populations
@@ -36,6 +39,7 @@ def check(
     budget: int | None,
     sample_size: int,
     populations: int,
+    contextuality: bool = False,
 ) -> dict[str, int]:
     """Refuse a run that would not fit, and return the estimate.
 
@@ -43,10 +47,14 @@ def check(
     takes a pass over the corpus without the model.
     """
     allowed = budget if budget is not None else int(SHARE * psutil.virtual_memory().available)
-    types, need = bound, needed(layers, bound, sample_size=sample_size, populations=populations)
+
+    def of(units: int) -> int:
+        return needed(layers, units, sample_size=sample_size, populations=populations, contextuality=contextuality)
+
+    types, need = bound, of(bound)
     if need > allowed:
         types = count()
-        need = needed(layers, types, sample_size=sample_size, populations=populations)
+        need = of(types)
     if need > allowed:
         fewer = int(len(layers) * allowed / need)
         hint = f"; about {fewer} would fit" if fewer else ""

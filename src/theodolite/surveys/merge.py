@@ -118,7 +118,7 @@ def _take_in(merged: Survey, other: Survey) -> None:
 
 def _codes(units: Units, others: Units) -> list[int]:
     """Translate codes: words by their key; a closed vocabulary has the same codes everywhere."""
-    if units.kind in ("word", "group"):
+    if units.open or units.kind == "group":
         return [-1 if is_unseen(unit) else units.add(unit) for unit in others.known]
     for code, unit in enumerate(others.known):
         if code >= len(units):

@@ -17,6 +17,7 @@ from theodolite.errors import DamagedError, InputError, TheodoliteError
 from theodolite.sources.layers import Layer
 from theodolite.sources.source import Source
 from theodolite.statistics.cells import told_apart
+from theodolite.statistics.fold import most_sampled
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.sample import Reservoir
 from theodolite.surveys.files import read_tensors, write_tensors
@@ -49,11 +50,14 @@ class Pilot:
             digest.update(f"{index} {layer.median_norm!r} ".encode() + layer.centre.numpy().tobytes())
         return digest.hexdigest()
 
-    def frame(self, layer: int, *, populations: Sequence[str], sample_size: int) -> Frame:
+    def frame(
+        self, layer: int, *, populations: Sequence[str], sample_size: int, contextuality: bool = False
+    ) -> Frame:
         """Return the frame in which the layer's statistics are kept."""
         first, massive = told_apart(populations)
         word = self.layers[layer]
-        return Frame(word.centre, MASSIVE * word.median_norm, first, massive, sample_size)
+        size = min(sample_size, most_sampled(len(word.centre)))
+        return Frame(word.centre, MASSIVE * word.median_norm, first, massive, size, contextuality)
 
     def save(self, folder: Path) -> None:
         """Write pilot.safetensors."""
@@ -96,7 +100,7 @@ class Pilot:
 
 def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha256: str) -> Pilot:
     """Run the chosen documents and keep, by hash, a bounded number of positions of each layer."""
-    kept = {layer.index: Reservoir(POSITIONS) for layer in source.layers}
+    kept = {layer.index: Reservoir(min(POSITIONS, most_sampled(layer.dim))) for layer in source.layers}
 
     def sink(batch: Batch) -> None:
         kept[batch.layer].offer(key=batch.places.key, first=batch.places.first, vector=batch.states.cpu().float())

@@ -63,6 +63,8 @@ def reopen(
         max_tokens=settings["max_tokens"],
         batch_tokens=settings["batch_tokens"],
         drop_special=settings["drop_special"],
+        wrap=settings.get("wrap", False),  # surveys made before the switches have neither
+        clean_words=settings.get("clean_words", False),
     )
     return Reopened(source, documents, shards)
 
@@ -73,6 +75,12 @@ def check_readable(facts: dict[str, Any]) -> None:
         raise InputError(
             f"{facts['corpus']['name']} was measured without a model, so there is no text to read again; "
             "`theodolite survey MODEL --corpus CORPUS --out DIR` makes a survey that has both."
+        )
+    kind = facts["model"].get("modality", "text")  # surveys made before there were others do not tell
+    if kind != "text":
+        raise InputError(
+            f"{facts['model']['name']} is a {kind} model, and a second pass reads text only; "
+            "`theodolite survey MODEL --corpus CORPUS --out DIR` with a model of text makes a survey for it."
         )
     if facts["corpus"].get("parts"):
         raise InputError(

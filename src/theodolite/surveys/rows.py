@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from theodolite.measures.coordinates import cosine_shares, rogue
 from theodolite.measures.cosine import mean_cosine
 from theodolite.measures.decomposition import UnitMoments, decomposition, frequent, unit_moments
 from theodolite.measures.jackknife import jackknife
 from theodolite.measures.norms import norm_quantiles
-from theodolite.measures.spectrum import (
-    anisotropy_svd,
-    effective_rank,
-    eigenvalues,
-    iso_score,
-    participation_ratio,
-)
 from theodolite.measures.tradeoff import bootstrap, coefficient_of_variation, line
-from theodolite.measures.twonn import twonn
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.moments import UnitSums
 from theodolite.statistics.norms import bin_edges
+from theodolite.surveys import contextual
+from theodolite.surveys.shape import TOO_WIDE, Shape, shape_of
+from theodolite.surveys.unit_sets import COUNTS, FEW_UNITS, SET_COLUMNS, set_counts, set_sums
 
 NO_UNITS = "the vectors belong to no units"
-FEW_UNITS = "fewer than three units with 1 <= log10 n <= 5"
 PARTS = ("q", "m", "v", "v_within", "v_between")
 FITS = ("q_cv", "tradeoff_slope", "tradeoff_r2", "q_cv_se", "tradeoff_slope_se", "tradeoff_r2_se")
 MASSIVE_CELLS = (2, 3)
@@ -58,11 +53,21 @@ class Row:
         return {**self.values, "undefined": json.dumps(self.reasons) if self.reasons else None}
 
 
-Measured = tuple[dict[str, Any], UnitSums, UnitMoments]
+Measured = tuple[dict[str, Any], UnitSums, UnitMoments, NDArray[np.float64]]
 
 
-def layer_row(fold: LayerFold, cells: Sequence[int], *, with_units: bool = True) -> Measured:
-    """Measure one layer's population; also return what tokens.parquet is made of."""
+def layer_row(
+    fold: LayerFold,
+    cells: Sequence[int],
+    *,
+    with_units: bool = True,
+    special: Collection[int] = (),
+    shape: Shape | None = None,
+) -> Measured:
+    """Measure one layer's population; also return what tokens.parquet is made of. `special` are codes of units.
+
+    The last is the units' self-similarity, NaN where it was not kept. `shape` is that of these cells, if known.
+    """
     sums = fold.moments.population(cells)
     n, total, squares, centre = (
         sums.n.numpy(),
@@ -74,16 +79,18 @@ def layer_row(fold: LayerFold, cells: Sequence[int], *, with_units: bool = True)
     row.values |= {"n": int(n.sum()), "types": len(n) if with_units else None, "dim": fold.frame.dim}
     units = unit_moments(n, total, squares, centre)
     if len(n):
-        _add_decomposition(row, n, total, squares, centre, units, with_units)
+        kinds = np.isin(sums.codes.numpy(), list(special))
+        _add_decomposition(row, n, total, squares, centre, units, kinds if with_units else None)
     else:
-        row.undefined("no position belongs to this population", [*PARTS, *(f"filtered_{p}" for p in PARTS), *FITS])
-        row.values["units_used"] = 0
+        row.undefined("no position belongs to this population", [*PARTS, *SET_COLUMNS, *FITS])
+        row.values |= dict.fromkeys(COUNTS.values(), 0)
     _add_directions(row, fold, cells)
-    _add_spectrum(row, fold, cells)
-    _add_dimension(row, fold, cells)
+    _add_shape(row, shape or shape_of(fold, cells))
     _add_norms(row, fold, cells)
     _add_errors(row, fold, cells)
-    return row.finished(), sums, units
+    similarity = contextual.by_unit(fold, cells, sums.codes.numpy())
+    _add_contextuality(row, fold, cells, sums, similarity, special if with_units else None)
+    return row.finished(), sums, units, similarity
 
 
 def _add_decomposition(
@@ -93,20 +100,21 @@ def _add_decomposition(
     squares: NDArray[np.float64],
     centre: NDArray[np.float64],
     units: UnitMoments,
-    with_units: bool,
+    special: NDArray[np.bool_] | None,
 ) -> None:
+    """Add Q, M and V over everything and over sets of units; `special` None: the vectors belong to no units."""
     whole = decomposition(n, total, squares, centre, units.v)
     row.put("not finite", **whole._asdict())
+    if special is None:
+        row.undefined(NO_UNITS, ["types", "v_within", "v_between", *COUNTS.values(), *SET_COLUMNS, *FITS])
+        return
+    row.values |= set_counts(n, special)
+    for reason, numbers in set_sums(n, total, squares, centre, units, special):
+        row.put(reason, **numbers)
     used = frequent(n)
-    row.values["units_used"] = int(used.sum()) if with_units else None
-    filtered = [f"filtered_{part}" for part in PARTS]
-    if not with_units:
-        row.undefined(NO_UNITS, ["types", "units_used", "v_within", "v_between", *filtered, *FITS])
-    elif used.sum() < 3:
-        row.undefined(FEW_UNITS, [*filtered, *FITS])
+    if used.sum() < 3:
+        row.undefined(FEW_UNITS, FITS)
     else:
-        kept = decomposition(n[used], total[used], squares[used], centre, units.v[used])
-        row.put("not finite", **dict(zip(filtered, kept, strict=True)))
         m, v = units.m[used], units.v[used]
         fit = line(m, v)
         row.put("the mean of Q is 0", q_cv=coefficient_of_variation(units.q[used]))
@@ -119,40 +127,54 @@ def _add_decomposition(
         row.undefined(flat, [name for name in errors if name not in row.values])
 
 
+def _add_contextuality(
+    row: Row,
+    fold: LayerFold,
+    cells: Sequence[int],
+    sums: UnitSums,
+    similarity: NDArray[np.float64],
+    special: Collection[int] | None,
+) -> None:
+    """Add how contextual the vectors are; `special` None: the vectors belong to no units."""
+    columns = [*contextual.REASONS, *contextual.COUNTS]
+    if special is None or fold.contextuality is None:
+        row.undefined(NO_UNITS if special is None else contextual.NOT_KEPT, columns)
+        return
+    codes = np.array(sorted(special), dtype=np.int64)
+    numbers = contextual.of_layer(
+        fold,
+        cells,
+        sums.n.numpy(),
+        similarity,
+        np.isin(sums.codes.numpy(), codes),
+        codes,
+        mean_cosine=_number(row, "mean_cosine"),
+        anisotropy=_number(row, "anisotropy_svd"),
+    )
+    for column, number in numbers.items():
+        row.put(contextual.REASONS.get(column, ""), **{column: number})
+
+
+def _number(row: Row, column: str) -> float:
+    value = row.values[column]
+    return float("nan") if value is None else float(value)
+
+
 def _add_directions(row: Row, fold: LayerFold, cells: Sequence[int]) -> None:
     chosen = list(cells)
     n = int(fold.directions.n[chosen].sum())
-    row.put(
-        "fewer than two vectors have a direction",
-        mean_cosine=mean_cosine(n, fold.directions.sum[chosen].sum(0).numpy()),
-    )
+    total, squares = (part[chosen].sum(0).numpy() for part in (fold.directions.sum, fold.directions.squares))
+    row.put("fewer than two vectors have a direction", mean_cosine=mean_cosine(n, total))
+    found = rogue(cosine_shares(n, total, squares))
+    columns = {"rogue_coordinate": found.coordinate, "rogue_cosine_share": found.share, "rogue_half": found.half}
+    reason = "the mean cosine is 0" if n > 1 else "fewer than two vectors have a direction"
+    row.put(reason, **{name: float("nan") if value is None else value for name, value in columns.items()})
 
 
-def _add_spectrum(row: Row, fold: LayerFold, cells: Sequence[int]) -> None:
-    n, covariance = fold.scatter.covariance(cells)
-    columns = ["anisotropy_svd", "participation_ratio", "effective_rank", "iso_score"]
-    if n < 2:
-        row.undefined("fewer than two vectors", columns)
-        return
-    spectrum = eigenvalues(covariance.numpy())
-    row.put(
-        "all vectors are equal",
-        anisotropy_svd=anisotropy_svd(spectrum),
-        participation_ratio=participation_ratio(spectrum),
-        effective_rank=effective_rank(spectrum),
-        iso_score=iso_score(spectrum),
-    )
-
-
-def _add_dimension(row: Row, fold: LayerFold, cells: Sequence[int]) -> None:
-    sample = fold.sample.population(cells)
-    if not sample:
-        row.undefined("the sample is empty", ["twonn", "twonn_se"])
-        row.values |= {"twonn_n": 0, "sample_duplicates": 0}
-        return
-    estimate = twonn(sample["vector"], contexts=sample["context"])
-    row.put(estimate.reason or "not finite", twonn=estimate.keep90, twonn_se=estimate.se)
-    row.values |= {"twonn_n": estimate.n, "sample_duplicates": estimate.duplicates}
+def _add_shape(row: Row, shape: Shape) -> None:
+    for reason, numbers in shape.numbers:
+        row.put(reason, **numbers)
+    row.values |= shape.counts
 
 
 def _add_norms(row: Row, fold: LayerFold, cells: Sequence[int]) -> None:
@@ -170,7 +192,10 @@ def _add_norms(row: Row, fold: LayerFold, cells: Sequence[int]) -> None:
 
 
 def _add_errors(row: Row, fold: LayerFold, cells: Sequence[int]) -> None:
-    """Jackknife q, m, v and the mean cosine over the document groups that hold anything."""
+    """Jackknife q, m, v, m/q and the mean cosine over the document groups that hold anything."""
+    if fold.wide:
+        row.undefined(TOO_WIDE, ["q_se", "m_se", "v_se", "mean_cosine_se", "m_of_q_se"])
+        return
     chosen, groups = list(cells), fold.groups
     n = groups.n[chosen].sum(0).numpy()
     held = n > 0
@@ -185,8 +210,12 @@ def _add_errors(row: Row, fold: LayerFold, cells: Sequence[int]) -> None:
         mean = total[rest].sum(0) / n[rest].sum()
         v = max(squares[rest].sum() / n[rest].sum() - mean @ mean, 0.0)
         m = np.square(mean + centre).sum()
-        return np.array([m + v, m, v, mean_cosine(int(directed[rest].sum()), directions[rest].sum(0))])
+        share = m / (m + v) if m + v > 0 else np.nan
+        return np.array([m + v, m, v, mean_cosine(int(directed[rest].sum()), directions[rest].sum(0)), share])
 
-    errors = jackknife(len(n), without) if len(n) > 1 else np.full(4, np.nan)
-    names = ("q_se", "m_se", "v_se", "mean_cosine_se")
-    row.put("fewer than two groups of documents", **dict(zip(names, errors.tolist(), strict=True)))
+    names = ("q_se", "m_se", "v_se", "mean_cosine_se", "m_of_q_se")
+    errors = jackknife(len(n), without) if len(n) > 1 else np.full(len(names), np.nan)
+    found = dict(zip(names, errors.tolist(), strict=True))
+    share = found.pop("m_of_q_se")
+    row.put("fewer than two groups of documents", **found)
+    row.put("Q is 0" if len(n) > 1 else "fewer than two groups of documents", m_of_q_se=share)

@@ -32,6 +32,7 @@ from theodolite.surveys.survey import Survey
 from theodolite.surveys.tables import make_tables
 
 Documents = list[tuple[int, Any]]
+FORMULATED = ("layers", "tokens", "coordinates", "scales", "spectra")  # tables whose columns have formulas
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,11 @@ class Plan:
     populations: tuple[str, ...]
     sample_size: int
     types_bound: int
+    contextuality: bool = False
     budget: int | None = None
     pilot_from: Path | None = None
     norms: dict[int, Norm] = field(default_factory=dict)  # by layer, where the state leaves a norm
+    finally_: Callable[[Survey], None] = lambda survey: None  # what is to be told of the finished survey
 
 
 @dataclass
@@ -81,7 +84,9 @@ def run(
 ) -> Survey:
     """Carry a plan out. With `out`, checkpoints and the finished folder go there, and no other run's meanwhile."""
     with alone(out) if out is not None else nullcontext():
-        return _run(plan, out, resume, overwrite, listener or Listener(), checkpoint_every)
+        made = _run(plan, out, resume, overwrite, listener or Listener(), checkpoint_every)
+    plan.finally_(made)
+    return made
 
 
 def _run(
@@ -106,7 +111,12 @@ def _run(
         pilot.save(out)
     clock.lap("pilot")
     frames = {
-        layer.index: pilot.frame(layer.index, populations=plan.populations, sample_size=plan.sample_size)
+        layer.index: pilot.frame(
+            layer.index,
+            populations=plan.populations,
+            sample_size=plan.sample_size,
+            contextuality=plan.contextuality,
+        )
         for layer in plan.source.layers
     }
     checkpoints = Checkpoints(out, checkpoint_every) if out is not None else None
@@ -201,7 +211,7 @@ def _check_memory(plan: Plan) -> dict[str, int]:
         seen: set[int] = set()
         for _, documents in plan.read(plan.shards):
             for prepared in plan.source.prepare(documents):
-                seen.update(prepared.places.unit.tolist())
+                seen.update(plan.source.units_of(prepared))
         return len(seen)
 
     return memory.check(
@@ -211,6 +221,7 @@ def _check_memory(plan: Plan) -> dict[str, int]:
         budget=plan.budget,
         sample_size=plan.sample_size,
         populations=len(plan.populations),
+        contextuality=plan.contextuality,
     )
 
 
@@ -241,7 +252,7 @@ def _finished(
         "pilot": {**pilot.facts, "sha256": pilot.sha256},
         "settings": plan.identity["settings"],
         "identity": plan.identity,
-        "formulas": {table: formula_of_column(table) for table in ("layers", "tokens", "coordinates")},
+        "formulas": {table: formula_of_column(table) for table in FORMULATED},
         "versions": versions(),
         "times": {
             "started": clock.started,

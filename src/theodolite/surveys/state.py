@@ -74,8 +74,8 @@ class State:
 
 
 def _listed(units: Units) -> list[list[Any]] | None:
-    """Return the words of an open vocabulary; a closed one is known from the tokenizer."""
-    if units.kind != "word":
+    """Return the units of an open vocabulary; a closed one is known from the tokenizer."""
+    if not units.open:
         return None
     known = list(units.known)  # at once: the thread that tokenizes ahead may be adding to it
     return [[unit.key, unit.text, unit.special, unit.tokens] for unit in known]

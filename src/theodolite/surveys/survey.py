@@ -25,7 +25,7 @@ def survey_name(facts: dict[str, Any]) -> str:
 
 @dataclass
 class Survey:
-    """What a run found. `layers`, `tokens`, `units` and `coordinates` are data frames; `facts` is survey.json."""
+    """What a run found. `layers`, `tokens`, `units` and so on are data frames; `facts` is survey.json."""
 
     facts: dict[str, Any]
     tables: Tables
@@ -53,6 +53,16 @@ class Survey:
     def coordinates(self) -> pd.DataFrame:
         """One row per layer, population and coordinate."""
         return self.tables.coordinates
+
+    @property
+    def scales(self) -> pd.DataFrame:
+        """The intrinsic dimension at each scale, per layer and population; no rows in surveys made without it."""
+        return self.tables.scales
+
+    @property
+    def spectra(self) -> pd.DataFrame:
+        """Every eigenvalue of every layer and population; no rows in surveys made without it."""
+        return self.tables.spectra
 
     @property
     def name(self) -> str:

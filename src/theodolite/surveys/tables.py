@@ -1,4 +1,4 @@
-"""From sums to tables: layers, tokens, units and coordinates, as data frames."""
+"""From sums to tables: layers, tokens, units, coordinates, scales and spectra, as data frames."""
 
 from __future__ import annotations
 
@@ -12,21 +12,33 @@ from theodolite.errors import TheodoliteError
 from theodolite.measures.decomposition import unbiased
 from theodolite.sources.layers import Layer
 from theodolite.statistics.cells import POPULATIONS
+from theodolite.surveys import contextual
 from theodolite.surveys.coordinates import coordinate_rows, joined
+from theodolite.surveys.curves import curves
 from theodolite.surveys.rows import Measured, layer_row
+from theodolite.surveys.shape import ROGUE, SHAPE, Shape, shape_of
+from theodolite.surveys.shape import WHOLE as WHOLE_SHAPE
 from theodolite.surveys.state import State
+from theodolite.surveys.unit_sets import COUNTS, SET_COLUMNS
 
 LAYERS = (
     "layer layer_name library_index population n types dim q m v v_within v_between "
     "filtered_q filtered_m filtered_v filtered_v_within filtered_v_between units_used "
+    "text_q text_m text_v text_v_within text_v_between text_units_used "
+    "unfiltered_text_q unfiltered_text_m unfiltered_text_v unfiltered_text_v_within unfiltered_text_v_between "
+    "unfiltered_text_units_used "
     "mean_cosine anisotropy_svd participation_ratio effective_rank iso_score q_cv tradeoff_slope tradeoff_r2 "
     "twonn twonn_se twonn_n norm_min norm_p01 norm_p05 norm_p25 norm_p50 norm_p75 norm_p95 norm_p99 norm_max "
     "zero nonfinite massive sample_duplicates "
-    "q_se m_se v_se mean_cosine_se q_cv_se tradeoff_slope_se tradeoff_r2_se undefined"
+    "q_se m_se v_se m_of_q_se mean_cosine_se q_cv_se tradeoff_slope_se tradeoff_r2_se"
 ).split()
-TOKENS = "layer population unit n q m v m_unbiased v_unbiased".split()
+LAYERS += [column for column in SET_COLUMNS if column not in LAYERS]
+LAYERS += [column for column in (*ROGUE, *SHAPE) if column not in LAYERS]
+LAYERS += [*contextual.REASONS, *contextual.COUNTS, "undefined"]
+TOKENS = "layer population unit n q m v m_unbiased v_unbiased self_similarity".split()
 UNITS = "unit row id text special tokens_per_unit".split()
-WHOLE = "layer library_index n types dim units_used twonn_n zero nonfinite massive sample_duplicates".split()
+WHOLE = "layer library_index n types dim twonn_n zero nonfinite massive sample_duplicates".split()
+WHOLE += [*COUNTS.values(), *contextual.COUNTS, *WHOLE_SHAPE]
 
 
 @dataclass(frozen=True)
@@ -37,6 +49,8 @@ class Tables:
     tokens: pd.DataFrame
     units: pd.DataFrame
     coordinates: pd.DataFrame
+    scales: pd.DataFrame
+    spectra: pd.DataFrame
 
 
 def make_tables(
@@ -49,13 +63,15 @@ def make_tables(
 ) -> Tables:
     """Read everything off the state. `lost` names populations that cannot be told, with the reason."""
     rows, tokens, coordinates, seen = [], [], [], np.zeros(len(state.units), dtype=bool)
-    with_units = state.units.kind != "none"
+    scales, spectra = [], []
     names = np.array([unit.key for unit in state.units.known], dtype=object)
+    special = [code for code, unit in enumerate(state.units.known) if unit.special]
     for layer in layers:
         fold = state.folds[layer.index]
+        with_units = layer.units and state.units.kind != "none"
         if told:
             told(f"measuring layer {layer.index} ({layer.name})")
-        measured: dict[tuple[int, ...], tuple[Measured, pd.DataFrame]] = {}
+        measured: dict[tuple[int, ...], tuple[Measured, pd.DataFrame, Shape]] = {}
         for population in populations:
             head = {"layer": layer.index, "layer_name": layer.name, "library_index": layer.library_index}
             head["population"] = population
@@ -65,22 +81,26 @@ def make_tables(
             # Where no position is massive, say, two populations are the same vectors: measure them once.
             cells = tuple(cell for cell in POPULATIONS[population] if fold.holds(cell)) or (0,)
             if cells not in measured:
-                found = layer_row(fold, cells, with_units=with_units)
+                shape = shape_of(fold, cells)
+                found = layer_row(fold, cells, with_units=with_units, special=special, shape=shape)
                 within = found[0]["v_within"]
                 by_coordinate = coordinate_rows(fold, cells, found[1], v_within=within, with_units=with_units)
-                measured[cells] = found, by_coordinate
-            (row, sums, units), by_coordinate = measured[cells]
+                measured[cells] = found, by_coordinate, shape
+            (row, sums, units, similarity), by_coordinate, shape = measured[cells]
             if population == "all" and row["n"] == 0:
                 raise TheodoliteError(_nothing_left(layer, row["nonfinite"]))
             rows.append(head | row)
             coordinates.append((layer.index, population, by_coordinate))
+            scales.append((layer.index, population, shape.scales))
+            spectra.append((layer.index, population, shape.spectrum))
             if with_units:
                 codes, n = sums.codes.numpy(), sums.n.numpy()
                 seen[codes] = True
                 m_unbiased, v_unbiased = unbiased(n, units.m, units.v)
-                columns = (layer.index, population, names[codes], n, *units, m_unbiased, v_unbiased)
+                columns = (layer.index, population, names[codes], n, *units, m_unbiased, v_unbiased, similarity)
                 tokens.append(pd.DataFrame(dict(zip(TOKENS, columns, strict=True))))
-    return Tables(_layers(rows), _tokens(tokens), _units(state, seen), joined(coordinates))
+    kept = _layers(rows), _tokens(tokens), _units(state, seen), joined(coordinates)
+    return Tables(*kept, curves("scales", scales), curves("spectra", spectra))
 
 
 def _layers(rows: list[dict[str, object]]) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +14,9 @@ from torch import Tensor
 from theodolite.batch import Batch
 from theodolite.errors import InputError, TheodoliteError
 from theodolite.sources.text.vocabulary import vocabulary
-from theodolite.sources.text.windows import cut, encodable
 from theodolite.sources.text.words import words_of
 from theodolite.sources.units import Unit, Units
+from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.sample import Reservoir
 from theodolite.surveys.listener import Listener, Progress
 from theodolite.surveys.reopening import Reopened
@@ -28,34 +29,59 @@ class TokenSets:
     vectors: Tensor  # (rows, dim) float32
     unit: Tensor  # (rows,) int64, which of the chosen units
     key: Tensor  # (rows,) int64
-    means: Tensor  # (units, dim) float64, over every occurrence, kept or not
-    n: Tensor  # (units,) int64, occurrences
+    means: Tensor  # (units, dim) float64, over every occurrence that counts, kept or not
+    n: Tensor  # (units,) int64, occurrences that count
+    met: Tensor  # (units,) int64, occurrences in all
     documents: int  # that hold a chosen unit
 
 
+@dataclass(frozen=True, slots=True)
+class Among:
+    """Which positions count: those of a population, a norm above `massive_above` being a massive one."""
+
+    population: str = "all"
+    massive_above: float = math.inf
+
+    def has(self, vectors: Tensor, first: Tensor) -> Tensor:
+        """Say of each row whether it counts. vectors: (rows, dim), first: (rows,) -> (rows,)"""
+        norms = torch.linalg.vector_norm(vectors, dim=1).double()
+        cell = first.long() + 2 * (norms > self.massive_above)
+        return torch.isin(cell, torch.tensor(POPULATIONS[self.population]))
+
+
+EVERYWHERE = Among()
+
+
 class UnitSet:
-    """One unit's vectors: the sum of all, and those of smallest key."""
+    """One unit's vectors: the sum of all that count, and of these the ones of smallest key."""
 
     def __init__(self, most: int, dim: int) -> None:
         self.kept = Reservoir(most)
-        self.n = 0
+        self.n = self.met = 0
         self.sum = torch.zeros(dim, dtype=torch.float64)
 
-    def update(self, vectors: Tensor, key: Tensor) -> None:
+    def update(self, vectors: Tensor, key: Tensor, counts: Tensor) -> None:
         """Take in (rows, dim) vectors with their keys; NaN and infinite ones are left out, as in the survey."""
         finite = torch.isfinite(vectors).all(dim=1)
-        vectors, key = vectors[finite], key[finite]
+        self.met += int(finite.sum())
+        vectors, key = vectors[finite & counts], key[finite & counts]
         self.n += len(vectors)
         self.sum += vectors.double().sum(dim=0)
         self.kept.offer(key=key, vector=vectors)
 
 
 def gather(
-    reopened: Reopened, units: Sequence[str], *, most: int = 200, listener: Listener | None = None
+    reopened: Reopened,
+    units: Sequence[str],
+    *,
+    most: int = 200,
+    among: Among = EVERYWHERE,
+    listener: Listener | None = None,
 ) -> TokenSets:
     """Run the documents that hold one of the units (by key) through the model, for its one layer.
 
-    Of each unit at most `most` vectors are kept, those of smallest key, whatever the batches and the machine.
+    Of each unit at most `most` vectors are kept, those of smallest key of those that count, whatever the batches
+    and the machine.
     Memory: 4 dim `most` bytes a unit.
     """
     listener = listener or Listener()
@@ -68,18 +94,22 @@ def gather(
         f"one of the {len(units)} chosen tokens"
     )
     sets = {code: UnitSet(most, layer.dim) for code in codes}
-    _run(reopened, holding, sets, listener)
+    _run(reopened, holding, sets, among, listener)
     return _joined([sets[code] for code in codes], layer.dim, len(holding))
 
 
-def _run(reopened: Reopened, holding: set[int], sets: dict[int, UnitSet], listener: Listener) -> None:
+def _run(
+    reopened: Reopened, holding: set[int], sets: dict[int, UnitSet], among: Among, listener: Listener
+) -> None:
     chosen = torch.tensor(sorted(sets))
 
     def sink(batch: Batch) -> None:
         rows = torch.isin(batch.places.unit, chosen).nonzero().squeeze(1)
         found, vectors, key = batch.places.unit[rows], batch.states[rows].float(), batch.places.key[rows]
+        counts = among.has(vectors, batch.places.first[rows])
         for code in set(found.tolist()):
-            sets[code].update(vectors[found == code], key[found == code])
+            here = found == code
+            sets[code].update(vectors[here], key[here], counts[here])
 
     began, done, positions = time.monotonic(), 0, 0
     for documents in reopened.documents():
@@ -111,9 +141,9 @@ def _holding(reopened: Reopened, wanted: set[int]) -> set[int]:
     codes = np.asarray(vocabulary(source.tokenizer, source.units.kind)[1], dtype=np.int64)
     chosen, found = np.array(sorted(wanted)), set[int]()
     for documents in reopened.documents():
-        texts = {number: encodable(text) for number, text in documents} if by_word else {}
         met = Units(source.units.kind, list(source.units.known)) if by_word else source.units
-        for window in cut(documents, source.tokenizer, source.max_tokens, words=by_word):
+        windows, texts = source.windows(documents)
+        for window in windows:
             if by_word:
                 every = np.arange(len(window))
                 here = words_of(window, every, texts[window.document], met, codes).code
@@ -135,5 +165,6 @@ def _joined(sets: Sequence[UnitSet], dim: int, documents: int) -> TokenSets:
         key=torch.cat([each["key"] for each in rows]),
         means=torch.stack([each.sum for each in sets]) / n[:, None],
         n=n,
+        met=torch.tensor([each.met for each in sets]),
         documents=documents,
     )

@@ -1,0 +1,52 @@
+"""scales.parquet and spectra.parquet: dimension against scale, and every eigenvalue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from theodolite.measures.neighbourhood import Neighbourhood
+from theodolite.measures.scales import SCALES, gride
+from theodolite.measures.spectrum import shares
+
+Array = NDArray[np.float64]
+TABLES = {
+    "scales": "layer population scale dimension se n".split(),
+    "spectra": "layer population rank eigenvalue share cumulative".split(),
+}
+"""The columns of each."""
+TYPES = (
+    dict.fromkeys(("layer", "scale", "rank", "n"), "int64")
+    | dict.fromkeys(("dimension", "se", "eigenvalue"), "float64")
+    | dict.fromkeys(("share", "cumulative"), "float32")
+    | {"population": "str"}
+)
+
+
+def scale_curve(near: Neighbourhood | None) -> pd.DataFrame:
+    """Return the dimension at every scale that the sample has vectors for."""
+    rows: list[tuple[int, float, float, int]] = []
+    if near is None:
+        return pd.DataFrame(rows, columns=TABLES["scales"][2:])
+    for scale in SCALES:
+        found = gride(near.distances, scale)
+        if found.reason is None:
+            rows.append((scale, found.value, found.se, len(near)))
+    return pd.DataFrame(rows, columns=TABLES["scales"][2:])
+
+
+def spectrum_curve(eigenvalues: Array) -> pd.DataFrame:
+    """Return every rank with its share of the variance; no rows for no eigenvalues. (dim,)"""
+    columns = (np.arange(1, len(eigenvalues) + 1), eigenvalues, *shares(eigenvalues))
+    return pd.DataFrame(dict(zip(TABLES["spectra"][2:], columns, strict=True)))
+
+
+def curves(name: str, parts: Sequence[tuple[int, str, pd.DataFrame]] = ()) -> pd.DataFrame:
+    """Return one table of (layer, population, rows), also where there are none."""
+    columns = TABLES[name]
+    headed = [rows.assign(layer=layer, population=population) for layer, population, rows in parts if len(rows)]
+    table = pd.concat(headed, ignore_index=True) if headed else pd.DataFrame(columns=columns)
+    return table[columns].astype({column: TYPES[column] for column in columns})

@@ -1,0 +1,132 @@
+"""--wrap and --clean-words: told in the survey, compared by resume and merge, and the same in a second pass."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.small_models import sentences
+
+from theodolite.errors import InputError
+from theodolite.sources.text.cleaning import cleaned
+from theodolite.studies.norm_variance.token_sets import make_sets
+from theodolite.surveys.files import read_tensors
+from theodolite.surveys.folder import FACTS, SEAL, _seal, open_survey
+from theodolite.surveys.identity import differences
+from theodolite.surveys.listener import Listener
+from theodolite.surveys.merge import merge
+from theodolite.surveys.models import survey
+
+TEXTS = sentences(40, longest=8)
+END = "<|endoftext|>"
+
+
+class Heard(Listener):
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("corpora") / "texts.txt"
+    path.write_text("\n".join(TEXTS), encoding="utf-8")
+    return path
+
+
+def forget_switches(folder: Path) -> None:
+    """Leave survey.json as it was before there were switches."""
+    facts = json.loads((folder / FACTS).read_text("utf-8"))
+    for settings in (facts["settings"], facts["identity"]["settings"]):
+        del settings["wrap"], settings["clean_words"]
+    (folder / FACTS).write_text(json.dumps(facts | {SEAL: _seal(facts)}), "utf-8")
+
+
+def test_a_wrapped_survey_counts_the_ends(
+    small_model: Callable[[str], Path], corpus: Path, tmp_path: Path
+) -> None:
+    folder = small_model("gpt2")
+    made = survey(folder, corpus, out=tmp_path / "s", layers="2", wrap=True, sample_size=8)
+    assert made.facts["settings"]["wrap"] is True
+    assert made.facts["tokenizer"]["wrapped_in"] == [END, END]
+    every = made.tokens[made.tokens["population"] == "all"].set_index("unit")["n"]
+    assert every[END] == 2 * len(TEXTS)
+    later = made.tokens[made.tokens["population"] == "without-first"].set_index("unit")["n"]
+    assert later[END] == len(TEXTS)
+    assert made.units.set_index("unit")["special"][END]
+    with pytest.raises(InputError, match=r"settings\.wrap: True there, False here"):
+        survey(folder, corpus, out=tmp_path / "s", layers="2", resume=True, sample_size=8)
+    sets = make_sets(tmp_path / "s", layer=2, units=["Ġthe", END], most=1000)  # refuses where counts differ
+    tensors, _ = read_tensors(tmp_path / "s" / "token_sets.safetensors")
+    for number, row in sets.chosen.iterrows():
+        x = tensors["vectors"][tensors["unit"] == number].double()
+        assert float((x**2).sum(dim=1).mean()) == pytest.approx(row["q"], rel=1e-4)  # float32, other batches
+
+
+def test_where_the_tokenizer_wraps_itself_nothing_happens_and_that_is_told(
+    small_model: Callable[[str], Path], corpus: Path, tmp_path: Path
+) -> None:
+    heard = Heard()
+    survey(small_model("bert"), corpus, out=tmp_path / "s", layers="1", sample_size=8)
+    again = survey(
+        small_model("bert"), corpus, out=tmp_path / "s", layers="1", sample_size=8, wrap=True, resume=True,
+        listener=heard,
+    )  # fmt: skip
+    assert again.facts["settings"]["wrap"] is False
+    assert heard.warnings == [
+        f"--wrap has no effect on {small_model('bert')}: its tokenizer adds [CLS] and [SEP] itself"
+    ]
+
+
+def test_cleaned_words_are_counted(small_model: Callable[[str], Path], corpus: Path, tmp_path: Path) -> None:
+    made = survey(
+        small_model("bert"), corpus, out=tmp_path / "s", layers="1", units="word", clean_words=True, sample_size=8
+    )
+    counts = made.tokens[made.tokens["population"] == "all"].set_index("unit")["n"]
+    naive: dict[str, int] = {}
+    for text in (cleaned(text).replace("東京", "東 京") for text in TEXTS):  # BERT reads these one by one
+        for word in text.split():
+            naive[word] = naive.get(word, 0) + 1
+    for special in ("[CLS]", "[SEP]"):
+        naive[special] = sum(bool(cleaned(text)) for text in TEXTS)
+    assert counts.to_dict() == naive
+    assert "," not in counts
+    with pytest.raises(InputError, match=r"settings\.clean_words: True there, False here"):
+        survey(
+            small_model("bert"), corpus, out=tmp_path / "s", layers="1", units="word", resume=True, sample_size=8
+        )
+    made_sets = make_sets(tmp_path / "s", layer=1, units=["the", "of"])  # refuses where counts differ
+    assert made_sets.chosen["n"].tolist() == [naive[unit] for unit in made_sets.chosen["unit"]]
+
+
+def test_surveys_from_before_the_switches_count_as_without(
+    small_model: Callable[[str], Path], corpus: Path, tmp_path: Path
+) -> None:
+    folder, options = small_model("gpt2"), {"layers": "1", "sample_size": 8}
+    survey(folder, corpus, out=tmp_path / "old", **options)  # type: ignore[arg-type]
+    forget_switches(tmp_path / "old")
+    assert "wrap" not in open_survey(tmp_path / "old").facts["settings"]
+    survey(folder, corpus, out=tmp_path / "old", resume=True, **options)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"settings\.wrap: False there, True here"):
+        survey(folder, corpus, out=tmp_path / "old", resume=True, wrap=True, **options)  # type: ignore[arg-type]
+    new = survey(folder, sentences(20, seed=5), **options)  # type: ignore[arg-type]
+    assert len(merge([tmp_path / "old", new]).layers) == 3
+    wrapped = survey(folder, sentences(20, seed=5), wrap=True, **options)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"settings\.wrap"):
+        merge([tmp_path / "old", wrapped])
+    make_sets(tmp_path / "old", units=["Ġthe", "Ġof"])
+    assert differences({"settings": {}}, {"settings": {"wrap": False, "clean_words": False}}) == []
+
+
+def test_a_pilot_that_is_gone_does_not_stop_a_run_that_has_its_own(
+    small_model: Callable[[str], Path], corpus: Path, tmp_path: Path
+) -> None:
+    survey(small_model("bert"), corpus, out=tmp_path / "s", layers="1", sample_size=8)
+    again = survey(
+        small_model("bert"), corpus, out=tmp_path / "s", layers="1", sample_size=8, resume=True, pilot=tmp_path
+    )
+    assert again.facts["counts"]["shards"] == 1
