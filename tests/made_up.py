@@ -15,6 +15,8 @@ Array = NDArray[np.float64]
 POPULATIONS = ("all", "without-first")
 SPECIAL = ("[CLS]", "[SEP]")
 DIM = 5
+NUMBERS = "q m v v_within v_between m_of_q v_within_of_q v_between_of_q v_within_of_v".split()
+"""What has an error: 0.01 the first, 0.02 the second and so on; over filtered units twice as much, and so on."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +102,24 @@ def _token_rows(key: tuple[int, str], vectors: dict[str, Array]) -> pd.DataFrame
 
 
 def _layer_row(key: tuple[int, str], names: list[str], vectors: dict[str, Array]) -> dict[str, Any]:
-    often = {unit: x for unit, x in vectors.items() if 10 <= len(x) <= 100_000}
     row: dict[str, Any] = {"layer": key[0], "layer_name": names[key[0]], "population": key[1], "massive": 0}
-    row |= {"q_se": 0.1, "m_se": 0.2, "v_se": 0.3}
-    row |= whole(vectors)
-    return row | {f"filtered_{part}": value for part, value in whole(often).items()}
+    counts = {"": "types", "filtered_": "units_used"}
+    for place, (prefix, units) in enumerate(sets(vectors).items()):
+        row |= {f"{prefix}{part}": value for part, value in whole(units).items()}
+        row |= {f"{prefix}{name}_se": 0.01 * (place + 1) * number for number, name in enumerate(NUMBERS, 1)}
+        row[counts.get(prefix, f"{prefix}units_used")] = len(units)
+    return row
+
+
+def sets(vectors: dict[str, Array]) -> dict[str, dict[str, Array]]:
+    """The sets of units that sums are over, by what their columns begin with."""
+    text = {unit: x for unit, x in vectors.items() if unit not in SPECIAL}
+    return {"": vectors, "filtered_": often(vectors), "text_": often(text), "unfiltered_text_": text}
+
+
+def often(vectors: dict[str, Array]) -> dict[str, Array]:
+    """The units that pass the paper's frequency filter."""
+    return {unit: x for unit, x in vectors.items() if 10 <= len(x) <= 100_000}
 
 
 def whole(vectors: dict[str, Array]) -> dict[str, float]:

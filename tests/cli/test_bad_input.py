@@ -65,22 +65,20 @@ def test_invalid_bytes_can_be_replaced(theodolite, model, tmp_path):
     ("options", "words"),
     [
         (["--layers", "0,99"], ["layer 99", "does not exist", "0 to"]),
-        (["--layers", "all"], ["--layers", "'all'"]),
+        (["--clean-words"], ["--clean-words wants --units word", "--units id came"]),
         (["--units", "words"], ["--units 'words'", "id, surface, word"]),
         (["--populations", "all,without-second"], ["'without-second'", "without-first"]),
         (["--populations", "without-first"], ["must include 'all'"]),
         (["--dtype", "float8"], ["--dtype 'float8'", "bfloat16"]),
-        (["--device", "cuda:7"], ["--device 'cuda:7'"]),
+        (["--wrap", "--max-tokens", "2"], ["--max-tokens 2"]),
         (["--max-tokens", "2"], ["--max-tokens 2"]),
         (["--max-tokens", "100000"], ["--max-tokens 100000"]),
         (["--memory", "lots"], ["--memory 'lots'", "8G"]),
         (["--memory", "1K"], ["needs about", "--layers", "--units", "--memory"]),
-        (["--part", "2/2"], ["--part '2/2'"]),
         (["--part", "70/80"], ["this part is empty"]),
         (["--sample", "1.5"], ["--sample"]),
         (["--max-words", "4", "--min-words", "9"], ["--min-words", "--max-words"]),
         (["--min-words", "5000"], ["--min-words", "removed 200"]),
-        (["--pilot", "nowhere"], ["--pilot nowhere"]),
         (["--limit", "0"], ["--limit"]),
         (["--sample-size", "-1"], ["--sample-size"]),
     ],
@@ -89,6 +87,40 @@ def test_a_bad_option_is_told(theodolite: Theodolite, model, corpus, tmp_path, o
     out = tmp_path / "s"
     refused(theodolite("survey", model, "--corpus", corpus, "--out", out, *options), *words)
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--layers", "all"], ["--layers", "'all'", "neither"]),
+        (["--layers", "3-1"], ["--layers: the range '3-1' is empty", "1-3"]),
+        (["--layers", " , "], ["--layers names no layer"]),
+        (["--device", "gpu"], ["--device 'gpu' is no device", "cuda:1"]),
+        (["--device", "cuda:77"], ["--device 'cuda:77' cannot be used here; try --device cpu"]),
+        (["--device", "meta"], ["--device 'meta' cannot be used here"]),
+        (["--part", "2/2"], ["--part '2/2': wanted I/N"]),
+        (["--part", "half"], ["--part 'half': wanted I/N"]),
+        (["--pilot", "nowhere"], ["--pilot nowhere: there is no pilot.safetensors in it"]),
+        (["--units", "word", "--clean-words", "--part", "9"], ["--part '9'"]),
+    ],
+)
+def test_what_no_corpus_could_mend_is_told_before_one_is_read(
+    theodolite: Theodolite, tmp_path, monkeypatch, options, words
+):
+    def opened(*given, **named):
+        pytest.fail("the corpus was opened")
+
+    monkeypatch.setattr("theodolite.surveys.text.open_corpus", opened)
+    refused(theodolite("survey", "no-model", "--corpus", "none.txt", "--out", tmp_path / "s", *options), *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_out_that_cannot_be_written_is_told_before_the_corpus_is_read(theodolite: Theodolite, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file" / "s", tmp_path / "file" / "deep" / "s"):
+        ran = theodolite("survey", "no-model", "--corpus", "none.txt", "--out", out)
+        refused(ran, f"--out {out} cannot be written", "Give another folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_bad_model_is_told(theodolite: Theodolite, corpus, tmp_path, monkeypatch):

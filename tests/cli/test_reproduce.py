@@ -9,13 +9,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from theodolite.errors import InputError
+from theodolite.errors import InputError, TheodoliteError
 from theodolite.exhibits.exhibit import Exhibit
 from theodolite.exhibits.needs import WORDS
 from theodolite.exhibits.registry import all_exhibits
-from theodolite.reproduction import drawing, plan
+from theodolite.reproduction import drawing, plan, preparing, surveying
 from theodolite.reproduction import reproduce as module
 from theodolite.reproduction.plan import editions, once, tasks
+from theodolite.studies.surveyed import Surveyed
+from theodolite.surveys.listener import Listener
 
 PAPER = "norm-variance"
 
@@ -150,6 +152,84 @@ def test_an_unknown_paper_and_a_folder_in_use_are_refused(models, corpus, theodo
     assert (ran.code, "holds no survey but notes.txt" in ran.err) == (2, True)
     ran = theodolite("reproduce", PAPER, *common, "--model", models[1])
     assert (ran.code, "is given twice" in ran.err) == (2, True)
+
+
+def test_switches_go_to_the_surveys_that_they_are_for(monkeypatch, tmp_path):
+    given = []
+    monkeypatch.setattr(surveying, "survey", lambda model, corpus, **options: given.append(options))
+    monkeypatch.setattr(surveying, "_report", lambda made, task: None)
+    for units in ("surface", "word"):
+        task = plan.Task("bert", units, tmp_path / units)
+        surveying.surveyed(task, "texts.txt", {"wrap": True, "clean_words": True}, Listener())
+        surveying.surveyed(task, "texts.txt", {}, Listener())
+    assert [options["clean_words"] for options in given] == [False, False, True, False]
+    assert [options.get("wrap") for options in given] == [True, None, True, None]
+
+
+@pytest.mark.parametrize(
+    ("paper", "given", "wanted"),
+    [
+        (PAPER, None, {"surface": True, "word": False}),
+        (PAPER, False, {"surface": False, "word": False}),
+        (PAPER, True, {"surface": True, "word": True}),
+        ("dynamics", None, {"id": False}),
+    ],
+)
+def test_contextuality_is_surveyed_where_the_paper_can_use_it(monkeypatch, tmp_path, paper, given, wanted):
+    asked = {}
+    monkeypatch.setattr(
+        module, "surveyed", lambda task, corpus, o, _: asked.update({task.units: o["contextuality"]})
+    )
+    monkeypatch.setattr(module, "prepare", lambda *given: None)
+    monkeypatch.setattr(module, "Artist", lambda *given: given)
+    listener = Listener()
+    monkeypatch.setattr(listener, "stop", lambda: True)  # nothing is drawn
+    with pytest.raises(TheodoliteError, match="Interrupted"):
+        module.reproduce(paper, ["bert"], "t.txt", tmp_path, options={"contextuality": given}, listener=listener)
+    assert asked == wanted
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            "--resume: the run in x\n  settings.contextuality: False there, True here",
+            "made with (--no-contextuality),",
+        ),
+        ("--resume: the run in x\n  settings.units: 'id' there, 'word' here", "made with, or another --out"),
+        (
+            "Too large; survey fewer, or allow more with --memory.",
+            "fewer, or give --no-contextuality, which halves",
+        ),
+    ],
+)
+def test_faults_that_contextuality_may_make_name_the_switch(monkeypatch, tmp_path, error, words):
+    def refuse(*given, **options):
+        raise InputError(error)
+
+    monkeypatch.setattr(surveying, "survey", refuse)
+    with pytest.raises(InputError) as refused:
+        surveying.surveyed(plan.Task("m", "id", tmp_path / "m"), "t.txt", {"contextuality": True}, Listener())
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("massive", "populations", "wanted"),
+    [
+        (3, ["all", "without-massive"], "without-massive"),
+        (0, ["all", "without-massive"], "all"),
+        (3, ["all", "without-first"], "all"),
+    ],
+)
+def test_sets_leave_massive_positions_out_where_there_are_any(monkeypatch, tmp_path, massive, populations, wanted):
+    layers = pd.DataFrame({"layer": [0, 1, 2], "population": "all", "massive": [9, massive, 9]})
+    facts = {"model": {"name": "m", "blocks": 2}, "populations": populations}
+    facts["layers"] = [{"index": index, "name": f"block {index}"} for index in range(3)]
+    asked = []
+    monkeypatch.setattr(preparing, "read", lambda folder, tables: Surveyed(facts, {"layers": layers}, folder))
+    monkeypatch.setattr(preparing, "make_sets", lambda folder, **options: asked.append(options["population"]))
+    preparing.token_sets(plan.Task("m", "surface", tmp_path), "texts.txt", Listener())
+    assert asked == [wanted]
 
 
 def test_the_plan_names_a_folder_for_every_survey(tmp_path):

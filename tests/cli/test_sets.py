@@ -49,6 +49,24 @@ def test_from_a_survey_to_the_pictures(theodolite, surveyed, tmp_path):
     assert not list(surveyed.glob(".*.part"))
 
 
+def test_positions_can_be_left_out_and_the_captions_say_so(theodolite, surveyed, tmp_path):
+    ran = theodolite("sets", surveyed, "--population", "without-first", "--unit", "[SEP]", "--unit", "the")
+    assert ran.code == 0, ran.err
+    assert "layer 1, without-first, " in ran.out
+    assert theodolite("exhibit", "norm-variance/table2", surveyed, "--out", tmp_path / "t.md").code == 0
+    assert "Vectors: positions other than a window's first." in (tmp_path / "t.md").read_text("utf-8")
+    ran = theodolite("sets", surveyed, "--population", "without-first", "--unit", "[CLS]", "--unit", "the")
+    assert ran.code == 2
+    assert "met no such unit among the positions without-first" in ran.err
+
+
+def test_a_population_that_was_not_surveyed_is_refused(theodolite, model, corpus, tmp_path):
+    package.survey(model, corpus, out=tmp_path / "s", layers=[1], sample_size=8, populations=["all"])
+    ran = theodolite("sets", tmp_path / "s", "--population", "without-massive")
+    assert ran.code == 2
+    assert "--populations all,without-massive" in ran.err
+
+
 def test_by_hand_and_quiet(theodolite, surveyed):
     ran = theodolite("sets", surveyed, "--unit", "mountain", "--unit", "##or", "--layer", 3, "--quiet")
     assert (ran.code, ran.err) == (0, "")
@@ -105,6 +123,7 @@ def test_wrong_words(theodolite, surveyed, tmp_path):
         ((surveyed, "--most", 0), "--most 0: wanted at least 1"),
         ((surveyed, "--layer", 9), "--layer 9: the survey of"),
         ((tmp_path / "none",), "is no folder"),
+        ((surveyed, "--population", "without-last"), "--population 'without-last': the survey of"),
     ):
         ran = theodolite("sets", *arguments)
         assert (ran.code, words in ran.err) == (2, True)

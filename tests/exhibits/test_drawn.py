@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from scipy.stats import linregress
-from tests.made_up import DIM, SPECIAL, made_up, whole
+from tests.made_up import DIM, SPECIAL, made_up, sets, whole
 
 from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.registry import find, make
@@ -116,9 +117,8 @@ def test_the_final_norm_has_an_open_marker() -> None:
     assert "Open marker" not in drawn("fig6")[0].caption
 
 
-def parts(made: object, layer: int) -> dict[str, float]:
-    vectors = made.vectors[layer, "all"]  # type: ignore[attr-defined]
-    return whole({unit: x for unit, x in vectors.items() if len(x) >= 10})
+def parts(made: object, layer: int, of: str = "text_") -> dict[str, float]:
+    return whole(sets(made.vectors[layer, "all"])[of])  # type: ignore[attr-defined]
 
 
 def test_fig5_stacks_the_parts_of_q() -> None:
@@ -132,7 +132,73 @@ def test_fig5_stacks_the_parts_of_q() -> None:
             assert heights[:, layer] == pytest.approx(wanted)
         assert heights.sum(axis=0) == pytest.approx(np.ones(layers))
         assert [bar.get_x() + bar.get_width() / 2 for bar in ax.patches[:layers]] == pytest.approx(range(layers))
-    assert "special units among them" in plate.caption
+        for edge in ax.collections:  # a thin line edged in white about M/Q: three times 0.06, as the survey has it
+            ends = np.array([segment[:, 1] for segment in edge.get_segments()])
+            assert ends.mean(axis=1) == pytest.approx(heights[0])
+            assert np.ptp(ends, axis=1) == pytest.approx(np.full(layers, 2 * 1.96 * 0.18))
+        assert len(ax.collections) == 2
+    assert "; special units are left out (fewer than 100,000 documents)." in plate.caption
+    assert "Thin bars on M(X)/Q(X): ±1.96 standard errors, by bootstrap over units." in plate.caption
+
+
+@pytest.mark.parametrize("number", ["fig5", "fig6", "fig18", "fig19", "fig20"])
+@pytest.mark.parametrize(
+    ("choice", "of", "words"),
+    [
+        (Choice(specials="kept"), "filtered_", "special units are kept."),
+        (Choice(specials="left-out"), "text_", "special units are left out."),
+        (Choice(filter="all"), "unfiltered_text_", "Over all units; special units are left out (fewer than"),
+        (Choice(filter="all", specials="kept"), "", "Over all units; special units are kept."),
+    ],
+)
+def test_sums_follow_the_choice_of_special_units(number: str, choice: Choice, of: str, words: str) -> None:
+    plate, _, _ = drawn(number, choice=choice)
+    for row in plate.data.to_dict("records"):
+        wanted = parts(ONE, row["layer"], of)
+        assert {name: row[name] for name in wanted} == pytest.approx(wanted)
+    assert words in plate.caption
+    by_documents = {"fig5": ["jackknife"], "fig19": ["jackknife"], "fig18": ["jackknife", "bootstrap"]}
+    for way in ("jackknife", "bootstrap"):
+        assert (way in plate.caption) == (
+            way in (by_documents.get(number, ["bootstrap"]) if not of else ["bootstrap"])
+        )
+
+
+def test_sums_of_many_documents_keep_the_special_units_beside_those_of_few() -> None:
+    many = made_up("large", documents=200_000)
+    plate, _, _ = drawn("fig6", [ONE.survey, many.survey])
+    of_many = plate.data.query("survey == 'large'")["q"].tolist()
+    assert of_many == pytest.approx([parts(many, layer, "filtered_")["q"] for layer in range(3)])
+    assert (
+        "special units of bert are left out (fewer than 100,000 documents), those of large kept" in plate.caption
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "column", "error"), [("fig6", "v_within_of_v", 0.27), ("fig20", "v_within", 0.12)]
+)
+def test_strips_are_of_the_same_units(number: str, column: str, error: float) -> None:
+    plate, _, axes = drawn(number)
+    strip = axes[0].collections[0].get_paths()[0].vertices
+    assert strip[:, 1].max() == pytest.approx(plate.data[column].max() + 1.96 * error)
+    assert "by bootstrap over units" in plate.caption
+    assert (
+        "standard errors of the biased numbers, by" in drawn(number, choice=Choice(variant="unbiased"))[0].caption
+    )
+
+
+def test_the_table_of_sums_has_both_versions_of_everything() -> None:
+    plate, _, _ = drawn("sums", BOTH)
+    assert len(plate.data) == (3 + 5) * 2 * 8
+    assert plate.shown is not None
+    assert len(plate.shown) == 2 * 2 * 8
+    row = plate.data.query("survey == 'bert' and layer == 1 and population == 'all' and variant == 'biased'")
+    row = row.query("filter == 'frequent' and specials == 'left-out'").iloc[0]
+    printed = plate.shown.loc[row.name]
+    assert printed["M/Q"] == f"{row['m_of_q']:.3g} ± 0.18"
+    assert printed["units"] == str(len(sets(ONE.vectors[1, "all"])["text_"]))
+    assert plate.shown.query("variant == 'unbiased' and filter == 'all'")["M/Q"].eq("–").all()
+    assert set(drawn("sums", BOTH, Choice(layers=(0, 2)))[0].data["layer"]) == {0, 2}
 
 
 @pytest.mark.parametrize(
@@ -168,12 +234,12 @@ def test_a_model_of_another_scale_has_the_right_axis(number: str, columns: list[
 
 
 def test_fig19_of_all_units_has_the_errors_of_the_groups() -> None:
-    plate, _, axes = drawn("fig19", choice=Choice(filter="all"))
+    plate, _, axes = drawn("fig19", choice=Choice(filter="all", specials="kept"))
     strip = axes[0].collections[0].get_paths()[0].vertices
     q = ONE.survey.layers.query("population == 'all'")["q"]
-    assert strip[:, 1].max() == pytest.approx(q.max() + 1.96 * 0.1)
-    assert "jackknife over groups of documents" in plate.caption
-    assert "Over all units, special units among them." in plate.caption
+    assert strip[:, 1].max() == pytest.approx(q.max() + 1.96 * 0.01)
+    assert "jackknife over groups of documents." in plate.caption
+    assert "Over all units; special units are kept." in plate.caption
 
 
 def test_fig7_has_three_panels_a_model() -> None:
@@ -260,7 +326,9 @@ def test_fig22_tells_words_apart_by_their_tokens() -> None:
     assert len({tuple(cloud.get_facecolor()[0][:3]) for cloud in clouds if len(cloud.get_offsets())}) == 5
     of_five = [len(cloud.get_offsets()) for cloud in clouds[8:]]
     assert sum(of_five) == (words.units["tokens_per_unit"] >= 5).sum()
-    assert "cleaned words" in plate.caption
+    assert "The text is read whole, punctuation too, where the paper read cleaned words." in plate.caption
+    clean = replace(words, facts=words.facts | {"settings": {"clean_words": True}})
+    assert "As in the paper the model reads cleaned words:" in drawn("fig22", [clean])[0].caption
     assert "Faint: words not in the fit." in plate.caption
     assert [text.get_text() for text in figure.subfigs[0].legends[0].get_texts()][-1] == "5 or more"
 

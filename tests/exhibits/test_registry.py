@@ -22,7 +22,7 @@ def get(number: str) -> Exhibit:
 
 def test_the_paper_is_listed_in_its_order() -> None:
     known = [found.id for found in all_exhibits().values() if found.paper == "norm-variance"]
-    wanted = [*(f"fig{number}" for number in DRAWN), "fits", "table1", "table3"]
+    wanted = [*(f"fig{number}" for number in DRAWN), "fits", "sums", "table1", "table3"]
     assert [name for name in known if name in wanted] == wanted
     assert all(found.title and found.needed for found in all_exhibits().values())
 
@@ -48,7 +48,7 @@ def test_a_name_is_given_once() -> None:
     ("number", "choice", "words"),
     [
         ("table1", Choice(population="without-first"), "norm-variance/table1 does not depend on --population"),
-        ("fig5", Choice(specials="kept"), "fig5 does not depend on --specials"),
+        ("table3", Choice(specials="kept"), "table3 does not depend on --specials"),
         ("fig10", Choice(variant="unbiased"), "fig10 does not depend on --variant"),
         ("fig9", Choice(filter="all"), "fig9 does not depend on --filter"),
         ("fig4", Choice(layers=(1,)), "fig4 is not of one layer; leave --layer out"),
@@ -83,6 +83,17 @@ def test_one_survey_that_lacks_something_is_enough() -> None:
         make(get("fig9"), [made_up("old", words=False).survey])
     with pytest.raises(InputError, match="needs at least one survey"):
         make(get("fig2"), [])
+
+
+@pytest.mark.parametrize("number", ["fig5", "fig6", "fig18", "fig19", "fig20", "sums"])
+def test_a_survey_from_before_sums_over_text_is_refused(number: str) -> None:
+    old = SURVEY.layers[[name for name in SURVEY.layers if "text_" not in name and not name.endswith("of_q_se")]]
+    words = r"made before its table.*`theodolite survey bert --corpus notes\.txt --units id --out DIR` with this"
+    with pytest.raises(InputError, match=words):
+        make(get(number), [Surveyed(SURVEY.facts, SURVEY.tables | {"layers": old})])
+    vectors = Surveyed(SURVEY.facts | {"model": None, "units": "group"}, SURVEY.tables | {"layers": old})
+    with pytest.raises(InputError, match=r"`theodolite measure notes\.txt --groups COLUMN --out DIR`"):
+        make(get(number), [vectors])
 
 
 def test_drawing_changes_nothing_outside() -> None:

@@ -18,7 +18,8 @@ from theodolite.exhibits.registry import find, make
 from theodolite.exhibits.saving import save
 from theodolite.exhibits.sheet import compose
 from theodolite.studies.choice import Choice
-from theodolite.studies.norm_variance.chosen_sets import sets_of
+from theodolite.studies.norm_variance.chosen_sets import ChosenSets, sets_of
+from theodolite.studies.surveyed import Surveyed
 
 MADE = made_up("bert")
 SURVEY = with_sets(MADE)
@@ -107,6 +108,31 @@ def test_fig8_without_first_positions_unbiased() -> None:
     told, figure = drawn("fig8", SURVEY, choice=Choice("without-first", "unbiased"))
     assert "M and V are unbiased" in told
     assert "w2" in names_on(figure.axes[0])
+
+
+def of_population(survey: Surveyed, population: str) -> Surveyed:
+    found = sets_of(survey)
+    return ChosenSets(found.chosen, found.places, found.facts | {"population": population}).beside(survey)
+
+
+def test_captions_tell_the_positions_and_fig8_draws_those_of_the_sets() -> None:
+    later = of_population(SURVEY, "without-first")
+    told, _ = drawn("fig1", SURVEY)
+    assert "Vectors: all positions." in told
+    told, _ = drawn("fig1", later, OTHER)
+    assert "Vectors: positions other than a window's first in bert; all positions in gpt2." in told
+    plate = make(find("norm-variance/fig8"), [later, OTHER])
+    assert plate.caption.count("Vectors: positions other than a window's first in bert") == 1
+    assert "Population:" not in plate.caption
+    populations = dict(zip(plate.data["survey"], plate.data["population"], strict=True))
+    assert populations == {"bert": "without-first", "gpt2": "all"}
+    rows = plate.data[plate.data["survey"] == "bert"].set_index("unit")
+    for unit in ("w2", "w30"):
+        x = MADE.vectors[0, "without-first"][unit]
+        assert rows["n"][unit] == len(x)
+        assert rows["v"][unit] == pytest.approx(float(x.var(axis=0).sum()))
+    asked = make(find("norm-variance/fig8"), [SURVEY], Choice("without-first"))
+    assert "Population: positions other than a window's first." in asked.caption
 
 
 def test_names_stand_on_no_other_name_and_in_the_box() -> None:

@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from theodolite.cli import (
+    batches,
     catalogue,
+    compare,
     exhibit,
     exhibits,
     measure,
@@ -20,6 +22,7 @@ from theodolite.cli import (
     sets,
     show,
     survey,
+    what_if,
 )
 from theodolite.errors import TheodoliteError
 
@@ -36,7 +39,10 @@ app.command("measure")(measure.measure)
 app.command("merge")(merge.merge)
 app.command("show")(show.show)
 app.command("report")(report.report)
+app.command("compare")(compare.compare)
 app.command("sets")(sets.sets)
+app.command("batches")(batches.batches)
+app.command("what-if")(what_if.what_if)
 app.command("exhibit")(exhibit.exhibit)
 app.command("exhibits")(exhibits.exhibits)
 app.command("reproduce")(reproduce.reproduce)

@@ -25,8 +25,16 @@ def exhibit(
     ] = None,
     specials: Annotated[
         str,
-        typer.Option(help="Special units in fits: kept, left-out, or auto: left out below 100,000 documents."),
+        typer.Option(
+            help="Special units: kept, left-out, or auto, left out of fits and sums below 100,000 documents."
+        ),
     ] = "auto",
+    depth: Annotated[
+        str | None,
+        typer.Option(
+            help="Axis of layers: layer, or normalised, 1 at the last block. Default: as the paper did there."
+        ),
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="Also write the numbers drawn to this .csv.")] = None,
 ) -> None:
     """Draw one figure or table of a paper from finished surveys."""
@@ -40,7 +48,7 @@ def exhibit(
     check_ending(found, out)
     if data is not None:
         check_data(data)
-    choice = Choice(population, variant, filter, specials, tuple(layer or ()))
+    choice = Choice(population, variant, filter, specials, tuple(layer or ()), depth)
     plate = make(found, [read(folder, found.reads) for folder in surveys], choice)
     save(found, plate, out)
     result(f"{found.name}: {out}")

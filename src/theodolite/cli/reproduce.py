@@ -16,8 +16,9 @@ def reproduce(
     corpus: Annotated[str, typer.Option(help=f"What to read: {Corpus}.")],
     out: Annotated[Path, typer.Option(help="Folder for the surveys, the figures and the index page.")],
     units: Annotated[
-        str, typer.Option(help="What vectors are counted by: surface, as in the paper, id or word.")
-    ] = "surface",
+        str | None,
+        typer.Option(help="What vectors are counted by: id, surface or word. Default: as the paper did."),
+    ] = None,
     layers: Annotated[
         str | None, typer.Option(help="Layers to take, such as 0,6,12 or 0-3 or -1. Default: all.")
     ] = None,
@@ -35,6 +36,22 @@ def reproduce(
         int | None,
         typer.Option(help="Cut documents into windows of so many tokens. Default: 512 or the model's limit."),
     ] = None,
+    wrap: Annotated[
+        bool,
+        typer.Option("--wrap", help="As the paper did: BOS and EOS around every window where none is added."),
+    ] = False,
+    contextuality: Annotated[
+        bool | None,
+        typer.Option(
+            "--contextuality/--no-contextuality",
+            help="Also tell self-similarity and its kin, which doubles the tables kept. Default: where the paper "
+            "is of text alone, as norm-variance is.",
+        ),
+    ] = None,
+    clean_words: Annotated[
+        bool,
+        typer.Option("--clean-words", help="As the paper did: surveys by word read words without punctuation."),
+    ] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1. Default: a GPU if there is one.")] = None,
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
     json: Annotated[bool, typer.Option("--json", help="Print what was drawn as JSON to stdout.")] = False,
@@ -57,6 +74,9 @@ def reproduce(
         "seed": seed,
         "limit": limit,
         "max_tokens": max_tokens,
+        "wrap": wrap,
+        "clean_words": clean_words,
+        "contextuality": contextuality,
         "device": device,
         "dtype": dtype,
     }

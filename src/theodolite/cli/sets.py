@@ -16,6 +16,9 @@ def sets(
     unit: Annotated[
         list[str] | None, typer.Option(metavar="TOKEN", help="Choose this token by hand; twice or more.")
     ] = None,
+    population: Annotated[
+        str, typer.Option(help="Positions that count: all, without-first or without-massive.")
+    ] = "all",
     model: Annotated[str | None, typer.Option(help="Where the surveyed model is, if it has moved.")] = None,
     corpus: Annotated[
         str | None, typer.Option(help="Where the surveyed documents are, if they have moved.")
@@ -39,6 +42,7 @@ def sets(
             seed=seed,
             most=most,
             units=unit or (),
+            population=population,
             model=model,
             corpus=corpus,
             device=device,
@@ -47,5 +51,5 @@ def sets(
         )
     result(
         f"token sets: {folder / TABLE} ({len(made.chosen)} tokens, {len(made.places):,} vectors, "
-        f"layer {made.layer}, {made.facts['documents']:,} of {made.facts['of']:,} documents)"
+        f"layer {made.layer}, {made.population}, {made.facts['documents']:,} of {made.facts['of']:,} documents)"
     )

@@ -14,7 +14,13 @@ def survey(
     model: Annotated[str, typer.Argument(help="Catalogue name, model folder, .gguf file or hub name.")],
     corpus: Annotated[list[str], typer.Option(help=f"What to read: {Corpus}.")],
     out: Annotated[Path, typer.Option(help="Folder for the survey.")],
-    units: Annotated[str, typer.Option(help="What vectors are counted by: id, surface or word.")] = "id",
+    units: Annotated[
+        str | None,
+        typer.Option(
+            help="What vectors are counted by: id (the default), surface or word of text; none (the default), "
+            "position, document or label of speech and vision."
+        ),
+    ] = None,
     layers: Annotated[
         str | None, typer.Option(help="Layers to take, such as 0,6,12 or 0-3 or -1. Default: all.")
     ] = None,
@@ -38,6 +44,25 @@ def survey(
     ] = None,
     batch_tokens: Annotated[int | None, typer.Option(help="Tokens a batch, padding included.")] = None,
     drop_special: Annotated[bool, typer.Option("--drop-special", help="Leave special tokens out.")] = False,
+    wrap: Annotated[
+        bool, typer.Option("--wrap", help="Put BOS and EOS around every window where the tokenizer adds none.")
+    ] = False,
+    contextuality: Annotated[
+        bool,
+        typer.Option("--contextuality", help="Also tell self-similarity and its kin; doubles the tables kept."),
+    ] = False,
+    clean_words: Annotated[
+        bool,
+        typer.Option("--clean-words", help="With --units word: have the model read words without punctuation."),
+    ] = False,
+    maps: Annotated[
+        str | None,
+        typer.Option(help="Convolutional maps: flat, one vector a picture, or places, one a place."),
+    ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out and count files that do not decode.")
+    ] = False,
+    max_seconds: Annotated[float, typer.Option(help="Cut longer recordings into equal clips.")] = 30.0,
     populations: Annotated[
         str, typer.Option(help="Which of all, without-first, without-massive to tell.")
     ] = "all,without-first,without-massive",
@@ -65,7 +90,7 @@ def survey(
     from theodolite.cli.finish import finish
     from theodolite.errors import InputError
     from theodolite.surveys.memory import parse_size
-    from theodolite.surveys.text import survey as run
+    from theodolite.surveys.models import survey as run
 
     if len(corpus) > 1:
         raise InputError(
@@ -91,6 +116,12 @@ def survey(
             max_tokens=max_tokens,
             batch_tokens=batch_tokens,
             drop_special=drop_special,
+            wrap=wrap,
+            clean_words=clean_words,
+            contextuality=contextuality,
+            maps=maps,
+            skip_bad=skip_bad,
+            max_seconds=max_seconds,
             populations=[name.strip() for name in populations.split(",") if name.strip()],
             sample_size=sample_size,
             pilot=pilot,

@@ -49,11 +49,12 @@ def draw_layers(
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7, min_n_ticks=1))
     ax.set_xlabel("layer")
     ax.margins(x=0.04)
+    if band is not None:
+        for axes, here in ((ax, False), (other, True)):
+            _cut(axes, [profile for number, profile in enumerate(profiles) if (number in right) == here], column)
     if from_zero:  # on both axes, so that heights compare
         for axes in {ax, other}:
             axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
-    if band is not None and not right:
-        _cut(ax, profiles, column, band)
     short_ticks(ax, other)
     if not any(np.isfinite(profile[column].to_numpy(np.float64)).any() for profile in profiles):
         ax.text(0.5, 0.5, "undefined at every layer", transform=ax.transAxes, ha="center", va="center", fontsize=7)
@@ -80,18 +81,19 @@ def draw_legend(
     """Draw one legend above all panels of a figure of so many inches."""
     handles = [_handle(look(number)) for number in range(len(names))]
     told = [plain(name) + (" (right axis)" if number in right else "") for number, name in enumerate(names)]
-    columns = _legend_columns(told, width)
+    columns = legend_columns(told, width)
     figure.legend(handles, told, loc="outside upper center", ncols=columns, handlelength=3.2)
 
 
 def legend_inches(names: Sequence[str], width: float) -> float:
     """Return how much higher a figure of so many inches must be for its legend."""
-    return 0.16 * -(-len(names) // _legend_columns(names, width))
+    return 0.16 * -(-len(names) // legend_columns(names, width))
 
 
-def _legend_columns(names: Sequence[str], width: float) -> int:
+def legend_columns(names: Sequence[str], width: float) -> int:
+    """Return how many names stand beside each other above a figure of so many inches."""
     longest = max(map(len, names), default=1)
-    return max(1, min(len(names), int(18 * width / (longest + 9))))
+    return max(1, min(len(names), int(15 * width / (longest + 9))))
 
 
 def has_final_norm(profiles: Sequence[pd.DataFrame]) -> bool:
@@ -103,9 +105,9 @@ def _handle(line: Look) -> Line2D:
     return Line2D([], [], c=line.colour, marker=line.marker, ls=line.dash, ms=3.5, lw=1.1)
 
 
-def _cut(ax: Axes, profiles: Sequence[pd.DataFrame], column: str, band: tuple[str, str]) -> None:
+def _cut(ax: Axes, profiles: Sequence[pd.DataFrame], column: str) -> None:
     """Keep a strip that is much wider than all lines together from flattening them."""
-    values = np.concatenate([profile[column].to_numpy(np.float64) for profile in profiles])
+    values = np.concatenate([[np.nan], *(profile[column].to_numpy(np.float64) for profile in profiles)])
     if np.isfinite(values).any():
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
         reach = (high - low) or abs(high) or 1.0

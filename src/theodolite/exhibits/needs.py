@@ -6,17 +6,23 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from theodolite.studies.anisotropy import kinds
 from theodolite.studies.norm_variance.chosen_sets import has_sets
+from theodolite.studies.norm_variance.profile import has_sums
 from theodolite.studies.surveyed import Surveyed
 
 
 @dataclass(frozen=True)
 class Need:
-    """A test on a survey; `lack` is the sentence for one that fails it."""
+    """A test on a survey; `lack` is the sentence for one that fails it.
+
+    Where `left_out` tells why in a word or two, the exhibit is drawn without that survey if others meet it.
+    """
 
     words: str
     met: Callable[[Surveyed], bool]
     lack: Callable[[Surveyed], str]
+    left_out: Callable[[Surveyed], str] | None = None
 
 
 def _no_units(survey: Surveyed) -> str:
@@ -51,6 +57,14 @@ def _no_sets(survey: Surveyed) -> str:
     return f"the survey of {survey.model} has none; `theodolite sets {where}` would make them"
 
 
+def _no_sums(survey: Surveyed) -> str:
+    units = ("--units", str(survey.facts["units"])) if survey.facts.get("model") else ("--groups", "COLUMN")
+    return (
+        f"the survey of {survey.model} was made before its table of layers had them; "
+        f"`{survey.command(*units)}` with this version would"
+    )
+
+
 UNITS = Need("surveys with units (any text; `measure --groups`)", lambda s: s.facts["units"] != "none", _no_units)
 MODEL = Need("surveys of a model", lambda s: s.facts.get("model") is not None, _no_model)
 WORDS = Need("surveys made with `--units word`", lambda s: s.facts["units"] == "word", _no_words)
@@ -59,4 +73,56 @@ LENGTHS = Need(
     lambda s: bool(s.facts["corpus"].get("words_histogram")),
     _no_lengths,
 )
+SUMS = Need("surveys with sums over text alone and their errors", has_sums, _no_sums)
 TOKEN_SETS = Need("token sets beside the survey (`theodolite sets DIR`)", has_sets, _no_sets)
+
+
+def _of(words: str, wanted: tuple[str, ...], way: str) -> Need:
+    """Return the need for surveys of these kinds; `way` is the command that makes one."""
+    return Need(
+        f"surveys of {words}",
+        lambda survey: kinds.kind(survey) in wanted,
+        lambda survey: (
+            f"{survey.model} {kinds.TOLD.get(kinds.kind(survey), 'is of another kind')}; `{way}` has one"
+        ),
+        left_out=kinds.kind,
+    )
+
+
+def has_contextuality(survey: Surveyed) -> bool:
+    """Say whether the table of layers tells self-similarity."""
+    return "self_similarity" in survey.layers and bool(survey.layers["self_similarity"].notna().any())
+
+
+TOKEN_LEVEL = _of(
+    "text models by tokens", (kinds.TOKENS,), "theodolite survey minilm-l6 --corpus CORPUS --out DIR"
+)
+CHARACTER_LEVEL = _of(
+    "text models by characters or bytes",
+    (kinds.CHARACTERS,),
+    "theodolite survey google/byt5-small --corpus CORPUS --out DIR",
+)
+SPEECH_OR_VISION = _of(
+    "speech or vision models",
+    (kinds.SPEECH, kinds.VISION),
+    "theodolite survey whisper-tiny-en --corpus FOLDER_OF_AUDIO --out DIR",
+)
+CONVOLUTIONAL = _of(
+    "convolutional models",
+    (kinds.CONVOLUTION,),
+    "theodolite survey microsoft/resnet-50 --corpus FOLDER_OF_IMAGES --out DIR",
+)
+TRANSFORMERS = _of(
+    "encoders and decoders",
+    (kinds.TOKENS, kinds.CHARACTERS, kinds.SPEECH, kinds.VISION),
+    "theodolite survey smollm2-135m --corpus CORPUS --out DIR",
+)
+CONTEXTUALITY = Need(
+    "surveys made with `--contextuality`",
+    has_contextuality,
+    lambda survey: (
+        f"the survey of {survey.model} does not tell how contextual its states are; "
+        f"`{survey.command('--contextuality')}` would"
+    ),
+    left_out=lambda survey: "without `--contextuality`",
+)

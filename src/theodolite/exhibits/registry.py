@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from theodolite import exhibits as package
 from theodolite.errors import InputError, nearest
@@ -59,19 +60,35 @@ def make(found: Exhibit, surveys: Sequence[Surveyed], choice: Choice | None = No
     if not surveys:
         raise InputError(f"{found.name} needs at least one survey's folder.")
     _check_options(found, chosen)
-    for survey in surveys:
+    kept, left_out = _kept(found, surveys)
+    for survey in kept:
         for need in found.needs:
             if not need.met(survey):
                 raise InputError(f"{found.name} needs {need.words}: {need.lack(survey)}.")
         check_population(survey, chosen.population)
         for layer in chosen.layers:
             check_layer(survey, layer)
-    return found.make(surveys, chosen)
+    plate = found.make(kept, chosen)
+    return replace(plate, caption=f"{plate.caption} {left_out}") if left_out else plate
+
+
+def _kept(found: Exhibit, surveys: Sequence[Surveyed]) -> tuple[list[Surveyed], str]:
+    """Return the surveys of a kind that the exhibit is of and a sentence on the others; all where none is."""
+    kept: list[Surveyed] = []
+    others: dict[str, list[str]] = {}
+    for survey in surveys:
+        whys = [need.left_out(survey) for need in found.needs if need.left_out and not need.met(survey)]
+        if whys:
+            others.setdefault(whys[0], []).append(survey.model)
+        else:
+            kept.append(survey)
+    told = "; ".join(f"{', '.join(dict.fromkeys(models))} ({why})" for why, models in others.items())
+    return (kept, f"Left out: {told}." if told else "") if kept else (list(surveys), "")
 
 
 def _check_options(found: Exhibit, choice: Choice) -> None:
     plain = Choice()
-    for option in ("population", "variant", "filter", "specials"):
+    for option in ("population", "variant", "filter", "specials", "depth"):
         if option not in found.options and getattr(choice, option) != getattr(plain, option):
             raise InputError(f"{found.name} does not depend on --{option}; leave it out.")
     if choice.layers and not {"layer", "layers"} & set(found.options):

@@ -39,10 +39,10 @@ def number(value: float, digits: int = 3) -> str:
 def looks_numeric(texts: Iterable[object]) -> bool:
     """Say whether a column of a printed table holds numbers, and so stands on the right.
 
-    >>> looks_numeric(["1,234", "22.7M", "[−0.7, 1×10⁶]"]), looks_numeric(["1", "all"])
+    >>> looks_numeric(["1,234", "22.7M", "[−0.7, 1×10⁶]", "0.5 ± 0.1"]), looks_numeric(["1", "all"])
     (True, False)
     """
-    return all(re.fullmatch(r"[-\d\s,.−–×⁻⁰¹²³⁴-⁹\[\]kMB]*", str(text)) for text in texts)
+    return all(re.fullmatch(r"[-\d\s,.−–×⁻⁰¹²³⁴-⁹\[\]kMB±]*", str(text)) for text in texts)
 
 
 def millions(count: int) -> str:

@@ -14,8 +14,17 @@ from theodolite.exhibits.needs import WORDS
 from theodolite.studies.choice import Choice
 
 POPULATIONS = ("without-first", "without-massive")
-BY_POPULATION = ("norm-variance/fig4", "norm-variance/fig5", "norm-variance/fig6")
-UNBIASED = (*BY_POPULATION, "norm-variance/fig7", "norm-variance/fig17")
+MAKEUP = ("norm-variance/fig4", "norm-variance/fig5", "norm-variance/fig6")
+COSINES = tuple(f"anisotropy-inherent/fig{number}" for number in (1, 2, 3, 4))
+DRIFT = ("anisotropy-inherent/fig5", "anisotropy-inherent/fig11", "anisotropy-inherent/drift")
+CONTEXTS = ("norm-variance/consistency", "anisotropy-inherent/contextuality")
+BY_POPULATION = (*MAKEUP, *COSINES, *DRIFT, *CONTEXTS, "dynamics/fig1")
+UNBIASED = (*MAKEUP, "norm-variance/fig7", "norm-variance/fig17")
+BY_DEPTH = COSINES
+UNITS = {"norm-variance": "surface"}
+"""What a paper counts by, where it is not the vocabulary id."""
+CONTEXTUAL = ("norm-variance",)
+"""Papers whose surveys also tell self-similarity unless told otherwise: those of text alone, as only it has any."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +81,10 @@ def editions(paper: str, exhibits: Iterable[Exhibit]) -> list[Edition]:
     unbiased = [
         Edition(exhibit, Choice(variant="unbiased"), "unbiased") for exhibit in found if exhibit.name in UNBIASED
     ]
-    return plain + others + unbiased
+    by_depth = [
+        Edition(exhibit, Choice(depth="normalised"), "by-depth") for exhibit in found if exhibit.name in BY_DEPTH
+    ]
+    return plain + others + unbiased + by_depth
 
 
 def once(exhibits: Iterable[Exhibit]) -> list[Exhibit]:

@@ -13,7 +13,7 @@ from theodolite.exhibits.registry import all_exhibits
 from theodolite.exhibits.saving import write_beside
 from theodolite.reproduction.drawing import Artist, Shown
 from theodolite.reproduction.page import render, report_of
-from theodolite.reproduction.plan import Task, check_paper, editions, tasks
+from theodolite.reproduction.plan import CONTEXTUAL, UNITS, Edition, Task, check_paper, editions, tasks
 from theodolite.reproduction.preparing import prepare
 from theodolite.reproduction.surveying import surveyed
 from theodolite.surveys.listener import Listener
@@ -58,29 +58,35 @@ def reproduce(
     corpus: str,
     out: str | Path,
     *,
-    units: str = "surface",
+    units: str | None = None,
     options: Mapping[str, Any] | None = None,
     listener: Listener | None = None,
 ) -> Reproduction:
     """Repeat a paper on these models and this corpus; leave OUT/surveys, OUT/figures, OUT/index.html and .json.
 
     `options` go to every survey as they are (`limit`, `layers`, `device`, ...). Surveys with the same settings are
-    used again, unfinished ones resumed, others refused. `surface` units are the paper's own.
+    used again, unfinished ones resumed, others refused. `units` None are the paper's own. `contextuality` None is
+    what the paper's exhibits can use: for the surveys of `norm-variance`, but not for those by words besides.
     """
     listener, given, folder = listener or Listener(), dict(options or {}), Path(out)
     known = list(all_exhibits().values())
     check_paper(paper, known)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder} is a file; give the name of a folder.")
-    wanted = editions(paper, known)
+    wanted, units = editions(paper, known), units or UNITS.get(paper, "id")
     plan = tasks(models, folder, units, [edition.exhibit for edition in wanted])
     for task in plan:
-        surveyed(task, corpus, given, listener)
+        contextual = given.get("contextuality")
+        if contextual is None:
+            contextual = paper in CONTEXTUAL and task.units == units
+        surveyed(task, corpus, given | {"contextuality": contextual}, listener)
     for task in plan:
         if task.units == units:
             prepare(paper, task, corpus, listener)
-    artist, shown = Artist(plan, folder), []
+    artist, shown = Artist(plan, folder), list[Shown]()
     for number, edition in enumerate(wanted, 1):
+        if edition.told and _refused(edition, shown):
+            continue  # what the surveys lack for the paper's own, they lack for every other edition
         if listener.stop():
             raise TheodoliteError("Interrupted; the surveys are finished, and the same command draws from them.")
         listener.say(f"drawing {number} of {len(wanted)}: {edition.stem}")
@@ -89,6 +95,12 @@ def reproduce(
     _write(made.index, render(paper, corpus, plan, shown, folder))
     _write(folder / "index.json", json.dumps(made.told(), indent=2) + "\n")
     return made
+
+
+def _refused(edition: Edition, shown: Sequence[Shown]) -> bool:
+    """Say whether the paper's own edition was not drawn for want of something, rather than failed."""
+    mine = [one for one in shown if one.edition.exhibit == edition.exhibit and not one.edition.told]
+    return any(not one.drawn and not one.failed for one in mine)
 
 
 def _told(one: Shown) -> dict[str, Any]:

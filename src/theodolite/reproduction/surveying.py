@@ -10,15 +10,20 @@ from theodolite.report import Tables, write
 from theodolite.reproduction.plan import Task
 from theodolite.surveys.folder import FACTS, UNFINISHED
 from theodolite.surveys.listener import Listener
+from theodolite.surveys.models import survey
 from theodolite.surveys.survey import Survey
-from theodolite.surveys.text import survey
 
 OTHER = "--resume: the run in"  # how a run says that its folder holds another one
 GO_ON = "the same command with --resume goes on"
+MORE_MEMORY = "or allow more with --memory"  # which this command has not
 
 
 def surveyed(task: Task, corpus: str, options: Mapping[str, Any], listener: Listener) -> None:
-    """Leave a finished survey in the task's folder, with its report; make no more of it than is missing."""
+    """Leave a finished survey in the task's folder, with its report; make no more of it than is missing.
+
+    Of the options `clean_words` is for surveys by words alone.
+    """
+    options = {**options, "clean_words": bool(options.get("clean_words")) and task.units == "word"}
     _check_folder(task)
     listener.say(f"{task.model} by {task.units}: {task.folder}")
     try:
@@ -26,7 +31,7 @@ def surveyed(task: Task, corpus: str, options: Mapping[str, Any], listener: List
             task.model, corpus, out=task.folder, units=task.units, resume=True, listener=listener, **options
         )
     except TheodoliteError as error:
-        raise _in_our_words(error, task) from error
+        raise _in_our_words(error, task, contextuality=bool(options.get("contextuality"))) from error
     _report(made, task)
 
 
@@ -43,16 +48,24 @@ def _check_folder(task: Task) -> None:
         )
 
 
-def _in_our_words(error: TheodoliteError, task: Task) -> TheodoliteError:
+def _in_our_words(error: TheodoliteError, task: Task, *, contextuality: bool) -> TheodoliteError:
     """Return the error with a way out that this command has: it resumes by itself and overwrites nothing."""
     told = str(error)
     if told.startswith(OTHER):
         _, _, lines = told.partition("\n")
         return InputError(
             f"{task.folder} holds a survey of {task.model} with other settings:\n{lines}\n"
-            "Give the settings that it was made with, or another --out; or delete that folder to survey again."
+            f"Give the settings that it was made with{_as_there(lines)}, or another --out; or delete that folder "
+            "to survey again."
         )
+    if contextuality:
+        told = told.replace(MORE_MEMORY, "or give --no-contextuality, which halves the tables")
     return type(error)(told.replace(GO_ON, "the same command goes on"))
+
+
+def _as_there(lines: str) -> str:
+    """Return the switch that a survey from before its default changed wants."""
+    return " (--no-contextuality)" if "settings.contextuality: False there" in lines else ""
 
 
 def _report(made: Survey, task: Task) -> None:

@@ -10,6 +10,7 @@ from theodolite.studies.surveyed import Surveyed
 VARIANTS = ("biased", "unbiased")
 FILTERS = ("frequent", "all")
 SPECIALS = ("auto", "kept", "left-out")
+DEPTHS = ("layer", "normalised")
 MANY_DOCUMENTS = 100_000
 """From so many documents on, the frequency filter itself removes the special units, as it did in the paper."""
 
@@ -19,7 +20,8 @@ class Choice:
     """What to draw. `filter` None is what the paper did in that exhibit; no layers: the paper's choice of them.
 
     `biased` are the paper's M and V; `unbiased` are M - V/(n - 1) and n V/(n - 1).
-    `auto` leaves special units out of fits where there are fewer than 100,000 documents.
+    `auto` leaves special units out of fits and sums where there are fewer than 100,000 documents.
+    `depth` is what stands on the axis of layers: their number, or 0 at the embeddings to 1 at the last block.
     """
 
     population: str = "all"
@@ -27,12 +29,15 @@ class Choice:
     filter: str | None = None
     specials: str = "auto"
     layers: tuple[int, ...] = ()
+    depth: str | None = None
 
     def __post_init__(self) -> None:
         _check("--variant", self.variant, VARIANTS)
         _check("--specials", self.specials, SPECIALS)
         if self.filter is not None:
             _check("--filter", self.filter, FILTERS)
+        if self.depth is not None:
+            _check("--depth", self.depth, DEPTHS)
 
     def filtered(self, default: str = "frequent") -> Choice:
         """Return the same choice with the filter filled in."""
@@ -43,7 +48,7 @@ class Choice:
         return replace(self.filtered("all"), specials="kept" if self.specials == "auto" else self.specials)
 
     def kept(self, survey: Surveyed) -> bool:
-        """Say whether this survey's special units are in the fits."""
+        """Say whether this survey's special units are in fits and sums."""
         if self.specials == "auto":
             return survey.documents >= MANY_DOCUMENTS
         return self.specials == "kept"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from theodolite.studies.anisotropy.batch_files import with_batches
+from theodolite.studies.anisotropy.batch_summary import BATCHES
 from theodolite.studies.norm_variance.chosen_sets import SETS
 from theodolite.studies.norm_variance.set_files import lie_in, read_sets
 from theodolite.studies.surveyed import Surveyed
@@ -14,9 +16,11 @@ TABLES = ("layers", "tokens", "units")
 
 
 def read(folder: str | Path, tables: Sequence[str] = TABLES) -> Surveyed:
-    """Open a finished survey's folder as a study sees it; "token_sets" among the tables where it has them."""
-    facts, found = open_tables(folder, [name for name in tables if name != SETS])
+    """Open a finished survey's folder as a study sees it; "token_sets" and "batches" where it has them."""
+    facts, found = open_tables(folder, [name for name in tables if name not in (SETS, BATCHES)])
     survey = Surveyed(facts, found, Path(folder))
+    if BATCHES in tables:
+        survey = with_batches(survey)
     if SETS in tables and lie_in(Path(folder)):
         return read_sets(Path(folder), facts).beside(survey)
     return survey

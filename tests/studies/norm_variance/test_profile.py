@@ -6,38 +6,99 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.made_up import emptied, made_up, whole
+from tests.made_up import NUMBERS, emptied, made_up, sets, whole
 
 from theodolite.errors import InputError
+from theodolite.measures.resampling import PARTS
 from theodolite.studies.choice import Choice
 from theodolite.studies.norm_variance.points import points
-from theodolite.studies.norm_variance.profile import PARTS, RATIOS, profile, tradeoff
+from theodolite.studies.norm_variance.profile import RATIOS, by_documents, has_sums, profile, set_of, tradeoff
+from theodolite.studies.norm_variance.sums import BOOTSTRAP, BOTH, COLUMNS, ONCE, sums
+from theodolite.studies.surveyed import Surveyed
 
 MADE = made_up()
 ROUNDING = 1e-9
 
 
 @pytest.mark.parametrize("population", ["all", "without-first"])
-@pytest.mark.parametrize("filter", ["frequent", "all"])
-def test_the_makeup_is_that_of_the_vectors(population: str, filter: str) -> None:  # noqa: A002
-    table = profile(MADE.survey, Choice(population, filter=filter))
+@pytest.mark.parametrize(
+    ("filter", "specials", "of"),
+    [
+        ("frequent", "kept", "filtered_"),
+        ("frequent", "left-out", "text_"),
+        ("frequent", "auto", "text_"),
+        ("all", "kept", ""),
+        ("all", "left-out", "unfiltered_text_"),
+        ("all", "auto", "unfiltered_text_"),
+    ],
+)
+def test_the_makeup_is_that_of_the_vectors(
+    population: str,
+    filter: str,  # noqa: A002
+    specials: str,
+    of: str,
+) -> None:
+    choice = Choice(population, filter=filter, specials=specials)
+    table = profile(MADE.survey, choice)
+    assert set_of(MADE.survey, choice) == of
     assert list(table["layer"]) == [0, 1, 2]
     for row in table.to_dict("records"):
-        vectors = MADE.vectors[row["layer"], population]
-        parts = whole({unit: x for unit, x in vectors.items() if filter == "all" or len(x) >= 10})
+        parts = whole(sets(MADE.vectors[row["layer"], population])[of])
         assert {part: row[part] for part in PARTS} == pytest.approx(parts, rel=ROUNDING)
-        for name, (part, of) in RATIOS.items():
-            assert row[name] == pytest.approx(parts[part] / parts[of], rel=ROUNDING)
+        for name, (part, under) in RATIOS.items():
+            assert row[name] == pytest.approx(parts[part] / parts[under], rel=ROUNDING)
         assert row["m_of_q"] + row["v_within_of_q"] + row["v_between_of_q"] == pytest.approx(1)
 
 
-def test_errors_are_there_only_where_no_unit_is_filtered_out() -> None:
-    assert profile(MADE.survey, Choice(filter="all"))["q_se"].eq(0.1).all()
-    assert profile(MADE.survey, Choice())["q_se"].isna().all()
+@pytest.mark.parametrize(
+    ("choice", "times"),
+    [
+        (Choice(filter="all", specials="kept"), 1),
+        (Choice(specials="kept"), 2),
+        (Choice(), 3),
+        (Choice(filter="all"), 4),
+    ],
+)
+def test_errors_are_those_of_the_same_units(choice: Choice, times: int) -> None:
+    table = profile(MADE.survey, choice)
+    for number, name in enumerate(NUMBERS, 1):
+        assert table[f"{name}_se"].to_numpy() == pytest.approx(np.full(3, 0.01 * times * number)), name
+    assert table["v_of_q_se"].equals(table["m_of_q_se"])
+    assert table["v_between_of_v_se"].equals(table["v_within_of_v_se"])
 
 
-def test_the_unbiased_makeup_still_adds_up_to_q() -> None:
-    biased, unbiased = (profile(MADE.survey, Choice(variant=variant)) for variant in ("biased", "unbiased"))
+def test_only_what_is_over_everything_has_errors_by_documents() -> None:
+    everything = Choice(filter="all", specials="kept")
+    assert {name for name in (*PARTS, *RATIOS) if by_documents(MADE.survey, everything, name)} == {
+        "q",
+        "m",
+        "v",
+        "m_of_q",
+        "v_of_q",
+    }
+    assert not by_documents(MADE.survey, Choice(filter="all"), "q")
+    assert not by_documents(MADE.survey, Choice(specials="kept"), "q")
+
+
+def test_special_units_are_kept_of_many_documents_and_where_there_are_none() -> None:
+    assert set_of(made_up(documents=100_000).survey, Choice()) == "filtered_"
+    units = MADE.survey.units.assign(special=False)
+    plain = Surveyed(MADE.survey.facts, MADE.survey.tables | {"units": units})
+    assert set_of(plain, Choice()) == "filtered_"
+    assert set_of(plain, Choice(filter="all")) == ""
+
+
+def test_a_survey_from_before_the_columns_is_told_apart() -> None:
+    layers = MADE.survey.layers
+    old = layers.drop(columns=[name for name in layers if "text_" in name or name.endswith("of_q_se")])
+    assert has_sums(MADE.survey)
+    assert not has_sums(Surveyed(MADE.survey.facts, MADE.survey.tables | {"layers": old}))
+
+
+@pytest.mark.parametrize("specials", ["kept", "left-out"])
+def test_the_unbiased_makeup_still_adds_up_to_q(specials: str) -> None:
+    made = [Choice(variant=variant, specials=specials) for variant in ("biased", "unbiased")]
+    biased, unbiased = (profile(MADE.survey, choice) for choice in made)
     assert unbiased["q"].to_numpy() == pytest.approx(biased["q"].to_numpy())
     total = unbiased["m"] + unbiased["v_within"] + unbiased["v_between"]
     assert total.to_numpy() == pytest.approx(biased["q"].to_numpy())
@@ -45,23 +106,29 @@ def test_the_unbiased_makeup_still_adds_up_to_q() -> None:
     assert (unbiased["v_between"] < biased["v_between"]).all()
 
 
-def test_the_unbiased_makeup_is_right_on_average_and_the_other_is_not() -> None:
-    """Forty units of known mean and spread, ten occurrences each, drawn 60 times."""
+@pytest.mark.parametrize("specials", ["kept", "left-out"])
+def test_the_unbiased_makeup_is_right_on_average_and_the_other_is_not(specials: str) -> None:
+    """Forty units of known mean and spread, ten occurrences each, drawn 60 times; two far ones may be left out."""
     rng = np.random.default_rng(1)
     means = rng.normal(0, 0.5, (40, 3)) + 1
+    means[:2] += 2
+    names, known = [*("[CLS]", "[SEP]"), *(f"w{i}" for i in range(38))], means
+    means = means if specials == "kept" else means[2:]
     centre = means.mean(0)
     true = {"m": (centre**2).sum(), "v_within": 3.0, "v_between": ((means - centre) ** 2).sum(1).mean()}
     found: dict[str, list[dict[str, float]]] = {"biased": [], "unbiased": []}
     base = made_up(layers=1, units=40, populations=("all",)).survey
     for _ in range(60):
-        drawn = {f"w{i}": mean + rng.normal(size=(10, 3)) for i, mean in enumerate(means)}
+        drawn = {name: mean + rng.normal(size=(10, 3)) for name, mean in zip(names, known, strict=True)}
         v = np.array([x.var(axis=0, ddof=1).sum() for x in drawn.values()])
         q = np.array([(x**2).sum(1).mean() for x in drawn.values()])
         tokens = base.tokens.assign(unit=list(drawn), n=10, q=q, v=0.9 * v, m=q - 0.9 * v, v_unbiased=v)
-        layers = base.layers.assign(**{f"filtered_{part}": value for part, value in whole(drawn).items()})
+        numbers = {of: whole(units) for of, units in sets(drawn).items()}
+        named = {f"{of}{part}": value for of, parts in numbers.items() for part, value in parts.items()}
+        layers = base.layers.assign(**named)
         survey = replace(base, tables=base.tables | {"tokens": tokens, "layers": layers})
         for variant, rows in found.items():
-            rows.append(profile(survey, Choice(variant=variant)).iloc[0][list(true)].to_dict())
+            rows.append(profile(survey, Choice(variant=variant, specials=specials)).iloc[0][list(true)].to_dict())
     error = {
         variant: {part: np.mean([row[part] for row in rows]) - value for part, value in true.items()}
         for variant, rows in found.items()
@@ -74,6 +141,49 @@ def test_the_unbiased_makeup_is_right_on_average_and_the_other_is_not() -> None:
 def test_the_unbiased_makeup_of_units_that_occur_once_is_refused() -> None:
     with pytest.raises(InputError, match=r"tiny some units occur once.*use --filter frequent"):
         profile(MADE.survey, Choice(variant="unbiased", filter="all"))
+
+
+def test_a_special_unit_that_occurs_once_is_no_matter_where_it_is_left_out() -> None:
+    """Each of the others occurs twice or more: only sums that hold the special one cannot be told without bias."""
+    often, first = made_up(layers=1, units=20).survey, Choice(variant="unbiased", filter="all")
+    once = often.tokens.assign(n=often.tokens["n"].where(often.tokens["unit"] != "[SEP]", 1))
+    survey = Surveyed(often.facts, often.tables | {"tokens": once})
+    assert profile(survey, first)["v_within"].notna().all()
+    with pytest.raises(InputError, match="occur once"):
+        profile(survey, replace(first, specials="kept"))
+
+
+def test_the_table_of_sums_has_every_version() -> None:
+    table = sums(MADE.survey)
+    assert list(table.columns) == COLUMNS
+    keys = ["layer", "population", "variant", "filter", "specials"]
+    assert len(table) == len(table.drop_duplicates(keys)) == 3 * 2 * 8
+    for row in table.query("variant == 'biased'").to_dict("records"):
+        choice = Choice(row["population"], "biased", row["filter"], row["specials"])
+        of = set_of(MADE.survey, choice)
+        units = sets(MADE.vectors[row["layer"], row["population"]])[of]
+        assert {part: row[part] for part in PARTS} == pytest.approx(whole(units), rel=ROUNDING)
+        assert row["v_within_of_v"] == pytest.approx(row["v_within"] / row["v"])
+        assert row["units"] == len(units)
+        assert row["errors"] == (BOOTSTRAP if of else BOTH)
+        assert row["reason"] is None
+        assert row["m_of_q_se"] > 0
+    untold = table.query("variant == 'unbiased' and filter == 'all'")
+    assert untold["m"].isna().all()
+    assert untold["q"].notna().all()
+    assert set(untold["reason"]) == {ONCE}
+    told = table.query("variant == 'unbiased' and filter == 'frequent' and population == 'all'")
+    mine = profile(MADE.survey, Choice(variant="unbiased"))
+    assert told.query("specials == 'left-out'")["v_between"].tolist() == mine["v_between"].tolist()
+    assert set(sums(MADE.survey, layers=[1])["layer"]) == {1}
+
+
+def test_the_table_of_sums_says_why_a_number_is_not_there() -> None:
+    layers = MADE.survey.layers.assign(text_q=np.nan, undefined='{"text_q": "fewer than three"}')
+    table = sums(Surveyed(MADE.survey.facts, MADE.survey.tables | {"layers": layers}))
+    lacking = table.query("filter == 'frequent' and specials == 'left-out'")
+    assert set(lacking["reason"]) == {"fewer than three"}
+    assert table.query("filter == 'frequent' and specials == 'kept'")["reason"].isna().all()
 
 
 @pytest.mark.parametrize("variant", ["biased", "unbiased"])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from theodolite.exhibits.text import plain
 from theodolite.studies.choice import MANY_DOCUMENTS, Choice
 from theodolite.studies.norm_variance.points import special_units
+from theodolite.studies.norm_variance.profile import by_documents
 from theodolite.studies.surveyed import Surveyed
 
 POPULATIONS = {
@@ -74,11 +75,17 @@ def in_fits(surveys: Sequence[Surveyed], choice: Choice, what: str = "Fits use")
     return f"{what} {of}; {_specials(surveys, choice)}."
 
 
-def in_sums(surveys: Sequence[Surveyed], choice: Choice) -> str:
-    """Say which units a sum over everything is of; the tables cannot tell V_B without the special ones."""
-    of = f"units with {RANGE}" if choice.filtered().filter == "frequent" else "all units"
-    special = any(map(special_units, surveys))
-    return f"Over {of}{', special units among them' if special else ''}."
+def errors_of_sums(surveys: Sequence[Surveyed], choice: Choice, names: Iterable[str], what: str = "Strip") -> str:
+    """Say what is drawn about sums over everything, and how their errors were made; `names` are those drawn."""
+    ways = {by_documents(survey, choice, name) for survey in surveys for name in names}
+    made = {
+        (True,): "by jackknife over groups of documents",
+        (False,): "by bootstrap over units",
+        (False, True): "by jackknife over groups of documents for Q, M, V and M/Q of all units, else by bootstrap "
+        "over units",
+    }[tuple(sorted(ways))]
+    of = " of the biased numbers" if choice.variant == "unbiased" else ""
+    return f"{what}: ±1.96 standard errors{of}, {made}."
 
 
 def intervals() -> str:

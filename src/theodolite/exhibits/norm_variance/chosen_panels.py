@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from theodolite.exhibits.name_places import draw_names, inside
 from theodolite.exhibits.needs import TOKEN_SETS, UNITS
 from theodolite.exhibits.norm_variance import captions
 from theodolite.exhibits.norm_variance.panels import FITTED, WIDE, M, V, fit_caption, named
-from theodolite.exhibits.norm_variance.token_sets import chosen_by
+from theodolite.exhibits.norm_variance.token_sets import chosen_by, counted
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.scatter import draw_scatter
 from theodolite.exhibits.style import BLACK, ORANGE
@@ -37,11 +38,17 @@ AXES = (6.2, 3.2)  # inches of a panel's axes, about
     reads=("layers", "tokens", "units", "token_sets"),
 )
 def fig8(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
-    """Draw V(X_t) on M(X_t) at the layer of the token sets, with line, and name the chosen tokens."""
+    """Draw V(X_t) on M(X_t) at the layer of the token sets, with line, and name the chosen tokens.
+
+    The positions are those of the sets, unless others are asked for.
+    """
     chosen, names = choice.filtered(), labels(surveys)
     sets = [sets_of(survey) for survey in surveys]
+    theirs = chosen.population == "all" and any(found.population != "all" for found in sets)
+    populations = [found.population if theirs else chosen.population for found in sets]
     tables = [
-        _marked(points(survey, found.layer, chosen), found) for survey, found in zip(surveys, sets, strict=True)
+        _marked(points(survey, found.layer, replace(chosen, population=population)), found)
+        for survey, found, population in zip(surveys, sets, populations, strict=True)
     ]
     lines = [fit(table, ["v_on_m"])["v_on_m"] for table in tables]
 
@@ -55,10 +62,18 @@ def fig8(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
             ax.set_ylabel(V)
 
     data = pd.concat(
-        [named(t.assign(layer=found.layer), n) for n, found, t in zip(names, sets, tables, strict=True)],
+        [
+            named(table.assign(layer=found.layer, population=population), name)
+            for name, found, table, population in zip(names, sets, tables, populations, strict=True)
+        ],
         ignore_index=True,
     )
-    told = fit_caption(surveys, chosen, "V(Xₜ) on M(Xₜ), with the least-squares line; named: the tokens of fig1.")
+    told = fit_caption(
+        surveys,
+        chosen,
+        "V(Xₜ) on M(Xₜ), with the least-squares line; named: the tokens of fig1.",
+        counted(surveys, sets) if theirs else "",
+    )
     told = f"{told} {chosen_by(sets)} {captions.intervals()}".replace("  ", " ")
     return Plate(data, told, draw, (WIDE, HEIGHT * len(sets)))
 

@@ -12,7 +12,7 @@ from theodolite.exhibits.norm_variance import captions
 from theodolite.exhibits.norm_variance.captions import caption
 from theodolite.exhibits.norm_variance.model_tables import plate_of
 from theodolite.exhibits.norm_variance.panels import named
-from theodolite.exhibits.norm_variance.token_sets import chosen_by
+from theodolite.exhibits.norm_variance.token_sets import chosen_by, counted
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.text import number
 from theodolite.studies.choice import Choice
@@ -43,6 +43,7 @@ def table2(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         captions.corpora(surveys),
         captions.units(surveys),
         chosen_by(sets),
+        counted(surveys, sets),
     )
     return plate_of(data, _printed(data, several=len(sets) > 1), told)
 

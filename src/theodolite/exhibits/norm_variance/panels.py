@@ -16,7 +16,6 @@ from theodolite.studies.norm_variance.points import special_units
 from theodolite.studies.surveyed import Surveyed
 
 FITTED = ("layer", "population", "variant", "filter", "specials")
-SUMMED = ("population", "variant", "filter")
 Q, M, V = "$Q(X_t)$", "$M(X_t)$", "$V(X_t)$"
 LOG_N = r"$\log_{10} n_t$"
 HALF, WIDE = 3.4, 7.0  # inches: a column and the page
@@ -52,16 +51,15 @@ def by_layer_size(names: Sequence[str], width: float = WIDE, height: float = 2.2
     return width, height + legend_inches(names, width)
 
 
-def fit_caption(surveys: Sequence[Surveyed], choice: Choice, first: str) -> str:
-    """Return the caption of a figure of points and lines."""
+def fit_caption(surveys: Sequence[Surveyed], choice: Choice, first: str, positions: str = "") -> str:
+    """Return the caption of a figure of points and lines; `positions` tells those that count, else the choice."""
     pale = "" if (choice.filter, choice.variant) == ("all", "biased") else "Pale: units not in the fit."
     marked = "Diamonds: special units left out." if _marked(surveys, choice) else ""
     return caption(
         first,
         captions.corpora(surveys),
         captions.units(surveys),
-        captions.population(choice),
-        captions.massive(surveys, choice),
+        positions or caption(captions.population(choice), captions.massive(surveys, choice)),
         captions.variant(choice),
         captions.in_fits(surveys, choice),
         pale,

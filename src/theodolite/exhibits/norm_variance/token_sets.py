@@ -105,8 +105,19 @@ def _caption(surveys: Sequence[Surveyed], sets: Sequence[ChosenSets]) -> str:
         captions.corpora(surveys),
         captions.units(surveys),
         chosen_by(sets),
-        f"Of each token at most {most:,} vectors, chosen by hash; means are over all.",
+        counted(surveys, sets),
+        f"Of each token at most {most:,} vectors, chosen by hash; means are over all that count.",
     )
+
+
+def counted(surveys: Sequence[Surveyed], sets: Sequence[ChosenSets]) -> str:
+    """Say which positions the sets are of, each model's where they differ."""
+    told = {
+        name: captions.POPULATIONS[found.population] for name, found in zip(labels(surveys), sets, strict=True)
+    }
+    if len(set(told.values())) == 1:
+        return f"Vectors: {next(iter(told.values()))}."
+    return f"Vectors: {'; '.join(f'{what} in {name}' for name, what in told.items())}."
 
 
 def chosen_by(sets: Sequence[ChosenSets]) -> str:

@@ -19,7 +19,7 @@ from theodolite.exhibits.scatter import draw_line, frame, tell_outside, told
 from theodolite.exhibits.style import BLUE, GREEN, ORANGE, PURPLE, VERMILLION
 from theodolite.exhibits.ticks import short_ticks
 from theodolite.studies.choice import Choice
-from theodolite.studies.surveyed import Surveyed
+from theodolite.studies.surveyed import Surveyed, labels
 
 LOOKS = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PURPLE, "D"), (VERMILLION, "v"))
 """For 1, 2, 3, 4 and 5 or more tokens."""
@@ -35,7 +35,7 @@ def fig22(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     """Draw Q, M and V of words on log10 n, and V on M, coloured by the tokens a word has."""
     first = (
         "Q(X), M(X), V(X) of words on log₁₀ n, and V(X) on M(X), from input to output; a word is the mean of "
-        "its tokens. The text is read whole, punctuation too, where the paper read cleaned words."
+        f"its tokens. {text_read(surveys)}"
     )
     plate = layer_grid(surveys, choice.filtered(), RAW, draw_words, first)
 
@@ -49,6 +49,20 @@ def fig22(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         " Diamonds: special units left out.", ""
     )
     return Plate(plate.data, caption, draw, (plate.size[0], plate.size[1] + 0.4))
+
+
+def text_read(surveys: Sequence[Surveyed]) -> str:
+    """Say what text the models read: whole, or the paper's cleaned words."""
+    whole = "The text is read whole, punctuation too, where the paper read cleaned words"
+    clean = "As in the paper the model reads cleaned words: runs of 2 to 15 letters, lowercased, and nothing else"
+    told = {
+        name: bool(survey.facts.get("settings", {}).get("clean_words"))
+        for name, survey in zip(labels(surveys), surveys, strict=True)
+    }
+    if len(set(told.values())) < 2:
+        return f"{clean if any(told.values()) else whole}."
+    of_whole, of_clean = (", ".join(name for name in told if told[name] is wanted) for wanted in (False, True))
+    return f"{whole} ({of_whole}). {clean} ({of_clean})."
 
 
 def draw_words(

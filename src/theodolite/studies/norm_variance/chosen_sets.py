@@ -19,8 +19,8 @@ class ChosenSets:
 
     `chosen`: unit, text, name, n, log10_n, q, m, v, interval, kept, x and y of the mean.
     `places`: x, y, token (the row in `chosen`), log10_n, in the order of the keys, which mixes the tokens.
-    `facts`: layer; seed; most; by_hand, the tokens that the user named; documents that hold a token, and of how
-    many; share, of the variance of means and origin, on each axis.
+    `facts`: layer; population, whose positions count; seed; most; by_hand, the tokens that the user named;
+    documents that hold a token, and of how many; share, of the variance of means and origin, on each axis.
     """
 
     chosen: pd.DataFrame
@@ -31,6 +31,11 @@ class ChosenSets:
     def layer(self) -> int:
         """The layer that the vectors were taken from."""
         return int(self.facts["layer"])
+
+    @property
+    def population(self) -> str:
+        """The positions that count; files made before there was a choice have all."""
+        return str(self.facts.get("population", "all"))
 
     def beside(self, survey: Surveyed) -> Surveyed:
         """Return the survey with these sets."""

@@ -20,18 +20,18 @@ COLUMNS = "unit text n log10_n q m v interval".split()
 MARKS = ("##", "Ġ", "▁")
 
 
-def select(survey: Surveyed, layer: int, *, seed: int = 0) -> pd.DataFrame:
+def select(survey: Surveyed, layer: int, *, seed: int = 0, population: str = "all") -> pd.DataFrame:
     """Return the tokens that appendix A would draw, a row each, by rising interval and falling n.
 
     Of the units with 1 <= log10 n <= 5 and at least three characters, [min, max] of log10 n is cut into 10 equal
     intervals, and of the units T_r in the r-th, N_r = 2 + floor(4 sqrt(|T_r| / max_r |T_r|)) are drawn: those of
     smallest hash of (seed, unit), so that neither order nor other units matter. All of T_r where it has fewer.
-    Special units are never drawn.
+    Special units are never drawn. n, Q, M and V are those of the population.
 
     Reference: Yamagiwa and Shimodaira 2024, appendix A. It prints the 4 inside the root; the authors have since
     corrected that.
     """
-    table = seen(survey, layer, "all")
+    table = seen(survey, layer, population)
     long = table["text"].map(lambda text: len(bare(str(text))) >= LEAST_CHARACTERS).to_numpy(bool)
     fit = table[frequent(table["n"].to_numpy(np.int64)) & long & ~table["special"].to_numpy(bool)]
     if len(fit) < 2:
@@ -48,9 +48,9 @@ def select(survey: Surveyed, layer: int, *, seed: int = 0) -> pd.DataFrame:
     return _listed(pd.concat(drawn))
 
 
-def choose(survey: Surveyed, layer: int, units: Sequence[str]) -> pd.DataFrame:
+def choose(survey: Surveyed, layer: int, units: Sequence[str], *, population: str = "all") -> pd.DataFrame:
     """Return the units named: by their key, else by what people read; the most frequent where several read so."""
-    table = seen(survey, layer, "all").sort_values("n", ascending=False, kind="stable")
+    table = seen(survey, layer, population).sort_values("n", ascending=False, kind="stable")
     if len(set(units)) < 2:
         raise InputError("--unit wants at least two different tokens: a plane cannot be laid through one.")
     reads = table["text"].map(lambda text: bare(str(text)))
@@ -59,8 +59,9 @@ def choose(survey: Surveyed, layer: int, units: Sequence[str]) -> pd.DataFrame:
         rows = table[table["unit"] == unit]
         rows = rows if len(rows) else table[(reads == unit).to_numpy(bool)]
         if not len(rows):
+            where = "" if population == "all" else f" among the positions {population}"
             hint = nearest(unit, reads.drop_duplicates().tolist())
-            raise InputError(f"--unit {unit!r}: the survey of {survey.model} met no such unit.{hint}")
+            raise InputError(f"--unit {unit!r}: the survey of {survey.model} met no such unit{where}.{hint}")
         found.append(rows.iloc[:1])
     chosen = pd.concat(found).drop_duplicates("unit")
     if len(chosen) < 2:

@@ -17,6 +17,7 @@ from theodolite.studies.norm_variance.plane import fit_plane
 from theodolite.studies.norm_variance.selection import bare
 from theodolite.surveys.files import checksum, read_tensors, verify, write_tensors
 from theodolite.surveys.folder import write_table
+from theodolite.surveys.identity import owner
 from theodolite.surveys.token_sets import TokenSets
 
 TENSORS, TABLE = "token_sets.safetensors", "token_sets.parquet"
@@ -36,7 +37,7 @@ def write_sets(
     write_table(folder / TABLE, chosen.assign(kept=kept, x=at[:, 0], y=at[:, 1]))
     facts = how | {
         "share": plane.share.tolist(),
-        "survey": _identity(survey_facts),
+        "survey": owner(survey_facts),
         "table": checksum(folder / TABLE),
     }
     tensors = {
@@ -62,7 +63,7 @@ def read_sets(folder: Path, survey_facts: dict[str, Any]) -> ChosenSets:
         raise InputError(f"There are no token sets in {folder}; {again.removesuffix(' again')}.")
     tensors, metadata = read_tensors(folder / TENSORS)
     facts = json.loads(metadata["facts"])
-    if facts["survey"] != _identity(survey_facts):
+    if facts["survey"] != owner(survey_facts):
         raise InputError(f"The token sets in {folder} are of the survey that was there before; {again}.")
     verify(folder / TABLE, facts["table"])
     chosen = pd.read_parquet(folder / TABLE)
@@ -79,9 +80,3 @@ def _names(chosen: pd.DataFrame) -> list[str]:
     """Return what people read of each token; the key where two would read alike."""
     names = [bare(str(text)) or str(unit) for text, unit in zip(chosen["text"], chosen["unit"], strict=True)]
     return [str(unit) if names.count(name) > 1 else name for name, unit in zip(names, chosen["unit"], strict=True)]
-
-
-def _identity(survey_facts: dict[str, Any]) -> dict[str, Any]:
-    """Return what makes sets belong to a survey: weights, documents, settings."""
-    known = survey_facts.get("identity") or {}
-    return {name: known.get(name) for name in ("model", "tokenizer", "corpus", "settings")}

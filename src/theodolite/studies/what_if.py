@@ -1,0 +1,142 @@
+"""What if the vectors were centred, standardised, whitened, or lost their first directions? Without another pass.
+
+Spectral measures follow exactly from the survey's mean and covariance; cosine, dimension and hubness come from its
+sample, transformed, each with its n and standard error. As-is, the mean cosine is the exact one over everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from theodolite.errors import InputError, nearest
+from theodolite.measures.cosine import all_pairs_cosine
+from theodolite.measures.hubness import hubness
+from theodolite.measures.neighbourhood import neighbourhood
+from theodolite.measures.partition import MOST, partition_isotropy_log
+from theodolite.measures.spectrum import stable_rank
+from theodolite.measures.transforms import Transform, transforms
+from theodolite.measures.twonn import twonn_of
+from theodolite.sources.layers import layer_numbers
+from theodolite.statistics.cells import POPULATIONS
+from theodolite.statistics.fold import LayerFold
+from theodolite.surveys.folder import open_survey
+from theodolite.surveys.rows import Row
+from theodolite.surveys.shape import EMPTY, TOO_WIDE, spectral_numbers
+from theodolite.surveys.survey import Survey
+
+HEAD = "layer layer_name population transform removed kept".split()
+COSINE = "mean_cosine mean_cosine_se mean_cosine_n".split()
+SPECTRAL = (
+    "anisotropy_svd participation_ratio effective_rank effective_rank_singular iso_score "
+    "pca_dim_90 pca_dim_95 pca_dim_99 stable_rank"
+).split()
+SAMPLED = "partition_isotropy_log twonn twonn_se twonn_ml twonn_ml_se twonn_n hubness_skew hubness_skew_se".split()
+COLUMNS = [*HEAD, *COSINE, *SPECTRAL, *SAMPLED, "undefined"]
+WHOLE = "removed kept mean_cosine_n pca_dim_90 pca_dim_95 pca_dim_99 twonn_n".split()
+NOTHING_LEFT = "nothing is left but rounding"
+
+
+def what_if(
+    survey: Survey | str | Path,
+    *,
+    remove: Sequence[int] = (1, 2, 3),
+    layers: str | Sequence[int] | None = None,
+    population: str = "all",
+) -> pd.DataFrame:
+    """Return one row per layer and transform; `remove` lists how many top directions to take away.
+
+    A layer costs three eigenproblems and, for each transform, the distances between all pairs of the sample.
+    """
+    survey = survey if isinstance(survey, Survey) else open_survey(survey)
+    _check_population(survey, population)
+    told = survey.layers[survey.layers["population"] == population].to_dict("records")
+    exact = {int(row["layer"]): row for row in told}
+    names = {layer.index: layer.name for layer in survey.layer_objects()}
+    rows = []
+    for layer in _chosen(names, layers):
+        head = {"layer": layer, "layer_name": names[layer], "population": population}
+        found = _layer(survey.state.folds[layer], POPULATIONS[population], exact[layer], remove)
+        rows += [head | row for row in found]
+    return pd.DataFrame(rows).reindex(columns=COLUMNS).astype(dict.fromkeys(WHOLE, "Int64"))
+
+
+def _check_population(survey: Survey, population: str) -> None:
+    known = [name for name in survey.facts["populations"] if name not in (survey.facts.get("lost") or {})]
+    if population not in known:
+        raise InputError(
+            f"--population {population!r}: this survey has {', '.join(known)}.{nearest(population, known)}"
+        )
+
+
+def _chosen(names: dict[int, str], layers: str | Sequence[int] | None) -> list[int]:
+    """Return the layers that "0,6,12", "0-3" or "-1" names, -1 being the last of the survey."""
+    known = list(names)
+    if layers is None:
+        return known
+    wanted = [number + known[-1] + 1 if number < 0 else number for number in layer_numbers(layers)]
+    for layer in wanted:
+        if layer not in names:
+            raise InputError(f"--layers {layer}: this survey has layers {', '.join(map(str, known))}.")
+    return wanted
+
+
+def _layer(
+    fold: LayerFold, cells: Sequence[int], exact: dict[Hashable, Any], remove: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Measure one layer after every transform; `exact` is its row of the survey's table."""
+    if fold.wide:
+        raise InputError(f"--layers: no covariance was kept of {exact['layer_name']}: {TOO_WIDE}; choose others.")
+    n, covariance = fold.scatter.covariance(cells)
+    if n < 2:
+        row = Row()
+        row.undefined("fewer than two vectors", [*COSINE, *SPECTRAL, *SAMPLED])
+        return [{"transform": "as-is", "removed": 0, "kept": 0, **row.finished()}]
+    mean = fold.scatter.sum[list(cells)].sum(0).numpy() / n + fold.frame.centre.double().numpy()
+    sample = fold.sample.population(cells)
+    found = []
+    for transform in transforms(mean, covariance.numpy(), remove):
+        row = Row()
+        row.values |= {"transform": transform.name, "removed": transform.removed, "kept": transform.kept}
+        if not transform.kept:
+            row.undefined(NOTHING_LEFT, [*COSINE, *SPECTRAL, *SAMPLED])
+        else:
+            _add_spectral(row, transform)
+            _add_sampled(row, transform, sample)
+        if transform.name == "as-is":
+            _add_exact(row, exact)
+        found.append(row.finished())
+    return found
+
+
+def _add_spectral(row: Row, transform: Transform) -> None:
+    row.put("not finite", **spectral_numbers(transform.spectrum), stable_rank=stable_rank(transform.second))
+
+
+def _add_sampled(row: Row, transform: Transform, sample: dict[str, Tensor]) -> None:
+    if not sample:
+        row.undefined(EMPTY, [*COSINE, *SAMPLED])
+        return
+    x = transform(sample["vector"].numpy())
+    cosine = all_pairs_cosine(x)
+    row.put(cosine.reason or "not finite", mean_cosine=cosine.value, mean_cosine_se=cosine.se)
+    row.put("not finite", partition_isotropy_log=partition_isotropy_log(x[:MOST], transform.axes))
+    near = neighbourhood(torch.from_numpy(x), contexts=sample["context"])
+    estimate, hubs = twonn_of(near.distances[:, :2], near.duplicates), hubness(near.others)
+    row.put(estimate.reason or "not finite", twonn=estimate.keep90, twonn_se=estimate.se)
+    row.put(estimate.reason or "not finite", twonn_ml=estimate.ml, twonn_ml_se=estimate.ml_se)
+    row.put(hubs.reason or "not finite", hubness_skew=hubs.value, hubness_skew_se=hubs.se)
+    row.values |= {"mean_cosine_n": int((x != 0).any(axis=1).sum()), "twonn_n": len(near)}
+
+
+def _add_exact(row: Row, exact: dict[Hashable, Any]) -> None:
+    """Put the mean cosine over all pairs of everything in place of the sample's."""
+    row.reasons = {column: why for column, why in row.reasons.items() if column not in COSINE}
+    none = "fewer than two vectors have a direction, or documents of one group"
+    row.put(none, **{name: float(exact[name]) for name in ("mean_cosine", "mean_cosine_se")})
+    row.values["mean_cosine_n"] = int(exact["n"] - exact["zero"])

@@ -1,0 +1,65 @@
+"""theodolite reproduce anisotropy-inherent and dynamics, from surveys of text models alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pandas as pd
+import pytest
+from tests.small_models import make
+
+from theodolite.exhibits.registry import all_exhibits
+from theodolite.exhibits.style import RC
+from theodolite.reproduction import drawing
+from theodolite.reproduction.plan import editions
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small pictures of one format: what is tested is which are drawn."""
+    monkeypatch.setattr(drawing, "ENDINGS", {"figure": ("png",), "table": ("png",)})
+    monkeypatch.setitem(RC, "savefig.dpi", 30)
+    # So small a vocabulary would pass for one of characters.
+    monkeypatch.setattr("theodolite.surveys.text.level", lambda tokenizer: "token", raising=False)
+
+
+def test_both_papers_are_drawn_from_one_command_each(theodolite, tmp_path_factory, corpus):
+    root = tmp_path_factory.mktemp("papers")
+    models = [make("bert", root / "bert"), make("llama", root / "llama")]
+    given = [part for model in models for part in ("--model", model)]
+    for paper in ("anisotropy-inherent", "dynamics"):
+        out = root / paper
+        if paper == "dynamics":  # which finds the other's surveys finished
+            shutil.copytree(root / "anisotropy-inherent" / "surveys", out / "surveys")
+        options = ["--corpus", corpus, "--limit", 60, "--out", out, "--json", "--quiet"]
+        ran = theodolite("reproduce", paper, *given, *options)
+        assert ran.code == 0, ran.err
+        told = json.loads(ran.out)
+        assert {survey["units"] for survey in told["surveys"]} == {"id"}
+        states = {(row["name"], row["edition"]): row["state"] for row in told["exhibits"]}
+        notes = {row["name"]: row["note"] for row in told["exhibits"] if row["state"] == "not drawn"}
+        if paper == "dynamics":
+            assert states["dynamics/fig1", ""] == states["dynamics/fig1-populations", ""] == "drawn"
+        else:
+            for figure in ("fig1", "fig5", "fig11", "drift"):
+                for edition in ("", "without-first", "without-massive"):
+                    assert states[f"{paper}/{figure}", edition] == "drawn"
+            assert states[f"{paper}/fig1", "by-depth"] == "drawn"
+            # What text models are not is told once, with a command, and tried in no other edition.
+            for figure, words in (("fig2", "byt5"), ("fig3", "whisper"), ("fig4", "resnet")):
+                assert words in notes[f"{paper}/{figure}"]
+                assert [key for key in states if key[0] == f"{paper}/{figure}"] == [(f"{paper}/{figure}", "")]
+            assert "--contextuality" in notes[f"{paper}/contextuality"]
+        assert "failed" not in states.values()
+    drawn = pd.read_csv(root / "anisotropy-inherent" / "figures" / "fig1-without-first.csv")
+    assert set(drawn["population"]) == {"without-first"}
+    assert drawn["survey"].nunique() == 2
+
+
+def test_editions_beyond_the_paper_are_populations_and_depth():
+    stems = {edition.stem for edition in editions("anisotropy-inherent", all_exhibits().values())}
+    assert {"fig1", "fig1-without-first", "fig1-without-massive", "fig1-by-depth", "fig5-without-first"} <= stems
+    assert "fig1-unbiased" not in stems
+    stems = {edition.stem for edition in editions("dynamics", all_exhibits().values())}
+    assert {"fig1", "fig1-without-first", "fig1-without-massive", "fig1-populations"} <= stems

@@ -1,0 +1,158 @@
+"""Ratios beside cosines, against the vectors themselves, and their correlations against the definition."""
+
+from __future__ import annotations
+
+from math import factorial
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import pearsonr, spearmanr
+from tests.made_up import made_up, sets, whole
+from tests.made_up_contexts import COSINE_ERROR, SIMILARITY_ERROR, mean_similarity, pairs_cosine, with_contexts
+
+from theodolite.errors import InputError
+from theodolite.studies.choice import Choice
+from theodolite.studies.norm_variance.consistency import (
+    PAIRS,
+    comparable,
+    consistency,
+    correlations,
+    of_equal_norms,
+)
+
+MADE = made_up(layers=5)
+SURVEY = with_contexts(MADE)
+ROUNDING = 1e-9
+"""Relative: float64 sums of some thousand terms in another order."""
+
+
+def ratio(layer: int, population: str, of: str, part: str, under: str) -> float:
+    parts = whole(sets(MADE.vectors[layer, population])[of])
+    return parts[part] / parts[under]
+
+
+def table(**columns: list[float]) -> pd.DataFrame:
+    """A table of layers with these columns; the rest is NaN."""
+    count = len(next(iter(columns.values())))
+    names = {name for pair in PAIRS.values() for name in pair}
+    return pd.DataFrame({"stack": [""] * count} | {name: columns.get(name, [np.nan] * count) for name in names})
+
+
+@pytest.mark.parametrize("population", ["all", "without-first"])
+@pytest.mark.parametrize(
+    ("choice", "means", "units"),
+    [
+        ({}, "", "text_"),
+        ({"filter": "all"}, "", "unfiltered_text_"),
+        ({"filter": "frequent"}, "filtered_", "text_"),
+        ({"specials": "kept"}, "", "filtered_"),
+        ({"specials": "left-out"}, "unfiltered_text_", "text_"),
+    ],
+)
+def test_every_number_is_that_of_the_vectors(
+    population: str, choice: dict[str, str], means: str, units: str
+) -> None:
+    found = consistency(SURVEY, Choice(population, **choice))  # type: ignore[arg-type]
+    assert found["layer"].tolist() == [0, 1, 2, 3, 4]
+    for row in found.to_dict("records"):
+        vectors = MADE.vectors[row["layer"], population]
+        cosine, similarity = pairs_cosine(np.concatenate(list(vectors.values()))), mean_similarity(vectors)
+        assert row["mean_cosine"] == pytest.approx(cosine, rel=ROUNDING)
+        assert row["self_similarity"] == pytest.approx(similarity, rel=ROUNDING)
+        assert row["equal_norms"] == pytest.approx((1 - similarity) / (1 - cosine), rel=ROUNDING)
+        assert row["m_of_q"] == pytest.approx(ratio(row["layer"], population, means, "m", "q"), rel=ROUNDING)
+        within = ratio(row["layer"], population, units, "v_within", "v")
+        assert row["v_within_of_v"] == pytest.approx(within, rel=ROUNDING)
+
+
+def test_errors_are_those_of_the_same_units() -> None:
+    found = consistency(SURVEY, Choice())
+    # made_up gives M/Q of all units 0.06, and V_W/V of frequent text, its third set, 3 x 0.09
+    wanted = {
+        "m_of_q": 0.06,
+        "v_within_of_v": 0.27,
+        "mean_cosine": COSINE_ERROR,
+        "self_similarity": SIMILARITY_ERROR,
+    }
+    for column, error in wanted.items():
+        for end, sign in (("low", -1), ("high", 1)):
+            away = (found[f"{column}_{end}"] - found[column]).to_numpy()
+            assert away == pytest.approx(np.full(5, sign * 1.96 * error))
+
+
+def test_without_bias_both_are_over_frequent_units() -> None:
+    means, units = comparable(Choice(variant="unbiased"))
+    assert (means.filter, means.specials, units.filter, units.specials) == (
+        "frequent",
+        "kept",
+        "frequent",
+        "left-out",
+    )
+    assert consistency(SURVEY, Choice(variant="unbiased"))["m_of_q"].notna().all()
+    with pytest.raises(InputError, match="some units occur once"):
+        consistency(SURVEY, Choice(variant="unbiased", filter="all"))
+
+
+def test_of_vectors_of_one_length_the_ratios_are_the_cosines() -> None:
+    rng = np.random.default_rng(3)
+    units = [rng.normal(1, 1, 6) + rng.normal(0, 0.7, (50, 6)) for _ in range(40)]
+    vectors = {str(i): x / np.linalg.norm(x, axis=1, keepdims=True) for i, x in enumerate(units)}
+    parts, everything = whole(vectors), np.concatenate(list(vectors.values()))
+    cosine, similarity = pairs_cosine(everything), mean_similarity(vectors)
+    n = len(everything)
+    assert parts["m"] / parts["q"] == pytest.approx(cosine + (1 - cosine) / n, rel=ROUNDING)
+    expected = float(of_equal_norms(np.array([cosine]), np.array([similarity]))[0])
+    # The 50 occurrences of a unit lose a fiftieth of its variance, the 2,000 of all a two-thousandth.
+    assert parts["v_within"] / parts["v"] == pytest.approx(expected * (1 - 1 / 50) / (1 - 1 / n), rel=ROUNDING)
+
+
+def test_a_share_within_may_rise_with_self_similarity() -> None:
+    """Which holding V_W/V against S alone would call inconsistent, though it is what the cosines say."""
+    cosine, similarity = np.array([0.1, 0.4, 0.6, 0.8]), np.array([0.8, 0.82, 0.86, 0.92])
+    expected = of_equal_norms(cosine, similarity)
+    told = correlations(
+        table(v_within_of_v=list(expected), self_similarity=list(similarity), equal_norms=list(expected))
+    )
+    assert told["similarity_spearman"] == pytest.approx(1)
+    assert told["equal_norms_pearson"] == pytest.approx(1)
+
+
+def test_correlations_are_those_of_the_definition() -> None:
+    found = consistency(SURVEY, Choice())
+    for pair, (one, other) in PAIRS.items():
+        x, y = found[one].to_numpy(), found[other].to_numpy()
+        for name, by in (("pearson", pearsonr), ("spearman", spearmanr)):
+            theirs, row = by(x, y), found.iloc[0]
+            least = 2 / factorial(5) if name == "spearman" else 0
+            assert row[f"{pair}_{name}"] == pytest.approx(theirs.statistic)
+            assert row[f"{pair}_{name}_p"] == pytest.approx(max(theirs.pvalue, least))
+            shifted = [abs(by(np.roll(x, k), y).statistic) for k in range(5)]
+            as_strong = np.mean(np.array(shifted) >= shifted[0] - 1e-9)  # equal ones differ by rounding
+            assert row[f"{pair}_{name}_shift_p"] == pytest.approx(as_strong)
+            assert row[f"{pair}_{name}_step"] == pytest.approx(by(np.diff(x), np.diff(y)).statistic)
+        assert (found[f"{pair}_shift_floor"] == 0.2).all()
+        assert (found[f"{pair}_layers"] == 5).all()
+
+
+def test_ranks_that_agree_throughout_are_no_certainty() -> None:
+    told = correlations(table(m_of_q=[0.1, 0.2, 0.3, 0.4], mean_cosine=[0.1, 0.2, 0.3, 0.9]))
+    assert spearmanr([1, 2, 3, 4], [1, 2, 3, 4]).pvalue == 0  # what Student's t says
+    assert told["cosine_spearman_p"] == pytest.approx(2 / 24)
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [([], "fewer than three layers"), ([0.1, 0.2], "fewer than three"), ([0.3] * 4, "one of the two series is")],
+)
+def test_what_has_no_correlation_says_why(values: list[float], reason: str) -> None:
+    told = correlations(table(m_of_q=values, mean_cosine=list(range(len(values)))))
+    assert np.isnan(told["cosine_pearson"])
+    assert np.isnan(told["cosine_spearman_p"])
+    assert reason in str(told["cosine_undefined"])
+
+
+def test_layers_without_a_number_are_left_out() -> None:
+    told = correlations(table(m_of_q=[0.1, np.nan, 0.2, 0.4], mean_cosine=[0.3, 0.1, 0.4, 0.9]))
+    assert told["cosine_layers"] == 3
+    assert told["cosine_pearson"] == pytest.approx(pearsonr([0.1, 0.2, 0.4], [0.3, 0.4, 0.9]).statistic)
