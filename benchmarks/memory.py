@@ -12,13 +12,13 @@ SIZES = {"100k": 240, "1M": 2400}  # documents of chitchat: about 430 tokens eac
 
 SURVEY = """
 import json, resource, sys, psutil, theodolite
-import theodolite.surveys.text as text
+import theodolite.surveys.models as models
 base = {}
-whole = text.run
+whole = models.run
 def measured(plan, **options):  # the model is loaded now: what comes on top is the survey's own
     base["before"] = psutil.Process().memory_info().rss
     return whole(plan, **options)
-text.run = measured
+models.run = measured
 survey = theodolite.survey("minilm-l6", "chitchat", limit=int(sys.argv[1]), layers=sys.argv[2])
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 print(json.dumps({"positions": survey.facts["counts"]["positions"], "units": survey.facts["counts"]["types"],
