@@ -130,7 +130,6 @@ def test_a_bad_model_is_told(theodolite: Theodolite, corpus, tmp_path, monkeypat
         str(tmp_path / "folder"): ["config.json"],
         str(tmp_path / "nothing"): ["no such folder"],
         str(tmp_path / "nothing.gguf"): ["no such file"],
-        "whisper-tiny-en": ["speech model"],
     }.items():
         refused(theodolite("survey", name, "--corpus", corpus, "--out", tmp_path / "s"), *words)
 

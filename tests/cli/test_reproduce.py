@@ -160,8 +160,8 @@ def test_switches_go_to_the_surveys_that_they_are_for(monkeypatch, tmp_path):
     monkeypatch.setattr(surveying, "_report", lambda made, task: None)
     for units in ("surface", "word"):
         task = plan.Task("bert", units, tmp_path / units)
-        surveying.surveyed(task, "texts.txt", {"wrap": True, "clean_words": True}, Listener())
-        surveying.surveyed(task, "texts.txt", {}, Listener())
+        surveying.surveyed(task, {"wrap": True, "clean_words": True}, Listener())
+        surveying.surveyed(task, {}, Listener())
     assert [options["clean_words"] for options in given] == [False, False, True, False]
     assert [options.get("wrap") for options in given] == [True, None, True, None]
 
@@ -177,9 +177,7 @@ def test_switches_go_to_the_surveys_that_they_are_for(monkeypatch, tmp_path):
 )
 def test_contextuality_is_surveyed_where_the_paper_can_use_it(monkeypatch, tmp_path, paper, given, wanted):
     asked = {}
-    monkeypatch.setattr(
-        module, "surveyed", lambda task, corpus, o, _: asked.update({task.units: o["contextuality"]})
-    )
+    monkeypatch.setattr(module, "surveyed", lambda task, o, _: asked.update({task.units: o["contextuality"]}))
     monkeypatch.setattr(module, "prepare", lambda *given: None)
     monkeypatch.setattr(module, "Artist", lambda *given: given)
     listener = Listener()
@@ -209,7 +207,7 @@ def test_faults_that_contextuality_may_make_name_the_switch(monkeypatch, tmp_pat
 
     monkeypatch.setattr(surveying, "survey", refuse)
     with pytest.raises(InputError) as refused:
-        surveying.surveyed(plan.Task("m", "id", tmp_path / "m"), "t.txt", {"contextuality": True}, Listener())
+        surveying.surveyed(plan.Task("m", "id", tmp_path / "m"), {"contextuality": True}, Listener())
     assert words in str(refused.value)
 
 
@@ -228,7 +226,7 @@ def test_sets_leave_massive_positions_out_where_there_are_any(monkeypatch, tmp_p
     asked = []
     monkeypatch.setattr(preparing, "read", lambda folder, tables: Surveyed(facts, {"layers": layers}, folder))
     monkeypatch.setattr(preparing, "make_sets", lambda folder, **options: asked.append(options["population"]))
-    preparing.token_sets(plan.Task("m", "surface", tmp_path), "texts.txt", Listener())
+    preparing.token_sets(plan.Task("m", "surface", tmp_path, "texts.txt"), Listener())
     assert asked == [wanted]
 
 

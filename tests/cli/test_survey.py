@@ -31,7 +31,8 @@ def test_a_survey_leaves_its_folder_and_names_the_report(theodolite, model, corp
     assert "embeddings" in ran.out
     assert "block 1" in ran.out
     files = {path.name for path in (tmp_path / "s").iterdir()}
-    tables = {"layers.parquet", "tokens.parquet", "units.parquet", "coordinates.parquet"}
+    names = ("layers", "tokens", "units", "coordinates", "scales", "spectra")
+    tables = {f"{name}.parquet" for name in names}
     assert files == {
         *tables,
         "survey.json",

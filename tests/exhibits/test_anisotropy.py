@@ -252,13 +252,17 @@ def test_dynamics_draws_means_of_batches_where_there_are_some() -> None:
     strip = plate.data.query("survey == 'gpt2'")["anisotropy_svd_high"] - by.mean().to_numpy()
     assert strip.to_numpy() == pytest.approx(by.std(ddof=1).to_numpy())
     words = "Mean over 3 contiguous batches of at least 4,096 positions, each centred by itself, as in the paper"
-    assert f"{words}; strip: ± one standard deviation over batches. Of all vectors together: bert." in plate.caption
+    assert (
+        f"{words}; strip: ± one standard deviation over batches. Of all vectors together: bert." in plate.caption
+    )
     assert "1.96" not in plate.caption
     plate, _, _ = drawn("dynamics/fig1", [BERT])
     assert "Of all vectors together, where the paper averaged over batches." in plate.caption
     plate, figure, _ = drawn("dynamics/fig1", [batched(BERT, range(7), count=1)])
     figure.canvas.draw()
-    assert "Of one contiguous batch of at least 4,096 positions, centred by itself, as in the paper." in plate.caption
+    assert (
+        "Of one contiguous batch of at least 4,096 positions, centred by itself, as in the paper." in plate.caption
+    )
 
 
 def test_populations_of_a_model_stand_side_by_side() -> None:

@@ -33,7 +33,7 @@ DOCUMENTS = sentences(40, seed=71)
 
 def rows_of(fold: LayerFold, population: str, *, with_units: bool = True) -> pd.DataFrame:
     cells = POPULATIONS[population]
-    row, sums, _ = layer_row(fold, cells, with_units=with_units)
+    row, sums, *_ = layer_row(fold, cells, with_units=with_units)
     return coordinate_rows(fold, cells, sums, v_within=row["v_within"], with_units=with_units)
 
 
@@ -104,7 +104,7 @@ def test_without_units_there_is_no_within_and_between(tmp_path: Path) -> None:
 def test_a_population_of_nobody_has_no_rows() -> None:
     case = of_states(torch.randn(20, 4))
     cells = (1,)
-    row, sums, _ = layer_row(case.fold(), cells)
+    row, sums, *_ = layer_row(case.fold(), cells)
     empty = coordinate_rows(case.fold(), cells, sums, v_within=row["v_within"])
     assert len(joined([(0, "all", empty)])) == 0
     assert joined([]).columns.tolist() == COORDINATES

@@ -25,7 +25,10 @@ COUNTS = "n types dim units_used zero nonfinite massive twonn_n sample_duplicate
 COUNTS += ["text_units_used", "unfiltered_text_units_used"]
 PARTS = "q m v v_within v_between".split()
 SQUARES = [f"{of}{part}{error}" for of in ("", *NEEDED) for part in PARTS for error in ("", "_se")]
-LOOSE = "tradeoff_slope tradeoff_r2 twonn twonn_se".split()
+LOOSE = (
+    "tradeoff_slope tradeoff_r2 twonn twonn_se twonn_ml twonn_ml_se twonn_keep20 mle_dim mle_dim_se hubness_skew "
+    "hubness_skew_se effective_rank_singular"
+).split()  # the last takes roots of eigenvalues that are 0 but for rounding
 DRAWN = ["q_cv_se", "tradeoff_slope_se", "tradeoff_r2_se", *(name for name in SET_COLUMNS if name.endswith("_se"))]
 """Units are drawn in the order of M, which rounding moves for few: 1e-3 of an error that 200 draws know to 5%."""
 

@@ -13,8 +13,14 @@ from theodolite.cli.survey import Corpus
 def reproduce(
     paper: Annotated[str, typer.Argument(help="The paper, such as norm-variance.")],
     model: Annotated[list[str], typer.Option(help="Catalogue name, folder, .gguf or hub name; once for each.")],
-    corpus: Annotated[str, typer.Option(help=f"What to read: {Corpus}.")],
     out: Annotated[Path, typer.Option(help="Folder for the surveys, the figures and the index page.")],
+    corpus: Annotated[str | None, typer.Option(help=f"What models of text read: {Corpus}.")] = None,
+    audio: Annotated[
+        str | None, typer.Option(help="What models of speech read: a folder of .wav or .flac files, or speech.")
+    ] = None,
+    images: Annotated[
+        str | None, typer.Option(help="What models of vision read: a folder of pictures, or pictures.")
+    ] = None,
     units: Annotated[
         str | None,
         typer.Option(help="What vectors are counted by: id, surface or word. Default: as the paper did."),
@@ -81,7 +87,9 @@ def reproduce(
         "dtype": dtype,
     }
     with Printer(quiet=quiet).listening() as printer:
-        made = run(paper, model, corpus, out, units=units, options=options, listener=printer)
+        made = run(
+            paper, model, corpus, out, audio=audio, images=images, units=units, options=options, listener=printer
+        )
     if json:
         result(encoder.dumps(made.told()))
     else:

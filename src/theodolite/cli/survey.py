@@ -7,12 +7,16 @@ from typing import Annotated
 
 import typer
 
-Corpus = "a catalogue name, a .txt (one document a line), .jsonl or .parquet file, .gz too, or a quoted glob"
+Corpus = (
+    "a catalogue name, a .txt (one document a line), .jsonl or .parquet file, .gz too, a quoted glob, or hf:NAME"
+)
 
 
 def survey(
     model: Annotated[str, typer.Argument(help="Catalogue name, model folder, .gguf file or hub name.")],
-    corpus: Annotated[list[str], typer.Option(help=f"What to read: {Corpus}.")],
+    corpus: Annotated[
+        list[str], typer.Option(help=f"What to read: {Corpus}; for speech and vision a folder of files.")
+    ],
     out: Annotated[Path, typer.Option(help="Folder for the survey.")],
     units: Annotated[
         str | None,

@@ -7,6 +7,8 @@ _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _ROWS = 1024
 """Rows hashed at a time, so that their 64-bit copies stay small."""
 
+_GPU_ROWS = 2**16
+
 
 def distinct(vectors: Tensor, contexts: Tensor | None = None) -> Tensor:
     """Return the rows, ascending, of the first vector of each kind: (distinct,) int64.
@@ -42,7 +44,8 @@ def _grouped(keys: Tensor) -> tuple[Tensor, Tensor]:
 
 def _row_keys(vectors: Tensor) -> Tensor:
     """Return one int64 a row, equal where the rows are equal and nowhere else: (vectors,)."""
-    keys = torch.cat([_hashes(vectors[start : start + _ROWS]) for start in range(0, max(1, len(vectors)), _ROWS)])
+    step = _ROWS if vectors.device.type == "cpu" else _GPU_ROWS
+    keys = torch.cat([_hashes(vectors[start : start + step]) for start in range(0, max(1, len(vectors)), step)])
     order, starts = _grouped(keys)
     first = order[starts][starts.cumsum(0) - 1]
     repeats = ~starts

@@ -10,11 +10,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from theodolite.measures import cuda_candidates
+
 _BLOCK = 2048
 """Rows and columns of a block of products: 16 MiB of float32."""
 _CANDIDATES = 16
 _ELEMENTS = 2**21
 """Float64 numbers in a temporary of the second search: 16 MiB."""
+_GPU_ELEMENTS = 2**26
+"""The same on a GPU, where many small steps cost more than memory: 512 MiB."""
 _TINY = 2.0**-100
 """Squared norm, the largest coordinate being 1, under which float32 products may underflow."""
 _INPUT_ROUNDING = {"highest": 0.0, "high": 2.0**-10, "medium": 2.0**-7}
@@ -33,7 +37,10 @@ def two_nearest(vectors: Tensor) -> Tensor:
     [[1.0, 3.0], [1.0, 2.0], [2.0, 3.0]]
     """
     points, scale = _centred(vectors)
-    candidates = _candidates(points.float(), _float32_slack(points.shape[1]), _CANDIDATES)
+    if cuda_candidates.usable(points):
+        candidates = _cuda_candidates(points.float())
+    else:
+        candidates = _candidates(points.float(), _float32_slack(points.shape[1]), _CANDIDATES)
     return _proven(vectors, scale, points, candidates).sqrt() * scale
 
 
@@ -116,6 +123,13 @@ def _candidates(points: Tensor, slack: float, most: int) -> _Candidates:
     return _Candidates(bounds, others, beyond.minimum(bounds[:, -1]))
 
 
+def _cuda_candidates(points: Tensor) -> _Candidates:
+    """Return the few nearest of each point by the matrix units of a GPU."""
+    norms = _shrunk_norms(points, cuda_candidates.slack(points.shape[1]))
+    bounds, others = cuda_candidates.smallest_bounds(points, norms)
+    return _Candidates(bounds, others, bounds[:, -1])
+
+
 def _shrunk_norms(points: Tensor, slack: float) -> Tensor:
     """Return squared norms less the slack, so that sums made of them bound the distances from below."""
     return _squared_norms(points).mul(1 - slack).to(points.dtype)
@@ -158,7 +172,7 @@ def _measure(squared: Tensor, wanted: Tensor, vectors: Tensor, scale: Tensor, ot
 
 def _squared_distances(vectors: Tensor, scale: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """Return |x - y|^2 / scale^2 of pairs of rows, by subtraction in float64: (pairs,)."""
-    step = max(1, _ELEMENTS // vectors.shape[1])
+    step = max(1, (_ELEMENTS if vectors.device.type == "cpu" else _GPU_ELEMENTS) // vectors.shape[1])
     squared = torch.empty(len(left), dtype=torch.float64, device=vectors.device)
     for start in range(0, len(left), step):
         pairs = slice(start, start + step)
@@ -174,7 +188,7 @@ def _searched(vectors: Tensor, scale: Tensor, points: Tensor, rows: Tensor, k: i
     """
     slack = _slack(points.shape[1], 2.0**-52)  # twice the unit: the norms round as the products do
     shrunk = _shrunk_norms(points, slack)
-    step = max(1, _ELEMENTS // len(points))
+    step = max(1, (_ELEMENTS if points.device.type == "cpu" else _GPU_ELEMENTS) // len(points))
     found, names = [], []
     for start in range(0, len(rows), step):
         part = rows[start : start + step]

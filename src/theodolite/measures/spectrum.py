@@ -22,8 +22,8 @@ def eigenvalues(covariance: Array) -> Array:
     "sample_anisotropy_svd",
     "sample_participation_ratio",
     "sample_effective_rank",
-    definition="The same of the sample's covariance alone, from the products of its centred vectors with each other; "
-    "told only where vectors are too wide for a matrix of dim x dim. n vectors span at most n - 1 directions.",
+    definition="The same of the sample's covariance alone, from the products of its centred vectors with each "
+    "other; told only where vectors are too wide for a matrix of dim x dim. n vectors span at most n - 1.",
     cost="from the sample; n^2 dim",
     citation="the columns of these names without sample_",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -24,7 +24,7 @@ BY_DEPTH = COSINES
 UNITS = {"norm-variance": "surface"}
 """What a paper counts by, where it is not the vocabulary id."""
 CONTEXTUAL = ("norm-variance",)
-"""Papers whose surveys also tell self-similarity unless told otherwise: those of text alone, as only it has any."""
+"""Papers whose surveys also tell self-similarity unless told otherwise: all that they read is text."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Task:
     model: str
     units: str
     folder: Path
+    corpus: str = ""
+    kind: str = "text"  # what it is fed
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,17 @@ class Edition:
         return f"{self.exhibit.id}-{self.told}" if self.told else self.exhibit.id
 
 
-def tasks(models: Sequence[str], out: Path, units: str, exhibits: Iterable[Exhibit]) -> list[Task]:
-    """Return a survey a model, and one by words besides where an exhibit needs it and the first is not."""
+def tasks(
+    models: Sequence[str],
+    out: Path,
+    units: str,
+    exhibits: Iterable[Exhibit],
+    reads: Callable[[str], tuple[str, str]] = lambda model: ("", "text"),
+) -> list[Task]:
+    """Return a survey a model, and one by words besides where an exhibit needs it and the first is not.
+
+    `reads` says of a model what it reads and what kind it is; only text has units, and words.
+    """
     if not models:
         raise InputError("--model: wanted at least one model; give the option once for each.")
     twice = [model for place, model in enumerate(models) if model in models[:place]]
@@ -61,11 +72,15 @@ def tasks(models: Sequence[str], out: Path, units: str, exhibits: Iterable[Exhib
     if units != "word" and any(WORDS in found.needs for found in exhibits):
         every.append("word")
     used: set[str] = set()
-    return [
-        Task(model, kind, out / "surveys" / _free(model, "" if kind == units else f"-{kind}", used))
-        for kind in every
-        for model in models
-    ]
+    found = []
+    for kind in every:
+        for model in models:
+            corpus, fed = reads(model)
+            if kind != units and fed != "text":
+                continue
+            folder = out / "surveys" / _free(model, "" if kind == units else f"-{kind}", used)
+            found.append(Task(model, kind if fed == "text" else "none", folder, corpus, fed))
+    return found
 
 
 def editions(paper: str, exhibits: Iterable[Exhibit]) -> list[Edition]:

@@ -15,12 +15,12 @@ from theodolite.studies.surveyed import Surveyed, middle_layer
 from theodolite.surveys.listener import Listener
 
 WITHOUT = "without-massive"
-Preparation = Callable[[Task, str, Listener], None]
-"""Takes a task whose survey is finished, the corpus, and who listens; leaves files in the survey's folder. It does
-nothing where they are there already, and raises an InputError where the survey does not lend itself to it."""
+Preparation = Callable[[Task, Listener], None]
+"""Takes a task whose survey is finished, and who listens; leaves files in the survey's folder. It does nothing
+where they are there already, and raises an InputError where the survey does not lend itself to it."""
 
 
-def token_sets(task: Task, corpus: str, listener: Listener) -> None:
+def token_sets(task: Task, listener: Listener) -> None:
     """Gather the vectors of chosen tokens (fig1, fig8, table2) unless this survey's lie there.
 
     Without massive positions, where there are any: a few of them would be all that the plane shows.
@@ -28,24 +28,24 @@ def token_sets(task: Task, corpus: str, listener: Listener) -> None:
     if not _has_sets(task):
         survey = read(task.folder, ("layers",))
         population = WITHOUT if _has_massive(survey) else "all"
-        make_sets(task.folder, population=population, model=task.model, corpus=corpus, listener=listener)
+        make_sets(task.folder, population=population, model=task.model, corpus=task.corpus, listener=listener)
 
 
-def batches(task: Task, corpus: str, listener: Listener) -> None:
+def batches(task: Task, listener: Listener) -> None:
     """Measure contiguous batches (fig1) unless this survey's lie there; their dimension is in no exhibit."""
     if not _has_batches(task):
-        make_batches(task.folder, dimension=False, model=task.model, corpus=corpus, listener=listener)
+        make_batches(task.folder, dimension=False, model=task.model, corpus=task.corpus, listener=listener)
 
 
 PREPARATIONS: dict[str, tuple[Preparation, ...]] = {"norm-variance": (token_sets,), "dynamics": (batches,)}
 """By paper, in order; run for every survey but those that are by words besides."""
 
 
-def prepare(paper: str, task: Task, corpus: str, listener: Listener) -> None:
+def prepare(paper: str, task: Task, listener: Listener) -> None:
     """Take a paper's preparatory steps; one that this survey cannot take is told and left to the exhibits."""
-    for step in PREPARATIONS.get(paper, ()):
+    for step in PREPARATIONS.get(paper, ()) if task.kind == "text" else ():
         try:
-            step(task, corpus, listener)
+            step(task, listener)
         except InputError as error:
             listener.warn(str(error))
 

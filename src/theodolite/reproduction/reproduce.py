@@ -11,6 +11,7 @@ from typing import Any
 from theodolite.errors import InputError, TheodoliteError
 from theodolite.exhibits.registry import all_exhibits
 from theodolite.exhibits.saving import write_beside
+from theodolite.reproduction.corpora import Corpora
 from theodolite.reproduction.drawing import Artist, Shown
 from theodolite.reproduction.page import render, report_of
 from theodolite.reproduction.plan import CONTEXTUAL, UNITS, Edition, Task, check_paper, editions, tasks
@@ -55,15 +56,18 @@ class Reproduction:
 def reproduce(
     paper: str,
     models: Sequence[str],
-    corpus: str,
+    corpus: str | None,
     out: str | Path,
     *,
+    audio: str | None = None,
+    images: str | None = None,
     units: str | None = None,
     options: Mapping[str, Any] | None = None,
     listener: Listener | None = None,
 ) -> Reproduction:
     """Repeat a paper on these models and this corpus; leave OUT/surveys, OUT/figures, OUT/index.html and .json.
 
+    Models of speech read `audio` and models of vision `images`, folders or names of the catalogue.
     `options` go to every survey as they are (`limit`, `layers`, `device`, ...). Surveys with the same settings are
     used again, unfinished ones resumed, others refused. `units` None are the paper's own. `contextuality` None is
     what the paper's exhibits can use: for the surveys of `norm-variance`, but not for those by words besides.
@@ -74,15 +78,18 @@ def reproduce(
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder} is a file; give the name of a folder.")
     wanted, units = editions(paper, known), units or UNITS.get(paper, "id")
-    plan = tasks(models, folder, units, [edition.exhibit for edition in wanted])
+    corpora = Corpora(corpus, audio, images)
+    kinds = corpora.kinds(list(models), listener)
+    drawn = [edition.exhibit for edition in wanted]
+    plan = tasks(models, folder, units, drawn, lambda model: (corpora.of(kinds[model]) or "", kinds[model]))
     for task in plan:
         contextual = given.get("contextuality")
         if contextual is None:
             contextual = paper in CONTEXTUAL and task.units == units
-        surveyed(task, corpus, given | {"contextuality": contextual}, listener)
+        surveyed(task, given | {"contextuality": contextual}, listener)
     for task in plan:
         if task.units == units:
-            prepare(paper, task, corpus, listener)
+            prepare(paper, task, listener)
     artist, shown = Artist(plan, folder), list[Shown]()
     for number, edition in enumerate(wanted, 1):
         if edition.told and _refused(edition, shown):
@@ -91,8 +98,8 @@ def reproduce(
             raise TheodoliteError("Interrupted; the surveys are finished, and the same command draws from them.")
         listener.say(f"drawing {number} of {len(wanted)}: {edition.stem}")
         shown.append(artist.draw(edition))
-    made = Reproduction(paper, corpus, folder, plan, shown)
-    _write(made.index, render(paper, corpus, plan, shown, folder))
+    made = Reproduction(paper, str(corpora), folder, plan, shown)
+    _write(made.index, render(paper, str(corpora), plan, shown, folder))
     _write(folder / "index.json", json.dumps(made.told(), indent=2) + "\n")
     return made
 

@@ -18,17 +18,22 @@ GO_ON = "the same command with --resume goes on"
 MORE_MEMORY = "or allow more with --memory"  # which this command has not
 
 
-def surveyed(task: Task, corpus: str, options: Mapping[str, Any], listener: Listener) -> None:
+TEXT_ONLY = ("field", "column", "max_words", "max_tokens", "wrap", "clean_words", "contextuality")
+
+
+def surveyed(task: Task, options: Mapping[str, Any], listener: Listener) -> None:
     """Leave a finished survey in the task's folder, with its report; make no more of it than is missing.
 
-    Of the options `clean_words` is for surveys by words alone.
+    Of the options `clean_words` is for surveys by words alone, and some are for text.
     """
     options = {**options, "clean_words": bool(options.get("clean_words")) and task.units == "word"}
+    if task.kind != "text":
+        options = {name: value for name, value in options.items() if name not in TEXT_ONLY}
     _check_folder(task)
     listener.say(f"{task.model} by {task.units}: {task.folder}")
     try:
         made = survey(
-            task.model, corpus, out=task.folder, units=task.units, resume=True, listener=listener, **options
+            task.model, task.corpus, out=task.folder, units=task.units, resume=True, listener=listener, **options
         )
     except TheodoliteError as error:
         raise _in_our_words(error, task, contextuality=bool(options.get("contextuality"))) from error

@@ -18,8 +18,8 @@ from theodolite.statistics.unit_table import UnitTable
 class Contextuality(Statistic):
     """By cell and unit: how many vectors have a direction, and the sum of x/|x|.
 
-    The mean cosine between the occurrences of a unit is (|sum|^2 - n)/(n (n - 1)). Kept only where asked for, since
-    it is as large as the moments. Float64; memory: 8 (dim + 3) bytes a unit and cell seen.
+    The mean cosine between the occurrences of a unit is (|sum|^2 - n)/(n (n - 1)). Kept only where asked for: the
+    table is as large as the moments'. Float64; memory: 8 (dim + 3) bytes a unit and cell seen.
     """
 
     name: ClassVar[str] = "contextuality"

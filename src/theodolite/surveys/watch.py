@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -63,76 +64,88 @@ def watch(
     if not len(inputs):
         raise InputError("inputs: wanted at least one.")
     given = _Inputs(inputs, counts, labels, argument)
+    with evaluating(model):
+        anatomy = watched_modules(model, modules, given[0], flat=maps == "flat")
+        digest = given.sha256()
+        weights = _weights_sha256(model)
+        source = MediaSource(
+            model,
+            ModuleFeeder(given[0]),
+            corpus_key=int(digest[:16], 16),
+            kind=units,
+            flat=maps == "flat",
+            anatomy=anatomy,
+        )
+        shards = list(range(-(-len(inputs) // SHARD)))
+
+        def read(wanted: Sequence[int]) -> Iterator[tuple[int, Documents]]:
+            for index in wanted:
+                numbers = range(index * SHARD, min((index + 1) * SHARD, len(inputs)))
+                yield index, [(number, given[number]) for number in numbers]
+
+        pilot = np.sort(np.argsort(mix(source.corpus_key, np.arange(len(inputs))))[:PILOT])
+        items = sum(items_of(given[number].inputs) for number in range(len(inputs)))
+        plan = Plan(
+            source=source,
+            corpus_sha256=digest,
+            shards=shards,
+            read=read,
+            weight=lambda index: 1 / len(shards),
+            pilot_documents=[(int(number), given[int(number)]) for number in pilot],
+            model_sha256=weights,
+            identity={
+                "model": {"sha256": weights},
+                "corpus": {"sha256": digest},
+                "settings": {
+                    "units": units,
+                    "layers": [layer.name for layer in anatomy.layers],
+                    "populations": list(populations),
+                    "maps": maps,
+                    "sample_size": sample_size,
+                    "massive": MASSIVE,
+                },
+            },
+            facts={
+                "model": {
+                    "name": name or type(model).__name__,
+                    "sha256": weights,
+                    "revision": None,
+                    "architecture": type(model).__name__,
+                    "parameters": sum(parameter.numel() for parameter in model.parameters()),
+                    "modality": "module",
+                    "blocks": len(anatomy.layers),
+                    "causal": False,
+                    "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
+                    "device": str(next(model.parameters()).device),
+                },
+                "tokenizer": None,
+                "corpus": {
+                    "name": f"{len(inputs)} inputs",
+                    "sha256": digest,
+                    "documents": items,
+                    "characters": 0,
+                    "read": items,
+                },
+            },
+            populations=tuple(populations),
+            sample_size=sample_size,
+            types_bound=1 if units == "none" else max(items, 2**16),
+            budget=memory,
+        )
+        folder = Path(out) if out is not None else None
+        return run(plan, out=folder, resume=resume, overwrite=overwrite, listener=listener)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """While open, the model is in evaluation mode; afterwards every part of it is in the mode that it was in."""
+    modes = {module: module.training for module in model.modules()}
     model.eval()
-    anatomy = watched_modules(model, modules, given[0], flat=maps == "flat")
-    digest = given.sha256()
-    weights = _weights_sha256(model)
-    source = MediaSource(
-        model,
-        ModuleFeeder(given[0]),
-        corpus_key=int(digest[:16], 16),
-        kind=units,
-        flat=maps == "flat",
-        anatomy=anatomy,
-    )
-    shards = list(range(-(-len(inputs) // SHARD)))
-
-    def read(wanted: Sequence[int]) -> Iterator[tuple[int, Documents]]:
-        for index in wanted:
-            numbers = range(index * SHARD, min((index + 1) * SHARD, len(inputs)))
-            yield index, [(number, given[number]) for number in numbers]
-
-    pilot = np.sort(np.argsort(mix(source.corpus_key, np.arange(len(inputs))))[:PILOT])
-    items = sum(items_of(given[number].inputs) for number in range(len(inputs)))
-    plan = Plan(
-        source=source,
-        corpus_sha256=digest,
-        shards=shards,
-        read=read,
-        weight=lambda index: 1 / len(shards),
-        pilot_documents=[(int(number), given[int(number)]) for number in pilot],
-        model_sha256=weights,
-        identity={
-            "model": {"sha256": weights},
-            "corpus": {"sha256": digest},
-            "settings": {
-                "units": units,
-                "layers": [layer.name for layer in anatomy.layers],
-                "populations": list(populations),
-                "maps": maps,
-                "sample_size": sample_size,
-                "massive": MASSIVE,
-            },
-        },
-        facts={
-            "model": {
-                "name": name or type(model).__name__,
-                "sha256": weights,
-                "revision": None,
-                "architecture": type(model).__name__,
-                "parameters": sum(parameter.numel() for parameter in model.parameters()),
-                "modality": "module",
-                "blocks": len(anatomy.layers),
-                "causal": False,
-                "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
-                "device": str(next(model.parameters()).device),
-            },
-            "tokenizer": None,
-            "corpus": {
-                "name": f"{len(inputs)} inputs",
-                "sha256": digest,
-                "documents": items,
-                "characters": 0,
-                "read": items,
-            },
-        },
-        populations=tuple(populations),
-        sample_size=sample_size,
-        types_bound=1 if units == "none" else max(items, 2**16),
-        budget=memory,
-    )
-    folder = Path(out) if out is not None else None
-    return run(plan, out=folder, resume=resume, overwrite=overwrite, listener=listener)
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
 
 
 class _Inputs:

@@ -1,4 +1,4 @@
-"""Models of sound: states equal transformers' own, unpadded or only where there is sound, Whisper's decoder fed its own words."""
+"""Models of sound: states equal transformers' own, only where there is sound; Whisper is fed its own words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from theodolite.errors import InputError
 from theodolite.sources.media.source import MediaSource
 from theodolite.sources.media.speech import WaveFeeder, WhisperFeeder
 
-DOCUMENTS = [(0, Document("abc")), (1, Document("de")), (2, Document("a longer one")), (3, Document("abc", window=1))]
+DOCUMENTS = [
+    (0, Document("abc")),
+    (1, Document("de")),
+    (2, Document("a longer one")),
+    (3, Document("abc", window=1)),
+]
 
 
 def taken(source: MediaSource, documents: list[tuple[int, Document]]) -> dict[int, list[Batch]]:
@@ -71,8 +76,8 @@ class TestWaves:
 
 
 def test_padding_would_move_the_states_of_a_group_norm() -> None:
-    # The tempting wrong way: sounds of several lengths in one batch, under a mask. The norm of the first convolution
-    # runs over time, silence included.
+    # The tempting wrong way: sounds of several lengths in one batch, under a mask. The norm of the first
+    # convolution runs over time, silence included.
     from transformers import Wav2Vec2FeatureExtractor
 
     model = wave_model("Wav2Vec2")

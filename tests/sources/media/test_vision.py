@@ -1,4 +1,4 @@
-"""Models of pictures: states equal transformers' own, maps a vector a place or flat, pictures one by one or together."""
+"""Models of pictures: states equal transformers' own, maps a vector a place or flat, one by one or together."""
 
 from __future__ import annotations
 
@@ -75,7 +75,10 @@ class TestEvery:
         alone = taken(MediaSource(model, VisionFeeder(processor(), picture, size=1)), DOCUMENTS)
         for layer, (batch,) in together.items():
             assert len(alone[layer]) == 3
-            states, keys = torch.cat([b.states for b in alone[layer]]), torch.cat([b.places.key for b in alone[layer]])
+            states, keys = (
+                torch.cat([b.states for b in alone[layer]]),
+                torch.cat([b.places.key for b in alone[layer]]),
+            )
             assert torch.equal(keys, batch.places.key)
             apart = (states - batch.states).norm() / states.norm()
             assert apart < 1e-5  # another order of summation, over maps
@@ -104,7 +107,7 @@ def test_units(kind: str, expected: list[str]) -> None:
 
 
 def test_an_unknown_kind_of_units_is_refused() -> None:
-    with pytest.raises(InputError, match="--units 'word': vectors of pictures and sound are counted by none, position"):
+    with pytest.raises(InputError, match="--units 'word': vectors of pictures and sound are counted by none, "):
         MediaSource(picture_model("ViT"), VisionFeeder(processor(), picture), kind="word")
 
 
@@ -138,7 +141,7 @@ def test_pictures_of_different_sizes_are_told_apart_by_name() -> None:
         return picture(document).resize((SIDE, SIDE if document.name != "odd.png" else 2 * SIDE))
 
     source = MediaSource(picture_model("ResNet"), VisionFeeder(Keeping(), read))
-    with pytest.raises(InputError, match=r"odd.png becomes \(3, 128, 64\) and a \(3, 64, 64\).* pictures of one size"):
+    with pytest.raises(InputError, match=r"odd.png becomes \(3, 128, 64\) and a \(3, 64, 64\).* of one size"):
         source.prepare([(0, Document("a")), (1, Document("odd.png"))])
 
 

@@ -112,10 +112,6 @@ class TestFolders:
         with pytest.raises(InputError, match=r"'nowhere.gguf': there is no such file"):
             resolve("nowhere.gguf")
 
-    def test_a_speech_model_is_refused_before_it_is_fetched(self) -> None:
-        with pytest.raises(InputError, match="'whisper-tiny-en' is a speech model"):
-            resolve("whisper-tiny-en")
-
     @pytest.mark.parametrize("family", ["bert", "roberta", "gpt2"])
     def test_without_a_tokenizer(self, small_model: Any, tmp_path: Path, family: str) -> None:
         # transformers 5 makes one of its special tokens alone, to which every word is unknown.

@@ -1,4 +1,4 @@
-"""Encoder-decoders: both stacks, the decoder fed the same text moved on by one position, units where it was fed."""
+"""Encoder-decoders: both stacks, the decoder fed the same text moved on by one position, and its units with it."""
 
 from __future__ import annotations
 
@@ -104,7 +104,11 @@ def test_states_equal_hidden_states_exactly(name: str) -> None:
     model = build(name)
     anatomy = Anatomy.of(model)
     ids = torch.tensor([[0, 40, 41, 77, 12, 12, 63, 90, 2]])
-    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "decoder_input_ids": library_shift(model, ids)}
+    inputs = {
+        "input_ids": ids,
+        "attention_mask": torch.ones_like(ids),
+        "decoder_input_ids": library_shift(model, ids),
+    }
     seen: dict[int, torch.Tensor] = {}
     wanted = [layer.index for layer in anatomy.layers]
     with anatomy.watched(lambda index, state: seen.update({index: state.clone()}), wanted) as forward:
@@ -176,7 +180,9 @@ def test_words_of_a_decoder_are_averages_of_their_own_tokens() -> None:
     ((tokens, prepared),) = rows(by_token, [(0, text)])[last]
     states = tokens.states[prepared.decoder.rows.argsort()]  # type: ignore[union-attr]
     ((words, _),) = rows(by_word, [(0, text)])[last]
-    found = {by_word.units.known[code].key: state for code, state in zip(words.places.unit, words.states, strict=True)}
+    found = {
+        by_word.units.known[code].key: state for code, state in zip(words.places.unit, words.states, strict=True)
+    }
     for number, word in enumerate(text.split()):
         mine = [at for at, of in enumerate(numbers) if of == number]
         assert torch.allclose(found[word], states[mine].double().mean(0).float(), rtol=1e-5, atol=1e-5), word
@@ -203,15 +209,17 @@ def test_a_text_that_no_token_closes_loses_its_last_to_the_shift() -> None:
     ids = reader("the river was high")["input_ids"]
     found = rows(source, [(0, "the river was high"), (1, "x")])
     of_encoder = [source.units.known[c].id for batch, _ in found[0] for c in batch.places.unit]
-    of_decoder = [source.units.known[c].id for batch, _ in found[source.layers[-1].index] for c in batch.places.unit]
+    of_decoder = [
+        source.units.known[c].id for batch, _ in found[source.layers[-1].index] for c in batch.places.unit
+    ]
     lone = reader("x")["input_ids"]
     assert sorted(of_encoder) == sorted(ids + lone)  # type: ignore[type-var]
     assert sorted(of_decoder) == sorted(ids[:-1] + lone[:-1])  # type: ignore[type-var]
 
 
 def test_equal_contexts_have_equal_states_in_both_stacks() -> None:
-    # The decoder is not fed the last token but sees it through the encoder: without </s> two windows that differ in
-    # it alone are fed alike, and a context made of what the decoder is fed would call their states equal.
+    # The decoder is not fed the last token but sees it through the encoder: without </s> two windows that differ
+    # in it alone are fed alike, and a context made of what the decoder is fed would call their states equal.
     documents = [(0, "the river was high"), (1, "the river was low"), (2, "the river was high")]
     source = TextSource(build("Bart"), TOKENIZERS["gpt2"](), max_tokens=POSITIONS)
     for layer, batches in rows(source, documents).items():
@@ -280,7 +288,9 @@ class TestBytes:
         source = TextSource(*byt5(), max_tokens=8)
         windows, _ = source.windows([(0, self.TEXT * 3), (1, ""), (2, "\ud800")])
         mine = [window for window in windows if window.document == 0]
-        assert bytes(int(i) - 3 for window in mine for i in window.ids[~window.special]) == (self.TEXT * 3).encode()
+        assert (
+            bytes(int(i) - 3 for window in mine for i in window.ids[~window.special]) == (self.TEXT * 3).encode()
+        )
         assert all(len(window) <= 8 and window.ids[-1] == 1 for window in windows)
         assert [window.ids.tolist() for window in windows if window.document == 1] == [[1]]  # </s> alone
         assert bytes(int(i) - 3 for i in windows[-1].ids[:-1]).decode() == "\ufffd"
@@ -294,7 +304,7 @@ class TestBytes:
                 assert (together[layer][key] - state).norm() <= TOLERANCE * state.norm()
 
     def test_words_are_refused(self) -> None:
-        with pytest.raises(InputError, match="--units word: ByT5Tokenizer reads characters or bytes .* --units id"):
+        with pytest.raises(InputError, match=r"--units word: ByT5Tokenizer reads characters or bytes .* id"):
             TextSource(*byt5(), kind="word")
 
 

@@ -193,8 +193,9 @@ def _caption(surveys: Sequence[Surveyed], choice: Choice, tables: Sequence[pd.Da
         "Above: M/Q against mean cosine C and V_W/V against self-similarity S, a point a layer, joined in the "
         "order of layers, some numbered; below: the same by layer. Beyond the paper, whose section 5.3 calls them "
         "consistent: the left should rise, the right fall. Dotted: where all norms were equal, M/Q = C and V_W/V "
-        "is about (1 − S)/(1 − C). r: Pearson, ρ: Spearman, over the layers drawn; p takes layers for independent, "
-        "“shifts” is the share of circular shifts of one series that correlate as strongly, at least 1/layers.",
+        "is about (1 − S)/(1 − C). r: Pearson, ρ: Spearman, over the layers drawn; p takes layers for "
+        "independent, “shifts” is the share of circular shifts of one series that correlate as strongly, at "
+        "least 1/layers.",
         captions.in_fits(surveys, means, "M/Q is over"),
         "The mean cosine is over every position of the population.",
         captions.in_fits(surveys, units, "V_W/V is over"),

@@ -18,6 +18,10 @@ Read = Callable[[Any], NDArray[np.float32]]
 """From a document, a stretch of a recording, to its sound: mono, at the model's rate, short enough for it."""
 
 
+MOST_TOKENS = 224
+"""Of a transcript: half of what Whisper's decoder takes, as its authors do, so that one that loops ends."""
+
+
 class WaveFeeder:
     """Stretches of sound one at a time and unpadded: some models let padding into every state, mask or not."""
 
@@ -78,8 +82,8 @@ class WhisperFeeder:
             if len(sound) > self.extractor.n_samples:
                 heard, rate = self.extractor.n_samples, self.extractor.sampling_rate
                 raise InputError(
-                    f"{clip.name}: a stretch of {len(sound) / rate:g} s is more than Whisper hears at once; wanted "
-                    f"--max-seconds {heard / rate:g} or less."
+                    f"{clip.name}: a stretch of {len(sound) / rate:g} s is more than Whisper hears at once; "
+                    f"wanted --max-seconds {heard / rate:g} or less."
                 )
             frames = -(-len(sound) // self.step)
             item = Item(number, clip.window, clip.name, clip.label)
@@ -91,7 +95,7 @@ class WhisperFeeder:
         device = next(self.whole.parameters()).device
         features = batch.inputs["input_features"].to(device)
         with torch.no_grad():
-            heard = self.whole.generate(features)[0].cpu()
+            heard = self.whole.generate(features, max_new_tokens=MOST_TOKENS)[0].cpu()
         end = self.whole.generation_config.eos_token_id
         tokens = [*self._prompt(features), *(token for token in heard.tolist() if token != end)]
         tokens = tokens[: int(self.whole.config.max_target_positions)]

@@ -120,7 +120,8 @@ def _try(model: nn.Module) -> None:
     except (IndexError, KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(
-            f"{type(model).__name__} cannot be surveyed: it does not run on a few tokens of its vocabulary. ({line})"
+            f"{type(model).__name__} cannot be surveyed: it does not run on a few tokens of its "
+            f"vocabulary. ({line})"
         ) from error
 
 
@@ -133,6 +134,11 @@ def _close(states: Tensor, padded: Tensor) -> bool:
 def _stacks(model: nn.Module) -> tuple[Stack, ...]:
     """Return a model's stacks in the order in which they run."""
     config: Any = model.config
+    if getattr(config, "attention_type", None) == "block_sparse":
+        raise InputError(
+            f"{type(model).__name__} cannot be surveyed: its sparse attention turns itself off for good at the "
+            'first short text; set "attention_type": "original_full" in its config.json.'
+        )
     if config.model_type == "canine":  # characters, then every fourth, then characters again
         return (
             Stack("characters", tuple(model.initial_char_encoder.layer)),  # type: ignore[union-attr, arg-type]

@@ -24,7 +24,6 @@ from theodolite.sources.text.windows import Window, buckets, cut, encodable, shi
 from theodolite.sources.text.words import Words, words_of
 from theodolite.sources.text.wrapping import UNWRAPPED, wrap_of
 
-
 WRAPPING = ("mbart", "plbart")
 """Models whose decoder begins with the token that ends the window: it names the language."""
 
@@ -175,7 +174,7 @@ class TextSource:
     def _side(
         self, windows: Sequence[Window], texts: dict[int, str], heard: Sequence[Window] | None = None
     ) -> TextBatch:
-        """Make one side of a batch; `heard` are the windows that the encoder reads, where these are a decoder's."""
+        """Make one side of a batch; `heard` are the windows that the encoder reads, where these are fed."""
         longest = max(map(len, windows))
         ids = np.full((len(windows), longest), self._pad, dtype=np.int64)
         mask = np.zeros((len(windows), longest), dtype=np.int64)

@@ -17,8 +17,8 @@ SPACE_MARKS = ("Ġ", "▁")
 def vocabulary(tokenizer: Any, kind: str, *, start: int | None = None) -> tuple[Units, list[int]]:
     """Return the units of this kind, and the unit's code for every vocabulary id.
 
-    `word` begins with the special tokens alone and grows as words are met. `start`, with which a decoder begins, is
-    special whatever the tokenizer says of it.
+    `word` begins with the special tokens alone and grows as words are met. `start`, with which a decoder begins,
+    is special whatever the tokenizer says of it.
     """
     if kind not in KINDS:
         raise InputError(f"--units {kind!r} is not one of {', '.join(KINDS)}.")

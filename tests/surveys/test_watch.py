@@ -1,0 +1,162 @@
+"""Any module: what is told of its submodules against their outputs, padding left out, wide vectors too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from tests import oracles
+from torch import Tensor, nn
+
+import theodolite
+from theodolite.errors import InputError
+from theodolite.statistics import fold
+from theodolite.surveys.shape import NARROW, TOO_WIDE
+
+EXACT = 1e-9
+"""Relative, on Q, M and V: float64 sums."""
+COSINE = 1e-6
+"""Absolute: x/|x| is float32."""
+
+
+class Small(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 6), nn.Linear(6, 5)
+        self.unused = nn.Linear(2, 2)
+
+    def forward(self, input: Tensor, attention_mask: Tensor | None = None) -> tuple[Tensor, str]:  # noqa: A002
+        return self.second(self.first(input).tanh()), "and more"
+
+
+@pytest.fixture
+def model() -> Small:
+    torch.manual_seed(0)
+    return Small()
+
+
+def padded(seed: int, items: int = 3, positions: int = 9) -> dict[str, Tensor]:
+    random = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, positions + 1, (items,), generator=random)
+    mask = (torch.arange(positions) < lengths[:, None]).long()
+    return {"input": torch.randn(items, positions, 4, generator=random) + 2, "attention_mask": mask}
+
+
+def row(found: theodolite.Survey, layer: int, population: str = "all") -> pd.Series:
+    rows = found.layers[(found.layers["layer"] == layer) & (found.layers["population"] == population)]
+    return rows.iloc[0]
+
+
+def test_layers_are_the_outputs_without_padding(model: Small) -> None:
+    inputs = [padded(seed) for seed in range(20)]
+    found = theodolite.watch(model, inputs, ["second", "first"])
+    assert [layer["name"] for layer in found.facts["layers"]] == ["first", "second"]  # as the model reaches them
+    with torch.no_grad():
+        kept = [state[each["attention_mask"].bool()] for each in inputs for state in [model.first(each["input"])]]
+        everything = torch.cat([model.first(each["input"]).flatten(0, 1) for each in inputs])
+    x = torch.cat(kept).double().numpy()
+    oracle, mine = oracles.qmv(x), row(found, 0)
+    assert mine["n"] == len(x)
+    for name in ("q", "m", "v"):
+        assert mine[name] == pytest.approx(getattr(oracle, name), rel=EXACT)
+    assert mine["mean_cosine"] == pytest.approx(oracles.mean_cosine(x), abs=COSINE)
+    # Counting the padding is the tempting mistake.
+    assert oracles.qmv(everything.double().numpy()).q != pytest.approx(oracle.q, rel=1e-3)
+
+
+def test_a_survey_of_a_module_is_saved_resumed_and_opened(model: Small, tmp_path: Path) -> None:
+    inputs = [padded(seed) for seed in range(20)]
+    made = theodolite.watch(model, inputs, ["first"], out=tmp_path / "s", name="mine")
+    again = theodolite.watch(model, inputs, ["first"], out=tmp_path / "s", name="mine", resume=True)
+    opened = theodolite.open(tmp_path / "s")
+    pd.testing.assert_frame_equal(made.layers, opened.layers)
+    pd.testing.assert_frame_equal(made.layers, again.layers)
+    assert opened.facts["model"]["modality"] == "module"
+    with pytest.raises(InputError, match="other settings"):
+        theodolite.watch(model, inputs[:5], ["first"], out=tmp_path / "s", resume=True)
+
+
+def test_counts_and_labels_of_ones_own(model: Small) -> None:
+    inputs = [torch.randn(2, 7, 4, generator=torch.Generator().manual_seed(seed)) for seed in range(12)]
+    labels = [["cat", "dog"]] * 12
+    found = theodolite.watch(
+        model, inputs, ["second"], counts=lambda _: (3, 5), labels=labels, units="label", populations=["all"]
+    )
+    assert row(found, 0)["n"] == 12 * 8
+    tokens = found.tokens.set_index("unit")["n"]
+    assert dict(tokens) == {"cat": 36, "dog": 60}
+
+
+def test_maps_are_places_or_flat() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU())
+    inputs = [torch.randn(2, 3, 5, 6) for _ in range(15)]
+    with torch.no_grad():
+        maps = torch.cat([net(each) for each in inputs])
+    places = theodolite.watch(net, inputs, ["1"])
+    flat = theodolite.watch(net, inputs, ["1"], maps="flat")
+    by_place = maps.permute(0, 2, 3, 1).reshape(-1, 4).double().numpy()
+    assert row(places, 0)["q"] == pytest.approx(oracles.qmv(by_place).q, rel=EXACT)
+    assert row(places, 0)["n"] == row(places, 0, "without-first")["n"] == 30 * 30  # a corner is no first position
+    assert row(flat, 0)["m"] == pytest.approx(oracles.qmv(maps.flatten(1).double().numpy()).m, rel=EXACT)
+    assert (row(flat, 0)["n"], row(flat, 0)["dim"]) == (30, 120)
+
+
+def test_wide_vectors_have_no_matrix_and_are_told_from_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(16, 200))
+    inputs = [torch.randn(8, 16) for _ in range(30)]
+    exact = row(theodolite.watch(net, inputs, ["0"]), 0)
+    monkeypatch.setattr(fold, "WIDEST", 100)
+    found = theodolite.watch(net, inputs, ["0"])
+    wide = row(found, 0)
+    for name in ("q", "m", "v", "mean_cosine"):
+        assert wide[name] == pytest.approx(exact[name], rel=1e-12)
+    assert pd.isna(wide["anisotropy_svd"])
+    assert pd.isna(exact["sample_anisotropy_svd"])
+    reasons = json.loads(wide["undefined"])
+    assert reasons["anisotropy_svd"] == TOO_WIDE
+    assert json.loads(exact["undefined"])["sample_anisotropy_svd"] == NARROW
+    # All 240 vectors are in the sample, so its spectrum is that of everything.
+    for name in ("anisotropy_svd", "participation_ratio", "effective_rank"):
+        assert wide[f"sample_{name}"] == pytest.approx(exact[name], rel=1e-5)
+    assert wide["twonn"] == pytest.approx(exact["twonn"], rel=1e-6)
+    assert wide["sampled_cosine"] == pytest.approx(exact["sampled_cosine"], rel=1e-9)
+    assert found.coordinates.empty
+
+
+def test_what_cannot_be_watched_is_told(model: Small) -> None:
+    one = [torch.randn(2, 3, 4)]
+    with pytest.raises(InputError, match=r"has no submodule 'frist'.*first"):
+        theodolite.watch(model, one, ["frist"])
+    with pytest.raises(InputError, match="'unused' was not reached"):
+        theodolite.watch(model, one, ["unused"])
+    with pytest.raises(InputError, match="wanted at least one name"):
+        theodolite.watch(model, one, [])
+    with pytest.raises(InputError, match="inputs: wanted at least one"):
+        theodolite.watch(model, [], ["first"])
+    with pytest.raises(InputError, match="maps 'tall' is not one of"):
+        theodolite.watch(model, one, ["first"], maps="tall")
+    left = {"input": torch.randn(1, 3, 4), "attention_mask": torch.tensor([[0, 1, 1]])}
+    with pytest.raises(InputError, match="not padded on the right"):
+        theodolite.watch(model, [left], ["first"])
+    with pytest.raises(InputError, match="labels has 2 lists for 1 inputs"):
+        theodolite.watch(model, one, ["first"], labels=[["a"], ["b"]], units="label")
+
+
+def test_the_model_is_left_as_it_was(model: Small) -> None:
+    model.train()
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    theodolite.watch(model, [torch.randn(4, 5, 4)], ["first"])
+    assert model.training
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_half_precision_is_measured(model: Small) -> None:
+    found = theodolite.watch(model.bfloat16(), [torch.randn(4, 5, 4).bfloat16() for _ in range(4)], ["first"])
+    assert np.isfinite(row(found, 0)["q"])
