@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 RUN    := build/demo
+GALLERY := build/gallery
+BOTH   := --model minilm-l6 --model smollm2-135m
 
 # The demo reads the same 100 dialogues with both models, about 32,000 tokens each.
 .PHONY: help setup demo gallery test check bench format clean
@@ -11,7 +13,7 @@ RUN    := build/demo
 
 help:
 	@echo "make demo    survey a real encoder and a real decoder, and name the report to open"
-	@echo "make gallery repeat a paper on both models and renew the pictures in docs/gallery"
+	@echo "make gallery repeat the papers on real models and renew the pictures in docs/gallery"
 	@echo "make test    run the tests"
 	@echo "make check   style, types and the import contract"
 	@echo "make bench   ratios against the forward pass and against peers, written to build/bench.json"
@@ -32,8 +34,11 @@ demo: setup
 	$(BIN)/theodolite report $(RUN)/minilm-l6 $(RUN)/smollm2-135m --out $(RUN)/report.html
 
 gallery: setup
-	$(BIN)/theodolite reproduce norm-variance --model minilm-l6 --model smollm2-135m --corpus chitchat --limit 100 --out build/gallery
-	$(BIN)/python -m gallery build/gallery docs/gallery
+	$(BIN)/theodolite reproduce norm-variance $(BOTH) --corpus chitchat --limit 100 --out $(GALLERY)/norm-variance
+	$(BIN)/theodolite reproduce anisotropy-inherent $(BOTH) --model antiberty=gallery/antibodies.txt --model whisper-tiny-en=speech \
+	    --corpus chitchat --limit 100 --out $(GALLERY)/anisotropy-inherent
+	$(BIN)/theodolite reproduce dynamics $(BOTH) --corpus chitchat --limit 100 --out $(GALLERY)/dynamics
+	$(BIN)/python -m gallery $(GALLERY) docs/gallery
 
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile

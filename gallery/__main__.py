@@ -1,38 +1,58 @@
-"""python -m gallery REPRODUCTION DOCS: put a reproduction's pictures, made small, and a page of them into DOCS."""
+"""python -m gallery REPRODUCTIONS DOCS: put pictures of reproductions, made small, and pages into DOCS."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
-WIDTH, COLOURS, MOST_BYTES = 1000, 64, 3_000_000
+WIDTH, COLOURS, MOST_BYTES = 900, 32, 5_000_000
 
 
 def main() -> None:
-    """Replace the pictures and the page; refuse to leave more than 3 MB."""
+    """Replace the pictures and the pages; refuse to leave more than 5 MB."""
     parser = argparse.ArgumentParser(prog="python -m gallery", description=__doc__)
-    parser.add_argument("reproduction", type=Path, help="folder that `theodolite reproduce` left")
+    parser.add_argument("reproductions", type=Path, help="folder of folders that `theodolite reproduce` left")
     parser.add_argument("docs", type=Path, help="folder for the pictures")
     arguments = parser.parse_args()
-    made = json.loads((arguments.reproduction / "index.json").read_text("utf-8"))
-    drawn = [row for row in made["exhibits"] if row["state"] == "drawn"]
-    arguments.docs.mkdir(parents=True, exist_ok=True)
-    for old in arguments.docs.glob("*.png"):
-        old.unlink()
-    for row in drawn:
-        shrink(arguments.reproduction / row["files"]["png"], arguments.docs / Path(row["files"]["png"]).name)
-    (arguments.docs / "README.md").write_text(page(made, drawn), encoding="utf-8")
-    size = sum(path.stat().st_size for path in arguments.docs.iterdir())
-    print(f"{len(drawn)} pictures, {size / 1e6:.2f} MB: {arguments.docs / 'README.md'}")
+    shutil.rmtree(arguments.docs, ignore_errors=True)
+    listed = [
+        told(json.loads(index.read_text("utf-8")), index.parent, arguments.docs / index.parent.name)
+        for index in sorted(arguments.reproductions.glob("*/index.json"))
+    ]
+    (arguments.docs / "README.md").write_text(contents(listed), encoding="utf-8")
+    size = sum(path.stat().st_size for path in arguments.docs.rglob("*") if path.is_file())
+    print(f"{sum(count for _, _, count in listed)} pictures, {size / 1e6:.2f} MB: {arguments.docs / 'README.md'}")
     if size > MOST_BYTES:
         raise SystemExit(
             f"wanted at most {MOST_BYTES / 1e6:.0f} MB; lower WIDTH or COLOURS in gallery/__main__.py"
         )
+
+
+def told(made: dict[str, Any], reproduction: Path, docs: Path) -> tuple[str, str, int]:
+    """Write one paper's pictures and page; return its name, its models and how many pictures it has."""
+    drawn = [row for row in made["exhibits"] if row["state"] == "drawn"]
+    docs.mkdir(parents=True)
+    for row in drawn:
+        shrink(reproduction / row["files"]["png"], docs / Path(row["files"]["png"]).name)
+    (docs / "README.md").write_text(page(made, drawn), encoding="utf-8")
+    return made["paper"], models_of(made), len(drawn)
+
+
+def contents(listed: list[tuple[str, str, int]]) -> str:
+    """Return the page that names the others."""
+    lines = [f"- [`{paper}`]({paper}/README.md): {count} pictures of {models}" for paper, models, count in listed]
+    return "\n".join(["# Gallery\n", "Drawn by `make gallery`, which writes these pages again.\n", *lines, ""])
+
+
+def models_of(made: dict[str, Any]) -> str:
+    """Return the models' names."""
+    return ", ".join(f"`{name}`" for name in dict.fromkeys(row["model"] for row in made["surveys"]))
 
 
 def shrink(picture: Path, out: Path) -> None:
@@ -46,11 +66,11 @@ def shrink(picture: Path, out: Path) -> None:
 
 def page(made: dict[str, Any], drawn: list[dict[str, Any]]) -> str:
     """Return the page of all pictures as Markdown."""
-    models = ", ".join(f"`{name}`" for name in dict.fromkeys(row["model"] for row in made["surveys"]))
+    about = {"norm-variance": "norm-variance.md"}.get(made["paper"], "anisotropy.md")
     head = (
-        f"# `{made['paper']}` on {models}\n\n"
-        f"Drawn by `make gallery` from surveys of `{made['corpus']}`; [how to draw them of your own models, "
-        "and what they say](../norm-variance.md). Do not edit: the next `make gallery` writes this page again.\n"
+        f"# `{made['paper']}` on {models_of(made)}\n\n"
+        f"Drawn by `make gallery` from surveys of {made['corpus']}; [how to draw them of your own models, "
+        f"and what they say](../../{about}). Do not edit: the next `make gallery` writes this page again.\n"
     )
     return "\n".join([head, *map(_entry, drawn)])
 

@@ -184,7 +184,10 @@ class TestWords:
     @pytest.mark.parametrize(
         ("settings", "words"),
         [
-            ({"units": "wrod"}, "--units 'wrod' is not one of id, surface, word, none, position, document, label. Did you mean 'word'"),
+            (
+                {"units": "wrod"},
+                "--units 'wrod' is not one of id, surface, word, none, position, document, label. Did you mean",
+            ),
             (
                 {"populations": ("all", "some")},
                 "--populations: 'some' is not one of all, without-first, without-m",

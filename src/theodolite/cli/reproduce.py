@@ -12,7 +12,13 @@ from theodolite.cli.survey import Corpus
 
 def reproduce(
     paper: Annotated[str, typer.Argument(help="The paper, such as norm-variance.")],
-    model: Annotated[list[str], typer.Option(help="Catalogue name, folder, .gguf or hub name; once for each.")],
+    model: Annotated[
+        list[str],
+        typer.Option(
+            help="Catalogue name, folder, .gguf or hub name; once for each. MODEL=CORPUS for one that reads "
+            "something of its own."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="Folder for the surveys, the figures and the index page.")],
     corpus: Annotated[str | None, typer.Option(help=f"What models of text read: {Corpus}.")] = None,
     audio: Annotated[

@@ -65,6 +65,25 @@ def _no_sums(survey: Surveyed) -> str:
     )
 
 
+def of_laboratory(verb: str, way: str) -> Need:
+    """Return the need for folders that a laboratory left; `way` is the command that makes one."""
+    return Need(
+        f"folders of `theodolite {verb}`",
+        lambda survey: survey.facts.get("laboratory") == verb,
+        lambda survey: f"{survey.folder or survey.model} is none; `{way}` makes one",
+        left_out=lambda survey: f"no folder of `theodolite {verb}`",
+    )
+
+
+SURVEY = Need(
+    "surveys",
+    lambda s: "laboratory" not in s.facts,
+    lambda s: (
+        f"{s.folder or s.model} holds what `theodolite {s.facts['laboratory']}` found; "
+        "`theodolite survey MODEL --corpus CORPUS --out DIR` makes a survey"
+    ),
+    left_out=lambda s: "no survey",
+)
 UNITS = Need("surveys with units (any text; `measure --groups`)", lambda s: s.facts["units"] != "none", _no_units)
 MODEL = Need("surveys of a model", lambda s: s.facts.get("model") is not None, _no_model)
 WORDS = Need("surveys made with `--units word`", lambda s: s.facts["units"] == "word", _no_words)

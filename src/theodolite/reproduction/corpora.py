@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from theodolite.errors import InputError
 from theodolite.sources.modality import Modality, modality
@@ -19,25 +20,44 @@ class Corpora:
     text: str | None = None
     audio: str | None = None
     images: str | None = None
+    own: dict[str, str] = field(default_factory=dict)  # by model, where one reads something of its own
 
     def __str__(self) -> str:
-        return ", ".join(each for each in (self.text, self.audio, self.images) if each is not None)
+        given = (self.text, self.audio, self.images, *self.own.values())
+        return ", ".join(dict.fromkeys(each for each in given if each is not None))
 
-    def kinds(self, models: list[str], listener: Listener) -> dict[str, Modality]:
-        """Return what kind each model is, and refuse one that nothing was given for, before any is surveyed."""
+    def reads(self, models: Sequence[str], listener: Listener) -> dict[str, tuple[str, Modality]]:
+        """Return what each model reads and what kind it is; refuse one that nothing was given for at once."""
         if not str(self):
             raise InputError("Nothing to read: give --corpus for text, --audio for speech, --images for vision.")
-        if self.audio is None and self.images is None:  # nothing to tell apart
-            return dict.fromkeys(models, "text")
-        found: dict[str, Modality] = {}
+        found: dict[str, tuple[str, Modality]] = {}
         for model in models:
-            checkpoint = resolve(model, progress=listener.say)
-            found[model] = modality(checkpoint.folder, model)
-            if self.of(found[model]) is None:
-                option = OPTIONS[found[model]]
-                raise InputError(f"{model} is a model of {found[model]}: give what it reads with {option}.")
+            kind = self._kind(model, listener)
+            corpus = self.own.get(model, {"text": self.text, "speech": self.audio}.get(kind, self.images))
+            if corpus is None:
+                raise InputError(
+                    f"{model} is a model of {kind}: give what it reads with {OPTIONS[kind]}, or as "
+                    f"--model {model}=CORPUS."
+                )
+            found[model] = corpus, kind
         return found
 
-    def of(self, kind: Modality) -> str | None:
-        """Return what a model of this kind reads."""
-        return {"text": self.text, "speech": self.audio}.get(kind, self.images)
+    def _kind(self, model: str, listener: Listener) -> Modality:
+        if self.audio is None and self.images is None and not self.own:  # nothing to tell apart
+            return "text"
+        return modality(resolve(model, progress=listener.say).folder, model)
+
+
+def split(models: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the models' names, and what those read that name it: MODEL=CORPUS.
+
+    >>> split(["minilm-l6", "whisper-tiny-en=speech"])
+    (['minilm-l6', 'whisper-tiny-en'], {'whisper-tiny-en': 'speech'})
+    """
+    names, own = [], {}
+    for each in models:
+        model, equals, corpus = each.partition("=")
+        names.append(model)
+        if equals:
+            own[model] = corpus
+    return names, own

@@ -11,7 +11,7 @@ from typing import Any
 from theodolite.errors import InputError, TheodoliteError
 from theodolite.exhibits.registry import all_exhibits
 from theodolite.exhibits.saving import write_beside
-from theodolite.reproduction.corpora import Corpora
+from theodolite.reproduction.corpora import Corpora, split
 from theodolite.reproduction.drawing import Artist, Shown
 from theodolite.reproduction.page import render, report_of
 from theodolite.reproduction.plan import CONTEXTUAL, UNITS, Edition, Task, check_paper, editions, tasks
@@ -67,7 +67,8 @@ def reproduce(
 ) -> Reproduction:
     """Repeat a paper on these models and this corpus; leave OUT/surveys, OUT/figures, OUT/index.html and .json.
 
-    Models of speech read `audio` and models of vision `images`, folders or names of the catalogue.
+    Models of speech read `audio` and models of vision `images`, folders or names of the catalogue; one that reads
+    something of its own is given as "model=corpus".
     `options` go to every survey as they are (`limit`, `layers`, `device`, ...). Surveys with the same settings are
     used again, unfinished ones resumed, others refused. `units` None are the paper's own. `contextuality` None is
     what the paper's exhibits can use: for the surveys of `norm-variance`, but not for those by words besides.
@@ -78,10 +79,10 @@ def reproduce(
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder} is a file; give the name of a folder.")
     wanted, units = editions(paper, known), units or UNITS.get(paper, "id")
-    corpora = Corpora(corpus, audio, images)
-    kinds = corpora.kinds(list(models), listener)
-    drawn = [edition.exhibit for edition in wanted]
-    plan = tasks(models, folder, units, drawn, lambda model: (corpora.of(kinds[model]) or "", kinds[model]))
+    names, own = split(models)
+    corpora = Corpora(corpus, audio, images, own)
+    reads = corpora.reads(names, listener)
+    plan = tasks(names, folder, units, [edition.exhibit for edition in wanted], reads.__getitem__)
     for task in plan:
         contextual = given.get("contextuality")
         if contextual is None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from theodolite.studies.anisotropy.batch_files import with_batches
 from theodolite.studies.anisotropy.batch_summary import BATCHES
+from theodolite.studies.laboratory import as_surveyed, is_laboratory
 from theodolite.studies.norm_variance.chosen_sets import SETS
 from theodolite.studies.norm_variance.set_files import lie_in, read_sets
 from theodolite.studies.surveyed import Surveyed
@@ -16,7 +17,12 @@ TABLES = ("layers", "tokens", "units")
 
 
 def read(folder: str | Path, tables: Sequence[str] = TABLES) -> Surveyed:
-    """Open a finished survey's folder as a study sees it; "token_sets" and "batches" where it has them."""
+    """Open a finished survey's folder as a study sees it; "token_sets" and "batches" where it has them.
+
+    A folder that a laboratory left is read whole: its tables are few.
+    """
+    if is_laboratory(folder):
+        return as_surveyed(folder)
     facts, found = open_tables(folder, [name for name in tables if name not in (SETS, BATCHES)])
     survey = Surveyed(facts, found, Path(folder))
     if BATCHES in tables:
