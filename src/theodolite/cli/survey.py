@@ -42,6 +42,10 @@ def survey(
     encoding_errors: Annotated[
         str, typer.Option(help="strict, or replace to go on past invalid UTF-8.")
     ] = "strict",
+    target: Annotated[
+        str | None,
+        typer.Option(help="Field or column that an encoder-decoder's decoder is fed. Default: the text itself."),
+    ] = None,
     max_tokens: Annotated[
         int | None,
         typer.Option(help="Cut documents into windows of so many tokens. Default: 512 or the model's limit."),
@@ -117,6 +121,7 @@ def survey(
             field=field,
             column=column,
             encoding_errors=encoding_errors,
+            target=target,
             max_tokens=max_tokens,
             batch_tokens=batch_tokens,
             drop_special=drop_special,

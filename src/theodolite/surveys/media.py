@@ -22,6 +22,7 @@ from theodolite.surveys.run import Documents, Plan
 from theodolite.surveys.wanted import Wanted
 
 TEXT_ONLY = {
+    "target": "--target",
     "min_words": "--min-words",
     "max_words": "--max-words",
     "max_tokens": "--max-tokens",

@@ -31,6 +31,7 @@ def survey(
     field: str = "text",
     column: str = "text",
     encoding_errors: str = "strict",
+    target: str | None = None,
     max_tokens: int | None = None,
     batch_tokens: int | None = None,
     drop_special: bool = False,
@@ -62,7 +63,8 @@ def survey(
 
     `units` is what vectors are counted by: id, surface or word for text (id unless told), none, position, document
     or label for the rest. `batch_tokens` is the padded size of a batch; `part` "i/n" folds every n-th shard, for
-    merging. `wrap` puts BOS and EOS around every window where the tokenizer adds none. Text is read whole;
+    merging. `target` names the field or column that an encoder-decoder's decoder is fed, the text itself if none
+    is named. `wrap` puts BOS and EOS around every window where the tokenizer adds none. Text is read whole;
     `clean_words`, with units "word", has the model read words alone, without punctuation. `contextuality` also
     tells self-similarity and its kin. `maps` says whether a convolutional map is one vector a picture ("flat") or
     one a place ("places"); `skip_bad` leaves out files that do not decode; recordings longer than `max_seconds`
@@ -81,6 +83,7 @@ def survey(
         field=field,
         column=column,
         encoding_errors=encoding_errors,
+        target=target,
         max_tokens=max_tokens,
         batch_tokens=batch_tokens,
         drop_special=drop_special,

@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from theodolite.errors import InputError
 from theodolite.sources.corpus import open_corpus, scan, shard_documents
 from theodolite.sources.text.checkpoint import Checkpoint, load_model, load_tokenizer
 from theodolite.sources.text.placement import placement_of
@@ -50,6 +51,8 @@ def plan(
         wrap=wanted.wrap,
         clean_words=wanted.clean_words,
     )
+    if wanted.target is not None and "decoder" not in {layer.stack for layer in source.anatomy.layers}:
+        raise InputError(f"--target is what a decoder is fed beside an encoder; {checkpoint.name} has not both.")
     placement = placement_of(source.anatomy)
     shards = {shard.index: shard for shard in found.shards}
     chosen = wanted.chosen(list(shards))

@@ -29,6 +29,7 @@ class Wanted:
     field: str = "text"
     column: str = "text"
     encoding_errors: str = "strict"
+    target: str | None = None
     max_tokens: int | None = None
     batch_tokens: int | None = None
     drop_special: bool = False
@@ -57,6 +58,7 @@ class Wanted:
             self.seed,
             self.limit,
             encoding_errors=self.encoding_errors,
+            target=self.target,
         )
 
     def chosen(self, shards: Sequence[int]) -> list[int]:

@@ -72,6 +72,8 @@ def open_corpus(
     [(1, 'two words')]
     """
     options = options or CorpusOptions()
+    if options.target is not None and not str(what).removesuffix(".gz").endswith((".jsonl", ".parquet")):
+        raise InputError(f"--target '{options.target}' wants a .jsonl or .parquet corpus, which {what} is not.")
     if not isinstance(what, str | Path):
         return _from_memory(what, options)
     if is_dataset(what):

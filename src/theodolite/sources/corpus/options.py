@@ -22,6 +22,7 @@ class CorpusOptions:
     seed: int = 0
     limit: int | None = None
     encoding_errors: str = "strict"
+    target: str | None = None  # the field or column of a label, where documents have one
 
     def __post_init__(self) -> None:
         _at_least("--min-words", self.min_words, 0)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from theodolite.errors import InputError, nearest
+from theodolite.sources.corpus.labelled import Labelled
 from theodolite.sources.corpus.options import CorpusOptions
 
 ROWS = 128
@@ -20,13 +21,22 @@ def read_parquet(path: Path, options: CorpusOptions) -> Iterator[list[str | None
 
     with _damage_told(path), pq.ParquetFile(path, **_STREAMED) as table:
         _check_column(path, table.schema_arrow, options.column)
+        columns = [options.column]
+        if options.target is not None:
+            _check_column(path, table.schema_arrow, options.target, "--target")
+            columns.append(options.target)
         row = 0
-        for batch in table.iter_batches(ROWS, columns=[options.column]):
-            yield _texts(batch.column(0), options, path, row)
+        for batch in table.iter_batches(ROWS, columns=list(dict.fromkeys(columns))):
+            texts = _texts(batch.column(options.column), options, path, row)
+            if options.target is not None:
+                labels = _texts(batch.column(options.target), options, path, row)
+                pairs = zip(texts, labels, strict=True)
+                texts = [None if text is None else Labelled(text, label or "") for text, label in pairs]
+            yield texts
             row += len(batch)
 
 
-def _check_column(path: Path, schema: Any, column: str) -> None:
+def _check_column(path: Path, schema: Any, column: str, option: str = "--column") -> None:
     """Refuse a column that is not there or does not hold strings."""
     import pyarrow as pa
 
@@ -34,13 +44,13 @@ def _check_column(path: Path, schema: Any, column: str) -> None:
         columns = ", ".join(map(repr, schema.names)) or "none"
         raise InputError(
             f"'{path}' has no column '{column}' (its columns: {columns}); "
-            f"name the column that holds the text with --column.{nearest(column, schema.names)}"
+            f"name the column that holds the text with {option}.{nearest(column, schema.names)}"
         )
     kind = schema.field(column).type
     values = kind.value_type if pa.types.is_dictionary(kind) else kind
     if not (pa.types.is_string(values) or pa.types.is_large_string(values) or pa.types.is_string_view(values)):
         raise InputError(
-            f"--column '{column}' wants strings, but in '{path}' it is of type {kind}; "
+            f"{option} '{column}' wants strings, but in '{path}' it is of type {kind}; "
             "name a column that holds text."
         )
 

@@ -5,6 +5,7 @@ from hashlib import sha256
 
 from theodolite.sources.corpus.corpus import Corpus
 from theodolite.sources.corpus.filters import Tally
+from theodolite.sources.corpus.labelled import Labelled
 from theodolite.sources.corpus.pilot import PilotChooser, pilot_budget
 from theodolite.sources.corpus.shards import Shard, ShardCutter
 
@@ -54,6 +55,9 @@ def scan(
     for number, text in corpus.tallied(tally):
         form = text.encode("utf-8", "surrogatepass")
         digest.update(len(form).to_bytes(8, "little") + form)
+        if isinstance(text, Labelled):
+            label = text.label.encode("utf-8", "surrogatepass")
+            digest.update(len(label).to_bytes(8, "little") + label)
         documents += 1
         characters += len(text)
         words[min(len(text.split()), MOST_WORDS)] += 1

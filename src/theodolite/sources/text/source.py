@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from theodolite.batch import Batch, Places
 from theodolite.errors import InputError
 from theodolite.hashing import mix
+from theodolite.sources.corpus.labelled import labels_of
 from theodolite.sources.layers import Layer, choose
 from theodolite.sources.places import Spot, places, places_of
 from theodolite.sources.source import Sink
@@ -99,8 +101,9 @@ class TextSource:
         if only is not None:
             windows = [window for window in windows if (window.document, window.number) in only]
         groups = buckets(windows, self.batch_tokens, pads=self.anatomy.pads)
+        labels = self._labels(documents)
         # Words get their codes in the order of the batches, which is the order in which they are folded.
-        return [batch for group in groups if (batch := self._batch(group, texts)).positions]
+        return [batch for group in groups if (batch := self._batch(group, texts, labels)).positions]
 
     def windows(self, documents: Sequence[tuple[int, str]]) -> tuple[list[Window], dict[int, str]]:
         """Return the windows of documents and, by document, the text in which their words stand (else nothing)."""
@@ -159,17 +162,26 @@ class TextSource:
         )
         return Batch(index, states.flatten(0, 1).cpu(), where)
 
-    def _batch(self, windows: Sequence[Window], texts: dict[int, str]) -> TextBatch:
+    def _labels(self, documents: Sequence[tuple[int, str]]) -> Labels | None:
+        """Return what the decoder is fed with documents that carry a label: the label's first window."""
+        texts = labels_of(list(documents))
+        if not texts:
+            return None
+        windows, spelled = self.windows(list(texts.items()))
+        return Labels({window.document: window for window in windows if window.number == 0}, spelled)
+
+    def _batch(self, windows: Sequence[Window], texts: dict[int, str], labels: Labels | None) -> TextBatch:
         """Make a batch of windows, with the decoder's side of it where the model has one."""
         made = self._side(windows, texts)
         if self._start is None:
             return made
-        fed = [shifted(window, self._begins(window)) for window in windows]
-        return replace(made, decoder=self._side(fed, texts, heard=windows))
+        read = windows if labels is None else [labels.of(window) for window in windows]
+        fed = [shifted(window, self._begins(window)) for window in read]
+        return replace(made, decoder=self._side(fed, texts if labels is None else labels.texts, heard=windows))
 
     def _begins(self, window: Window) -> int:
         assert self._start is not None
-        return int(window.ids[-1]) if self._wraps and window.special[-1] else self._start
+        return int(window.ids[-1]) if self._wraps and len(window) and window.special[-1] else self._start
 
     def _side(
         self, windows: Sequence[Window], texts: dict[int, str], heard: Sequence[Window] | None = None
@@ -184,7 +196,7 @@ class TextSource:
             mask[number, : len(window)] = 1
             counted = np.flatnonzero(~window.special) if self.drop_special else np.arange(len(window))
             words = self._words(window, counted, texts)
-            spots.append(self._spot(window if heard is None else heard[number], words))
+            spots.append(self._spot(window, words, None if heard is None else heard[number]))
             rows.append(number * longest + counted)
             pooling.append(taken + words.of_token)
             taken += len(words.code)
@@ -204,16 +216,38 @@ class TextSource:
             return words_of(window, counted, texts[window.document], self.units, self._codes)
         return Words(self._codes[window.ids[counted]], np.arange(len(counted)), counted, counted)
 
-    def _spot(self, window: Window, words: Words) -> Spot:
+    def _spot(self, window: Window, words: Words, heard: Window | None) -> Spot:
         """Say where a window's rows stand, and what the model saw before it gave them out.
 
-        A decoder sees all that the encoder read, the last token too, which it is not fed itself.
+        A decoder sees all that the encoder `heard`, and what it was fed itself up to there.
         """
-        seen = mix(window.ids, np.arange(len(window)))
-        context = np.cumsum(seen)  # wraps around, as hashes may: equal for equal left contexts
-        if not self.anatomy.causal:
+        context = _left_contexts(window)
+        if heard is not None:
+            context = mix(np.broadcast_to(_left_contexts(heard)[-1:], context.shape), context)
+        elif not self.anatomy.causal:
             context = mix(np.broadcast_to(context[-1:], context.shape), np.arange(len(window)))
         return Spot(window.document, window.number, words.code, words.first, context[words.last])
+
+
+class Labels(NamedTuple):
+    """What a decoder is fed where documents carry labels, by document."""
+
+    windows: dict[int, Window]
+    texts: dict[int, str]
+
+    def of(self, window: Window) -> Window:
+        """Return the label's window for a document's first one, and nothing for its others."""
+        label = self.windows.get(window.document) if window.number == 0 else None
+        nothing = np.zeros(0, dtype=np.int64)
+        empty = Window(window.document, window.number, nothing, nothing.astype(np.bool_))
+        if window.words is not None:
+            empty = replace(empty, words=nothing, spans=nothing.reshape(0, 2))
+        return label or empty
+
+
+def _left_contexts(window: Window) -> NDArray[np.uint64]:
+    """Return a hash of all ids up to each position; sums wrap around, as hashes may. (tokens,)"""
+    return np.cumsum(mix(window.ids, np.arange(len(window))))
 
 
 def _decoder_start(config: Any) -> int | None:

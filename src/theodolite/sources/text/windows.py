@@ -137,7 +137,7 @@ def shifted(window: Window, start: int) -> Window:
     """Return the window as a decoder is fed it: moved on by one position, a special start in front."""
 
     def moved(values: NDArray[np.int64], first: int) -> NDArray[np.int64]:
-        return np.concatenate([np.full_like(values[:1], first), values[:-1]])
+        return np.concatenate([np.full((1, *values.shape[1:]), first, dtype=np.int64), values[:-1]])
 
     return Window(
         window.document,
