@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from theodolite.errors import TheodoliteError
+    from theodolite.studies.probe.laboratory import probe
+    from theodolite.studies.weights.weigh import weights
     from theodolite.surveys.folder import open_survey as open  # noqa: A004
     from theodolite.surveys.merge import merge
     from theodolite.surveys.models import survey
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from theodolite.surveys.vectors import measure
     from theodolite.surveys.watch import watch
 
-__all__ = ["Survey", "TheodoliteError", "measure", "merge", "open", "survey", "watch"]
+__all__ = ["Survey", "TheodoliteError", "measure", "merge", "open", "probe", "survey", "watch", "weights"]
 
 # Resolved when first asked for, so that importing the package loads nothing heavy.
 _HOMES = {
@@ -28,8 +30,10 @@ _HOMES = {
     "measure": ("theodolite.surveys.vectors", "measure"),
     "merge": ("theodolite.surveys.merge", "merge"),
     "open": ("theodolite.surveys.folder", "open_survey"),
+    "probe": ("theodolite.studies.probe.laboratory", "probe"),
     "survey": ("theodolite.surveys.models", "survey"),
     "watch": ("theodolite.surveys.watch", "watch"),
+    "weights": ("theodolite.studies.weights.weigh", "weights"),
 }
 
 

@@ -17,11 +17,13 @@ from theodolite.cli import (
     measure,
     measures,
     merge,
+    probe,
     report,
     reproduce,
     sets,
     show,
     survey,
+    weights,
     what_if,
 )
 from theodolite.errors import TheodoliteError
@@ -43,6 +45,8 @@ app.command("compare")(compare.compare)
 app.command("sets")(sets.sets)
 app.command("batches")(batches.batches)
 app.command("what-if")(what_if.what_if)
+app.command("weights")(weights.weights)
+app.command("probe")(probe.probe)
 app.command("exhibit")(exhibit.exhibit)
 app.command("exhibits")(exhibits.exhibits)
 app.command("reproduce")(reproduce.reproduce)

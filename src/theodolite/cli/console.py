@@ -97,7 +97,8 @@ def told(progress: Progress) -> str:
     left = progress.seconds * (1 - progress.share) / gone if gone > 0 else 0.0
     minutes, seconds = divmod(round(left), 60)
     return (
-        f"{progress.share:4.0%} {progress.positions:>10,} positions {rate:>6,.0f}/s  {minutes}:{seconds:02d} left"
+        f"{progress.share:4.0%} {progress.positions:>10,} {progress.of} {rate:>6,.0f}/s  "
+        f"{minutes}:{seconds:02d} left"
     )
 
 

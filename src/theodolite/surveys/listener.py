@@ -13,6 +13,7 @@ class Progress:
     positions: int
     seconds: float
     begun: float = 0.0  # the share that an earlier run had folded; positions and seconds are this run's
+    of: str = "positions"  # what is counted
 
 
 class Listener:

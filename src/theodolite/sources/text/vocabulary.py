@@ -31,7 +31,7 @@ def vocabulary(tokenizer: Any, kind: str, *, start: int | None = None) -> tuple[
     size = max([*tokenizer.get_vocab().values(), *special]) + 1  # len(tokenizer) is less where ids have gaps
     tokens = tokenizer.convert_ids_to_tokens(list(range(size)))
     tokens = [f"<unused id {i}>" if token is None else token for i, token in enumerate(tokens)]
-    read, continuation = _reader(tokenizer), _continuation_mark(tokenizer)
+    read, continuation = _reader(tokenizer), continuation_mark(tokenizer)
     units, codes = Units(kind), []
     for number, token in enumerate(tokens):
         is_special = number in special
@@ -73,7 +73,7 @@ def surface(token: str, continuation: str = "") -> str:
     return bare or token
 
 
-def _continuation_mark(tokenizer: Any) -> str:
+def continuation_mark(tokenizer: Any) -> str:
     """Return what marks a token that continues a word: "##" in WordPiece vocabularies, else nothing."""
     if not tokenizer.is_fast:
         return ""

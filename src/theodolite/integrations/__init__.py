@@ -1,0 +1,27 @@
+"""Integrations: the geometry of a model while it trains, in transformers' Trainer or in any loop."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from theodolite.integrations.callback import GeometryCallback
+    from theodolite.integrations.collapse import CollapseWarning, Thresholds
+    from theodolite.integrations.probe import GeometryProbe
+
+__all__ = ["CollapseWarning", "GeometryCallback", "GeometryProbe", "Thresholds"]
+
+# Resolved when first asked for: the callback loads transformers.
+_HOMES = {
+    "CollapseWarning": "theodolite.integrations.collapse",
+    "GeometryCallback": "theodolite.integrations.callback",
+    "GeometryProbe": "theodolite.integrations.probe",
+    "Thresholds": "theodolite.integrations.collapse",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'theodolite.integrations' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

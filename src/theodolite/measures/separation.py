@@ -1,0 +1,151 @@
+"""Separation: whether vectors of one group are nearer to each other than to those of other groups."""
+
+from __future__ import annotations
+
+from math import exp, lgamma
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theodolite.measures.formula import formula
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+AT_ONCE = 2**24  # numbers that a stretch of permutations may hold
+
+
+class WithinBetween(NamedTuple):
+    """The mean over pairs of one group and over pairs of two groups; NaN where there is no such pair."""
+
+    within: float
+    between: float
+
+
+class Tested(NamedTuple):
+    """A statistic, how often chance does as well, and the least that so many permutations can tell."""
+
+    value: float
+    p: float
+    p_least: float
+
+
+def distances(vectors: Floats) -> Floats:
+    """Return the Euclidean distances between all vectors, of equal vectors exactly 0. (n, dim) -> (n, n)
+
+    By differences, row by row: what |x|^2 + |y|^2 - 2xy loses to a rogue coordinate stays.
+    """
+    return np.array([np.sqrt(np.square(vectors - vector).sum(1)) for vector in vectors]).reshape(len(vectors), -1)
+
+
+def cosines(vectors: Floats) -> Floats:
+    """Return the cosines between all vectors, NaN with a zero vector. (n, dim) -> (n, n)"""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units = np.divide(vectors, lengths, out=np.full_like(vectors, np.nan), where=lengths > 0)
+    return (units @ units.T).clip(-1.0, 1.0)
+
+
+@formula(
+    "groups/within-between",
+    "groups.within_distance",
+    "groups.between_distance",
+    "groups.within_cosine",
+    "groups.between_cosine",
+    definition="Mean distance (cosine) over all pairs of sentences of one group, and over all pairs of two.",
+    cost="exact; n^2 dim",
+    citation="Anderson 2001; the question of Luisto 2024, section 4.4.1",
+)
+def within_between(table: Floats, group: Whole) -> WithinBetween:
+    """Return both means of a symmetric table of pairs. table: (n, n); group: (n,) codes
+
+    >>> within_between(np.array([[0.0, 1, 4], [1, 0, 6], [4, 6, 0]]), np.array([0, 0, 1]))
+    WithinBetween(within=1.0, between=5.0)
+    """
+    left, right = np.triu_indices(len(group), 1)
+    values, same = table[left, right], group[left] == group[right]
+    return WithinBetween(_mean(values[same]), _mean(values[~same]))
+
+
+@formula(
+    "groups/separation",
+    "groups.separation",
+    "groups.p",
+    "groups.p_least",
+    definition="Mean distance between groups minus mean distance within them, over the mean of all distances; p: "
+    "(1 + permutations of the labels that do as well)/(1 + permutations).",
+    cost="exact; n^2 a permutation",
+    citation="Mantel 1967; Phipson and Smyth 2010 (why 1 is added)",
+)
+def separation(table: Floats, group: Whole, *, permutations: int = 999, seed: int = 0) -> Tested:
+    """Test the separation by permuting labels. table: (n, n) distances; group: (n,) codes from 0
+
+    The mean over all pairs does not change with the labels, so neither do the numbers of pairs: a permutation's
+    sum within groups says all. NaN where there is no pair within or none between, or where all vectors are one.
+    """
+    n, least = len(group), max(1 / (permutations + 1), 1 / labellings(group))
+    within, between = within_between(table, group)
+    everything = float(table.sum()) / (n * (n - 1)) if n > 1 else float("nan")
+    if not (np.isfinite(within) and np.isfinite(between) and everything > 0):
+        return Tested(float("nan"), float("nan"), least)
+    seen = _sum_within(table, group[None])[0]
+    rng = np.random.default_rng(seed)
+    stretch = max(1, AT_ONCE // n)
+    as_well = 0
+    for start in range(0, permutations, stretch):
+        labels = rng.permuted(np.tile(group, (min(stretch, permutations - start), 1)), axis=1)
+        # A permutation that only renames groups has the same sum but for rounding; it does as well.
+        as_well += int((_sum_within(table, labels) <= seen + 1e-9 * abs(seen)).sum())
+    return Tested((between - within) / everything, (1 + as_well) / (permutations + 1), least)
+
+
+@formula(
+    "silhouette/mean",
+    "groups.silhouette",
+    "groups.silhouette_cosine",
+    definition="Mean over sentences of (b - a)/max(a, b): a, the mean distance to its own group, b, to the nearest "
+    "other group; 0 for a group of one. Euclidean, and with 1 - cosine.",
+    cost="exact; n^2 dim",
+    citation="Rousseeuw 1987",
+)
+def silhouettes(table: Floats, group: Whole) -> Floats:
+    """Return the silhouette of every vector; NaN for fewer than two groups. table: (n, n); group: (n,) codes
+
+    >>> silhouettes(np.array([[0.0, 1, 4], [1, 0, 4], [4, 4, 0]]), np.array([0, 0, 1])).tolist()
+    [0.75, 0.75, 0.0]
+    """
+    codes = np.unique(group)
+    if len(codes) < 2:
+        return np.full(len(group), np.nan)
+    member = (group[:, None] == codes).astype(np.float64)  # (n, groups)
+    sizes, sums = member.sum(0), table @ member
+    own = member.astype(bool)
+    near = sums[own] / np.maximum(sizes[own.argmax(1)] - 1, 1)
+    far = np.where(own, np.inf, sums / sizes).min(1)
+    larger = np.maximum(near, far)
+    score = np.divide(far - near, larger, out=np.full(len(group), np.nan), where=larger > 0)
+    return np.where(sizes[own.argmax(1)] == 1, 0.0, score)
+
+
+def labellings(group: Whole) -> float:
+    """Return in how many ways the vectors fall into groups of these sizes, whatever the groups are called.
+
+    >>> labellings(np.array([0, 0, 1, 1])), labellings(np.array([0, 0, 1]))
+    (3.0, 3.0)
+    """
+    sizes = np.unique(group, return_counts=True)[1]
+    alike = np.unique(sizes, return_counts=True)[1]
+    logs = lgamma(len(group) + 1) - sum(lgamma(size + 1) for size in [*sizes, *alike])
+    return float(round(exp(logs))) if logs < 30 else float("inf")
+
+
+def _sum_within(table: Floats, labels: Whole) -> Floats:
+    """Return the sum over ordered pairs of one group, for many labellings. labels: (labellings, n)"""
+    sums = np.zeros(len(labels))
+    for code in np.unique(labels):
+        member = (labels == code).astype(np.float64)
+        sums += ((member @ table) * member).sum(1)
+    return sums
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else float("nan")

@@ -1,0 +1,1 @@
+"""One Transformer block, fed with embeddings and a bias of growing norm (`theodolite block`)."""

@@ -1,0 +1,1 @@
+"""Groups: whether sentences that say the same lie together, and how far from nonsense."""

@@ -1,0 +1,32 @@
+"""Common English words, for sentences of random words: the same ones whatever the model."""
+
+WORDS = tuple(
+    (
+        "able across action after again air almost along animal answer apple arm autumn away baby back bag ball bank "
+        "basket beach bear bed begin bell below bench better big bird black blue board boat body bone book both "
+        "bottle bottom bowl box branch bread break bridge bright bring brother brown build burn bus busy button buy "
+        "cake call camp candle card care carry castle catch chain chair chance cheap child choose church circle city "
+        "clean clear climb clock cloud coat coffee cold colour come cook copper copy corn corner count country cover "
+        "cow cup dance dark day deep desk dig dish dollar door down draw dream dress drink drive drop dry dust each "
+        "early earth east easy edge egg eight empty enough evening every eye face fall family far farm fast father "
+        "feather feed feel fence few field fight fill find finger fire fish five flag flat float floor flower fly "
+        "fold food foot forest forget four fox free fresh friend front fruit full funny garden gate gentle gift give "
+        "glass glove gold grain grass great green grey ground grow guess hair half hall hammer hand hang hard hat "
+        "hay head hear heavy hill hold hole home honey hope horse hot hour hungry ice inside iron island jump keep "
+        "kettle key kind kitchen knee knife know ladder lake lamp land large late laugh leaf learn leather leave "
+        "left leg lemon letter light line lion listen little long loud low machine many map market meal measure "
+        "melt metal middle milk mill mirror money moon morning mother mountain mouth move music nail narrow near "
+        "neck needle nest never night noise north nose nothing number ocean often oil old onion open orange outside "
+        "oven paint paper park part path pencil picture piece plain plant plate play pocket point poor potato pour "
+        "press pretty pull purple push quarter queen quick quiet quite rabbit rain raise reach ready red rest rice "
+        "ring river road roof room root rope rough round rule run sail salt sand scale school sea season second seed "
+        "sell seven shadow shake shape sharp sheep shelf ship shirt shoe shop short shoulder show shut side silver "
+        "simple sing sister six skin sky sleep slow small smell smoke smooth snow soap soft soil song sound soup "
+        "south space spoon spring square stand star start steam step stick still stone stop storm story stove "
+        "straight street strong sugar summer sweep sweet swim table tail take tall tea teach tent thick thin thing "
+        "think thread three throw thumb ticket tiger time tooth top touch towel tower town train travel tree trip "
+        "trouble true turn twelve twenty uncle under until upper use valley village visit voice wait walk wall warm "
+        "wash watch water wave weather week west wet wheel whistle white wide wild win window winter wire wise wood "
+        "wool word work world write yard year yellow young"
+    ).split()
+)

@@ -1,0 +1,1 @@
+"""Probing: can a small classifier read a word's class off its vector, and off nothing else?"""

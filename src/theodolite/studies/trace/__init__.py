@@ -1,0 +1,1 @@
+"""Trace: the paths of single sentences through the layers, and where two sentences part."""

@@ -1,0 +1,88 @@
+"""Which checkpoints are meant: lists, patterns, globs and revisions, in any order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from theodolite.errors import InputError
+from theodolite.studies.series.checkpoints import Moment, gaps, moments
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in (
+        "checkpoint-20",
+        "checkpoint-100",
+        "checkpoint-3",
+        "checkpoint-100-tmp",
+        "final",
+        "v2/step0040/hf",
+    ):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    (tmp_path / "runs" / "checkpoint-9").write_text("a file, no checkpoint")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def steps(*checkpoints: str, **more) -> list[int]:
+    return [moment.step for moment in moments("tiny", checkpoints, **more)]
+
+
+def test_a_pattern_takes_whole_numbers_in_their_order(runs: Path) -> None:
+    found = moments("tiny", ["runs/checkpoint-{step}"])
+    assert [moment.step for moment in found] == [3, 20, 100]  # sorted as names it would be 100, 20, 3
+    assert found[0] == Moment(3, "runs/checkpoint-3")
+    assert steps("runs/*/step{step}/hf") == [40]
+    assert steps("runs/checkpoint-{step}", steps=[100, 3]) == [3, 100]
+
+
+def test_a_globs_last_number_is_the_step(runs: Path) -> None:
+    assert steps("runs/checkpoint-[0-9]", "runs/checkpoint-?0") == [3, 20]
+    assert steps("runs/v*/*/hf") == [40]  # not 2
+
+
+def test_folders_in_any_order_by_commas_or_by_name(runs: Path) -> None:
+    assert steps("runs/checkpoint-100", "runs/checkpoint-3") == [3, 100]
+    assert steps("runs/checkpoint-100,runs/checkpoint-3") == [3, 100]
+    assert steps("500=runs/final", "runs/checkpoint-20") == [20, 500]
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "words"),
+    [
+        ([], {}, "neither came"),
+        (["runs/checkpoint-3"], {"revisions": ["step1"]}, "both came"),
+        (["runs/checkpoint-4"], {}, "step 4 is missing, there is no folder runs/checkpoint-4"),
+        (["runs/checkpoint-{step}"], {"steps": [3, 4]}, "step 4 is missing, there is no folder runs/checkpoint-4"),
+        (["runs/ckpt-{step}"], {}, "no folder is called so, with a number"),
+        (["runs/ckpt-*"], {}, "no folder fits it"),
+        (["runs/final"], {}, "no number in it that could be the step; STEP=FOLDER tells it"),
+        (["runs/checkpoint-3"], {"steps": [3]}, "--steps are those wanted of a pattern"),
+        (["runs/checkpoint-*"], {}, r"Step 100 is given twice: runs/checkpoint-100 and runs/checkpoint-100-tmp"),
+        (["3=runs/final", "runs/checkpoint-3"], {}, "Step 3 is given twice"),
+    ],
+)
+def test_what_is_refused(runs: Path, given, more, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        moments("tiny", given, **more)
+
+
+def test_revisions_of_a_hub_model() -> None:
+    found = moments("org/model", revisions=["step2000,step1000"])
+    assert found == [Moment(1000, "org/model", "step1000"), Moment(2000, "org/model", "step2000")]
+    assert found[0].told == "org/model at step1000"
+    assert moments("org/model", revisions=["step{step}"], steps=[8])[0].revision == "step8"
+    with pytest.raises(InputError, match="give --steps with it"):
+        moments("org/model", revisions=["step{step}"])
+    with pytest.raises(InputError, match="no number in it"):
+        moments("org/model", revisions=["main"])
+
+
+def test_what_seems_to_be_missing() -> None:
+    assert gaps([0, 1000, 2000, 3000, 6000]) == [4000, 5000]
+    assert gaps([0, 1, 2, 4, 8, 32, 64]) == [16]
+    assert gaps([0, 1, 2, 4, 8, 16]) == []
+    assert gaps([5]) == gaps([]) == gaps([1, 1000]) == []
+    assert gaps([1000, 2000, 3000, 4500]) == []  # another distance is no gap
