@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from theodolite.errors import TheodoliteError
+    from theodolite.studies.block.block import block
+    from theodolite.studies.cautions.laboratory import cautions
+    from theodolite.studies.clouds.clouds import clouds
+    from theodolite.studies.contrast.contrast import contrast
+    from theodolite.studies.groups.groups import groups
     from theodolite.studies.probe.laboratory import probe
+    from theodolite.studies.trace.trace import trace
     from theodolite.studies.weights.weigh import weights
     from theodolite.surveys.folder import open_survey as open  # noqa: A004
     from theodolite.surveys.merge import merge
@@ -21,17 +27,39 @@ if TYPE_CHECKING:
     from theodolite.surveys.vectors import measure
     from theodolite.surveys.watch import watch
 
-__all__ = ["Survey", "TheodoliteError", "measure", "merge", "open", "probe", "survey", "watch", "weights"]
+__all__ = [
+    "Survey",
+    "TheodoliteError",
+    "block",
+    "cautions",
+    "clouds",
+    "contrast",
+    "groups",
+    "measure",
+    "merge",
+    "open",
+    "probe",
+    "survey",
+    "trace",
+    "watch",
+    "weights",
+]
 
 # Resolved when first asked for, so that importing the package loads nothing heavy.
 _HOMES = {
+    "cautions": ("theodolite.studies.cautions.laboratory", "cautions"),
     "Survey": ("theodolite.surveys.survey", "Survey"),
     "TheodoliteError": ("theodolite.errors", "TheodoliteError"),
+    "block": ("theodolite.studies.block.block", "block"),
+    "clouds": ("theodolite.studies.clouds.clouds", "clouds"),
+    "contrast": ("theodolite.studies.contrast.contrast", "contrast"),
+    "groups": ("theodolite.studies.groups.groups", "groups"),
     "measure": ("theodolite.surveys.vectors", "measure"),
     "merge": ("theodolite.surveys.merge", "merge"),
     "open": ("theodolite.surveys.folder", "open_survey"),
     "probe": ("theodolite.studies.probe.laboratory", "probe"),
     "survey": ("theodolite.surveys.models", "survey"),
+    "trace": ("theodolite.studies.trace.trace", "trace"),
     "watch": ("theodolite.surveys.watch", "watch"),
     "weights": ("theodolite.studies.weights.weigh", "weights"),
 }

@@ -10,10 +10,16 @@ import typer
 
 from theodolite.cli import (
     batches,
+    block,
     catalogue,
+    cautions,
+    clouds,
     compare,
+    contrast,
+    dynamics,
     exhibit,
     exhibits,
+    groups,
     measure,
     measures,
     merge,
@@ -23,6 +29,7 @@ from theodolite.cli import (
     sets,
     show,
     survey,
+    trace,
     weights,
     what_if,
 )
@@ -47,6 +54,13 @@ app.command("batches")(batches.batches)
 app.command("what-if")(what_if.what_if)
 app.command("weights")(weights.weights)
 app.command("probe")(probe.probe)
+app.command("contrast")(contrast.contrast)
+app.command("clouds")(clouds.clouds)
+app.command("cautions")(cautions.cautions)
+app.command("trace")(trace.trace)
+app.command("groups")(groups.groups)
+app.command("block")(block.block)
+app.command("dynamics")(dynamics.dynamics)
 app.command("exhibit")(exhibit.exhibit)
 app.command("exhibits")(exhibits.exhibits)
 app.command("reproduce")(reproduce.reproduce)

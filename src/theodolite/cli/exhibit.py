@@ -35,6 +35,10 @@ def exhibit(
             help="Axis of layers: layer, or normalised, 1 at the last block. Default: as the paper did there."
         ),
     ] = None,
+    steps: Annotated[
+        str | None,
+        typer.Option(help="Axis of training steps: linear or log. Default: log where they span that much."),
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="Also write the numbers drawn to this .csv.")] = None,
 ) -> None:
     """Draw one figure or table of a paper from finished surveys."""
@@ -48,7 +52,7 @@ def exhibit(
     check_ending(found, out)
     if data is not None:
         check_data(data)
-    choice = Choice(population, variant, filter, specials, tuple(layer or ()), depth)
+    choice = Choice(population, variant, filter, specials, tuple(layer or ()), depth, steps)
     plate = make(found, [read(folder, found.reads) for folder in surveys], choice)
     save(found, plate, out)
     result(f"{found.name}: {out}")

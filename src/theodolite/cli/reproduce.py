@@ -27,6 +27,9 @@ def reproduce(
     images: Annotated[
         str | None, typer.Option(help="What models of vision read: a folder of pictures, or pictures.")
     ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="A second corpus, where a paper compares two. Default: of the catalogue.")
+    ] = None,
     units: Annotated[
         str | None,
         typer.Option(help="What vectors are counted by: id, surface or word. Default: as the paper did."),
@@ -94,7 +97,16 @@ def reproduce(
     }
     with Printer(quiet=quiet).listening() as printer:
         made = run(
-            paper, model, corpus, out, audio=audio, images=images, units=units, options=options, listener=printer
+            paper,
+            model,
+            corpus,
+            out,
+            audio=audio,
+            images=images,
+            against=against,
+            units=units,
+            options=options,
+            listener=printer,
         )
     if json:
         result(encoder.dumps(made.told()))

@@ -23,6 +23,7 @@ class Need:
     met: Callable[[Surveyed], bool]
     lack: Callable[[Surveyed], str]
     left_out: Callable[[Surveyed], str] | None = None
+    laboratory: str = ""  # the verb of the laboratory whose folders are needed in place of surveys
 
 
 def _no_units(survey: Surveyed) -> str:
@@ -72,17 +73,35 @@ def of_laboratory(verb: str, way: str) -> Need:
         lambda survey: survey.facts.get("laboratory") == verb,
         lambda survey: f"{survey.folder or survey.model} is none; `{way}` makes one",
         left_out=lambda survey: f"no folder of `theodolite {verb}`",
+        laboratory=verb,
     )
 
 
 SURVEY = Need(
     "surveys",
-    lambda s: "laboratory" not in s.facts,
+    lambda s: "laboratory" not in s.facts and not s.facts.get("series"),
     lambda s: (
-        f"{s.folder or s.model} holds what `theodolite {s.facts['laboratory']}` found; "
+        f"{s.folder or s.model} holds what `theodolite {s.facts.get('laboratory', 'dynamics')}` found; "
         "`theodolite survey MODEL --corpus CORPUS --out DIR` makes a survey"
     ),
     left_out=lambda s: "no survey",
+)
+MAKES_SERIES = "theodolite dynamics MODEL --checkpoints 'runs/checkpoint-{step}' --corpus CORPUS --out DIR"
+SERIES = Need(
+    "series of checkpoints (`theodolite dynamics`)",
+    lambda s: bool(s.facts.get("series")) and bool(s.facts["steps"]),
+    lambda s: (
+        f"{s.folder or s.model} is {'one without a step yet' if s.facts.get('series') else 'none'}; "
+        f"`{MAKES_SERIES}` makes one"
+    ),
+    left_out=lambda s: "no series of checkpoints",
+    laboratory="dynamics",
+)
+ATTENTION = Need(
+    "series that tell of attention",
+    lambda s: "attention" in s.tables,
+    lambda s: f"the series of {s.model} tells nothing of attention; `{MAKES_SERIES}` does",
+    left_out=lambda s: "nothing of attention in it",
 )
 UNITS = Need("surveys with units (any text; `measure --groups`)", lambda s: s.facts["units"] != "none", _no_units)
 MODEL = Need("surveys of a model", lambda s: s.facts.get("model") is not None, _no_model)

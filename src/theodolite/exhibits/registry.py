@@ -11,7 +11,7 @@ from dataclasses import replace
 from theodolite import exhibits as package
 from theodolite.errors import InputError, nearest
 from theodolite.exhibits.exhibit import Exhibit, Maker, Plate
-from theodolite.exhibits.needs import Need
+from theodolite.exhibits.needs import SURVEY, Need
 from theodolite.studies.choice import Choice, check_population
 from theodolite.studies.surveyed import Surveyed, check_layer
 
@@ -62,7 +62,7 @@ def make(found: Exhibit, surveys: Sequence[Surveyed], choice: Choice | None = No
     _check_options(found, chosen)
     kept, left_out = _kept(found, surveys)
     for survey in kept:
-        for need in found.needs:
+        for need in _needs(found):
             if not need.met(survey):
                 raise InputError(f"{found.name} needs {need.words}: {need.lack(survey)}.")
         check_population(survey, chosen.population)
@@ -77,7 +77,7 @@ def _kept(found: Exhibit, surveys: Sequence[Surveyed]) -> tuple[list[Surveyed], 
     kept: list[Surveyed] = []
     others: dict[str, list[str]] = {}
     for survey in surveys:
-        whys = [need.left_out(survey) for need in found.needs if need.left_out and not need.met(survey)]
+        whys = [need.left_out(survey) for need in _needs(found) if need.left_out and not need.met(survey)]
         if whys:
             others.setdefault(whys[0], []).append(survey.model)
         else:
@@ -86,9 +86,14 @@ def _kept(found: Exhibit, surveys: Sequence[Surveyed]) -> tuple[list[Surveyed], 
     return (kept, f"Left out: {told}." if told else "") if kept else (list(surveys), "")
 
 
+def _needs(found: Exhibit) -> tuple[Need, ...]:
+    """Return what an exhibit needs; one that asks for no other kind of folder wants surveys."""
+    return found.needs if any(need.laboratory for need in found.needs) else (SURVEY, *found.needs)
+
+
 def _check_options(found: Exhibit, choice: Choice) -> None:
     plain = Choice()
-    for option in ("population", "variant", "filter", "specials", "depth"):
+    for option in ("population", "variant", "filter", "specials", "depth", "steps"):
         if option not in found.options and getattr(choice, option) != getattr(plain, option):
             raise InputError(f"{found.name} does not depend on --{option}; leave it out.")
     if choice.layers and not {"layer", "layers"} & set(found.options):

@@ -19,8 +19,8 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc] # transformers is
 
     The Trainer gives its callbacks no way to log, so `attach` tells it which Trainer it is in. Passed as one of
     `callbacks=` instead, it adds its numbers to what the Trainer logs next: they reach the console and
-    `state.log_history`, but not TensorBoard and its like, which the Trainer has called by then. Without a tokenizer
-    it takes the Trainer's `processing_class`.
+    `state.log_history`, but not TensorBoard and its like, which the Trainer has called by then. Without a
+    tokenizer it takes the Trainer's `processing_class`.
     """
 
     def __init__(self, texts: Any, tokenizer: Any = None, **options: Any) -> None:

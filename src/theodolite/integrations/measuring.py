@@ -52,7 +52,7 @@ class Kept:
 
     def units_of(self, prepared: _Again) -> list[int]:
         """Return the codes of the units in a batch."""
-        return [int(code) for code in prepared.states[0].places.unit.unique()]
+        return sorted(set(prepared.states[0].places.unit.tolist()))
 
     def run(self, prepared: _Again, sink: Sink) -> None:
         """Hand the states over."""

@@ -33,11 +33,12 @@ class GeometryProbe:
 
     `texts` are strings, a file, or a name of the catalogue (with `limit`, its first so many documents), of which
     windows of up to `max_tokens` are read until they hold `positions` tokens. `layers` are numbers as those of
-    `theodolite survey --layers`, "all", or by default six from first to last. A measurement is due at every multiple
-    of `every` steps, and is skipped where it would take measuring past `share` of the time of training (None: never
-    skipped). Of `populations`, the last is logged and watched for `collapse`. `dimension` adds TwoNN and its kin,
-    which look at all pairs of positions. `out` is the folder of the series, which `resume` goes on with: steps from
-    the first measurement on are replaced. `weights` says how steps are told apart: "sampled", "whole" or "none".
+    `theodolite survey --layers`, "all", or by default six from first to last. A measurement is due at every
+    multiple of `every` steps, and is skipped where it would take measuring past `share` of the time of training
+    (None: never skipped). Of `populations`, the last is logged and watched for `collapse`. `dimension` adds TwoNN
+    and its kin, which look at all pairs of positions. `out` is the folder of the series, which `resume` goes on
+    with: steps from the first measurement on are replaced. `weights` says how steps are told apart: "sampled",
+    "whole" or "none".
 
     >>> probe = GeometryProbe("chitchat", tokenizer, limit=50, every=100, out="series")  # doctest: +SKIP
     >>> for step, batch in enumerate(batches):  # doctest: +SKIP
@@ -52,7 +53,7 @@ class GeometryProbe:
         *,
         every: int = 100,
         layers: str | Sequence[int] | None = None,
-        positions: int = 4096,
+        positions: int = 2048,
         limit: int | None = None,
         max_tokens: int | None = None,
         populations: Sequence[str] = ("all", "without-massive"),
@@ -187,8 +188,9 @@ class GeometryProbe:
             for column in self.logged
             if not pd.isna(row.get(column))
         }
-        past = {layer for layer, _ in self.watch.past} if self.watch is not None else set()
-        return found | {"geometry/collapsed_layers": float(len(past))}
+        if self.watch is not None:
+            found["geometry/collapsed_layers"] = float(len(self.watch.collapsed))
+        return found
 
 
 def _wait(network: nn.Module) -> None:

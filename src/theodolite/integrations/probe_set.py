@@ -39,7 +39,7 @@ def probe_set(
     texts: str | Path | Iterable[str],
     *,
     limit: int | None = None,
-    positions: int = 4096,
+    positions: int = 2048,
     layers: str | Sequence[int] | None = None,
     max_tokens: int | None = None,
 ) -> ProbeSet:

@@ -39,7 +39,7 @@ def untouched(model: nn.Module) -> Iterator[None]:
         stack.callback(_cache(model))
         stack.enter_context(evaluating(model))
         stack.enter_context(torch.no_grad())
-        # Autocast keeps the casts of weights that it makes, and training would use those made without gradients.
+        # Autocast would round what is measured, and keep its casts of the weights for training to use.
         for kind in dict.fromkeys(("cpu", device)):
             stack.enter_context(torch.autocast(kind, enabled=False))
         yield
@@ -60,7 +60,7 @@ def plain_torch() -> Iterator[None]:
 def _generators() -> Callable[[], None]:
     """Note every generator of random numbers; return what puts them back."""
     python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else None
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
     mps = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
 
     def restore() -> None:

@@ -26,5 +26,5 @@ def weights_word(model: nn.Module, way: str = "sampled") -> str | None:
             if way == "sampled":
                 flat = flat[:: max(flat.numel() // ELEMENTS, 1)]
             digest.update(f"{name} {tuple(parameter.shape)} {parameter.dtype} ".encode())
-            digest.update(flat.cpu().contiguous().view(torch.uint8).numpy())
+            digest.update(flat.cpu().contiguous().view(torch.uint8).numpy().data)
     return digest.hexdigest()

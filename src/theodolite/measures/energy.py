@@ -23,9 +23,9 @@ class Energy(NamedTuple):
 
 @formula(
     "energy-distance",
-    "separations.energy",
-    "separations.energy_share",
-    "separations.energy_p",
+    "clouds.energy",
+    "clouds.energy_share",
+    "clouds.energy_p",
     definition="2 E|x - y| - E|x - x'| - E|y - y'| over all pairs of vectors, a vector with itself included; "
     "energy_share is over 2 E|x - y|; energy_p the share of relabellings that give as much.",
     cost="all pairwise distances, and one product of them with a column a relabelling",

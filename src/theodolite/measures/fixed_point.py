@@ -11,7 +11,7 @@ from theodolite.measures.formula import formula
 
 CLOSE = 1e-5
 """Relative, of squared norms; half of it in norm. A float32 block is repeatable to about 1e-7."""
-STEPS = 12
+STEPS = 40
 
 
 class Bracket(NamedTuple):

@@ -12,7 +12,9 @@ from theodolite.measures.formula import formula
 
 @formula(
     "p-holm",
-    "p_holm",
+    "contrast.p_holm",
+    "clouds.accuracy_p_holm",
+    "clouds.energy_p_holm",
     definition="Sorted p, the i-th smallest of m times (m - i + 1), never below the one before, at most 1.",
     cost="one sort",
     citation="Holm, A simple sequentially rejective multiple test procedure, 1979",

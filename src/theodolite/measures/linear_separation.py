@@ -48,10 +48,11 @@ def relabellings(labels: Labels, fold: NDArray[np.int64], count: int, *, seed: i
 
 @formula(
     "linear-accuracy/ridge",
-    "separations.accuracy",
-    "separations.accuracy_p",
-    definition="Share of vectors on the right side of a ridge regression on +-1 (coordinates standardised, penalty 0.1 n) "
-    "fitted without their fold, of 5; accuracy_p the share of relabellings within folds that do as well.",
+    "clouds.accuracy",
+    "clouds.accuracy_p",
+    definition="Share of vectors on the right side of a ridge regression on +-1 (coordinates standardised, "
+    "penalty 0.1 n) fitted without their fold, of 5; accuracy_p the share of relabellings within folds that do as "
+    "well.",
     cost="one factorisation a fold; a product a relabelling",
     citation="Theodolite; Ojala and Garriga, Permutation tests for studying classifier performance, 2010",
     error="Wilson's 95% interval over the vectors (accuracy_low, accuracy_high)",
@@ -103,4 +104,4 @@ def _smoother(train: Array, test: Array) -> Array:
 
 
 def _centred(labels: Array) -> Array:
-    return labels - labels.mean(axis=0)
+    return np.asarray(labels - labels.mean(axis=0))

@@ -13,8 +13,8 @@ Array = NDArray[np.float64]
 @formula(
     "linking-number/gauss",
     "hopf.linking_number",
-    definition="Gauss' integral (1/4 pi) of (a - b) . (da x db) / |a - b|^3 over two closed curves, by the midpoints "
-    "of their edges: a whole number, 0 where they can be pulled apart.",
+    definition="Gauss' integral (1/4 pi) of (a - b) . (da x db) / |a - b|^3 over two closed curves, by the "
+    "midpoints of their edges: a whole number, 0 where they can be pulled apart.",
     cost="edges of one times edges of the other",
     citation="Gauss 1833",
 )

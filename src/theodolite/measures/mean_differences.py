@@ -1,4 +1,4 @@
-"""Directions of classes of pairs: the cosine of two mean differences, and how far it would move with other pairs."""
+"""Directions of classes of pairs: the cosine of two mean differences, and how far other pairs would move it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Grams(NamedTuple):
 
 @formula(
     "cosine/mean-differences",
-    "cosines.cosine",
+    "contrast.cosine",
     definition="Cosine of the mean of b - a over the pairs of one class with that of another.",
     cost="the dot products of all differences",
     citation="bert-spaces, table 7",
@@ -46,9 +46,9 @@ def cosine_of_means(grams: Grams) -> float:
 
 @formula(
     "cosine/mean-differences-corrected",
-    "cosines.cosine_corrected",
-    definition="mean_a . mean_b over the root of both squared lengths without bias, the mean of d_i . d_j over i != j: "
-    "scatter within a class makes its mean too long and so the plain cosine too small. May leave [-1, 1].",
+    "contrast.cosine_corrected",
+    definition="mean_a . mean_b over the root of both squared lengths without bias, the mean of d_i . d_j over "
+    "i != j: scatter within a class makes its mean too long and so the plain cosine too small. May leave [-1, 1].",
     cost="the dot products of all differences",
     citation="Theodolite; Spearman's correction for attenuation, 1904",
 )

@@ -15,8 +15,8 @@ PARTED = 0.05
     "parting/nearer",
     "trace.nearer_different",
     "trace.nearer_same",
-    definition="Share of the reference's pairs of tokens (of different ones; of one token in two contexts) that are "
-    "nearer to each other than these two states.",
+    definition="Share of the reference's pairs of tokens (of different ones; of one token in two contexts) that "
+    "are nearer to each other than these two states.",
     cost="from the sorted distances of the reference",
     citation="here; the question of Luisto 2024, section 4.3",
 )
@@ -35,7 +35,8 @@ def nearer(sorted_distances: NDArray[np.float64], distance: float) -> float:
     "parting/layer",
     "trace.parted_at",
     "trace.parted_for_good",
-    definition="The first layer at which nearer_different is 0.05 or more, and the first from which on it always is.",
+    definition="The first layer at which nearer_different is 0.05 or more, and the first from which on it always "
+    "is.",
     cost="from nearer_different",
     citation="here; the question of Luisto 2024, section 4.3",
 )

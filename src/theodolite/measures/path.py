@@ -77,7 +77,8 @@ def cosine(x: Floats, y: Floats) -> Floats:
     >>> cosine(np.array([1.0, 1.0]), np.array([2.0, 0.0])).round(6)
     0.707107
     """
-    return (_unit(x) * _unit(y)).sum(-1).clip(-1.0, 1.0)
+    found: Floats = (_unit(x) * _unit(y)).sum(-1).clip(-1.0, 1.0)
+    return found
 
 
 @formula(
@@ -93,7 +94,8 @@ def angle(x: Floats, y: Floats) -> Floats:
     >>> angle(np.array([1.0, 0.0]), np.array([0.0, 2.0])).round(9)
     90.0
     """
-    return np.degrees(2 * np.arctan2(_chord(x, y), _norm(_unit(x) + _unit(y))))
+    found: Floats = np.degrees(2 * np.arctan2(_chord(x, y), _norm(_unit(x) + _unit(y))))
+    return found
 
 
 @formula(
@@ -121,12 +123,14 @@ def _norm(x: Floats) -> Floats:
     # By the largest coordinate, so that no square overflows or vanishes.
     largest = np.abs(x).max(-1, initial=0.0)
     scale = np.where(largest > 0, largest, 1.0)
-    return largest * np.sqrt(np.square(x / scale[..., None]).sum(-1))
+    found: Floats = largest * np.sqrt(np.square(x / scale[..., None]).sum(-1))
+    return found
 
 
 def _unit(x: Floats) -> Floats:
     lengths = _norm(x)[..., None]
-    return np.divide(x, lengths, out=np.full_like(x, np.nan), where=lengths > 0)
+    found: Floats = np.divide(x, lengths, out=np.full_like(x, np.nan), where=lengths > 0)
+    return found
 
 
 def _chord(x: Floats, y: Floats) -> Floats:

@@ -20,15 +20,17 @@ FEWEST = 32
 SURROGATES = 199
 FLOOR = 0.01
 """Of a white spectrum's power: where a path has less, its peaks are rounding or next to nothing, and no period."""
+NEAR = 1.25
+"""Peaks whose frequencies differ by less are one period whose length changes along the path."""
 FINER = 16
-"""How much finer than the path's own resolution the peak is placed."""
+"""How much finer than the path's own resolution the period is placed."""
 
 
 class Period(NamedTuple):
-    """A period in positions, with the path's resolution around it; NaN with the reason where there is none."""
+    """A period in positions, and the range over which it spreads; NaN with the reason where there is none."""
 
     period: float = nan
-    low: float = nan  # of the periods that a path this long cannot tell from it
+    low: float = nan  # of the periods at half of the peak: a pitch that changes along the path spreads
     high: float = nan
     peak: float = nan  # the statistic: the peak's share of the whitened spectrum
     p: float = nan
@@ -41,8 +43,8 @@ class Period(NamedTuple):
     "position_components.fisher_g",
     "position_components.fisher_p",
     definition="g = max I_j / sum I_j over the Fourier frequencies strictly between 0 and 1/2 of a principal "
-    "component along positions; P(g > x) = sum_j (-1)^(j-1) C(m, j) (1 - j x)^(m-1) if the component were white noise "
-    "(which any smooth component refutes: see periodicity/smooth-null).",
+    "component along positions; P(g > x) = sum_j (-1)^(j-1) C(m, j) (1 - j x)^(m-1) if the component were white "
+    "noise (which any smooth component refutes: see periodicity/smooth-null).",
     cost="exact; one Fourier transform a component",
     citation="Fisher 1929, Tests of significance in harmonic analysis",
 )
@@ -69,12 +71,13 @@ def fisher_g(series: Array) -> tuple[float, float]:
     "position_spectrum.power",
     "position_spectrum.without_period",
     definition="Power of the path of positions in its three leading principal components (linear trend removed), "
-    "divided at each frequency by its mean over Gaussian tables without a period: their spectrum is the table's own, "
-    "made to fall or stay level from long waves to short (isotonic regression). peak: the largest share of that "
-    "whitened power, at three turns or more; p: (1 + tables with a peak as large) / (1 + tables).",
+    "divided at each frequency by its mean over Gaussian tables without a period: their spectrum is the table's "
+    "own, made to fall or stay level from long waves to short (isotonic regression). peak: the largest share of "
+    "that whitened power, at three turns or more; p: (1 + tables with a peak as large) / (1 + tables). period: "
+    "from the mean frequency, by power, of the band at half of the peak.",
     cost="199 tables of the same size, each through the same components; about 25 ms each at 512 x 384",
     citation="after Fisher 1929 and Mann and Lees 1996",
-    error="low, high: the path's resolution, 1/(f + 1/2n) to 1/(f - 1/2n)",
+    error="low, high: the periods at which whitened power is at least half of its peak, to the path's resolution",
 )
 def period_of_path(rows: Array, seed: int = 0, *, surrogates: int = SURROGATES) -> tuple[Period, Array, Array]:
     """Return the period of rows in order, the spectrum of their leading components, and the null's. (n, dim)
@@ -103,9 +106,12 @@ def period_of_path(rows: Array, seed: int = 0, *, surrogates: int = SURROGATES) 
     if at < TURNS:
         reason = f"the strongest wave makes fewer than {TURNS} turns, which is a trend"
         return Period(peak=peak, p=p, surrogates=surrogates, reason=reason), found, null
-    frequency = _finely(scores, at)
-    low, high = 1 / (frequency + 0.5 / n), 1 / (frequency - 0.5 / n)
-    return Period(1 / frequency, low, high, peak, p, surrogates), found, null
+    strong = np.flatnonzero(whitened >= whitened.max() / 2) + 1
+    strong = strong[strong >= TURNS]
+    top = strong[found[strong].argmax()]  # of most power, for the null's own mean is drawn by lot
+    band = strong[(strong >= top / NEAR) & (strong <= top * NEAR)]
+    low, high = float(band[0]) - 0.5, float(band[-1]) + 0.5
+    return Period(n / _middle(scores, low, high), n / high, n / low, peak, p, surrogates), found, null
 
 
 @formula(
@@ -113,9 +119,9 @@ def period_of_path(rows: Array, seed: int = 0, *, surrogates: int = SURROGATES) 
     "position_helix.turns",
     "position_helix.steps_per_turn",
     "position_helix.quarter",
-    definition="Turns of the path about its mean in the plane of the two of its three leading components that have "
-    "most power at the period; steps over turns; and by how many degrees one component is behind the other there "
-    "(90 on a circle, 0 or 180 on a line).",
+    definition="Turns of the path about its mean in the plane of the two of its three leading components that "
+    "have most power at the period; steps over turns; and by how many degrees one component is behind the other "
+    "there (90 on a circle, 0 or 180 on a line).",
     cost="exact; from the components",
     citation="here",
 )
@@ -185,11 +191,11 @@ def _without_trend(scores: Array) -> Array:
     return np.asarray(centred - np.outer(time, time @ centred / (time @ time)))
 
 
-def _power(series: Array, longer: int = 1) -> Array:
+def _power(series: Array) -> Array:
     """Return the power at 0, 1/n, ... of all columns together, tapered so that a wave between two stays there."""
     n = len(series)
     taper = np.hanning(n + 2)[1:-1, None] * np.sqrt(8 / 3)
-    return np.asarray(np.square(np.abs(np.fft.rfft(taper * _without_trend(series), n * longer, axis=0))).sum(axis=1))
+    return np.asarray(np.square(np.abs(np.fft.rfft(taper * _without_trend(series), axis=0))).sum(axis=1))
 
 
 def _whitened(spectrum: Array, null: Array) -> Array:
@@ -203,9 +209,10 @@ def _peak(spectrum: Array, null: Array) -> float:
     return float(_whitened(spectrum, null)[TURNS - 1 :].max())
 
 
-def _finely(scores: Array, at: int) -> float:
-    """Return the frequency of most power near the Fourier frequency `at` / n, within the taper's own width."""
-    n = len(scores)
-    power = _power(scores, FINER)
-    low, high = max(at - 2, 1) * FINER, min((at + 2) * FINER, len(power) - 1)
-    return float(low + power[low : high + 1].argmax()) / (n * FINER)
+def _middle(scores: Array, low: float, high: float) -> float:
+    """Return the mean frequency by power between two, in turns over the whole path, no part of which counts less."""
+    longer = FINER * len(scores)
+    power = np.square(np.abs(np.fft.rfft(_without_trend(scores), longer, axis=0))).sum(axis=1)
+    turns = np.arange(len(power)) / FINER
+    inside = (turns >= low) & (turns <= high)
+    return float((turns[inside] * power[inside]).sum() / power[inside].sum())

@@ -58,8 +58,8 @@ def fold_interval(
     "probe.selectivity",
     "probe.selectivity_low",
     "probe.selectivity_high",
-    definition="accuracy - control: the accuracy less that of the same probe on labels shuffled among the words; "
-    "control_fit is the share of shuffled labels that the probe learns by heart",
+    definition="accuracy - control: the accuracy less that of the same probe on labels shuffled among "
+    "the words, afresh for each fold; control_fit is the share of shuffled labels that the probe learns by heart",
     cost="as many fits again",
     citation="Hewitt and Liang 2019, EMNLP, D19-1275",
     error="as probe-accuracy, over the folds' differences",

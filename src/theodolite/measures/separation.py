@@ -40,9 +40,16 @@ def distances(vectors: Floats) -> Floats:
 
 def cosines(vectors: Floats) -> Floats:
     """Return the cosines between all vectors, NaN with a zero vector. (n, dim) -> (n, n)"""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    units = np.divide(vectors, lengths, out=np.full_like(vectors, np.nan), where=lengths > 0)
+    units = _units(vectors)
     return (units @ units.T).clip(-1.0, 1.0)
+
+
+def turns(vectors: Floats) -> Floats:
+    """Return 1 - cosine between all vectors, of equal ones exactly 0, NaN with a zero vector. (n, dim) -> (n, n)
+
+    As half the squared distance of unit vectors: 1 - cos itself is rounding where vectors are nearly one.
+    """
+    return np.square(distances(_units(vectors))) / 2
 
 
 @formula(
@@ -102,8 +109,8 @@ def separation(table: Floats, group: Whole, *, permutations: int = 999, seed: in
     "silhouette/mean",
     "groups.silhouette",
     "groups.silhouette_cosine",
-    definition="Mean over sentences of (b - a)/max(a, b): a, the mean distance to its own group, b, to the nearest "
-    "other group; 0 for a group of one. Euclidean, and with 1 - cosine.",
+    definition="Mean over sentences of (b - a)/max(a, b): a, the mean distance to its own group, b, to the "
+    "nearest other group; 0 for a group of one. Euclidean, and with 1 - cosine.",
     cost="exact; n^2 dim",
     citation="Rousseeuw 1987",
 )
@@ -145,6 +152,12 @@ def _sum_within(table: Floats, labels: Whole) -> Floats:
         member = (labels == code).astype(np.float64)
         sums += ((member @ table) * member).sum(1)
     return sums
+
+
+def _units(vectors: Floats) -> Floats:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    found: Floats = np.divide(vectors, lengths, out=np.full_like(vectors, np.nan), where=lengths > 0)
+    return found
 
 
 def _mean(values: Floats) -> float:

@@ -50,7 +50,7 @@ def flips(pairs: int, *, seed: int = 0) -> Flips:
 
 @formula(
     "sign-flip-p/length-of-mean",
-    "classes.p",
+    "contrast.classes.p",
     definition="Share of the ways to flip pairs for which |mean of the differences| is at least the observed one.",
     cost="2^(n - 1) or 10,000 products with the n x n matrix of dot products",
     citation="Fisher, The Design of Experiments, 1935",
@@ -71,9 +71,9 @@ def direction_p(gram: Array, ways: Flips) -> float:
 
 @formula(
     "sign-flip-p/cosine-of-means",
-    "cosines.p",
-    definition="Of the two classes in turn, the share of the ways to flip its pairs for which |its mean . the other's "
-    "mean| is at least the observed one; the larger of the two shares.",
+    "contrast.cosines.p",
+    definition="Of the two classes in turn, the share of the ways to flip its pairs for which |its mean . the "
+    "other's mean| is at least the observed one; the larger of the two shares.",
     cost="2^(n - 1) or 10,000 sums over n pairs, twice",
     citation="Fisher, The Design of Experiments, 1935; Theodolite",
 )

@@ -14,8 +14,8 @@ BASE = 10_000.0
 @formula(
     "positions/sinusoid",
     "sinusoid.value",
-    definition="Coordinate k of position n is sin(n / 10000^(2 floor(k/2) / d)) for even k, cos of the same for odd "
-    "k: a sine and a cosine share each frequency, so cosines depend on the distance of two positions alone.",
+    definition="Coordinate k of position n is sin(n / 10000^(2 floor(k/2) / d)) for even k, cos of the same for "
+    "odd k: a sine and a cosine share each frequency, so cosines depend on the distance of two positions alone.",
     cost="exact",
     citation="Vaswani et al. 2017, section 3.5",
 )
@@ -31,8 +31,8 @@ def sinusoidal(positions: int, dim: int) -> Array:
 @formula(
     "positions/sinusoid-2k",
     "sinusoid.value_2k",
-    definition="The same with the exponent 2 k / d, as the thesis prints it: no two coordinates share a frequency, so "
-    "cosines depend on more than the distance; and half of the frequencies are below 1/10000.",
+    definition="The same with the exponent 2 k / d, as the thesis prints it: no two coordinates share a "
+    "frequency, so cosines depend on more than the distance; and half of the frequencies are below 1/10000.",
     cost="exact",
     citation="bert-spaces, section 3.2.4, as printed",
 )
@@ -44,8 +44,8 @@ def sinusoidal_as_printed(positions: int, dim: int) -> Array:
 @formula(
     "positions/rotary-similarity",
     "position_rotary.similarity",
-    definition="Mean over the rotary frequencies of cos(k theta_j): the cosine between a vector with equal weight in "
-    "every rotated plane and itself turned by k positions.",
+    definition="Mean over the rotary frequencies of cos(k theta_j): the cosine between a vector with equal weight "
+    "in every rotated plane and itself turned by k positions.",
     cost="exact; from the model's own frequencies, scaling included",
     citation="Su et al. 2021, RoFormer, section 3.4.3",
 )

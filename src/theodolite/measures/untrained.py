@@ -35,8 +35,8 @@ class Tail(NamedTuple):
     "position_rows.p",
     definition="|P x_i|^2 / |x_i|^2 with P the projection on the four rows before; p = P(Beta(r/2, (d - r)/2) >= "
     "share), exact for a row drawn about 0 with no regard to the others, whatever its length and theirs. The "
-    "same after the mean of the table's last eighth is taken away, so that a vector added to all rows hides nothing; "
-    "the smaller share and the larger p of the two count.",
+    "same after the mean of the table's last eighth is taken away, so that a vector added to all rows hides "
+    "nothing; the smaller share and the larger p of the two count.",
     cost="exact; a small projection a row",
     citation="here",
 )
@@ -56,8 +56,8 @@ def foretold(rows: Array) -> tuple[Array, Array]:
     "position_tail.first",
     "position_tail.rows",
     "position_tail.change_p",
-    definition="The longest run of last rows of which none is foretold by those before it at 0.01/n (Bonferroni: a "
-    "tail that is there is cut short in at most 1% of tables), if their shares are lower than those of the rows "
+    definition="The longest run of last rows of which none is foretold by those before it at 0.01/n (Bonferroni: "
+    "a tail that is there is cut short in at most 1% of tables), if their shares are lower than those of the rows "
     "before (one-sided Mann-Whitney, p < 0.01). Rows of zeros count as untrained.",
     cost="exact; from the shares",
     citation="here; Mann and Whitney 1947",
@@ -68,7 +68,7 @@ def untrained_tail(rows: Array, shares: Array, p: Array) -> Tail:
 
     if len(rows) < 2 or rows.shape[1] < FEWEST_DIMENSIONS:
         return Tail(None, 0, reason=f"a table of {len(rows)} x {rows.shape[1]} is too small to tell")
-    zero = ~rows.any(axis=1)
+    zero: NDArray[np.bool_] = np.asarray(~rows.any(axis=1))
     structured = ~zero & ~(p >= LEVEL / len(rows))  # NaN from numbers that are not finite is no sign of chance
     structured[0] = False  # nothing comes before it
     found = np.flatnonzero(structured)
@@ -76,14 +76,15 @@ def untrained_tail(rows: Array, shares: Array, p: Array) -> Tail:
     tail = rows[first:]
     if not len(tail):
         return Tail(None, 0)
-    told = {"sd": float(np.sqrt(np.square(tail).mean())), "zero": int(zero[first:].sum())}
+    sd, zeros = float(np.sqrt(np.square(tail).mean())), int(zero[first:].sum())
     if not len(found):
-        return Tail(0, len(rows), **told, reason="no row tells anything of the next: the whole table is untrained")
+        reason = "no row tells anything of the next: the whole table is untrained"
+        return Tail(0, len(rows), nan, sd, zeros, reason)
     before, after = shares[1:first], np.where(zero, 0.0, shares)[first:]
     change = float(mannwhitneyu(after, before[np.isfinite(before)], alternative="less").pvalue)
     if not change < LEVEL:
         return Tail(None, 0, change, reason=f"the last {len(tail)} rows are no different from those before")
-    return Tail(first, len(tail), change, **told)
+    return Tail(first, len(tail), change, sd, zeros)
 
 
 def _foretold(rows: Array) -> tuple[Array, Array]:

@@ -57,16 +57,20 @@ class Artist:
 
     def _surveys(self, found: Exhibit) -> tuple[list[Surveyed], str]:
         """Return the surveys that have what the exhibit needs and a sentence on the others; all if none has."""
-        words = WORDS in found.needs
-        every = [self._read(task.folder, found.reads) for task in self._tasks(words)]
+        every = [self._read(task.folder, found.reads) for task in self._tasks(found)]
         lacks = {survey.model: _lack(found, survey) for survey in every}
         able = [survey for survey in every if not lacks[survey.model]]
         told = " ".join(f"{model} is left out: {lack}." for model, lack in lacks.items() if lack)
         return (able, told) if able else (every, "")
 
-    def _tasks(self, words: bool) -> list[Task]:
-        by_word = [task for task in self.tasks if task.units == "word"]
-        return by_word if words else [task for task in self.tasks if task.units != "word"] or by_word
+    def _tasks(self, found: Exhibit) -> list[Task]:
+        """Return the folders that an exhibit is drawn from: a laboratory's, surveys by words, or the others."""
+        verb = next((need.laboratory for need in found.needs if need.laboratory), "")
+        if verb:
+            return [task for task in self.tasks if task.laboratory == verb]
+        surveys = [task for task in self.tasks if not task.laboratory]
+        by_word = [task for task in surveys if task.units == "word"]
+        return by_word if WORDS in found.needs else [task for task in surveys if task.units != "word"] or by_word
 
     def _save(self, edition: Edition, plate: Plate) -> dict[str, str]:
         endings = ENDINGS[edition.exhibit.kind]

@@ -28,7 +28,7 @@ def render(paper: str, corpus: str, tasks: Sequence[Task], shown: Sequence[Shown
         + _section("paper", "As in the paper", "".join(map(_figure, of_paper)))
         + _section("beyond", "Beyond the paper", "".join(map(_figure, beyond)))
         + _section("missing", "Not drawn", _missing(missing))
-        + _section("surveys", "Surveys", _surveys(tasks, out))
+        + _section("surveys", "What they rest on", _surveys(tasks, out))
     )
     models = ", ".join(dict.fromkeys(task.model for task in tasks))
     return (
@@ -97,10 +97,20 @@ def _surveys(tasks: Sequence[Task], out: Path) -> str:
     rows = "".join(
         f'<li><a href="{quote(report_of(task, out))}">{escape(task.model)}</a> by {escape(task.units)}</li>'
         for task in tasks
+        if not task.laboratory
+    )
+    rows += "".join(
+        f"<li>{escape(task.model)}: <code>{escape(_from(task.folder, out))}</code></li>"
+        for task in tasks
+        if task.laboratory
     )
     return f"<ul>{rows}</ul>"
 
 
 def report_of(task: Task, out: Path) -> str:
-    """Return the way from the index page to a survey's report."""
-    return Path(os.path.relpath(task.folder / "report.html", out)).as_posix()
+    """Return the way from the index page to a survey's report, or to what a laboratory found."""
+    return _from(task.folder / ("laboratory.json" if task.laboratory else "report.html"), out)
+
+
+def _from(path: Path, out: Path) -> str:
+    return Path(os.path.relpath(path, out)).as_posix()

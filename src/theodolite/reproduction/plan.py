@@ -36,6 +36,7 @@ class Task:
     folder: Path
     corpus: str = ""
     kind: str = "text"  # what it is fed
+    laboratory: str = ""  # the verb that makes its folder, where that holds no survey
 
 
 @dataclass(frozen=True)

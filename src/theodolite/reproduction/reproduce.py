@@ -11,8 +11,10 @@ from typing import Any
 from theodolite.errors import InputError, TheodoliteError
 from theodolite.exhibits.registry import all_exhibits
 from theodolite.exhibits.saving import write_beside
+from theodolite.reproduction import laboratories
 from theodolite.reproduction.corpora import Corpora, split
 from theodolite.reproduction.drawing import Artist, Shown
+from theodolite.reproduction.laboratories import Materials
 from theodolite.reproduction.page import render, report_of
 from theodolite.reproduction.plan import CONTEXTUAL, UNITS, Edition, Task, check_paper, editions, tasks
 from theodolite.reproduction.preparing import prepare
@@ -61,6 +63,7 @@ def reproduce(
     *,
     audio: str | None = None,
     images: str | None = None,
+    against: str | None = None,
     units: str | None = None,
     options: Mapping[str, Any] | None = None,
     listener: Listener | None = None,
@@ -68,7 +71,7 @@ def reproduce(
     """Repeat a paper on these models and this corpus; leave OUT/surveys, OUT/figures, OUT/index.html and .json.
 
     Models of speech read `audio` and models of vision `images`, folders or names of the catalogue; one that reads
-    something of its own is given as "model=corpus".
+    something of its own is given as "model=corpus". `against` is a second corpus, where a paper compares two.
     `options` go to every survey as they are (`limit`, `layers`, `device`, ...). Surveys with the same settings are
     used again, unfinished ones resumed, others refused. `units` None are the paper's own. `contextuality` None is
     what the paper's exhibits can use: for the surveys of `norm-variance`, but not for those by words besides.
@@ -82,7 +85,10 @@ def reproduce(
     names, own = split(models)
     corpora = Corpora(corpus, audio, images, own)
     reads = corpora.reads(names, listener)
-    plan = tasks(names, folder, units, [edition.exhibit for edition in wanted], reads.__getitem__)
+    exhibits = [edition.exhibit for edition in wanted]
+    surveys = laboratories.needs_surveys(exhibits)
+    plan = tasks(names, folder, units, exhibits, reads.__getitem__) if surveys else []
+    experiments = laboratories.tasks(exhibits, reads, folder)
     for task in plan:
         contextual = given.get("contextuality")
         if contextual is None:
@@ -91,6 +97,9 @@ def reproduce(
     for task in plan:
         if task.units == units:
             prepare(paper, task, listener)
+    for task in experiments:
+        laboratories.made(task, Materials(corpus, against=against, device=given.get("device")), listener)
+    plan = [*plan, *experiments]
     artist, shown = Artist(plan, folder), list[Shown]()
     for number, edition in enumerate(wanted, 1):
         if edition.told and _refused(edition, shown):

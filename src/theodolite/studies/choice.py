@@ -11,6 +11,7 @@ VARIANTS = ("biased", "unbiased")
 FILTERS = ("frequent", "all")
 SPECIALS = ("auto", "kept", "left-out")
 DEPTHS = ("layer", "normalised")
+STEPS = ("linear", "log")
 MANY_DOCUMENTS = 100_000
 """From so many documents on, the frequency filter itself removes the special units, as it did in the paper."""
 
@@ -22,6 +23,7 @@ class Choice:
     `biased` are the paper's M and V; `unbiased` are M - V/(n - 1) and n V/(n - 1).
     `auto` leaves special units out of fits and sums where there are fewer than 100,000 documents.
     `depth` is what stands on the axis of layers: their number, or 0 at the embeddings to 1 at the last block.
+    `steps` is the scale of an axis of training steps; None is log where they span more than a decade and a half.
     """
 
     population: str = "all"
@@ -30,6 +32,7 @@ class Choice:
     specials: str = "auto"
     layers: tuple[int, ...] = ()
     depth: str | None = None
+    steps: str | None = None
 
     def __post_init__(self) -> None:
         _check("--variant", self.variant, VARIANTS)
@@ -38,6 +41,8 @@ class Choice:
             _check("--filter", self.filter, FILTERS)
         if self.depth is not None:
             _check("--depth", self.depth, DEPTHS)
+        if self.steps is not None:
+            _check("--steps", self.steps, STEPS)
 
     def filtered(self, default: str = "frequent") -> Choice:
         """Return the same choice with the filter filled in."""

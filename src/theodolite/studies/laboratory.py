@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -14,6 +14,7 @@ import pandas as pd
 from torch import Tensor
 
 from theodolite.errors import DamagedError, InputError
+from theodolite.studies.found import tables_of as tables_of  # for a while
 from theodolite.studies.surveyed import Surveyed
 from theodolite.surveys.files import read_json, read_tensors, write_beside, write_json, write_tensors
 from theodolite.surveys.run import versions
@@ -106,14 +107,6 @@ def check_free(folder: Path, laboratory: str, *, overwrite: bool) -> None:
         raise InputError(f"--out {folder} holds findings already; give --overwrite to replace them.")
     if held and (there := read_json(folder / FACTS).get("laboratory")) != laboratory:
         raise InputError(f"--out {folder} holds what `theodolite {there}` found; give another folder.")
-
-
-def tables_of(survey: Surveyed, names: Sequence[str]) -> list[pd.DataFrame]:
-    """Return tables of a laboratory's folder; a missing one is damage."""
-    missing = [name for name in names if name not in survey.tables]
-    if missing:
-        raise DamagedError(f"{survey.folder}: there is no {missing[0]}.parquet in it.")
-    return [survey.tables[name] for name in names]
 
 
 def _write_table(table: pd.DataFrame, path: Path) -> None:

@@ -72,7 +72,7 @@ def pool(states: Tensor, sentence: Tensor, position: Tensor, how: str) -> tuple[
     ends = sizes.cumsum(0)
     if how in ("first", "last"):
         return numbers, states[order[ends - sizes if how == "first" else ends - 1]]
-    parts = states[order].split(sizes.tolist())
+    parts = torch.tensor_split(states[order], ends[:-1])
     if how == "max":
         return numbers, torch.stack([part.amax(0) for part in parts])
     return numbers, torch.stack([part.double().mean(0) for part in parts])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from theodolite.sources.modality import modality
-from theodolite.sources.text.checkpoint import resolve
+from theodolite.sources.text.checkpoint import Checkpoint, resolve
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.surveys import media, text
 from theodolite.surveys.early import check_device, check_folders, check_numbers, check_words
@@ -106,15 +106,12 @@ def survey(
     check_folders(folder, wanted.pilot, resume=resume, overwrite=overwrite)
     check_device(device)
     checkpoint = resolve(str(model), revision=revision, progress=listener.say)
-    kind = modality(checkpoint.folder, checkpoint.name, trust_remote_code=trust_remote_code)
-    where = device or _best_device()
-    if kind == "text":
-        plan = text.plan(checkpoint, corpus, wanted, where, listener)
-    else:
-        plan = media.plan(checkpoint, corpus, kind, wanted, where, listener)
-    return run(
-        plan,
+    return survey_checkpoint(
+        checkpoint,
+        corpus,
+        wanted,
         out=folder,
+        device=device,
         resume=resume,
         overwrite=overwrite,
         listener=listener,
@@ -122,7 +119,38 @@ def survey(
     )
 
 
-def _best_device() -> str:
+def survey_checkpoint(
+    checkpoint: Checkpoint,
+    corpus: str | Path | Iterable[str],
+    wanted: Wanted,
+    *,
+    out: Path | None = None,
+    device: str | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    listener: Listener | None = None,
+    checkpoint_every: float = 60.0,
+) -> Survey:
+    """Survey a model that has been found on disk; what `survey` does once it has checked what is wanted."""
+    listener = listener or Listener()
+    kind = modality(checkpoint.folder, checkpoint.name, trust_remote_code=wanted.trust_remote_code)
+    where = device or best_device()
+    if kind == "text":
+        plan = text.plan(checkpoint, corpus, wanted, where, listener)
+    else:
+        plan = media.plan(checkpoint, corpus, kind, wanted, where, listener)
+    return run(
+        plan,
+        out=out,
+        resume=resume,
+        overwrite=overwrite,
+        listener=listener,
+        checkpoint_every=checkpoint_every,
+    )
+
+
+def best_device() -> str:
+    """Return a GPU if there is one."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"

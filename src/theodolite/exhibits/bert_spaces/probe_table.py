@@ -16,11 +16,11 @@ from theodolite.exhibits.printed_table import fill_table, table_size
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.text import plain
 from theodolite.studies.choice import Choice
-from theodolite.studies.laboratory import tables_of
+from theodolite.studies.found import tables_of
 from theodolite.studies.surveyed import Surveyed, labels
 
 HEAD = ["survey", "layer_name", "probe", "word"]
-HEADS = ["Model", "Vectors", "Probe", "Word"]
+HEADS = ["Model", "Vectors", "Probe", "Word", "Likeliest"]
 
 
 @exhibit(
@@ -70,10 +70,10 @@ def _printed(keys: pd.DataFrame, wide: pd.DataFrame) -> tuple[pd.DataFrame, list
     known = ~np.isnan(values).all(axis=1)
     bold = [int(np.nanargmax(row)) if some else None for row, some in zip(values, known, strict=True)]
     shown = keys.astype(str).reset_index(drop=True)
+    shown["likeliest"] = ["–" if at is None else str(wide.columns[at]) for at in bold]
     shown.columns = pd.Index(HEADS)
     for number, label in enumerate(wide.columns):
         shown[str(label)] = ["–" if np.isnan(value) else f"{value:.2f}" for value in values[:, number]]
-    shown["Likeliest"] = ["–" if at is None else str(wide.columns[at]) for at in bold]
     return shown, bold
 
 

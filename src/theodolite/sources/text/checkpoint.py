@@ -24,6 +24,7 @@ class Checkpoint:
     name: str  # what the user said
     folder: Path
     revision: str | None = None
+    tokenizer: Path | None = None  # where that is, if not beside the weights: trainers save it once
 
     @cached_property
     def sha256(self) -> str:
@@ -119,7 +120,9 @@ def load_tokenizer(checkpoint: Checkpoint, *, trust_remote_code: bool = False) -
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(checkpoint.folder, trust_remote_code=trust_remote_code)
+        tokenizer = AutoTokenizer.from_pretrained(
+            checkpoint.tokenizer or checkpoint.folder, trust_remote_code=trust_remote_code
+        )
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise TheodoliteError(
             f"The tokenizer of {checkpoint.name!r} could not be loaded: {_first_line(error)}"

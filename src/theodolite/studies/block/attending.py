@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,35 +27,34 @@ def attending(subject: Subject, seen: Seen, entered: Tensor) -> Tables:
     for query, key in zip(queries, keys, strict=True):
         scored.take(subject.scores(query, key))
     tables = scored.tables(_predicted(subject, queries, keys))
-    low, high = float(tables["scores"]["low"].min()), float(tables["scores"]["high"].max())
-    return {
-        "heads": _heads(subject, seen, queries, keys, entered),
-        "histogram": _histogram(subject, queries, keys, low, high),
-        **tables,
-    }
+    return {"heads": _heads(subject, seen, queries, keys, entered), **tables}
 
 
 class _Scored:
     """Adds up what rows of scores tell, over sequences."""
 
     def __init__(self, subject: Subject) -> None:
-        self.lengths = subject.lengths.numpy()
+        self.mask, self.lengths = subject.mask, subject.lengths.numpy()
         longest = int(self.lengths.max())
         self.least = [1, longest // 2] if subject.causal and longest > 1 else [1]
         self.rows: list[Rows] = []
         self.ends: list[dict[str, float]] = []
+        self.histogram = _Histogram()
 
     def take(self, scores: Tensor) -> None:
         """Take in one sequence. (heads, positions, positions)"""
+        known = scores if self.mask is None else scores[:, self.mask]
+        self.histogram.take(known)
         rows = row_weights(scores.numpy(), self.lengths)
         self.rows.append(rows)
         self.ends += [{"least_length": least, **extremes(rows, self.lengths, least)} for least in self.least]
 
     def tables(self, predicted: Tensor) -> Tables:
-        """Return the tables scores, softmax and extremes."""
+        """Return the tables scores, histogram, softmax and extremes."""
         rows = Rows(*(np.stack(part).astype(np.float64) for part in zip(*self.rows, strict=True)))
         return {
             "scores": self._scores(rows, predicted),
+            "histogram": self.histogram.table(),
             "softmax": self._softmax(rows),
             "extremes": pd.DataFrame(self.ends).groupby("least_length", as_index=False).mean(),
         }
@@ -91,16 +91,28 @@ def _predicted(subject: Subject, queries: Tensor, keys: Tensor) -> Tensor:
     return (query * key).sum(dim=1) * subject.projections.scale
 
 
-def _histogram(subject: Subject, queries: Tensor, keys: Tensor, low: float, high: float) -> pd.DataFrame:
-    """Count the scores of all heads between their ends; made again rather than kept, which takes less memory."""
-    low, high = (low, high) if high > low else (low - 0.5, low + 0.5)
-    counts = torch.zeros(BINS, dtype=torch.float64)
-    for query, key in zip(queries, keys, strict=True):
-        scores = subject.scores(query, key)
-        known = scores if subject.mask is None else scores[:, subject.mask]
-        counts += torch.histc(known.clamp_(low, high), BINS, low, high)
-    edges = np.linspace(low, high, BINS + 1)
-    return pd.DataFrame({"left": edges[:-1], "right": edges[1:], "count": counts.numpy().astype(np.int64)})
+class _Histogram:
+    """Counts in bins of one width, a power of 2 and aligned with 0, so that they need not be known beforehand."""
+
+    def __init__(self) -> None:
+        self.width = 0.0
+        self.counts: dict[int, int] = {}
+
+    def take(self, scores: Tensor) -> None:
+        """Count these numbers, of any shape; their range fixes the width the first time."""
+        low, high = map(float, scores.aminmax())
+        if not self.width:
+            self.width = 2.0 ** math.floor(math.log2((high - low) / BINS)) if high > low else 1.0
+        first, last = math.floor(low / self.width), math.floor(high / self.width) + 1
+        found = torch.histc(scores, last - first, first * self.width, last * self.width)
+        for number, count in enumerate(found.tolist(), first):
+            self.counts[number] = self.counts.get(number, 0) + int(count)
+
+    def table(self) -> pd.DataFrame:
+        """Return every bin from the first to the last, empty ones too."""
+        bins = np.arange(min(self.counts), max(self.counts) + 1)
+        counts = [self.counts.get(each, 0) for each in bins.tolist()]
+        return pd.DataFrame({"left": bins * self.width, "right": (bins + 1) * self.width, "count": counts})
 
 
 def _heads(subject: Subject, seen: Seen, queries: Tensor, keys: Tensor, entered: Tensor) -> pd.DataFrame:

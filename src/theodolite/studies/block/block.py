@@ -58,7 +58,9 @@ class Setting:
             raise InputError("--inputs states: wanted a survey of the same model besides; give --survey DIR.")
         if self.population not in POPULATIONS:
             raise InputError(f"--population {self.population!r} is not one of {', '.join(POPULATIONS)}.")
-        if self.norms and (len(self.norms) < 2 or min(self.norms) < 0 or list(self.norms) != sorted(set(self.norms))):
+        if self.norms and (
+            len(self.norms) < 2 or min(self.norms) < 0 or list(self.norms) != sorted(set(self.norms))
+        ):
             raise InputError("--norms: wanted two or more rising numbers from 0 up, such as 0,1,10,30.")
 
 
@@ -85,9 +87,9 @@ def block(
     """Feed one block with a bias of growing norm; return what was found, and save it where `out` says.
 
     `model` is a real one, of which block `layer` is taken; `config` a configuration by name (bert-base, gpt2,
-    llama) or file, whose block is as it is before training, made anew for each seed. `initialisation` "torch" leaves
-    its linear maps as torch makes them instead. `inputs` "states" takes a
-    survey's sampled states of the layer below instead of rows of the table, and the bias along their own mean.
+    llama) or file, whose block is as it is before training, made anew for each seed. `initialisation` "torch"
+    leaves its linear maps as torch makes them instead. `inputs` "states" takes a survey's sampled states of the
+    layer below instead of rows of the table, and the bias along their own mean.
     """
     setting = Setting(
         layer,
@@ -114,7 +116,7 @@ def block(
     listener, begun = listener or Listener(), time.perf_counter()
     laboratory = _Laboratory(setting, survey, listener)
     trained = trained_norms(survey, population) if survey is not None else None
-    found = laboratory.findings(_subjects(model, config, setting, listener), model, config)
+    found = laboratory.findings(_subjects(model, config, setting, listener), config)
     if trained is not None:
         found.facts["settings"]["survey"] = trained[0]
         found.tables["trained"] = trained[1]
@@ -131,9 +133,10 @@ def _subjects(model: str | None, config: str | None, setting: Setting, listener:
     """Give a block and its model's facts for every seed: a fresh one, or a trained one that stays the same."""
     seeds = range(setting.seed, setting.seed + setting.seeds)
     if config is not None:
+        known = configuration(config)
         for seed in seeds:
             listener.say(f"making {config} untrained, seed {seed}")
-            network = untrained(configuration(config), seed, setting.initialisation)
+            network = untrained(known, seed, setting.initialisation)
             facts = {
                 "name": f"{config}, untrained" + (" (torch)" if setting.initialisation == "torch" else ""),
                 "sha256": None,
@@ -164,10 +167,11 @@ class _Laboratory:
         self.parts: dict[str, list[pd.DataFrame]] = {}
         self.vectors: list[Tensor] = []
 
-    def findings(self, subjects: Iterator[Made], model: str | None, config: str | None) -> Findings:
+    def findings(self, subjects: Iterator[Made], config: str | None) -> Findings:
         """Run everything; the first run is of all sequences, the others of a few."""
-        for seed, subject, facts in subjects:
+        for seed, subject, model in subjects:
             rows = self._rows(subject)
+            facts = model  # of the last one; all seeds have the same
             for number in range(self.directions):
                 self._run(subject, rows, seed, number)
         tables = {name: pd.concat(parts, ignore_index=True) for name, parts in self.parts.items()}

@@ -40,7 +40,7 @@ def configuration(name: str) -> Any:
             f"{nearest(name, list(NAMED))}"
         )
     try:
-        return AutoConfig.from_pretrained(file)
+        return _checked(AutoConfig.from_pretrained(file))
     except (OSError, ValueError, KeyError) as error:
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"--config {name!r} could not be read: {line}") from error
@@ -56,13 +56,6 @@ def untrained(config: Any, seed: int, initialisation: str = "configuration") -> 
     from transformers import AutoModel
 
     config.use_cache = False
-    with torch.device("meta"):
-        size = sum(each.numel() for each in AutoModel.from_config(config).parameters())
-    if size > LARGEST:
-        raise InputError(
-            f"--config: a model of {size:,} parameters is too large to be made anew for every seed (at most "
-            f"{LARGEST:,}); lower num_hidden_layers in its config.json."
-        )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AutoModel.from_config(config).eval().requires_grad_(False)
@@ -71,3 +64,18 @@ def untrained(config: Any, seed: int, initialisation: str = "configuration") -> 
                 if isinstance(part, torch.nn.Linear):
                     part.reset_parameters()
     return model
+
+
+def _checked(config: Any) -> Any:
+    """Refuse a configuration of a model that is too large to make."""
+    import torch
+    from transformers import AutoModel
+
+    with torch.device("meta"):
+        size = sum(each.numel() for each in AutoModel.from_config(config).parameters())
+    if size > LARGEST:
+        raise InputError(
+            f"--config: a model of {size:,} parameters is too large to be made anew for every seed (at most "
+            f"{LARGEST:,}); lower num_hidden_layers in its config.json."
+        )
+    return config

@@ -42,7 +42,8 @@ def random_direction(dim: int, *, seed: int, number: int) -> Tensor:
     """Return a unit vector, all directions being equally likely; the same for the same seed and number."""
     random = torch.Generator().manual_seed(1_000_003 * (seed + 1) + number)
     vector = torch.randn(dim, generator=random, dtype=torch.float64)
-    return (vector / vector.norm()).float()
+    unit: Tensor = vector / vector.norm()
+    return unit.float()
 
 
 def own_direction(states: Tensor) -> Tensor:
@@ -51,7 +52,8 @@ def own_direction(states: Tensor) -> Tensor:
     length = mean.norm()
     if not length > 0:
         raise InputError("--inputs states: the sampled states have the mean 0, which has no direction.")
-    return (mean / length).float()
+    unit: Tensor = mean / length
+    return unit.float()
 
 
 def sampled_states(survey: Path, layer: int, population: str) -> Tensor:
@@ -60,7 +62,9 @@ def sampled_states(survey: Path, layer: int, population: str) -> Tensor:
     cells = [f"layer{layer}.sample.{CELLS[cell]}" for cell in POPULATIONS[population]]
     held = [cell for cell in cells if f"{cell}.vector" in tensors]
     if not held:
-        raise InputError(f"--survey {survey}: it holds no sample of layer {layer}; survey that layer, with a sample.")
+        raise InputError(
+            f"--survey {survey}: it holds no sample of layer {layer}; survey that layer, with a sample."
+        )
     union = Reservoir(max(len(tensors[f"{cell}.key"]) for cell in held))  # each cell keeps as many by itself
     for cell in held:
         union.offer(key=tensors[f"{cell}.key"], vector=tensors[f"{cell}.vector"])

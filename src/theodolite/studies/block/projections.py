@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -14,8 +15,9 @@ from torch import Tensor, nn
 from theodolite.errors import InputError
 from theodolite.sources.taps import entered
 
-PAIRS = (("query", "key"), ("q_proj", "k_proj"), ("q_lin", "k_lin"))  # BERT; Llama and its kin; DistilBERT
+PAIRS = (("query", "key"), ("q_proj", "k_proj"), ("q_lin", "k_lin"), ("q", "k"))  # BERT; Llama; DistilBERT; T5
 FUSED = "c_attn"  # GPT-2: queries, keys and values side by side
+BY_HEAD = "query_key_value"  # GPT-NeoX, Bloom: the same, but head by head
 
 
 class Seen(NamedTuple):
@@ -50,7 +52,9 @@ class Projections:
             if found:
                 return cls._counted(part, found, config)
         names = ", ".join("/".join(pair) for pair in PAIRS)
-        raise InputError(f"{what}: no queries and keys were found in its block; looked for {names} and {FUSED}.")
+        raise InputError(
+            f"{what}: no queries and keys were found in its block; looked for {names}, {FUSED} and {BY_HEAD}."
+        )
 
     @classmethod
     def _counted(cls, attention: nn.Module, modules: tuple[nn.Module, ...], config: Any) -> Projections:
@@ -81,11 +85,19 @@ class Projections:
 
     def expected(self, mean: Tensor) -> tuple[Tensor, Tensor]:
         """Return W mean + b of queries and keys in float64. (dim,) -> (heads, width), (key heads, width)"""
-        given = [deepcopy(module).double()(mean.double()[None, None]) for module in self.modules]
+        given = [module(mean.double()[None, None]) for module in self._wide]
         queries, keys = self._heads(given)
         return queries[0, :, 0], keys[0, :, 0]
 
+    @cached_property
+    def _wide(self) -> list[nn.Module]:
+        """The projections in float64."""
+        return [deepcopy(module).double() for module in self.modules]
+
     def _heads(self, given: list[Tensor]) -> tuple[Tensor, Tensor]:
+        if len(given) == 1 and getattr(self.attention, BY_HEAD, None) is self.modules[0]:
+            queries, keys = _split(given[0], self.heads).chunk(3, dim=-1)[:2]
+            return queries, keys
         queries, keys = given[0].chunk(3, dim=-1)[:2] if len(given) == 1 else given
         return _split(queries, self.heads), _split(keys, self.key_heads)
 
@@ -104,7 +116,11 @@ def _modules(part: nn.Module) -> tuple[nn.Module, ...]:
         if all(isinstance(getattr(part, name, None), nn.Module) for name in pair):
             return tuple(getattr(part, name) for name in pair)
     fused = getattr(part, FUSED, None)
-    return (fused,) if isinstance(fused, nn.Module) else ()
+    if isinstance(fused, nn.Module):
+        return (fused,)
+    by_head: Any = getattr(part, BY_HEAD, None)  # where heads share keys, as in Falcon, it lies otherwise
+    whole = isinstance(by_head, nn.Linear) and by_head.out_features == 3 * by_head.in_features
+    return (by_head,) if whole else ()
 
 
 def _wide(module: nn.Module) -> int:
@@ -115,4 +131,4 @@ def _wide(module: nn.Module) -> int:
 
 def _split(vectors: Tensor, heads: int) -> Tensor:
     """(sequences, positions, heads * width) -> (sequences, heads, positions, width)"""
-    return vectors.unflatten(-1, (heads, -1)).transpose(1, 2)
+    return vectors.reshape(*vectors.shape[:-1], heads, -1).transpose(1, 2)

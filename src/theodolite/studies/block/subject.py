@@ -46,6 +46,7 @@ class Subject:
         _check_positions(model, positions)
         block = blocks[layer - 1]
         model.config._attn_implementation = "eager"  # so that the mask is handed over rather than understood
+        model.config.use_cache = False  # keys of one pass would be there in the next
         dim, arguments, named = _called(model, block, positions)
         mask = _mask([*arguments, *named.values()], positions)
         projections = Projections.of(block, model.config, what)
@@ -99,9 +100,10 @@ class Subject:
         return rotated(vectors, self.turn)
 
     def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Return q k^T times the block's scale, +inf where masked. (heads, positions, width) of one sequence each"""
-        shared = keys.repeat_interleave(self.projections.heads // self.projections.key_heads, dim=0)
-        found = torch.matmul(queries, shared.transpose(-1, -2)).mul_(self.projections.scale)
+        """Return q k^T times the block's scale of one sequence, +inf where masked. (heads, positions, width)"""
+        shared = self.projections.heads // self.projections.key_heads
+        keys = keys if shared == 1 else keys.repeat_interleave(shared, dim=0)
+        found = torch.matmul(queries * self.projections.scale, keys.transpose(-1, -2))
         return found if self.mask is None else found.masked_fill_(~self.mask, torch.inf)
 
     def _check(self, what: str) -> None:
@@ -123,8 +125,8 @@ class Subject:
         apart = float((scores.softmax(dim=-1) - weights[0]).abs().max())
         if not apart <= SAME:
             raise InputError(
-                f"{what}: the softmax of q k^T/sqrt(d_k) is not what its attention uses (up to {apart:.2g} apart); "
-                "blocks that norm, cap or shift their scores are not understood."
+                f"{what}: the softmax of q k^T/sqrt(d_k) is not what its attention uses (up to {apart:.2g} "
+                "apart); blocks that norm, cap or shift their scores are not understood."
             )
 
     def _closing(self) -> Norm | None:
@@ -152,7 +154,7 @@ def _check_positions(model: Any, positions: int) -> None:
 
 
 def _called(model: Any, block: nn.Module, positions: int) -> tuple[int, tuple[Any, ...], dict[str, Any]]:
-    """Return the width of the states that a block is called with, and all else, which depends on positions alone."""
+    """Return the width of the states that a block is called with, and all else that it is called with."""
     held: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
 
     def hold(module: nn.Module, args: Any, kwargs: Any) -> None:

@@ -21,7 +21,7 @@ STEPS = 10
 
 
 def default_norms(rms: float, dim: int) -> list[float]:
-    """Return 0 and ten norms, each a constant times the one before, from half the inputs' to well past both scales.
+    """Return 0 and ten norms, a constant factor apart, from half the inputs' to well past both scales.
 
     The scales are the inputs' own and sqrt(dim), the length of what leaves a fresh layer norm.
 
@@ -62,9 +62,7 @@ def _ends(ends: dict[float, tuple[Lengths, Lengths]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _fixed_points(
-    subject: Subject, inputs: Inputs, ends: dict[float, tuple[Lengths, Lengths]]
-) -> pd.DataFrame:
+def _fixed_points(subject: Subject, inputs: Inputs, ends: dict[float, tuple[Lengths, Lengths]]) -> pd.DataFrame:
     """Return a row a quantity: where it is the same on both sides of the block."""
 
     @cache

@@ -13,7 +13,7 @@ from theodolite.surveys.folder import open_tables
 
 
 def trained_norms(survey: str | Path, population: str) -> tuple[str, pd.DataFrame]:
-    """Return the surveyed model's name and a row a layer: its mean norm with its error, rms norm, norm of the mean.
+    """Return the surveyed model's name and a row a layer: mean norm with its error, rms norm, norm of the mean.
 
     The mean norm is of the survey's sample; the other two are sqrt(Q) and sqrt(M) of everything.
     """

@@ -61,8 +61,8 @@ def contrast(
     reader = SentenceReader(loaded.network, loaded.tokenizer, layers=layers)
     if reader.causal and pooling == "first":
         listener.warn(
-            f"--pooling first: {loaded.facts['name']} reads from left to right, so its first token has seen nothing "
-            "of the rest; last or mean has."
+            f"--pooling first: {loaded.facts['name']} reads from left to right, so its first token has seen "
+            "nothing of the rest; last or mean has."
         )
     table = pairs_table(classes, token_counts(reader, _sentences(classes)))
     written = len(table)

@@ -22,11 +22,13 @@ from theodolite.measures.sign_flips import cosine_p, direction_p, flips
 Array = NDArray[np.float64]
 Row = dict[str, Any]
 LEVEL = 0.05
-SURE, HINT, OPEN, FEW, NONE = "sure", "hint", "open", "too few pairs", "undefined"
-"""Verdicts: p_holm and the interval both speak; p and the interval do; neither or one; no p could; no cosine."""
+SURE, HINT, SMALL, OPEN = "sure", "hint", "small", "open"
+"""The cosine is not 0 by its interval and by p_holm (sure) or by p alone (hint), and is beyond what random pairs
+give; not 0, but random pairs give as much (small); it may be 0 (open)."""
+FEW, NONE = "too few pairs", "undefined"
 COSINES = (
-    "layer layer_name class_a class_b n_a n_b cosine low high cosine_corrected p smallest_p exact reference_p reason "
-    "p_holm verdict reference_low reference_high"
+    "layer layer_name class_a class_b n_a n_b cosine low high cosine_corrected p smallest_p exact reference_p "
+    "reason p_holm verdict reference_low reference_high"
 ).split()
 
 
@@ -35,7 +37,7 @@ def class_rows(differences: Mapping[str, Array], *, seed: int = 0) -> list[Row]:
 
     `agree` is the share of pairs that lean the way of the others' mean. Each value: (pairs, dim).
     """
-    rows = []
+    rows: list[Row] = []
     for name, d in differences.items():
         gram, n = d @ d.T, len(d)
         lengths = np.sqrt(np.diag(gram))
@@ -56,7 +58,7 @@ def class_rows(differences: Mapping[str, Array], *, seed: int = 0) -> list[Row]:
                 "reason": "" if whole else "every difference is 0",
             }
         )
-    for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
+    for row, adjusted in zip(rows, holm([float(row["p"]) for row in rows]), strict=True):
         row["p_holm"] = float(adjusted)
     return rows
 
@@ -67,7 +69,7 @@ def cosine_rows(differences: Mapping[str, Array], reference: Array, *, seed: int
     reference: (draws,), cosines of the means of random pairs.
     """
     ways = {name: flips(len(d), seed=seed) for name, d in differences.items()}
-    rows = []
+    rows: list[Row] = []
     for a, b in combinations(differences, 2):
         x, y = differences[a], differences[b]
         grams = Grams(x @ x.T, x @ y.T, y @ y.T)
@@ -91,27 +93,26 @@ def cosine_rows(differences: Mapping[str, Array], reference: Array, *, seed: int
                 "reason": (why or "") if known else NO_DIRECTION,
             }
         )
-    for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
+    for row, adjusted in zip(rows, holm([float(row["p"]) for row in rows]), strict=True):
         row["p_holm"] = float(adjusted)
         row["verdict"] = verdict(row)
     return rows
 
 
 def verdict(row: Row) -> str:
-    """Say how sure a cosine is to differ from 0, in one of five words."""
+    """Say how sure a cosine is to differ from 0, and to be more than chance gives, in a word or two."""
     if np.isnan(row["cosine"]):
         return NONE
     if row["smallest_p"] > LEVEL:
         return FEW
-    apart = row["low"] > 0 or row["high"] < 0
-    if apart and row["p_holm"] <= LEVEL:
-        return SURE
-    if apart and row["p"] <= LEVEL:
-        return HINT
-    return OPEN
+    if row["p"] > LEVEL or row["low"] <= 0 <= row["high"]:
+        return OPEN
+    if row["reference_p"] > LEVEL:
+        return SMALL
+    return SURE if row["p_holm"] <= LEVEL else HINT
 
 
-def limits(rows: Sequence[Row]) -> list[str]:
+def limits(rows: Sequence[Mapping[Any, Any]]) -> list[str]:
     """Say where so few pairs stand against so many tests that no adjusted p could be small. Rows of one layer."""
     tests = sum(not np.isnan(row["p"]) for row in rows)
     if not tests:

@@ -62,13 +62,15 @@ def swaps(table: pd.DataFrame) -> list[str]:
     if not len(alone):
         return []
     names = ", ".join(f"{name} ({row['first']})" for name, row in alone.iterrows())
-    return [f"Every pair of these classes changes the same words: {names}. p is over other sentences, not other words."]
+    return [
+        f"Every pair of these classes changes the same words: {names}. p is over other sentences, not other words."
+    ]
 
 
 def warnings(table: pd.DataFrame) -> list[str]:
     """Return a sentence for each way in which pairs differ that may pass for a direction."""
     told = {
-        "punctuation_differs": "differ in punctuation, which moves a vector as words do (--matched leaves them out)",
+        "punctuation_differs": "differ in punctuation, which moves vectors too (--matched leaves them out)",
         "words_differ": "differ in their number of words",
         "tokens_differ": "differ in their number of tokens",
         "same": "hold the same sentence twice: a difference of 0",

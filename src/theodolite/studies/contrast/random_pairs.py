@@ -30,8 +30,8 @@ def random_cosines(vectors: Array, pairs: int, *, seed: int = 0, draws: int = DR
         lengths = np.linalg.norm(mean, axis=2).prod(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             found.append(np.einsum("rd,rd->r", mean[:, 0], mean[:, 1]) / lengths)
-    cosines = np.concatenate(found)
-    return cosines[np.isfinite(cosines)]
+    cosines: Array = np.concatenate(found)
+    return np.asarray(cosines[np.isfinite(cosines)])
 
 
 def histogram(cosines: Array, bins: int = 40) -> list[dict[str, float]]:

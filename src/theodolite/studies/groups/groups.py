@@ -144,9 +144,7 @@ def _tables(
             rows.append(head | {"population": population} | measured(every[mask], code[mask], **how) | shares)
             at = dict(zip(AXES, flat.points.T, strict=True))
             points.append(
-                pd.DataFrame(
-                    head | {"population": population, "number": table["number"].to_numpy()[mask]} | at
-                )
+                pd.DataFrame(head | {"population": population, "number": table["number"].to_numpy()[mask]} | at)
             )
         pairs += [head | row for row in pair_rows(every, code, names, **how)]
     words = bags(table["sentence"].tolist())

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.measures.separation import cosines, distances, separation, silhouettes, within_between
+from theodolite.measures.holm import holm
+from theodolite.measures.separation import (
+    cosines,
+    distances,
+    separation,
+    silhouettes,
+    turns,
+    within_between,
+)
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -35,7 +43,7 @@ def measured(vectors: Floats, group: Whole, *, permutations: int, seed: int) -> 
         "p": tested.p,
         "p_least": tested.p_least,
         "silhouette": float(silhouettes(found, group).mean()),
-        "silhouette_cosine": float(silhouettes(1 - cosines(vectors), group).mean()),
+        "silhouette_cosine": float(silhouettes(turns(vectors), group).mean()),
         "undefined": _why(found, tested.value),
     }
 
@@ -61,7 +69,8 @@ def pair_rows(
                 tested = separation(found[part], two, permutations=permutations, seed=seed)
                 row |= {"separation": tested.value, "p": tested.p, "p_least": tested.p_least}
             rows.append(row)
-    return rows
+    adjusted = holm([row.get("p", np.nan) for row in rows])
+    return [row | {"p_holm": float(p)} for row, p in zip(rows, adjusted, strict=True)]
 
 
 def _why(found: Floats, value: float) -> str | None:

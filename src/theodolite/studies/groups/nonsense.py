@@ -22,9 +22,9 @@ def nonsense(sentences: Sequence[str], kind: str, count: int, seed: int) -> list
     word in the place of each word; capitals stay where they were.
 
     >>> nonsense(["Hello there, you!"], "random characters", 1, seed=0)
-    ['Wqnhi beaqv, ubi!']
+    ['Wqnhi bbaev, qxn!']
     >>> nonsense(["Hello there, you!"], "random words", 1, seed=0)
-    ['Pocket grain, across!']
+    ['Metal towel, yard!']
     """
     rng = np.random.default_rng([seed, CONTROLS.index(kind)])
     drawn = [sentences[int(number)] for number in rng.integers(len(sentences), size=count)]

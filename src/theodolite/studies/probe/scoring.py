@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,14 @@ from theodolite.studies.probe.folds import folds
 
 Labels = NDArray[np.int64]
 CLASSES, CONTROL = "classes", "control"
+
+
+class Split(NamedTuple):
+    """The labels of all words, and which of them are trained on and tested."""
+
+    labels: Labels
+    train: Labels
+    test: Labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +38,13 @@ class Scored:
     confidence: NDArray[np.float64]  # (folds, shown, classes)
 
 
-def cross_validated(probe: str, x: Vectors, labels: Labels, shown: Vectors, *, count: int, seed: int) -> Scored:
+def cross_validated(probe: str, x: Vectors, splits: Sequence[Split], shown: Vectors, *, seed: int) -> Scored:
     """Train without each fold in turn and try the probe on it. x: (words, dim), shown: (shown, dim)"""
-    classes = int(labels.max()) + 1
+    classes = int(splits[0].labels.max()) + 1
     confusion = np.zeros((classes, classes), dtype=np.int64)
     accuracy, trained, confidence, unconverged = [], [], [], 0
     sizes = []
-    for train, test in folds(labels, count, np.random.default_rng(seed)):
+    for labels, train, test in splits:
         fitted = fit(probe, x[train], labels[train], seed)
         said = fitted.predicted(x[test])
         np.add.at(confusion, (labels[test], said), 1)
@@ -49,9 +57,24 @@ def cross_validated(probe: str, x: Vectors, labels: Labels, shown: Vectors, *, c
     return Scored(accuracy, trained, int(tested), int(of), unconverged, confusion, np.stack(confidence))
 
 
-def shuffled(labels: Labels, seed: int) -> Labels:
-    """Return the control task: the same labels dealt out to other words."""
-    return np.random.default_rng([seed, 1]).permutation(labels)
+def real_splits(labels: Labels, count: int, seed: int) -> list[Split]:
+    """Return the folds of the classes as they are."""
+    return [Split(labels, train, test) for train, test in folds(labels, count, np.random.default_rng(seed))]
+
+
+def control_splits(labels: Labels, count: int, seed: int) -> list[Split]:
+    """Return the folds of the control task: in each, the same labels are dealt out to the words afresh.
+
+    One shuffle for all folds would be one draw: where words lie in clusters, its scores go up and down together,
+    and below chance, since what is held out of a cluster is what is missing there in training.
+    """
+    found = []
+    for number in range(count):
+        rng = np.random.default_rng([seed, 1 + number])
+        dealt = rng.permutation(labels)
+        train, test = list(folds(dealt, count, rng))[number]
+        found.append(Split(dealt, train, test))
+    return found
 
 
 def summary(real: Scored, control: Scored, classes: int) -> dict[str, Any]:

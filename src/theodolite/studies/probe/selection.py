@@ -12,10 +12,10 @@ from theodolite.errors import InputError
 from theodolite.studies.probe.spelling import Spelled
 from theodolite.studies.probe.word_list import Entry
 
-SEVERAL_CLASSES = "several classes"
+SEVERAL_CLASSES = "of several classes"
 DISPLAYED = "displayed"
 REPEATED = "the same token again"
-LEFT_OVER = "left over, classes balanced"
+LEFT_OVER = "to balance the classes"
 FEW = 20  # words of a class below which the user is warned
 SHOWN = 6  # words of several classes displayed where none was named
 
@@ -26,10 +26,7 @@ def sorted_out(entries: Sequence[Entry], spellings: Mapping[str, Spelled], show:
     Words are told apart by their token, not by their letters: to an uncased model Turkey and turkey are one word,
     of two classes, and displaying the one must hold out the other.
     """
-    labels: dict[int, set[str]] = {}
-    for word, label in entries:
-        if (token := spellings[word].token) is not None:
-            labels.setdefault(token, set()).add(label)
+    labels = _labels_by_token(entries, spellings)
     displayed = {spellings[word].token for word in show}
     taken: set[int] = set()
     rows = []
@@ -51,11 +48,19 @@ def sorted_out(entries: Sequence[Entry], spellings: Mapping[str, Spelled], show:
 
 def of_several_classes(entries: Sequence[Entry], spellings: Mapping[str, Spelled]) -> list[str]:
     """Return the first few words of one token and several classes: what one would like to see displayed."""
-    labels: dict[str, set[str]] = {}
+    labels = _labels_by_token(entries, spellings)
+    first: dict[int | None, str] = {}
+    for word, _ in entries:
+        first.setdefault(spellings[word].token, word)
+    return [word for token, word in first.items() if token is not None and len(labels[token]) > 1][:SHOWN]
+
+
+def _labels_by_token(entries: Sequence[Entry], spellings: Mapping[str, Spelled]) -> dict[int, set[str]]:
+    labels: dict[int, set[str]] = {}
     for word, label in entries:
-        labels.setdefault(word, set()).add(label)
-    several = [word for word, known in labels.items() if len(known) > 1 and spellings[word].token is not None]
-    return several[:SHOWN]
+        if (token := spellings[word].token) is not None:
+            labels.setdefault(token, set()).add(label)
+    return labels
 
 
 def balanced(table: pd.DataFrame, *, folds: int, most: int, seed: int) -> pd.DataFrame:

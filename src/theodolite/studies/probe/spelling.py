@@ -9,10 +9,10 @@ from typing import Any
 from theodolite.sources.text.vocabulary import SPACE_MARKS, special_ids
 from theodolite.sources.text.windows import encodable
 
-SEVERAL_TOKENS = "several tokens"
+SEVERAL_TOKENS = "of several tokens"
 UNKNOWN = "not in the vocabulary"
-SPECIAL = "a special token"
-NO_TOKEN = "no token at all"
+SPECIAL = "a special token of the model"
+NO_TOKEN = "of no token at all"
 
 
 @dataclass(frozen=True, slots=True)

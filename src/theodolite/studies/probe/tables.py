@@ -14,9 +14,10 @@ from theodolite.studies.probe.scoring import (
     CLASSES,
     CONTROL,
     confusion_rows,
+    control_splits,
     cross_validated,
     fold_rows,
-    shuffled,
+    real_splits,
     summary,
 )
 from theodolite.studies.probe.spelling import Spelled
@@ -64,8 +65,8 @@ def _one(
     probe: str, chosen: Chosen, known: Sequence[Spelled], x: Vectors, shown: Vectors, *, folds: int, seed: int
 ) -> dict[str, list[dict[str, Any]]]:
     """Return one probe's rows of every table. x: (words, dim), shown: (known, dim)"""
-    real = cross_validated(probe, x, chosen.labels, shown, count=folds, seed=seed)
-    control = cross_validated(probe, x, shuffled(chosen.labels, seed), shown[:0], count=folds, seed=seed)
+    real = cross_validated(probe, x, real_splits(chosen.labels, folds, seed), shown, seed=seed)
+    control = cross_validated(probe, x, control_splits(chosen.labels, folds, seed), shown[:0], seed=seed)
     row = summary(real, control, len(chosen.classes))
     sure = fit(probe, x, chosen.labels, seed).confidence(shown) if len(shown) else np.empty((0, 0))
     spread = real.confidence.std(axis=0, ddof=1)

@@ -170,7 +170,7 @@ def _glob(pattern: str) -> list[str]:
     """Return the folders that fit, as paths are written on every system."""
     from glob import glob
 
-    return sorted(path.rstrip("/") for path in glob(pattern) if Path(path).is_dir())
+    return sorted(path.rstrip("/") for path in glob(pattern) if Path(path).is_dir())  # noqa: PTH207
 
 
 def _sorted(found: Sequence[Moment]) -> list[Moment]:

@@ -10,12 +10,13 @@ from typing import Any
 import pandas as pd
 
 from theodolite.errors import DamagedError, InputError
+from theodolite.studies.dynamics.names import SERIES
 from theodolite.studies.series import files
 from theodolite.studies.surveyed import Surveyed
 from theodolite.surveys.run import versions
 from theodolite.surveys.tables import LAYERS, WHOLE
 
-TABLE = "series"
+TABLE = SERIES
 WORDS = ("layer_name", "population", "undefined")
 NEEDED = ("layer", "layer_name", "population")
 
@@ -67,7 +68,9 @@ class Series:
     @property
     def table(self) -> pd.DataFrame:
         """One row per step, layer and population; no rows before the first step."""
-        return self.tables.get(TABLE, _typed(pd.DataFrame(columns=list(NEEDED)), 0).head(0))
+        if TABLE in self.tables:
+            return self.tables[TABLE]
+        return _typed(pd.DataFrame(columns=list(NEEDED)), 0).head(0)
 
     @property
     def populations(self) -> list[str]:
@@ -166,8 +169,8 @@ def check_step(step: int, known: list[tuple[int, str | None]], sha256: str | Non
         if sha256 is not None and weights == sha256:
             low, high = sorted((other, step))
             raise InputError(
-                f"Steps {low} and {high} have the same weights (sha256 {sha256[:12]}…): one of them is not what its "
-                "name says. Leave one out."
+                f"Steps {low} and {high} have the same weights (sha256 {sha256[:12]}…): one of them is not what "
+                "its name says. Leave one out."
             )
 
 

@@ -25,11 +25,13 @@ def chosen_tokens(trails: Trails, words: Sequence[str], partings: pd.DataFrame |
         wanted = {word.strip().casefold() for word in words}
         return np.array([text.strip().casefold() in wanted for text in trails.text], dtype=bool)
     found = np.zeros(len(trails.ids), dtype=bool)
-    kept = np.flatnonzero(ordinary(trails) & (trails.sentence == 0))
+    first = trails.sentence == 0
+    kept = np.flatnonzero(ordinary(trails) & first)
+    kept = kept if len(kept) else np.flatnonzero(first)
     if partings is not None:
         shared = partings[partings["same"] & partings["position"].isin(trails.position[kept])]
         if shared["distance_last"].notna().any():
-            most = shared.loc[shared["distance_last"].idxmax()]
+            most = shared.iloc[int(shared["distance_last"].argmax())]
             for sentence, position in ((0, most["position"]), (most["other"], most["position_other"])):
                 found |= (trails.sentence == sentence) & (trails.position == position)
             return found

@@ -73,6 +73,7 @@ class Reference:
 def reference_rows(stack: str, layer: int, found: dict[str, dict[str, NDArray[np.float64]]]) -> pd.DataFrame:
     """Return the quantiles of one layer's pairs, a row for each kind; NaN where there is no such pair."""
     rows: list[dict[str, Any]] = []
+    middle = middle_distance(found)
     for kind, measured in found.items():
         row: dict[str, Any] = {"stack": stack, "layer": layer, "kind": kind, "pairs": len(measured["distance"])}
         for name, values in measured.items():
@@ -80,8 +81,17 @@ def reference_rows(stack: str, layer: int, found: dict[str, dict[str, NDArray[np
                 f"{name}_{word}": float(np.quantile(values, share)) if len(values) else np.nan
                 for word, share in QUANTILES.items()
             }
+        row |= {
+            f"relative_{word}": row[f"distance_{word}"] / middle if middle > 0 else np.nan for word in QUANTILES
+        }
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def middle_distance(found: dict[str, dict[str, NDArray[np.float64]]]) -> float:
+    """Return the median distance between different tokens, NaN without any: what `relative` is relative to."""
+    values = found[DIFFERENT]["distance"]
+    return float(np.median(values)) if len(values) else float("nan")
 
 
 def _left_contexts(trails: Trails) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ METRICS = {
     "norm": "norm",
 }
 """The columns of the thesis' table 3, in its order, and what a panel of its figure 12 calls them."""
+HEAD = ("id", "unit", "text")
 
 
 def token_table(tables: Tables) -> pd.DataFrame:
@@ -58,13 +59,13 @@ def mean_extremes(tokens: pd.DataFrame) -> pd.DataFrame:
     words = tokens[tokens["word"]]
     rows = []
     for column in METRICS:
-        values = words[column].dropna()
-        if values.empty:
+        values = words[column].to_numpy()
+        if np.isnan(values).all():
             continue
-        for which, at in (("largest", values.idxmax()), ("smallest", values.idxmin())):
-            row = tokens[["id", "unit", "text", *METRICS]].loc[at].to_dict()
-            rows.append({"metric": column, "which": which, **row})
-    return pd.DataFrame(rows, columns=["metric", "which", "id", "unit", "text", *METRICS])
+        for which, at in (("largest", np.nanargmax(values)), ("smallest", np.nanargmin(values))):
+            row = words.iloc[int(at)]
+            rows.append({"metric": column, "which": which} | {name: row[name] for name in (*HEAD, *METRICS)})
+    return pd.DataFrame(rows, columns=["metric", "which", *HEAD, *METRICS])
 
 
 def _words(units: pd.DataFrame) -> list[bool]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 FINE = 8192
 SHOWN = 128  # about as many bins as a panel can show
+MANY, FINER = 1_000_000, 512  # so many values fill finer bins, of which a panel may show a part
 
 
 @dataclass
@@ -32,12 +33,13 @@ class Bins:
             self.below += int((values < self.low).sum())
             self.above += int((values > self.high).sum())
 
-    def table(self, shown: int = SHOWN) -> pd.DataFrame:
-        """Return low, high and count of at most `shown` equal bins that hold every value between the ends.
+    def table(self) -> pd.DataFrame:
+        """Return low, high and count of at most 128 equal bins (512 of a million values) between the ends.
 
         Each is made of whole fine ones. Values beyond an end are in a bin of their own, open there.
         """
         used = np.flatnonzero(self.counts)
+        shown = FINER if self.counts.sum() > MANY else SHOWN
         rows: list[tuple[float, float, int]] = []
         if self.below:
             rows.append((-np.inf, self.low, self.below))

@@ -93,8 +93,8 @@ def fold_sides(
                 wanted.append((one, other))
             else:
                 found.notes.append(
-                    f"Rows of {one.name} have {widths[0]} dimensions, those of {other.name} {widths[1]}: there are "
-                    "no pairs between them."
+                    f"Rows of {one.name} have {widths[0]} dimensions, those of {other.name} {widths[1]}, "
+                    "so there are no pairs between them."
                 )
     tell = _Tell(listener, sum(count_pairs(*each) for each in wanted))
     for one, given in wanted:

@@ -27,7 +27,7 @@ EXTREMES = [
     "right_name",
     "value",
 ]
-CLOSE = "id unit special position cosine dot distance largest_difference token_norm position_norm".split()
+CLOSE = "id unit name special position cosine dot distance largest_difference token_norm position_norm".split()
 AGAINST = (
     "segment against n mean sd mean_abs beyond "
     "smallest smallest_row smallest_name largest largest_row largest_name"
@@ -85,7 +85,7 @@ def close_rows(words: Side, positions: Side, cosine: Metric, units: pd.DataFrame
     pairs, values = listed(extremes, "cosine", words, positions)
     ids, places = pairs[:, 0], pairs[:, 1]
     x, y = words.vectors.numpy()[ids], positions.vectors.numpy()[places]
-    told = units.iloc[ids][["id", "unit", "special"]].reset_index(drop=True)
+    told = units.iloc[ids][["id", "unit", "name", "special"]].reset_index(drop=True)
     told = told.assign(position=places, cosine=values, dot=dots(x, y), distance=distances(x, y))
     told = told.assign(largest_difference=largest_differences(x, y), token_norm=norms(x), position_norm=norms(y))
     return told[CLOSE]

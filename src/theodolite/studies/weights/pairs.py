@@ -1,7 +1,7 @@
 """All pairs of rows of two tables, in blocks: histograms, mean, s.d., extremes. Exact, in bounded memory.
 
-Products are float64: they cost twice what float32 does, and pairs nearest to 0 are told from rounding (float32 leaves
-1e-8 of it in a cosine, and so near to 0 a vocabulary has dozens of pairs).
+Products are float64: they cost twice what float32 does, and pairs nearest to 0 are told from rounding (float32
+leaves 1e-8 of it in a cosine, and so near to 0 a vocabulary has dozens of pairs).
 """
 
 from __future__ import annotations

@@ -33,17 +33,22 @@ def structure(units: pd.DataFrame, model: str) -> pd.DataFrame:
 
 
 def summary(units: pd.DataFrame) -> dict[str, Any]:
-    """Return counts of what the thesis tells: tokens, those marked as continuations, the alphanumeric ones."""
+    """Return counts of what the thesis tells: tokens, those marked as continuations, the alphanumeric ones.
+
+    As spelled, a token with the mark ## is not alphanumeric: so the thesis counts.
+    """
     total = len(units)
     begins = units["begins"]
     marked = None if begins.isna().all() else int((~begins.fillna(True)).sum())
-    alphanumeric = sum(map(str.isalnum, units["bare"]))
+    alphanumeric, spelled = (sum(map(str.isalnum, units[column])) for column in ("bare", "unit"))
     return {
         "tokens": total,
         "continuations": marked,
         "continuations_share": None if marked is None or not total else marked / total,
         "alphanumeric": alphanumeric,
         "alphanumeric_share": alphanumeric / total if total else None,
+        "alphanumeric_as_spelled": spelled,
+        "alphanumeric_as_spelled_share": spelled / total if total else None,
     }
 
 
@@ -91,7 +96,7 @@ def _row(ids: np.ndarray[Any, Any], total: int) -> dict[str, Any]:
 def _examples(units: pd.DataFrame, ids: np.ndarray[Any, Any]) -> str:
     """Return a few tokens of the kind, evenly from the first to the last."""
     at = np.unique(np.linspace(0, len(ids) - 1, EXAMPLES).round().astype(int))
-    return " ".join(units["unit"].to_numpy()[ids[at]])
+    return " ".join(units["name"].to_numpy()[ids[at]])
 
 
 def _keys(units: pd.DataFrame, of: str, *, lower: bool) -> set[tuple[bool, str]]:

@@ -42,7 +42,7 @@ class Tables:
     words: Tensor  # (vocabulary, dim), every row, special and unused ones too
     positions: Tensor | None  # (positions, dim), row p is position p: rows that no token reads are dropped
     segments: Tensor | None  # (segments, dim)
-    units: pd.DataFrame  # a row per row of `words`: id, unit (as spelled), text (as read), special, unused, kind
+    units: pd.DataFrame  # a row per row of `words`: id, unit (as spelled), text (as read), name (as shown), ...
     names: dict[str, str]
     dropped: int = 0  # rows before position 0 (RoBERTa and OPT: 2)
     position_kind: str = "table"  # or rotary, relative bias, ALiBi, none
@@ -86,9 +86,9 @@ class Tables:
         return {role: table for role, table in tables.items() if table is not None}
 
     def row_names(self, role: str) -> list[str]:
-        """Return what the rows of a table are called: tokens as spelled, else numbers from 0."""
+        """Return what the rows of a table are called: tokens as people read them, else numbers from 0."""
         if role == "words":
-            return list(self.units["unit"])
+            return list(self.units["name"])
         return [str(number) for number in range(len(self.by_role()[role]))]
 
 

@@ -18,10 +18,10 @@ LATIN = re.compile(r"[A-Za-z]+")
 
 
 def units_of(tokenizer: Any, rows: int) -> pd.DataFrame:
-    """Return a row per row of the table: id, unit, text, special, unused, begins, bare, kind.
+    """Return a row per row of the table: id, unit, text, name, special, unused, begins, bare, kind.
 
     `begins`: the token can begin a word: it lacks the mark of a continuation (##), or bears that of a space, where
-    the vocabulary has such marks. `bare` is the text without marks.
+    the vocabulary has such marks. `bare` is the text without marks; `name` shows spaces as ␣.
     """
     if tokenizer is None:
         names = [f"id {number}" for number in range(rows)]
@@ -64,6 +64,7 @@ def _frame(
 ) -> pd.DataFrame:
     ids = range(len(spelled))
     frame = pd.DataFrame({"id": list(ids), "unit": spelled, "text": read})
+    frame["name"] = [text.replace(" ", "␣").replace("\n", "\\n").replace("\t", "\\t") for text in read]
     frame["special"] = [number in special for number in ids]
     frame["unused"] = [number in unused for number in ids]
     frame["begins"] = pd.array(begins, dtype="boolean")
@@ -81,7 +82,7 @@ def _kind(special: bool, unused: bool, begins: bool | None, bare: str) -> str:
     if BYTE.fullmatch(bare) or "\\x" in bare:
         return "byte or fragment"
     which = "token" if begins is None else "start" if begins else "continuation"
-    return f"character, {which}" if len(bare) == 1 else which
+    return f"character, {which}" if len(bare) <= 1 else which  # a space mark alone is one
 
 
 def is_word(text: str) -> bool:

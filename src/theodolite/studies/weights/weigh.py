@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,8 @@ from theodolite.studies.weights.against_mean import METRICS, mean_extremes, toke
 from theodolite.studies.weights.folding import TRAINED, fold_sides
 from theodolite.studies.weights.pairs import BLOCK, Side
 from theodolite.studies.weights.parts import parameter_table, parts
+from theodolite.studies.weights.positions import position_tables
+from theodolite.studies.weights.projections import projection_tables
 from theodolite.studies.weights.structure import overlap, structure, summary
 from theodolite.studies.weights.tables import Tables
 from theodolite.studies.weights.units import units_of
@@ -84,7 +84,7 @@ def weigh(
 ) -> dict[str, pd.DataFrame]:
     """Return all tables of the laboratory; what was found goes to `facts["found"]`."""
     ear, settings = listener or Listener(), facts["settings"]
-    found = _others(tables, "positions", "position_tables", settings["seed"], ear)
+    found = position_tables(tables, settings["seed"])
     tail = _untrained_from(found)
     sides = _sides(tables, tail, settings)
     names = {name: tables.row_names("positions" if name == TRAINED else name) for name in sides}
@@ -97,7 +97,8 @@ def weigh(
     found |= {"parameters": parameters, "parts": parts(parameters)}
     found["vocabulary"] = structure(tables.units, facts["model"]["name"] if facts.get("model") else "")
     if settings["projections"]:
-        found |= _others(tables, "projections", "projection_tables", settings["seed"], ear)
+        ear.say("projecting")
+        found |= projection_tables(tables, settings["seed"])
     facts["found"] = {
         "tables": {
             role: {"name": tables.names[role], "shape": list(t.shape)} for role, t in tables.by_role().items()
@@ -119,7 +120,7 @@ def _sides(tables: Tables, tail: int | None, settings: dict[str, Any]) -> dict[s
     out = torch.zeros(len(units), dtype=torch.bool)
     for column, kept in (("special", settings["keep_special"]), ("unused", settings["keep_unused"])):
         if not kept:
-            out |= torch.from_numpy(units[column].to_numpy(bool))
+            out |= torch.tensor(units[column].to_numpy(bool))
     sides = {role: Side(role, table) for role, table in tables.by_role().items()}
     sides["words"].listed = ~out
     if tail is not None and tables.positions is not None:
@@ -148,22 +149,12 @@ def _add_values(found: dict[str, pd.DataFrame], sides: dict[str, Side], tokens: 
     found["histograms"] = pd.concat([bins, found["histograms"]], ignore_index=True)
 
 
-def _others(tables: Tables, module: str, function: str, seed: int, ear: Listener) -> dict[str, pd.DataFrame]:
-    """Return the tables of a neighbouring study of the same tables."""
-    home = f"theodolite.studies.weights.{module}"
-    if find_spec(home) is None:
-        return {}
-    ear.say(f"weighing {module}")
-    made: dict[str, pd.DataFrame] = getattr(import_module(home), function)(tables, seed)
-    return dict(made)
-
-
 def _untrained_from(found: dict[str, pd.DataFrame]) -> int | None:
-    """Return the first untrained position, where the study of positions found a tail of them."""
-    for table in found.values():
-        if "untrained_from" in table and len(known := table["untrained_from"].dropna()):
-            return int(known.iloc[0])
-    return None
+    """Return the first untrained position, where the study of positions found a tail of them; never 0."""
+    if "position_tail" not in found:
+        return None
+    known = found["position_tail"]["first"].dropna()
+    return (int(known.iloc[0]) or None) if len(known) else None
 
 
 def _compare(found: Findings, units: pd.DataFrame, model: str, other: str, trust: bool) -> None:

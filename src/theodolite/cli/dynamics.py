@@ -1,0 +1,228 @@
+"""theodolite dynamics: the geometry of one model at several steps of its training."""
+
+from __future__ import annotations
+
+import json as encoder
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from theodolite.cli.survey import Corpus
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from theodolite.studies.series import Series
+
+MEASURES = {
+    "mean_norm": "|mean|",
+    "mean_cosine": "cos",
+    "anisotropy_svd": "svd",
+    "effective_rank": "rank",
+    "twonn": "TwoNN",
+}
+ATTENTION = {
+    "query_norm": "|q|",
+    "key_norm": "|k|",
+    "query_cosine": "cos q",
+    "key_cosine": "cos k",
+    "attention_max": "max",
+    "attention_entropy_share": "entropy",
+}
+SCOPES = {"with-embeddings": "embeddings and blocks", "blocks": "blocks alone", "final-norm": "final norm"}
+LEGEND = (
+    "Means over layers; a layer that does not tell a measure at every step is in no mean. svd: share of the first "
+    "direction. max and entropy (of log length): of attention, on a few documents. --json has every measure."
+)
+
+
+def dynamics(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="What the checkpoints are called together: a hub name with --revisions; else any name, or a model "
+            "whose tokenizer they lack."
+        ),
+    ],
+    corpus: Annotated[str, typer.Option(help=f"What to read: {Corpus}.")],
+    out: Annotated[Path, typer.Option(help="Folder for the surveys and the series.")],
+    checkpoints: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FOLDERS",
+            help="Folders, a quoted glob whose last number is the step, or a pattern such as "
+            "'runs/checkpoint-{step}'; several times or with commas; STEP=FOLDER for one without a number.",
+        ),
+    ] = None,
+    revisions: Annotated[
+        list[str] | None, typer.Option(help="Revisions of a hub model in place of folders: step1000,step2000.")
+    ] = None,
+    steps: Annotated[
+        str | None, typer.Option(help="The steps wanted of a pattern with {step}: 1000,2000. Default: all there.")
+    ] = None,
+    attention: Annotated[
+        int, typer.Option(help="Documents that queries, keys and attention are read on; 0 for none.")
+    ] = 16,
+    units: Annotated[
+        str | None, typer.Option(help="What vectors are counted by: id (the default), surface or word.")
+    ] = None,
+    layers: Annotated[
+        str | None, typer.Option(help="Layers to take, such as 0,6,12 or 0-3 or -1. Default: all.")
+    ] = None,
+    field: Annotated[str, typer.Option(help="Field of a .jsonl that holds the text.")] = "text",
+    column: Annotated[str, typer.Option(help="Column of a .parquet that holds the text.")] = "text",
+    min_words: Annotated[int | None, typer.Option(help="Keep documents of at least so many words.")] = None,
+    max_words: Annotated[int | None, typer.Option(help="Keep documents of fewer words than this.")] = None,
+    sample: Annotated[
+        float | None, typer.Option(help="Keep this fraction of the documents, chosen by hash.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of --sample.")] = 0,
+    limit: Annotated[
+        int | None, typer.Option(help="Keep the first so many documents that the filters keep.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(help="Cut documents into windows of so many tokens. Default: 512 or the model's limit."),
+    ] = None,
+    batch_tokens: Annotated[int | None, typer.Option(help="Tokens a batch, padding included.")] = None,
+    wrap: Annotated[
+        bool, typer.Option("--wrap", help="Put BOS and EOS around every window where the tokenizer adds none.")
+    ] = False,
+    contextuality: Annotated[
+        bool, typer.Option("--contextuality", help="Also tell self-similarity and its kin.")
+    ] = False,
+    populations: Annotated[
+        str, typer.Option(help="Which of all, without-first, without-massive to tell.")
+    ] = "all,without-first,without-massive",
+    sample_size: Annotated[int, typer.Option(help="Vectors kept whole, a layer and cell.")] = 4096,
+    memory: Annotated[str | None, typer.Option(help="Refuse to need more than this, such as 8G.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1. Default: a GPU if there is one.")] = None,
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Let a model run the Python code that it brings.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print every average and order as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+) -> None:
+    """Survey a model's checkpoints on the same text; tell how every measure moves. Run again, it goes on."""
+    from theodolite.cli.console import Printer, hush
+    from theodolite.studies.series.dynamics import dynamics as run
+    from theodolite.surveys.memory import parse_size
+
+    hush()
+    options = {
+        "units": units,
+        "layers": layers,
+        "field": field,
+        "column": column,
+        "min_words": min_words,
+        "max_words": max_words,
+        "sample": sample,
+        "seed": seed,
+        "limit": limit,
+        "max_tokens": max_tokens,
+        "batch_tokens": batch_tokens,
+        "wrap": wrap,
+        "contextuality": contextuality,
+        "populations": [name.strip() for name in populations.split(",") if name.strip()],
+        "sample_size": sample_size,
+        "memory": parse_size(memory) if memory is not None else None,
+        "dtype": dtype,
+        "trust_remote_code": trust_remote_code,
+    }
+    with Printer(quiet=quiet).listening() as printer:
+        made = run(
+            model,
+            corpus,
+            out,
+            checkpoints=checkpoints or (),
+            revisions=revisions or (),
+            steps=None if steps is None else _steps(steps),
+            attention=attention,
+            device=device,
+            options=options,
+            listener=printer,
+        )
+    _tell(made, out, as_json=json)
+
+
+def _steps(given: str) -> list[int]:
+    from theodolite.errors import InputError
+
+    parts = [part.strip() for part in given.split(",") if part.strip()]
+    if not parts or not all(part.isdigit() for part in parts):
+        raise InputError(f"--steps {given!r}: wanted whole numbers with commas between, such as 1000,2000.")
+    return [int(part) for part in parts]
+
+
+def _tell(made: Series, out: Path, *, as_json: bool) -> None:
+    from theodolite.cli.console import result
+    from theodolite.studies.dynamics import names
+    from theodolite.studies.dynamics.averages import averages
+    from theodolite.studies.dynamics.leads import leads, sentences
+
+    survey = made.as_surveyed(out)
+    found = averages(survey)
+    order = leads(survey) if names.ATTENTION in made.tables else None
+    if as_json:
+        told = {"steps": survey.facts["steps"], "averages": _plain(found)}
+        result(encoder.dumps(told | {"leads": [] if order is None else _plain(order)}))
+        return
+    for population in survey.facts["populations"]:
+        print(f"{survey.model} on {survey.corpus} · population: {population}")
+        _print(_columns(found, survey, population))
+    result(LEGEND)
+    for line in [] if order is None else sentences(order, "all"):
+        result(line[:1].upper() + line[1:])
+    result(f"series: {out / 'series.parquet'} ({len(made.steps)} steps)")
+
+
+def _columns(found: pd.DataFrame, survey: Any, population: str) -> dict[str, list[Any]]:
+    """Return the columns of the compact table: by step, each measure for each scope, then attention."""
+    from theodolite.studies.dynamics import names
+    from theodolite.studies.dynamics.at_step import steps_of
+    from theodolite.studies.dynamics.attention_means import attention_means
+
+    columns: dict[str, list[Any]] = {"step": steps_of(survey)}
+    for scope, told in SCOPES.items():
+        rows = found[(found["population"] == population) & (found["scope"] == scope)]
+        for measure, head in MEASURES.items() if len(rows) else ():
+            values = rows[rows["measure"] == measure].sort_values("step")["mean"]
+            columns[f"{told}\n{head}"] = values.tolist()
+    if names.ATTENTION in survey.tables:
+        means = attention_means(survey, population)
+        for measure, head in ATTENTION.items() if len(means) else ():
+            values = means[means["measure"] == measure].sort_values("step")["mean"]
+            columns[f"attention\n{head}"] = values.tolist()
+    return columns
+
+
+def _print(columns: dict[str, list[Any]]) -> None:
+    """Print the columns a scope at a time, each under its name; a digit is never cut."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from theodolite.cli.layer_table import number
+
+    scopes = list(dict.fromkeys(name.partition("\n")[0] for name in columns if "\n" in name))
+    for scope in scopes:
+        table = Table(box=None, pad_edge=False, title=scope, title_justify="left", title_style="")
+        chosen = {"step": columns["step"]} | {
+            name.partition("\n")[2]: values for name, values in columns.items() if name.startswith(f"{scope}\n")
+        }
+        for head in chosen:
+            table.add_column(head, justify="right", no_wrap=True)
+        for row in zip(*chosen.values(), strict=True):
+            table.add_row(*map(number, row))
+        Console(highlight=False, markup=False, width=1000).print(table, crop=False)
+
+
+def _plain(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows with every digit, nulls for what is undefined."""
+    import pandas as pd
+
+    return [
+        {str(name): None if pd.isna(value) else value for name, value in record.items()}
+        for record in table.to_dict("records")
+    ]

@@ -1,0 +1,16 @@
+"""Small files to try the laboratories with: words with classes, sentence pairs, groups of sentences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+NAMES = ("groups.json", "pairs.json", "sentences.txt", "words.csv")
+
+
+def path(name: str) -> Path:
+    """Return where a sample lies; it is installed with the package.
+
+    >>> path("words.csv").is_file()
+    True
+    """
+    return Path(__file__).parent / name

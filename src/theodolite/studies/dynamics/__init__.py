@@ -1,0 +1,1 @@
+"""What is told of a series of checkpoints, from its finished tables."""

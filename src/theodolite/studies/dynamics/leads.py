@@ -1,0 +1,142 @@
+"""Does the drift of the states come before attention gets sharp? Half-way steps and lagged changes, by block."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from theodolite.measures.lead import PAIRS, Half, half_way, lagged, order
+from theodolite.studies.anisotropy.by_layer import numbers
+from theodolite.studies.dynamics.averages import mean_of_layers
+from theodolite.studies.dynamics.names import ATTENTION
+from theodolite.studies.surveyed import Surveyed
+
+DRIFT = {"state_mean_norm": "the norm of the mean state", "state_cosine": "the mean cosine of states"}
+SHARP = {
+    "attention_max": "the largest attention weight",
+    "attention_entropy_share": "the entropy of attention",
+}
+LAGS = {"lag_minus": -1, "lag_none": 0, "lag_plus": 1}
+MEAN = "mean over blocks"
+COLUMNS = [
+    *"population layer layer_name drift sharpness order".split(),
+    *(f"{side}_{part}" for side in ("drift", "sharp") for part in ("half", "half_low", "half_high", "way")),
+    *(f"{lag}{end}" for lag in LAGS for end in ("", "_low", "_high")),
+    "pairs",
+    "undefined",
+]
+
+
+def leads(survey: Surveyed) -> pd.DataFrame:
+    """Return a row per population, block (and their mean), measure of drift and measure of sharpness."""
+    table = survey.tables[ATTENTION]
+    rows: list[dict[str, Any]] = []
+    for population, of_population in table.groupby("population", sort=False):
+        ordered = of_population.sort_values(["step", "layer"])
+        steps = ordered["step"].unique().astype(np.float64)
+        places = ordered.drop_duplicates("layer")
+        heads: list[dict[str, Any]] = [{"layer": None, "layer_name": MEAN}]
+        heads += [
+            {"layer": int(layer), "layer_name": str(name)}
+            for layer, name in zip(places["layer"], places["layer_name"], strict=True)
+        ]
+        curves = {measure: _curves(ordered, measure, len(steps)) for measure in (*DRIFT, *SHARP)}
+        for at, head in enumerate(heads):
+            for drift in DRIFT:
+                for sharp in SHARP:
+                    told = _compared(steps, curves[drift][at], curves[sharp][at])
+                    rows.append({"population": population, **head, "drift": drift, "sharpness": sharp} | told)
+    frame = pd.DataFrame(rows, columns=COLUMNS)
+    return frame.astype({"layer": "Int64", "pairs": "Int64"})
+
+
+Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def _curves(ordered: pd.DataFrame, measure: str, steps: int) -> list[Curve]:
+    """Return values and errors over the steps: of the mean over blocks first, then of each block."""
+    values = numbers(ordered, measure).reshape(steps, -1)
+    errors = numbers(ordered, f"{measure}_se").reshape(steps, -1)
+    mean, kept = mean_of_layers(values)
+    whole = errors[:, kept].mean(axis=1) if kept.any() else np.full(steps, np.nan)
+    return [(mean, whole), *((values[:, at], errors[:, at]) for at in range(values.shape[1]))]
+
+
+def _compared(steps: NDArray[np.float64], drift: Curve, sharp: Curve) -> dict[str, Any]:
+    halves = {"drift": half_way(steps, *drift), "sharp": half_way(steps, *sharp)}
+    reasons = {f"{side}_half": half.reason for side, half in halves.items() if half.reason}
+    row: dict[str, Any] = {"order": order(halves["drift"], halves["sharp"])}
+    for side, half in halves.items():
+        row |= {f"{side}_half": half.step, f"{side}_half_low": half.low, f"{side}_half_high": half.high}
+        row[f"{side}_way"] = half.way
+    for name, lag in LAGS.items():
+        found = lagged(drift[0], sharp[0], lag)
+        row |= {name: found.coefficient, f"{name}_low": found.low, f"{name}_high": found.high}
+        row["pairs"] = min(row.get("pairs", found.pairs), found.pairs)
+        if found.reason:
+            reasons[name] = found.reason
+    return row | {"undefined": json.dumps(reasons) if reasons else None}
+
+
+def sentences(table: pd.DataFrame, population: str) -> list[str]:
+    """Return what can be said of one population, and what cannot, in sentences."""
+    told = [
+        _sentence(table[(table["population"] == population) & (table["drift"] == drift)], sharp, drift)
+        for drift in DRIFT
+        for sharp in SHARP
+    ]
+    return [*told, *_caution(table[table["population"] == population])]
+
+
+def _sentence(rows: pd.DataFrame, sharp: str, drift: str) -> str:
+    rows = rows[rows["sharpness"] == sharp]
+    mean = rows[rows["layer_name"] == MEAN].iloc[0]
+    reasons = json.loads(mean["undefined"] or "{}")
+    first = _half(DRIFT[drift], _of(mean, "drift", reasons))
+    second = _half(SHARP[sharp], _of(mean, "sharp", reasons))
+    verdict = {
+        "before": "the drift comes first",
+        "after": "the sharpness comes first",
+        "undecided": "which comes first cannot be told",
+    }[str(mean["order"])]
+    blocks = rows[rows["layer_name"] != MEAN]["order"]
+    counts = ", ".join(f"{int((blocks == word).sum())} {word}" for word in ("before", "after", "undecided"))
+    return f"{first}; {second}: {verdict} (drift in {len(blocks)} blocks: {counts}). {_lag(mean)}"
+
+
+def _of(row: pd.Series[Any], side: str, reasons: dict[str, str]) -> Half:
+    names = (f"{side}_half", f"{side}_half_low", f"{side}_half_high", f"{side}_way")
+    step, low, high, way = (float(row[name]) for name in names)
+    return Half(step, low, high, way, reasons.get(f"{side}_half", ""))
+
+
+def _half(what: str, half: Half) -> str:
+    if half.reason:
+        return f"{what} has no half-way step ({half.reason})"
+    return f"{what} is half-way by step {half.step:,.0f} (between {half.low:,.0f} and {half.high:,.0f})"
+
+
+def _lag(row: pd.Series[Any]) -> str:
+    if np.isnan(row["lag_plus"]):
+        return ""
+    parts = [
+        f"{row[name]:.2f} [{row[f'{name}_low']:.2f}, {row[f'{name}_high']:.2f}] {where}"
+        for name, where in (("lag_plus", "one step later"), ("lag_minus", "one step earlier"))
+    ]
+    return f"Changes of the drift with changes of the sharpness: {', '.join(parts)}."
+
+
+def _caution(rows: pd.DataFrame) -> Sequence[str]:
+    """Say what so few steps leave open."""
+    fewest = int(rows["pairs"].min()) if len(rows) else 0
+    few = (
+        [f"Lagged correlations want {PAIRS} pairs of changes; there are {fewest}, so none is told."]
+        if fewest < PAIRS
+        else []
+    )
+    return [*few, "An order between checkpoints is no cause: one run of one model, and both may follow a third."]

@@ -1,0 +1,3 @@
+"""What the tables of a series are called."""
+
+SERIES, ATTENTION, ROWS = "series", "attention", "attention_rows"

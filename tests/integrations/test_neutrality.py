@@ -1,0 +1,163 @@
+"""Training with a measurement beside it is the same training, bit for bit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests.integrations.tiny_training import rows_of, same_bits, tiny, weights_of
+from tests.small_models import sentences
+from theodolite.integrations import GeometryProbe
+from theodolite.integrations.untouched import HOOKS, untouched
+
+Beside = Callable[[Any, int], object]
+STEPS = 3
+
+
+def _nothing(model: Any, step: int) -> None:
+    return None
+
+
+def _trained(kind: str, dropout: float, accumulate: int, bf16: bool, beside: Beside) -> dict[str, torch.Tensor]:
+    """Train for a few steps; `beside` is called after every pass back, between the parts of a step too."""
+    model, tokenizer = tiny(kind, dropout=dropout)
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    ids = torch.tensor([row["input_ids"] for row in rows_of(tokenizer)])
+    torch.manual_seed(1)
+    random.seed(1)
+    np.random.seed(1)
+    for step in range(STEPS):
+        for part in range(accumulate):
+            # Every generator has a say in what is trained on.
+            chosen = [random.randrange(len(ids)), int(np.random.randint(len(ids))), int(torch.randint(len(ids), ()))]
+            with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():
+                loss = model(input_ids=ids[chosen], labels=ids[chosen]).loss
+            loss.backward()
+            beside(model, step * accumulate + part)
+        optimizer.step()
+        optimizer.zero_grad()
+    return weights_of(model)
+
+
+def _probe(tokenizer: Any, **options: Any) -> GeometryProbe:
+    return GeometryProbe(sentences(6, seed=9), tokenizer, every=1, share=None, collapse=None, **options)
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder"])
+@pytest.mark.parametrize(("dropout", "accumulate", "bf16"), [(0.0, 1, False), (0.2, 3, False), (0.2, 2, True)])
+def test_weights_are_identical_with_and_without(kind: str, dropout: float, accumulate: int, bf16: bool) -> None:
+    _, tokenizer = tiny(kind)
+    alone = _trained(kind, dropout, accumulate, bf16, _nothing)
+    probe = _probe(tokenizer, weights="none")
+    beside = _trained(kind, dropout, accumulate, bf16, probe)
+    assert probe.series is not None
+    assert len(probe.series.steps) == STEPS * accumulate
+    assert same_bits(alone, beside)
+
+
+def test_a_measurement_that_only_runs_the_model_would_change_the_training() -> None:
+    """The tempting way: no gradients, and nothing else. With dropout it takes random numbers from the training."""
+
+    def careless(model: Any, step: int) -> None:
+        with torch.no_grad():
+            model(input_ids=torch.arange(10)[None])
+
+    assert not same_bits(_trained("encoder", 0.2, 1, False, _nothing), _trained("encoder", 0.2, 1, False, careless))
+
+
+def test_inside_autocast_the_casts_of_training_keep_their_gradients() -> None:
+    """Autocast keeps casts of weights until it ends: training must not get casts made without gradients."""
+
+    def gradients(beside: Callable[[Any], object]) -> list[torch.Tensor | None]:
+        model, tokenizer = tiny("encoder")
+        ids = torch.tensor([row["input_ids"] for row in rows_of(tokenizer)])[:4]
+        with torch.autocast("cpu", torch.bfloat16):
+            beside(model)
+            loss = model(input_ids=ids, labels=ids).loss
+        loss.backward()
+        return [parameter.grad for parameter in model.parameters()]
+
+    _, tokenizer = tiny("encoder")
+    alone = gradients(lambda model: None)
+    with_probe = gradients(lambda model: _probe(tokenizer).measure(model, 0))
+    for before, after in zip(alone, with_probe, strict=True):
+        assert (before is None) == (after is None)
+        assert before is None or (after is not None and torch.equal(before, after))
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder"])
+def test_mode_hooks_cache_and_generators_are_as_they_were(kind: str) -> None:
+    model, tokenizer = tiny(kind, dropout=0.1)
+    model.train()
+    first = next(module for module in model.modules() if isinstance(module, nn.LayerNorm | nn.Embedding))
+    first.eval()  # a part that someone froze
+    calls: list[int] = []
+    first.register_forward_hook(lambda *_: calls.append(1))
+
+    def everything() -> list[Any]:
+        modules = list(model.modules())
+        return [
+            [module.training for module in modules],
+            [dict(getattr(module, name)) for module in modules for name in HOOKS],
+            [sorted(vars(module)) for module in modules],
+            model.config.to_dict(),
+            random.getstate(),
+            np.random.get_state()[1].tolist(),
+            torch.get_rng_state().tolist(),
+            torch.is_grad_enabled(),
+            torch.get_default_dtype(),
+            [parameter.requires_grad for parameter in model.parameters()],
+            [parameter.grad is None for parameter in model.parameters()],
+            [parameter._version for parameter in model.parameters()],
+            [buffer._version for buffer in model.buffers()],
+        ]
+
+    before = everything()
+    _probe(tokenizer).measure(model, 0)
+    assert everything() == before
+    out = model(input_ids=torch.arange(8)[None], output_hidden_states=True)
+    assert len(out.hidden_states) == 3, "transformers can still put its own hooks in"
+
+
+def test_all_is_put_back_when_something_fails() -> None:
+    model, _ = tiny("encoder", dropout=0.5)
+    model.train()
+    state = torch.get_rng_state()
+
+    def broken() -> None:
+        with untouched(model):
+            torch.rand(3)
+            model.bert.embeddings.position_ids.add_(1)
+            model.bert.register_forward_hook(lambda *_: None)
+            raise ValueError("no")
+
+    ids = model.bert.embeddings.position_ids.clone()
+    with pytest.raises(ValueError, match="no"):
+        broken()
+    assert model.training
+    assert not model.bert._forward_hooks
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(model.bert.embeddings.position_ids, ids)
+
+
+def test_what_the_script_has_set_does_not_reach_the_numbers() -> None:
+    model, tokenizer = tiny("decoder")
+    plain = _probe(tokenizer).measure(model, 0)
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.autocast("cpu", torch.bfloat16):
+            other = _probe(tokenizer).measure(model, 0)
+        assert torch.get_default_dtype() == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    plain.pop("geometry/seconds"), other.pop("geometry/seconds")
+    # A forward pass in bfloat16 would differ in the third digit; float64 factors in it only in the last ones.
+    assert plain == pytest.approx(other, rel=1e-5)

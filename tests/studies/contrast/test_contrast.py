@@ -1,0 +1,275 @@
+"""Contrast: pairs through a model, planted directions, warnings, and files that are not what they should be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.small_models import sentences
+
+import theodolite
+from theodolite.errors import InputError
+from theodolite.studies.contrast.contrast import measured
+from theodolite.studies.contrast.directions import FEW, HINT, NONE, OPEN, SMALL, SURE, class_rows, limits, verdict
+from theodolite.studies.contrast.likeness import pairs_table, punctuation, swap, warnings
+from theodolite.studies.contrast.pairs_file import Pairs, read_pairs, without_mirrors
+from theodolite.studies.contrast.random_pairs import random_cosines
+from theodolite.studies.laboratory import open_laboratory
+from theodolite.surveys.listener import Listener
+
+DIM = 40
+TEXTS = sentences(60, seed=3, longest=8)
+
+
+class Heard(Listener):
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+def classes(**sizes: int) -> Pairs:
+    return {name: [(f"{name} {i} a.", f"{name} {i} b.") for i in range(n)] for name, n in sizes.items()}
+
+
+def planted(pairs: Pairs, directions: dict[str, np.ndarray], seed: int = 0) -> np.ndarray:
+    """Sentences scattered far apart, each second one moved along its class's direction, with a little noise."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for name, members in pairs.items():
+        for _ in members:
+            a = rng.normal(0, 3, DIM)
+            rows += [a, a + directions.get(name, np.zeros(DIM)) + rng.normal(0, 0.5, DIM)]
+    return np.array(rows)
+
+
+def found(vectors: np.ndarray, pairs: Pairs) -> dict[str, dict[str, object]]:
+    tables, _ = measured({0: vectors}, pairs, {0: "here"}, seed=0)
+    return {f"{row['class_a']} {row['class_b']}": row for row in tables["cosines"].to_dict("records")}  # type: ignore[misc]
+
+
+def test_a_planted_bias_is_sure_and_a_null_one_is_not() -> None:
+    pairs = classes(gender=12, job=12, colour=12)
+    way, other = np.eye(DIM)[0] * 3, np.eye(DIM)[1] * 3
+    vectors = planted(pairs, {"gender": way, "job": -0.9 * way + 0.3 * other, "colour": np.eye(DIM)[5] * 3})
+    vectors[:, 7] += 3000.0  # a rogue coordinate that all sentences share
+    rows = found(vectors, pairs)
+    bias = rows["gender job"]
+    assert bias["verdict"] == SURE
+    assert bias["high"] < -0.7  # type: ignore[operator]
+    assert bias["p"] == bias["smallest_p"] == 2.0**-11
+    assert bias["reference_p"] <= 0.05  # type: ignore[operator]
+    assert {rows["gender colour"]["verdict"], rows["job colour"]["verdict"]} <= {OPEN, SMALL}
+
+
+def test_classes_without_direction_are_seldom_sure() -> None:
+    pairs = classes(a=8, b=8, c=8)
+    verdicts = [row["verdict"] for seed in range(20) for row in found(planted(pairs, {}, seed), pairs).values()]
+    assert verdicts.count(SURE) + verdicts.count(HINT) <= 6  # 60 tests at 5%, and 2 standard errors
+
+
+def test_a_class_has_a_direction_or_not() -> None:
+    rng = np.random.default_rng(0)
+    rows = {
+        str(row["class"]): row
+        for row in class_rows({"one": rng.normal(0.8, 1, (10, DIM)), "none": rng.normal(0, 1, (10, DIM))})
+    }
+    assert rows["one"]["p"] == rows["one"]["smallest_p"]
+    assert rows["none"]["p"] > 0.05
+    assert rows["one"]["agree"] == 1.0
+    d = rng.normal(0.8, 1, (6, DIM))
+    (row,) = class_rows({"d": d})
+    assert row["length_of_mean"] == pytest.approx(np.linalg.norm(d.mean(0)))
+    units = d / np.linalg.norm(d, axis=1, keepdims=True)
+    assert row["mean_cosine"] == pytest.approx(np.mean([units[i] @ units[j] for i in range(6) for j in range(i)]))
+
+
+def test_one_pair_and_equal_sentences_are_undefined_with_a_reason() -> None:
+    pairs = classes(one=1, many=6, still=3)
+    vectors = planted(pairs, {"many": np.ones(DIM)})
+    vectors[14:] = vectors[14:15]  # both sentences of every pair of `still` are one
+    rows = found(vectors, pairs)
+    assert rows["one many"]["verdict"] == FEW
+    assert rows["one many"]["smallest_p"] == 1.0
+    assert np.isnan(rows["one many"]["low"])  # type: ignore[call-overload]
+    assert rows["one many"]["reason"] == "one pair cannot be resampled"
+    assert rows["many still"]["verdict"] == NONE
+    assert rows["many still"]["reason"] == "a mean difference of 0 has no direction"
+    tables, _ = measured({0: vectors}, pairs, {0: "here"})
+    still = tables["classes"].set_index("class").loc["still"]
+    assert (still["zero"], still["reason"]) == (3, "every difference is 0")
+    assert np.isnan(still["p"])
+
+
+def test_one_class_alone_has_no_cosines() -> None:
+    pairs = classes(alone=4)
+    tables, _ = measured({0: planted(pairs, {})}, pairs, {0: "here"})
+    assert len(tables["cosines"]) == 0
+    assert len(tables["classes"]) == 1
+
+
+def test_random_pairs_come_from_different_pairs() -> None:
+    """Were both sentences of a random pair those of one pair, the planted direction would be in the reference."""
+    pairs = classes(a=20)
+    vectors = planted(pairs, {"a": np.eye(DIM)[0] * 50})
+    cosines = random_cosines(vectors, 5, draws=400)
+    assert abs(np.mean(cosines)) < 0.1
+    assert np.array_equal(cosines, random_cosines(vectors, 5, draws=400))
+    assert len(random_cosines(vectors[:2], 5)) == 0
+
+
+def test_a_verdict_needs_interval_adjusted_p_and_more_than_random() -> None:
+    row = {
+        "cosine": 0.5,
+        "low": 0.3,
+        "high": 0.7,
+        "p": 0.002,
+        "p_holm": 0.02,
+        "smallest_p": 0.002,
+        "reference_p": 0.01,
+    }
+    assert verdict(row) == SURE
+    assert verdict(row | {"p_holm": 0.2}) == HINT
+    assert verdict(row | {"reference_p": 0.4}) == SMALL
+    assert verdict(row | {"low": -0.1}) == OPEN
+    assert verdict(row | {"p": 0.2, "p_holm": 1.0}) == OPEN
+    assert verdict(row | {"smallest_p": 0.25}) == FEW
+    few = {"p": 0.004, "smallest_p": 0.004, "n_a": 9, "n_b": 9}
+    (told,) = limits([few] * 21)
+    assert "With 9 pairs in a class no p is below 0.004, and adjusted for 21 tests none below 0.084" in told
+    assert limits([few]) == []
+
+
+def test_punctuation_length_and_repeats_are_told() -> None:
+    pairs = {
+        "x": [("She came.", "He came"), ("A cat, a dog.", "A dog."), ("Same.", "Same."), ("She came.", "He came")],
+        "y": [("The old door.", "The new door."), ("An old cup.", "A new cup.")],
+        "z": [("It is hot.", "It is cold."), ("A hot day.", "A cold day.")],
+    }
+    table = pairs_table(pairs, [3, 2, 6, 3, 2, 2, 3, 2, *[4] * 8])
+    told = "\n".join(warnings(table))
+    assert "3 of 8 pairs differ in punctuation" in told
+    assert "1 of 8 pairs differ in their number of words: x 1" in told
+    assert "3 of 8 pairs differ in their number of tokens: x 3" in told
+    assert "1 of 8 pairs hold the same sentence twice" in told
+    assert "1 of 8 pairs are there more than once" in told
+    assert "Every pair of these classes changes the same words: z (hot > cold)." in told
+    assert warnings(pairs_table({"y": pairs["y"]}, [4] * 4)) == []
+    assert punctuation("»Nein«, said I.") == "»«,."
+    assert swap("A b c", "a c d") == "b > d"
+
+
+def test_a_class_turned_around_is_left_out() -> None:
+    pairs = {"up": [("a", "b"), ("c", "d")], "down": [("d", "c"), ("b", "a")], "again": [("c", "d"), ("a", "b")]}
+    kept, told = without_mirrors(pairs)  # type: ignore[arg-type]
+    assert list(kept) == ["up"]
+    assert told == ["down is up turned around; left out.", "again is up again; left out."]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "holds no classes of pairs"),
+        ([1], "holds no classes of pairs"),
+        ({"a": []}, "the class 'a' is empty; give it pairs or leave it out"),
+        ({"a": "text"}, "the class 'a' is no list of pairs"),
+        ({"a": [["one"]]}, "pair 1 of 'a' is not two sentences"),
+        ({"a": [["x", "y"], ["one", " "]]}, "pair 2 of 'a' is not two sentences"),
+        ({"a": [["one", 2]]}, "pair 1 of 'a' is not two sentences"),
+    ],
+)
+def test_a_file_that_holds_no_pairs_is_refused(given: object, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.json"
+    path.write_text(json.dumps(given))
+    with pytest.raises(InputError, match=words):
+        read_pairs(path)
+
+
+def test_other_files_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.json"
+    with pytest.raises(InputError, match="there is no such file"):
+        read_pairs(path)
+    path.write_text("{")
+    with pytest.raises(InputError, match="is no JSON"):
+        read_pairs(path)
+    path.write_bytes(b'{"\xff": []}')
+    with pytest.raises(InputError, match="is not UTF-8"):
+        read_pairs(path)
+    path.write_text('{"a": [["x", "y"]], "a": [["z", "w"]]}')
+    with pytest.raises(InputError, match="the class 'a' is there twice"):
+        read_pairs(path)
+
+
+def text_pairs() -> dict[str, Sequence[Sequence[str]]]:
+    return {name: [TEXTS[i : i + 2] for i in range(start, start + 12, 2)] for name, start in (("a", 0), ("b", 12))}
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean", "last", "max"])
+def test_differences_are_second_minus_first(small_model: Callable[[str], Path], pooling: str) -> None:
+    from tests.small_models import load
+
+    folder = small_model("bert")
+    made = theodolite.contrast(folder, text_pairs(), pooling=pooling)
+    model, tokenizer = load(folder)
+    wanted = []
+    for text in TEXTS[:2]:
+        with torch.no_grad():
+            states = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states[-1][0]
+        pool = {"first": states[0], "last": states[-1], "mean": states.mean(0), "max": states.amax(0)}
+        wanted.append(pool[pooling])
+    # float32 states in batches against one sentence at a time
+    assert torch.allclose(made.vectors["differences"][-1, 0], wanted[1] - wanted[0], atol=1e-5)
+    assert len(made.facts["layers"]) == made.tables["classes"]["layer"].nunique()
+
+
+def test_the_folder_comes_back_and_the_first_state_of_bert_says_nothing(
+    small_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    made = theodolite.contrast(small_model("bert"), text_pairs(), pooling="first", layers="0,-1")
+    made.save(tmp_path / "out")
+    back = open_laboratory(tmp_path / "out")
+    assert back.facts["laboratory"] == "contrast"
+    first = back.tables["cosines"].set_index("layer").loc[0]
+    assert first["verdict"] == NONE  # [CLS] has seen nothing yet: every difference is 0
+    again = theodolite.contrast(small_model("bert"), text_pairs(), pooling="first", layers="0,-1")
+    for name, table in made.tables.items():
+        assert table.equals(again.tables[name]), name
+
+
+def test_a_decoder_pooled_at_its_first_token_is_warned_of(small_model: Callable[[str], Path]) -> None:
+    heard = Heard()
+    theodolite.contrast(small_model("gpt2"), text_pairs(), pooling="first", layers="-1", listener=heard)
+    assert any("reads from left to right" in words for words in heard.warnings)
+
+
+def test_matched_leaves_out_pairs_of_other_punctuation(small_model: Callable[[str], Path]) -> None:
+    pairs = {"a": [["the river.", "the ridge."], ["a station", "a signal."]], "b": [["it was.", "it is."]]}
+    made = theodolite.contrast(small_model("bert"), pairs, matched=True, layers="-1")
+    assert made.tables["pairs"]["a"].tolist() == ["the river.", "it was."]
+    assert made.facts["corpus"]["left_out"] == 1
+    with pytest.raises(InputError, match="--matched leaves nothing of 'a'"):
+        theodolite.contrast(small_model("bert"), {"a": [["one.", "two"]]}, matched=True)
+    with pytest.raises(InputError, match="--pooling 'median' is not one of first, mean, last, max"):
+        theodolite.contrast(small_model("bert"), pairs, pooling="median")
+
+
+THESIS = Path(__file__).parents[4] / "shared" / "data" / "sentence-pairs.json"
+
+
+@pytest.mark.skipif(not THESIS.is_file(), reason="the thesis' pairs are not here")
+def test_the_pairs_of_the_thesis_are_read() -> None:
+    kept, told = without_mirrors(read_pairs(THESIS))
+    assert len(kept) == 7
+    assert len(told) == 7  # each class is there a second time, turned around
+
+
+def test_the_example_is_sound() -> None:
+    pairs = read_pairs(Path(__file__).parents[3] / "examples" / "pairs.json")
+    assert all(len(members) == 10 for members in pairs.values())
+    table = pairs_table(pairs, [0] * 2 * sum(map(len, pairs.values())))
+    assert not table[["same", "punctuation_differs", "repeated"]].to_numpy().any()

@@ -1,0 +1,232 @@
+"""Groups of sentences: files, templates, nonsense, and the tables against loops."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from tests.small_models import load, sentences
+
+from theodolite.errors import InputError
+from theodolite.studies.groups.bag import bags
+from theodolite.studies.groups.groups import groups
+from theodolite.studies.groups.measuring import measured
+from theodolite.studies.groups.nonsense import CONTROLS, nonsense
+from theodolite.studies.groups.reading import expanded, read_groups
+from theodolite.studies.groups.templates import expand
+from theodolite.studies.groups.words import WORDS
+from theodolite.studies.laboratory import Findings, open_laboratory
+from theodolite.studies.pooling import pooled
+
+GROUPS = {
+    "hills": ["the {mountain|ridge|summit} of the {country|valley}", "a mountain in this country"],
+    "tools": ["{measure|angle} the telescope with {his|this} instrument"],
+    "alone": ["which was it?"],
+}
+
+
+@pytest.fixture(scope="module")
+def found(small_model: Callable[[str], Path]) -> Findings:
+    return groups(small_model("bert"), GROUPS, pooling="mean", permutations=99)
+
+
+def test_templates_stand_for_every_choice() -> None:
+    assert expand("no template {here}") == ["no template {here}"]
+    assert expand("{a|b}{c|d|}!") == ["ac!", "ad!", "a!", "bc!", "bd!", "b!"]
+    assert len(expand("{a|b|c} {a|b|c} {a|b|c}")) == 27
+    for wrong in ("{a|{b|c}}", "{a|b", "a|b}"):
+        with pytest.raises(InputError, match="braces that do not match, or braces within braces"):
+            expand(wrong)
+    with pytest.raises(InputError, match="stands for 16,384 sentences; wanted at most 10,000"):
+        expand("{a|b}" * 14)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", '{"x": ["one", "two"], "y": "three"}'),
+        (
+            "b.json",
+            '[{"group": "x", "sentence": "one"}, {"group": "y", "sentence": "three"}, '
+            '{"group": "x", "sentence": "two"}]',
+        ),
+        (
+            "c.jsonl",
+            '{"group": "x", "sentence": "one"}\n\n{"group": "x", "sentence": "two"}\n'
+            '{"group": "y", "sentence": "three"}',
+        ),
+        ("d.csv", "\ufeffgroup,sentence\nx,one\nx,two\ny,three\n"),
+    ],
+)
+def test_groups_are_read_from_every_kind_of_file(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert read_groups(tmp_path / name) == {"x": ["one", "two"], "y": ["three"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.txt", "", "the ending is one of json, jsonl, csv"),
+        ("a.json", "{", "is no JSON: .* in line 1"),
+        ("a.json", "3", "holds no object and no list"),
+        ("a.json", '{"x": 3}', "group 'x' holds no list"),
+        ("a.json", '{"x": ["one", 3]}', "group 'x': wanted"),
+        ("a.jsonl", '{"group": "x", "sentence": "one"}\n{"group"', "is no JSON: .* in line 2"),
+        ("a.jsonl", '{"group": "x"}', "line 1: wanted"),
+        ("a.csv", "group,text\nx,one\n", "has no column 'sentence'"),
+    ],
+)
+def test_files_that_cannot_be_read_are_answered(tmp_path: Path, name: str, text: str, words: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=words):
+        read_groups(tmp_path / name)
+
+
+def test_a_file_that_is_not_there_or_not_utf8_is_answered(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no such file"):
+        read_groups(tmp_path / "none.json")
+    (tmp_path / "latin.csv").write_bytes(b"group,sentence\nx,caf\xe9\n")
+    with pytest.raises(InputError, match="is not UTF-8"):
+        read_groups(tmp_path / "latin.csv")
+
+
+def test_a_sentence_that_is_there_twice_counts_once() -> None:
+    assert expanded({"x": ["a {b|b}", "a b", "c"]}) == ({"x": ["a b", "c"]}, 2)
+
+
+def test_nonsense_has_the_shape_of_real_sentences() -> None:
+    real = ["Don't go, it's 12 o'clock!", "A river."]
+    for kind in CONTROLS:
+        made = nonsense(real, kind, 20, seed=3)
+        assert made == nonsense(real, kind, 20, seed=3) != nonsense(real, kind, 20, seed=4)
+        assert len(made) == 20
+        assert {sentence.count(" ") for sentence in made} == {4, 1}
+        assert all(sentence[0].isupper() and sentence[-1] in "!." for sentence in made)
+    words = [word.strip(".,!").lower() for word in " ".join(nonsense(real, "random words", 9, seed=1)).split()]
+    assert set(words) <= set(WORDS)
+    characters = nonsense(["Hello there."], "random characters", 1, seed=1)[0]
+    assert [len(word) for word in characters.split()] == [5, 6]
+
+
+def test_the_numbers_are_what_loops_find(found: Findings, small_model: Callable[[str], Path]) -> None:
+    model, tokenizer = load(small_model("bert"))
+    table = found.tables["sentences"]
+    vectors = []
+    for text in table["sentence"]:
+        with torch.no_grad():
+            states = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states[2][0]
+        vectors.append(states.double().numpy().mean(0))
+    for population, keep in (("groups", ~table["nonsense"]), ("with-nonsense", table["nonsense"] >= 0)):
+        within, between, turned = [], [], []
+        chosen = np.flatnonzero(keep)
+        for place, i in enumerate(chosen):
+            for j in chosen[:place]:
+                apart = np.linalg.norm(vectors[i] - vectors[j])
+                same = table["group"][i] == table["group"][j]
+                (within if same else between).append(apart)
+                if same:
+                    lengths = np.linalg.norm(vectors[i]) * np.linalg.norm(vectors[j])
+                    turned.append(vectors[i] @ vectors[j] / lengths)
+        layers = found.tables["layers"]
+        row = layers[(layers["layer"] == 2) & (layers["population"] == population)].iloc[0]
+        # float32 vectors of padded batches against sentences alone
+        assert row["within_distance"] == pytest.approx(np.mean(within), rel=1e-4)
+        assert row["between_distance"] == pytest.approx(np.mean(between), rel=1e-4)
+        assert row["within_cosine"] == pytest.approx(np.mean(turned), rel=1e-4)
+        everything = np.mean([*within, *between])
+        wanted = (np.mean(between) - np.mean(within)) / everything
+        assert row["separation"] == pytest.approx(wanted, rel=1e-3)
+        assert row["n"] == len(chosen)
+        assert 0.01 <= row["p"] <= 1
+
+
+def test_every_pair_of_groups_is_measured(found: Findings) -> None:
+    pairs = found.tables["pairs"]
+    here = pairs[pairs["layer"] == 1]
+    assert len(here) == 15  # 5 groups with themselves and each other
+    own = here[here["group"] == here["other"]].set_index("group")
+    assert np.isnan(own.loc["alone", "distance"])  # one sentence has no pair
+    assert own.loc["hills", "distance"] > 0
+    tested = here[here["group"] != here["other"]]
+    assert tested["p_holm"].ge(tested["p"]).all()
+
+
+def test_synonyms_are_nearer_than_nonsense_by_their_words_alone(found: Findings) -> None:
+    assert bags(["a b a", "b"]).tolist() == [[2, 1], [0, 1]]
+    bag = found.tables["bag_of_words"].set_index("population")
+    assert bag.loc["groups", "separation"] > 0.3
+
+
+def test_the_first_token_before_any_block_says_nothing(small_model: Callable[[str], Path]) -> None:
+    rows = groups(small_model("bert"), GROUPS, layers="0,1", permutations=9).tables["layers"]
+    first = rows[rows["layer"] == 0]
+    assert (first["undefined"] == "all vectors are equal").all()
+    assert first[["separation", "p", "silhouette", "silhouette_cosine", "share_x"]].isna().all(axis=None)
+    assert rows[rows["layer"] == 1]["undefined"].isna().all()
+
+
+def test_pooling_is_first_or_last_unless_told(small_model: Callable[[str], Path]) -> None:
+    how = {"permutations": 9, "layers": [1]}
+    assert groups(small_model("bert"), GROUPS, **how).facts["settings"]["pooling"] == "first"
+    assert groups(small_model("gpt2"), GROUPS, **how).facts["settings"]["pooling"] == "last"
+
+
+def test_groups_without_any_difference_are_not_told_apart(small_model: Callable[[str], Path]) -> None:
+    """Of 40 nulls 4 have p up to 0.1 in the mean; over 10 have it once in 500 such tests. One null says little."""
+    model, tokenizer = load(small_model("bert"))
+    texts = sentences(40 * 24, seed=8, longest=6)
+    vectors = pooled(model, tokenizer, texts, [3], "mean")[3].double().numpy().reshape(40, 24, -1)
+    rows = [measured(null, np.arange(24) % 2, permutations=99, seed=0) for null in vectors]
+    assert sum(row["p"] <= 0.1 for row in rows) <= 10
+    assert sum(row["p"] >= 0.5 for row in rows) >= 10
+    assert abs(np.mean([row["silhouette"] for row in rows])) < 0.03
+
+
+def test_findings_are_saved_and_come_back(tmp_path: Path, small_model: Callable[[str], Path]) -> None:
+    (tmp_path / "groups.json").write_text(json.dumps(GROUPS), encoding="utf-8")
+    made = groups(small_model("llama"), tmp_path / "groups.json", out=tmp_path / "g", permutations=9)
+    again = open_laboratory(tmp_path / "g")
+    for name, table in made.tables.items():
+        pd.testing.assert_frame_equal(again.tables[name], table)
+    assert made.facts["settings"]["file"].endswith("groups.json")
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "words"),
+    [
+        ({}, {}, "0 group came; wanted at least two to tell apart"),
+        ({"x": ["a", "the"]}, {"controls": 0}, "1 group came; wanted at least two"),
+        ({"x": [""], "y": ["a"]}, {}, "Group 'x' has an empty sentence"),
+        ({"x": [], "y": ["a"]}, {}, "Group 'x' has no sentence"),
+        ({"x": "a", "y": ["a"]}, {}, "Group 'x' is one text; wanted a list"),
+        ({"random words": ["a"]}, {}, "is the name of a control that is made here"),
+        (GROUPS, {"pooling": "median"}, "--pooling 'median' is not one of first, mean, last, max"),
+        (GROUPS, {"layers": "7"}, "--layers names layer 7, which does not exist"),
+        (GROUPS, {"permutations": 0}, "--permutations 0: wanted at least 1"),
+        (GROUPS, {"controls": -1}, "--controls -1: wanted 0 to 5,000"),
+        ({"x": ["{a|b}" * 13] * 2, "y": ["a"]}, {}, "8,193 sentences came; every pair is measured"),
+        ({"x": ["a", "the " * 80], "y": ["a"]}, {}, r"Sentence 2 .* is longer than the 64 tokens"),
+    ],
+)
+def test_odd_input_is_answered(
+    small_model: Callable[[str], Path], given: dict[str, Any], more: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        groups(small_model("bert"), given, **more)
+
+
+def test_the_shipped_examples_are_groups() -> None:
+    shipped, dropped = expanded(read_groups(Path(__file__).parents[3] / "examples" / "groups.json"))
+    assert {name: len(texts) for name, texts in shipped.items()} == {
+        "rain": 27,
+        "supper": 27,
+        "train": 27,
+        "library": 10,
+    }
+    assert dropped == 0

@@ -1,0 +1,253 @@
+"""A row of checkpoints, surveyed: duplicates refused before anything runs, interrupted and resumed, added to."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.small_models import make, sentences
+from tests.training_steps import checkpoints
+
+import theodolite
+from theodolite.errors import InputError, TheodoliteError
+from theodolite.studies.series import Series
+from theodolite.studies.series import dynamics as study
+from theodolite.studies.dynamics.averages import SCOPES, averages
+from theodolite.studies.series.dynamics import dynamics
+from theodolite.studies.dynamics.leads import MEAN, leads
+from theodolite.studies.dynamics.leads import sentences as told
+from theodolite.surveys.folder import open_tables
+from theodolite.surveys.listener import Listener
+
+STEPS = (0, 10, 100)
+OPTIONS = {"sample_size": 64, "limit": 40}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return checkpoints(tmp_path_factory.mktemp("runs"), (*STEPS, 1000))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("corpora") / "texts.txt"
+    path.write_text("\n".join(sentences(60, longest=9)) + "\n", encoding="utf-8")
+    return path
+
+
+class Heard(Listener):
+    def __init__(self, stop_at: str = "") -> None:
+        self.lines: list[str] = []
+        self.warnings: list[str] = []
+        self.stop_at = stop_at
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+    def stop(self) -> bool:
+        return bool(self.stop_at) and any(self.stop_at in line for line in self.lines)
+
+
+def folders(runs: Path, steps=STEPS) -> list[str]:
+    return [str(runs / f"checkpoint-{step}") for step in steps]
+
+
+@pytest.fixture(scope="module")
+def made(runs: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Series, Path]:
+    out = tmp_path_factory.mktemp("made") / "series"
+    unsorted = folders(runs, (100, 0, 10))
+    return dynamics("tiny", str(corpus), out, checkpoints=unsorted, options=OPTIONS), out
+
+
+def test_the_series_is_the_surveys_one_after_the_other(made, runs: Path, corpus: Path) -> None:
+    series, out = made
+    assert [step.step for step in series.steps] == list(STEPS)
+    whole = Series.read(out)
+    for step in STEPS:
+        alone = theodolite.survey(runs / f"checkpoint-{step}", corpus, **OPTIONS).layers
+        rows = whole.table[whole.table["step"] == step].reset_index(drop=True)
+        for column in ("layer", "population", "m", "mean_cosine", "anisotropy_svd", "twonn"):
+            assert rows[column].tolist() == pytest.approx(alone[column].tolist(), nan_ok=True)
+        facts, _ = open_tables(out / "steps" / str(step), [])
+        assert facts["identity"]["corpus"]["sha256"] == whole.corpus["sha256"]
+        assert facts["identity"]["model"]["sha256"] == whole.steps[STEPS.index(step)].sha256
+    pilots = {(out / "steps" / str(step) / "pilot.safetensors").read_bytes() for step in STEPS}
+    assert len(pilots) == 3  # each has its own
+    assert whole.model["name"] == "tiny"
+    assert whole.model["causal"] is True
+    assert set(whole.tables) == {"series", "attention", "attention_rows"}
+    assert sorted(whole.tables["attention"]["step"].unique()) == list(STEPS)
+
+
+def test_the_same_command_again_does_nothing(made, runs: Path, corpus: Path) -> None:
+    _, out = made
+    before = (out / "series.parquet").stat().st_mtime_ns
+    heard = Heard()
+    dynamics("tiny", str(corpus), out, checkpoints=folders(runs), options=OPTIONS, listener=heard)
+    assert [line for line in heard.lines if line.startswith("step")] == [
+        f"step {step}: surveyed already" for step in STEPS
+    ]
+    assert (out / "series.parquet").stat().st_mtime_ns == before
+
+
+def test_more_checkpoints_are_added(made, runs: Path, corpus: Path, tmp_path: Path) -> None:
+    shutil.copytree(made[1], tmp_path / "series")
+    added = dynamics(
+        "tiny", str(corpus), tmp_path / "series", checkpoints=[f"{runs}/checkpoint-{{step}}"], options=OPTIONS
+    )
+    assert [step.step for step in added.steps] == [*STEPS, 1000]
+    assert len(added.tables["attention"]) == 4 * 3 * 2
+
+
+def test_two_steps_with_the_same_weights_are_refused_by_name(runs: Path, corpus: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "checkpoint-10", tmp_path / "checkpoint-4000")
+    both = [*folders(runs), str(tmp_path / "checkpoint-4000")]
+    heard = Heard()
+    with pytest.raises(InputError, match="Steps 10 and 4000 have the same weights"):
+        dynamics("tiny", str(corpus), tmp_path / "out", checkpoints=both, options=OPTIONS, listener=heard)
+    assert not (tmp_path / "out").exists()  # before anything was surveyed
+    assert not any("loading" in line for line in heard.lines)
+
+
+def test_a_duplicate_of_what_the_series_has_is_refused_too(made, runs: Path, corpus: Path, tmp_path: Path) -> None:
+    shutil.copytree(made[1], tmp_path / "series")
+    shutil.copytree(runs / "checkpoint-10", tmp_path / "checkpoint-4000")
+    with pytest.raises(InputError, match="Steps 10 and 4000 have the same weights"):
+        dynamics(
+            "tiny",
+            str(corpus),
+            tmp_path / "series",
+            checkpoints=[str(tmp_path / "checkpoint-4000")],
+            options=OPTIONS,
+        )
+    shutil.copytree(runs / "checkpoint-1000", tmp_path / "checkpoint-10")
+    with pytest.raises(InputError, match="Step 10 was surveyed with other weights"):
+        dynamics(
+            "tiny",
+            str(corpus),
+            tmp_path / "series",
+            checkpoints=[str(tmp_path / "checkpoint-10")],
+            options=OPTIONS,
+        )
+
+
+@pytest.mark.parametrize("moment", ["step 10 (2 of 3)", "pilot", "attention on"])
+def test_interrupted_and_resumed_it_is_the_same(
+    made, runs: Path, corpus: Path, tmp_path: Path, moment: str
+) -> None:
+    series, _ = made
+    out, given = tmp_path / "series", {"checkpoints": folders(runs), "options": OPTIONS}
+    with pytest.raises(TheodoliteError, match=r"[Ii]nterrupted.*the same command goes on"):
+        dynamics("tiny", str(corpus), out, listener=Heard(moment), **given)
+    assert len(Series.read(out).steps) < 3
+    heard = Heard()
+    again = dynamics("tiny", str(corpus), out, listener=heard, **given)
+    assert again.table.drop(columns="undefined").equals(series.table.drop(columns="undefined"))
+    assert again.tables["attention"].equals(series.tables["attention"])
+
+
+def test_a_step_surveyed_but_not_in_the_series_yet_is_used(
+    made, runs: Path, corpus: Path, tmp_path: Path, monkeypatch
+):
+    """Killed between a survey's end and the series': the survey is not made again."""
+    series, out = made
+    shutil.copytree(out, tmp_path / "series")
+    shorter = Series.of("tiny", series.corpus, **series.settings)
+    shorter.write(tmp_path / "series")
+    monkeypatch.setattr(study, "survey_checkpoint", lambda *given, **named: pytest.fail("surveyed again"))
+    again = dynamics("tiny", str(corpus), tmp_path / "series", checkpoints=folders(runs), options=OPTIONS)
+    assert again.table["twonn"].equals(series.table["twonn"])
+
+
+def test_what_else_is_refused(made, runs: Path, corpus: Path, tmp_path: Path) -> None:
+    given = {"checkpoints": folders(runs)}
+    with pytest.raises(InputError, match=r"asked for otherwise:\n  sample_size: 64 there, 65 here"):
+        dynamics("tiny", str(corpus), made[1], options=OPTIONS | {"sample_size": 65}, **given)
+    with pytest.raises(InputError, match=r"corpus_sha256: .* there, .* here\n  limit: 40 there, 39 here"):
+        dynamics("tiny", str(corpus), made[1], options=OPTIONS | {"limit": 39}, **given)
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "notes").write_text("mine")
+    with pytest.raises(InputError, match="holds notes and no series"):
+        dynamics("tiny", str(corpus), tmp_path / "used", options=OPTIONS, **given)
+    Series.of("tiny", "probe").write(tmp_path / "training")
+    with pytest.raises(InputError, match="made while training"):
+        dynamics("tiny", str(corpus), tmp_path / "training", options=OPTIONS, **given)
+    with pytest.raises(InputError, match="--attention -1"):
+        dynamics("tiny", str(corpus), tmp_path / "x", attention=-1, **given)
+
+
+def test_a_gap_is_told_and_one_step_alone(runs: Path, corpus: Path, tmp_path: Path) -> None:
+    heard = Heard()
+    one = dynamics(
+        "tiny", str(corpus), tmp_path / "one", checkpoints=folders(runs, [10]), options=OPTIONS, listener=heard
+    )
+    assert len(one.steps) == 1
+    assert heard.warnings == ["there is one step only: nothing can be said of how the geometry changes"]
+    table = leads(one.as_surveyed())
+    assert set(table["order"]) == {"undecided"}
+    assert json.loads(table["undefined"].iloc[0])["drift_half"] == "fewer than three steps"
+    assert "cannot be told" in told(table, "all")[0]
+    assert averages(one.as_surveyed())["step"].unique().tolist() == [10]
+
+
+def test_a_tokenizer_that_was_saved_once_is_lent(runs: Path, corpus: Path, tmp_path: Path) -> None:
+    bare = checkpoints(tmp_path / "bare", (0, 10), tokenizer=False)
+    given = {"checkpoints": [f"{bare}/checkpoint-{{step}}"], "options": OPTIONS, "attention": 0}
+    with pytest.raises(InputError, match="has no tokenizer, and MODEL 'tiny' is none that could lend its own"):
+        dynamics("tiny", str(corpus), tmp_path / "no", **given)
+    lent = dynamics(str(bare / "start"), str(corpus), tmp_path / "yes", **given)
+    assert len(lent.steps) == 2
+    assert set(lent.tables) == {"series"}  # no attention was asked for
+
+
+def test_another_model_is_no_step_of_this_one(made, runs: Path, corpus: Path, tmp_path: Path) -> None:
+    make("bert", tmp_path / "checkpoint-500")
+    shutil.copytree(made[1], tmp_path / "series")
+    with pytest.raises(InputError, match=r"Step 500 is not to be compared with step 0; its survey differs:\n"):
+        dynamics(
+            "tiny",
+            str(corpus),
+            tmp_path / "series",
+            checkpoints=[str(tmp_path / "checkpoint-500")],
+            options=OPTIONS,
+        )
+
+
+def test_averages_are_the_means_of_the_layers(made) -> None:
+    series, out = made
+    survey = series.as_surveyed(out)
+    table = averages(survey)
+    whole = {(r["step"], r["population"], r["scope"], r["measure"]): r for r in table.to_dict("records")}
+    names = {"blocks": ["block 1", "block 2", "block 3"], "final-norm": ["final norm"]}
+    names["with-embeddings"] = ["embeddings", *names["blocks"]]
+    assert set(table["scope"]) == set(SCOPES)
+    for step in STEPS:
+        for population in survey.facts["populations"]:
+            rows = series.table[(series.table["step"] == step) & (series.table["population"] == population)]
+            for scope, wanted in names.items():
+                part = rows[rows["layer_name"].isin(wanted)]
+                found = whole[step, population, scope, "mean_cosine"]
+                assert found["mean"] == pytest.approx(part["mean_cosine"].mean())
+                assert found["se"] == pytest.approx(part["mean_cosine_se"].mean())
+                assert found["layers"] == len(wanted)
+                norm = whole[step, population, scope, "mean_norm"]["mean"]
+                assert norm == pytest.approx(np.sqrt(part["m"]).mean())
+    assert "n" not in set(table["measure"])
+    assert not table["measure"].str.endswith("_se").any()
+    assert {"q", "twonn", "effective_rank", "tradeoff_slope"} <= set(table["measure"])
+
+
+def test_leads_are_of_every_block_and_their_mean(made) -> None:
+    series, out = made
+    table = leads(series.as_surveyed(out))
+    assert len(table) == 2 * 4 * 2 * 2  # populations, blocks and their mean, drifts, sharpnesses
+    assert table["layer_name"].unique().tolist() == [MEAN, "block 1", "block 2", "block 3"]
+    lines = told(table, "all")
+    assert len(lines) == 6
+    assert "Lagged correlations want 6 pairs of changes; there are 1" in lines[4]
