@@ -37,7 +37,9 @@ gallery: setup
 	$(BIN)/theodolite reproduce norm-variance $(BOTH) --corpus chitchat --limit 100 --out $(GALLERY)/norm-variance
 	$(BIN)/theodolite reproduce anisotropy-inherent $(BOTH) --model antiberty=gallery/antibodies.txt --model whisper-tiny-en=speech \
 	    --corpus chitchat --limit 100 --out $(GALLERY)/anisotropy-inherent
+	mkdir -p $(GALLERY)/dynamics && cp -r $(GALLERY)/anisotropy-inherent/surveys $(GALLERY)/dynamics/
 	$(BIN)/theodolite reproduce dynamics $(BOTH) --corpus chitchat --limit 100 --out $(GALLERY)/dynamics
+	$(BIN)/theodolite reproduce bert-spaces --model minilm-l6 --corpus chitchat --out $(GALLERY)/bert-spaces
 	$(BIN)/python -m gallery $(GALLERY) docs/gallery
 
 test: setup

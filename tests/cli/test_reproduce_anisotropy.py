@@ -12,7 +12,9 @@ from tests.small_models import make
 from theodolite.exhibits.registry import all_exhibits
 from theodolite.exhibits.style import RC
 from theodolite.reproduction import drawing
+from theodolite.reproduction.laboratories import EXPERIMENTS
 from theodolite.reproduction.plan import editions
+from theodolite.studies.block.block import block
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +24,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(RC, "savefig.dpi", 30)
     # So small a vocabulary would pass for one of characters.
     monkeypatch.setattr("theodolite.surveys.text.level", lambda tokenizer: "token", raising=False)
+    small = {"sequences": 1, "length": 12, "seeds": 1, "directions": 1, "norms": (0.0, 5.0, 20.0)}
+    monkeypatch.setitem(EXPERIMENTS, "block", lambda model, _, listener: block(config=model, **small))
 
 
 def test_both_papers_are_drawn_from_one_command_each(theodolite, tmp_path_factory, corpus):
@@ -51,6 +55,8 @@ def test_both_papers_are_drawn_from_one_command_each(theodolite, tmp_path_factor
                 assert words in notes[f"{paper}/{figure}"]
                 assert [key for key in states if key[0] == f"{paper}/{figure}"] == [(f"{paper}/{figure}", "")]
             assert "--contextuality" in notes[f"{paper}/contextuality"]
+            assert states[f"{paper}/fig6a", ""] == states[f"{paper}/fig10", ""] == "drawn"
+            assert [row["laboratory"] for row in told["laboratories"]] == ["block"]
         assert "failed" not in states.values()
     drawn = pd.read_csv(root / "anisotropy-inherent" / "figures" / "fig1-without-first.csv")
     assert set(drawn["population"]) == {"without-first"}

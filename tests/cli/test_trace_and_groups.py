@@ -46,9 +46,9 @@ def test_groups_prints_layers_and_leaves_a_folder(theodolite: Theodolite, model:
     assert "with-nonsense · 8 sentences in 4 groups" in ran.out
     assert "bag of words" in ran.out
     assert theodolite("exhibit", "bert-spaces/fig23", tmp_path / "g", "--out", tmp_path / "f.svg").code == 0
-    told = json.loads(theodolite(*asked, "--json", "--controls", 0, "--pooling", "max", "--quiet").out)
+    told = json.loads(theodolite(*asked, "--json", "--controls", 0, "--quiet").out)
     assert {row["population"] for row in told["layers"]} == {"groups"}
-    assert told["settings"]["pooling"] == "max"
+    assert [row["undefined"] for row in told["layers"]] == ["all vectors are equal", None, None, None]
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ def dynamics(
     model: Annotated[
         str,
         typer.Argument(
-            help="What the checkpoints are called together: a hub name with --revisions; else any name, or a model "
-            "whose tokenizer they lack."
+            help="What the checkpoints are called together: a hub name with --revisions, else any name, or a model "
+            "that has the tokenizer they lack."
         ),
     ],
     corpus: Annotated[str, typer.Option(help=f"What to read: {Corpus}.")],

@@ -50,7 +50,7 @@ def groups(
 ) -> None:
     """Measure within- and between-group structure of sentence groups, beside two kinds of nonsense."""
     from theodolite.cli.console import Printer, hush, result
-    from theodolite.cli.layer_table import layers_json
+    from theodolite.cli.plain_json import plain_rows
     from theodolite.studies.groups.groups import groups as measured
 
     hush()
@@ -72,7 +72,7 @@ def groups(
         listener=Printer(quiet=quiet),
     )
     if json:
-        shown = {name: layers_json(found.tables[name]) for name in ("layers", "bag_of_words")}
+        shown = {name: plain_rows(found.tables[name]) for name in ("layers", "bag_of_words")}
         result(encoder.dumps({"settings": found.facts["settings"]} | shown))
         return
     _print(found)

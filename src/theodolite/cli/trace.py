@@ -51,7 +51,7 @@ def trace(
 ) -> None:
     """Follow the tokens of a few sentences through the layers; compare the first with each other one."""
     from theodolite.cli.console import Printer, hush, result
-    from theodolite.cli.layer_table import layers_json
+    from theodolite.cli.plain_json import plain_rows
     from theodolite.studies.trace.trace import trace as traced
 
     hush()
@@ -70,7 +70,7 @@ def trace(
         listener=Printer(quiet=quiet),
     )
     if json:
-        shown = {name: layers_json(found.tables[name]) for name in ("moves", "partings") if name in found.tables}
+        shown = {name: plain_rows(found.tables[name]) for name in ("moves", "partings") if name in found.tables}
         result(encoder.dumps({"settings": found.facts["settings"]} | shown))
         return
     _print(found)

@@ -50,6 +50,12 @@ class Reproduction:
             "surveys": [
                 {"model": task.model, "units": task.units, "report": report_of(task, self.out)}
                 for task in self.tasks
+                if not task.laboratory
+            ],
+            "laboratories": [
+                {"laboratory": task.laboratory, "model": task.model, "facts": report_of(task, self.out)}
+                for task in self.tasks
+                if task.laboratory
             ],
             "exhibits": [_told(one) for one in self.shown],
         }

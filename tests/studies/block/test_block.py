@@ -305,7 +305,7 @@ def test_bad_input_is_answered_in_a_sentence(options: dict[str, Any], words: str
 
 
 def test_a_layer_or_length_that_is_not_there(family: tuple[str, Path]) -> None:
-    with pytest.raises(InputError, match="--layer 9: .* has blocks 1 to"):
+    with pytest.raises(InputError, match=r"--layer 9: .* has blocks 1 to"):
         block(str(family[1]), layer=9, **SMALL)
     with pytest.raises(InputError, match="--length 65: wanted 2 to 64"):
         block(str(family[1]), **{**SMALL, "length": 65})

@@ -24,7 +24,7 @@ def test_the_hopf_links_variances_are_in_closed_form(radius):
 def test_the_hopf_link_is_linked():
     link = hopf_link(200)
     assert abs(linking_number(link[:200], link[200:])) == pytest.approx(1, abs=2e-3)
-    assert linking_number(link[:200], link[200:] + [5, 0, 0]) == pytest.approx(0, abs=1e-6)
+    assert linking_number(link[:200], link[200:] + np.array([5, 0, 0])) == pytest.approx(0, abs=1e-6)
 
 
 def test_cubes_rise_straight_to_their_dimension_and_all_together_do_not():
