@@ -4,7 +4,7 @@
     python examples/train_series.py --out series --size large --device cuda     # minutes on a GPU
 
 Each checkpoint is a folder that transformers opens and `theodolite survey` and `theodolite dynamics` read. A
-GeometryProbe in the loop measures the same steps as they pass, and leaves DIR/decoder-series and DIR/encoder-series.
+GeometryProbe in the loop measures the same steps as they pass, and leaves decoder-series and encoder-series there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import BertConfig, BertForMaskedLM, ByT5Tokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import ByT5Tokenizer, LlamaConfig, LlamaForCausalLM, ModernBertConfig, ModernBertForMaskedLM
 from transformers.utils import logging
 
 from theodolite.integrations import GeometryProbe
@@ -30,7 +30,7 @@ from theodolite.sources.corpus import open_corpus
 
 CHECKPOINTS = 12
 HELD_OUT = 0.02  # of the text: for the probe, the losses that are printed, and surveys
-MASKED = 0.15
+MASKED = 0.3
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Size:
 
 SIZES = {
     "tiny": Size(2, 32, 2, 64, 4, 40, 3e-3, 0.2),  # for a test that this script runs
-    "small": Size(4, 128, 4, 128, 16, 400, 2e-3, 5),
+    "small": Size(4, 128, 4, 128, 16, 400, 3e-3, 5),
     "large": Size(8, 512, 8, 512, 64, 8000, 1e-3, 100),
 }
 
@@ -94,17 +94,27 @@ def decoder(size: Size, tokenizer: Any) -> Any:
 
 
 def encoder(size: Size, tokenizer: Any) -> Any:
-    """Return a BERT with random weights."""
-    config = BertConfig(
+    """Return a ModernBERT with random weights.
+
+    Masked bytes teach slowly: with the usual initial spread of 0.02, or with BERT's learned positions, a model of
+    this size knows after 300 steps only how frequent each byte is. Larger weights and turning positions mend that.
+    """
+    turning = {"rope_type": "default", "rope_theta": 100.0}
+    ends = dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), tokenizer.eos_token_id)
+    config = ModernBertConfig(
         vocab_size=len(tokenizer),
         hidden_size=size.dim,
         num_hidden_layers=size.blocks,
         num_attention_heads=size.heads,
-        intermediate_size=4 * size.dim,
+        intermediate_size=2 * size.dim,
         max_position_embeddings=size.window,
+        global_attn_every_n_layers=1,
+        rope_parameters={"full_attention": turning, "sliding_attention": turning},
+        initializer_range=0.7 / math.sqrt(size.dim),
         pad_token_id=tokenizer.pad_token_id,
+        **ends,
     )
-    return BertForMaskedLM(config)
+    return ModernBertForMaskedLM(config)
 
 
 def next_byte(ids: Tensor, tokenizer: Any, generator: torch.Generator) -> dict[str, Tensor]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-
 from tests.integrations.tiny_training import rows_of, same_bits, tiny, weights_of
 from tests.small_models import sentences
+
 from theodolite.errors import InputError
 from theodolite.integrations import GeometryCallback
 from theodolite.studies.series import Series
@@ -52,7 +52,9 @@ def _callback(**options: Any) -> GeometryCallback:
     return GeometryCallback(sentences(12, seed=9), **{"every": 3, "share": None, "collapse": None, **options})
 
 
-def test_attached_it_logs_at_its_steps_to_every_reporter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_attached_it_logs_at_its_steps_to_every_reporter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     callback = _callback(out=tmp_path / "series")
     trainer = callback.attach(_trainer(tmp_path))
     trainer.train()
@@ -119,7 +121,9 @@ def test_a_run_that_goes_on_from_a_checkpoint_goes_on_with_its_series(tmp_path: 
 
 
 def test_wrong_use_is_answered_in_sentences(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="attach: wanted a Trainer of transformers, but a value of type list came"):
+    with pytest.raises(
+        InputError, match="attach: wanted a Trainer of transformers, but a value of type list came"
+    ):
         _callback().attach([])
     trainer = _callback().attach(_trainer(tmp_path))
     trainer.args.deepspeed = "zero3.json"

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-
 from tests.integrations.tiny_training import rows_of, tiny
 from tests.small_models import sentences
+
 from theodolite.integrations import CollapseWarning, GeometryProbe, Thresholds
 from theodolite.integrations.collapse import Watch
 
@@ -56,7 +56,9 @@ def _rows(rank: float | None, cosine: float) -> pd.DataFrame:
 
 def _told(thresholds: Thresholds, *values: tuple[float | None, float]) -> list[tuple[int, str]]:
     watch = Watch(thresholds)
-    return [(each.step, each.measure) for step, value in enumerate(values) for each in watch.look(step, _rows(*value))]
+    return [
+        (each.step, each.measure) for step, value in enumerate(values) for each in watch.look(step, _rows(*value))
+    ]
 
 
 def test_thresholds_are_of_the_first_measurement() -> None:

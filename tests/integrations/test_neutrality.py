@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
-
 from tests.integrations.tiny_training import rows_of, same_bits, tiny, weights_of
 from tests.small_models import sentences
+from torch import nn
+
 from theodolite.integrations import GeometryProbe
 from theodolite.integrations.untouched import HOOKS, untouched
 
@@ -37,7 +37,11 @@ def _trained(kind: str, dropout: float, accumulate: int, bf16: bool, beside: Bes
     for step in range(STEPS):
         for part in range(accumulate):
             # Every generator has a say in what is trained on.
-            chosen = [random.randrange(len(ids)), int(np.random.randint(len(ids))), int(torch.randint(len(ids), ()))]
+            chosen = [
+                random.randrange(len(ids)),
+                int(np.random.randint(len(ids))),
+                int(torch.randint(len(ids), ())),
+            ]
             with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():
                 loss = model(input_ids=ids[chosen], labels=ids[chosen]).loss
             loss.backward()
@@ -70,7 +74,9 @@ def test_a_measurement_that_only_runs_the_model_would_change_the_training() -> N
         with torch.no_grad():
             model(input_ids=torch.arange(10)[None])
 
-    assert not same_bits(_trained("encoder", 0.2, 1, False, _nothing), _trained("encoder", 0.2, 1, False, careless))
+    assert not same_bits(
+        _trained("encoder", 0.2, 1, False, _nothing), _trained("encoder", 0.2, 1, False, careless)
+    )
 
 
 def test_inside_autocast_the_casts_of_training_keep_their_gradients() -> None:

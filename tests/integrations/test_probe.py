@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-
 from tests.integrations.tiny_training import tiny
 from tests.small_models import TOKENIZERS, sentences
+
 from theodolite.errors import InputError
 from theodolite.integrations import GeometryProbe, Thresholds
 from theodolite.integrations.budget import Budget
@@ -254,7 +254,10 @@ def test_a_budget_of_none_skips_nothing_and_the_default_skips() -> None:
         ({"every": 0}, r"every wants a whole number of steps, at least 1, but 0 came"),
         ({"positions": 1.5}, r"positions wants a whole number of positions, at least 1, but 1\.5 came"),
         ({"share": 2}, r"share wants a part of the training time, above 0 and at most 1, but 2 came"),
-        ({"populations": ("without-frist",)}, r"populations: 'without-frist' is not known\. Did you mean 'without-f"),
+        (
+            {"populations": ("without-frist",)},
+            r"populations: 'without-frist' is not known\. Did you mean 'without-f",
+        ),
         ({"populations": "all"}, r"populations wants a list of at least one of all"),
         ({"logged": ["effective_rnk"]}, r"logged: 'effective_rnk' is not known\. Did you mean 'effective_rank'"),
         ({"weights": "md5"}, r"weights: 'md5' is not known.* Known: sampled, whole, none\."),
@@ -277,7 +280,9 @@ def test_wrong_models_and_tokenizers_are_answered_in_sentences() -> None:
     model, tokenizer = tiny("encoder")
     with pytest.raises(InputError, match="a value of type str came"):
         _probe(tokenizer).measure("bert", 0)
-    with pytest.raises(InputError, match=r"Linear has no configuration of one; theodolite\.watch surveys any module"):
+    with pytest.raises(
+        InputError, match=r"Linear has no configuration of one; theodolite\.watch surveys any module"
+    ):
         _probe(tokenizer).measure(torch.nn.Linear(2, 2), 0)
     with pytest.raises(InputError, match="tokenizer: none was given"):
         _probe(None).measure(model, 0)

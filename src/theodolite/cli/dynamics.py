@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from theodolite.studies.series import Series
+    from theodolite.studies.surveyed import Surveyed
 
 MEASURES = {
     "mean_norm": "|mean|",
@@ -30,10 +31,11 @@ ATTENTION = {
     "attention_max": "max",
     "attention_entropy_share": "entropy",
 }
-SCOPES = {"with-embeddings": "embeddings and blocks", "blocks": "blocks alone", "final-norm": "final norm"}
+EMBEDDINGS = "+e"  # marks means that the embeddings are in
 LEGEND = (
-    "Means over layers; a layer that does not tell a measure at every step is in no mean. svd: share of the first "
-    "direction. max and entropy (of log length): of attention, on a few documents. --json has every measure."
+    "Means over blocks, with +e over embeddings and blocks; a layer that does not tell a measure at every step is "
+    "in no mean. svd: share of the variance along the first direction; max and entropy (of log length): of "
+    "attention. --json has every measure, and the state after the final norm."
 )
 
 
@@ -41,8 +43,8 @@ def dynamics(
     model: Annotated[
         str,
         typer.Argument(
-            help="What the checkpoints are called together: a hub name with --revisions, else any name, or a model "
-            "that has the tokenizer they lack."
+            help="What the checkpoints are called together: a hub name with --revisions, else any name, or a "
+            "model that has the tokenizer they lack."
         ),
     ],
     corpus: Annotated[str, typer.Option(help=f"What to read: {Corpus}.")],
@@ -159,6 +161,7 @@ def _steps(given: str) -> list[int]:
 def _tell(made: Series, out: Path, *, as_json: bool) -> None:
     from theodolite.cli.console import result
     from theodolite.studies.dynamics import names
+    from theodolite.studies.dynamics.at_step import steps_of
     from theodolite.studies.dynamics.averages import averages
     from theodolite.studies.dynamics.leads import leads, sentences
 
@@ -169,53 +172,58 @@ def _tell(made: Series, out: Path, *, as_json: bool) -> None:
         told = {"steps": survey.facts["steps"], "averages": _plain(found)}
         result(encoder.dumps(told | {"leads": [] if order is None else _plain(order)}))
         return
+    shown: list[tuple[str, dict[str, list[Any]]]] = []
     for population in survey.facts["populations"]:
-        print(f"{survey.model} on {survey.corpus} · population: {population}")
-        _print(_columns(found, survey, population))
+        columns = {"step": steps_of(survey), **_layers(found[found["population"] == population])}
+        same = next((name for name, other in shown if str(other) == str(columns)), None)
+        print(f"{survey.model} on {survey.corpus} · population: {population}{f', as {same}' if same else ''}")
+        if same is None:
+            _print(columns)
+        shown.append((population, columns))
+    if order is not None:
+        print(f"attention on {made.notes[names.ATTENTION]['documents']} documents · population: all")
+        _print({"step": steps_of(survey), **_attention(survey)})
     result(LEGEND)
     for line in [] if order is None else sentences(order, "all"):
-        result(line[:1].upper() + line[1:])
+        result(line)
     result(f"series: {out / 'series.parquet'} ({len(made.steps)} steps)")
 
 
-def _columns(found: pd.DataFrame, survey: Any, population: str) -> dict[str, list[Any]]:
-    """Return the columns of the compact table: by step, each measure for each scope, then attention."""
-    from theodolite.studies.dynamics import names
-    from theodolite.studies.dynamics.at_step import steps_of
+def _layers(rows: pd.DataFrame) -> dict[str, list[Any]]:
+    """Return the columns of the compact table: means over blocks, then over embeddings too."""
+    from theodolite.studies.dynamics.averages import BLOCKS, WITH_EMBEDDINGS
+
+    return {
+        f"{head}{mark}": part[part["measure"] == measure].sort_values("step")["mean"].tolist()
+        for scope, mark in ((BLOCKS, ""), (WITH_EMBEDDINGS, EMBEDDINGS))
+        if len(part := rows[rows["scope"] == scope])
+        for measure, head in MEASURES.items()
+    }
+
+
+def _attention(survey: Surveyed) -> dict[str, list[Any]]:
     from theodolite.studies.dynamics.attention_means import attention_means
 
-    columns: dict[str, list[Any]] = {"step": steps_of(survey)}
-    for scope, told in SCOPES.items():
-        rows = found[(found["population"] == population) & (found["scope"] == scope)]
-        for measure, head in MEASURES.items() if len(rows) else ():
-            values = rows[rows["measure"] == measure].sort_values("step")["mean"]
-            columns[f"{told}\n{head}"] = values.tolist()
-    if names.ATTENTION in survey.tables:
-        means = attention_means(survey, population)
-        for measure, head in ATTENTION.items() if len(means) else ():
-            values = means[means["measure"] == measure].sort_values("step")["mean"]
-            columns[f"attention\n{head}"] = values.tolist()
-    return columns
+    means = attention_means(survey, "all")
+    return {
+        head: means[means["measure"] == measure].sort_values("step")["mean"].tolist()
+        for measure, head in ATTENTION.items()
+    }
 
 
 def _print(columns: dict[str, list[Any]]) -> None:
-    """Print the columns a scope at a time, each under its name; a digit is never cut."""
+    """Print the columns; a digit is never cut."""
     from rich.console import Console
     from rich.table import Table
 
     from theodolite.cli.layer_table import number
 
-    scopes = list(dict.fromkeys(name.partition("\n")[0] for name in columns if "\n" in name))
-    for scope in scopes:
-        table = Table(box=None, pad_edge=False, title=scope, title_justify="left", title_style="")
-        chosen = {"step": columns["step"]} | {
-            name.partition("\n")[2]: values for name, values in columns.items() if name.startswith(f"{scope}\n")
-        }
-        for head in chosen:
-            table.add_column(head, justify="right", no_wrap=True)
-        for row in zip(*chosen.values(), strict=True):
-            table.add_row(*map(number, row))
-        Console(highlight=False, markup=False, width=1000).print(table, crop=False)
+    table = Table(box=None, pad_edge=False)
+    for head in columns:
+        table.add_column(head, justify="right", no_wrap=True)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*map(number, row))
+    Console(highlight=False, markup=False, width=1000).print(table, crop=False)
 
 
 def _plain(table: pd.DataFrame) -> list[dict[str, Any]]:

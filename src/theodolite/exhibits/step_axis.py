@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 WIDE = 30.0
 """Steps whose largest is so many times the smallest are on a logarithmic axis, unless told otherwise."""
 MAP, LIGHTEST = "viridis", 0.92  # the yellow end is lost on white
-LABELS = 8
+LABELS = 12
 
 
 def scale_of(steps: Sequence[int], asked: str | None) -> str:
@@ -64,6 +64,7 @@ def step_bar(figure: FigureBase, ax: Axes, steps: Sequence[int]) -> None:
     count = min(len(steps), LABELS)
     named = sorted({round(place) for place in np.linspace(0, len(steps) - 1, count)})
     bar.set_ticks(named, labels=[f"{steps[place]:,}" for place in named])
+    bar.ax.minorticks_off()
     bar.ax.tick_params(length=0)
     bar.outline.set_visible(False)
     bar.set_label("training step")

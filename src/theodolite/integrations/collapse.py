@@ -71,7 +71,11 @@ class Watch:
         """Compare one population's rows with the first ones; return the collapses that begin to count now."""
         new = []
         for row in rows.to_dict("records"):
-            layer, rank, cosine = str(row["layer_name"]), _number(row["effective_rank"]), _number(row["mean_cosine"])
+            layer, rank, cosine = (
+                str(row["layer_name"]),
+                _number(row["effective_rank"]),
+                _number(row["mean_cosine"]),
+            )
             first_rank, first_cosine = self.first.setdefault(layer, (rank, cosine))
             if self._past(layer, "effective rank", self.thresholds.rank, rank, first_rank):
                 new.append(Collapse(step, layer, "effective rank", first_rank, rank))

@@ -48,8 +48,7 @@ def added(sums: Sequence[HeadSums]) -> HeadSums:
     "cosine of all pairs; for queries and keys of each head, then the mean over heads.",
     cost="two vectors a head",
     citation="Godey et al. 2023, sections 4.3 and 5",
-    error="jackknife over documents "
-    f"({', '.join(f'{kind}_{number}_se' for kind in KINDS for number in NUMBERS)})",
+    error=f"jackknife over documents ({', '.join(f'{kind}_{number}_se' for kind in KINDS for number in NUMBERS)})",
 )
 def leaning(sums: HeadSums) -> tuple[float, float, float]:
     """Return mean norm, norm of the mean and mean cosine, each the mean over heads; NaN where undefined.

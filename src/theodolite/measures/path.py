@@ -21,7 +21,7 @@ THESIS = "Luisto 2024, section 4.3"
 def step(x: Floats, y: Floats) -> Floats:
     """Return the length of each step. (..., dim) twice -> (...)
 
-    >>> step(np.array([3.0, 0.0]), np.array([0.0, 4.0]))
+    >>> float(step(np.array([3.0, 0.0]), np.array([0.0, 4.0])))
     5.0
     """
     return _norm(y - x)
@@ -39,7 +39,7 @@ def radial(x: Floats, y: Floats) -> Floats:
 
     Not the projection of the step on x, which calls a turn about the origin a step inwards.
 
-    >>> radial(np.array([3.0, 0.0]), np.array([0.0, 3.0]))
+    >>> float(radial(np.array([3.0, 0.0]), np.array([0.0, 3.0])))
     0.0
     """
     return _norm(y) - _norm(x)
@@ -55,7 +55,7 @@ def radial(x: Floats, y: Floats) -> Floats:
 def tangential(x: Floats, y: Floats) -> Floats:
     """Return the part of each step that turns; 0 to or from a zero vector, where all is radial.
 
-    >>> tangential(np.array([3.0, 0.0]), np.array([6.0, 0.0]))
+    >>> float(tangential(np.array([3.0, 0.0]), np.array([6.0, 0.0])))
     0.0
     """
     lengths = np.sqrt(_norm(x) * _norm(y))
@@ -74,7 +74,7 @@ def tangential(x: Floats, y: Floats) -> Floats:
 def cosine(x: Floats, y: Floats) -> Floats:
     """Return the cosine of each pair, NaN where one is zero. (..., dim) twice -> (...)
 
-    >>> cosine(np.array([1.0, 1.0]), np.array([2.0, 0.0])).round(6)
+    >>> round(float(cosine(np.array([1.0, 1.0]), np.array([2.0, 0.0]))), 6)
     0.707107
     """
     found: Floats = (_unit(x) * _unit(y)).sum(-1).clip(-1.0, 1.0)
@@ -91,7 +91,7 @@ def cosine(x: Floats, y: Floats) -> Floats:
 def angle(x: Floats, y: Floats) -> Floats:
     """Return the angle of each pair in degrees, NaN where one is zero. (..., dim) twice -> (...)
 
-    >>> angle(np.array([1.0, 0.0]), np.array([0.0, 2.0])).round(9)
+    >>> round(float(angle(np.array([1.0, 0.0]), np.array([0.0, 2.0]))), 9)
     90.0
     """
     found: Floats = np.degrees(2 * np.arctan2(_chord(x, y), _norm(_unit(x) + _unit(y))))

@@ -210,7 +210,7 @@ def _peak(spectrum: Array, null: Array) -> float:
 
 
 def _middle(scores: Array, low: float, high: float) -> float:
-    """Return the mean frequency by power between two, in turns over the whole path, no part of which counts less."""
+    """Return the mean frequency by power between two, in turns over the whole path, untapered."""
     longer = FINER * len(scores)
     power = np.square(np.abs(np.fft.rfft(_without_trend(scores), longer, axis=0))).sum(axis=1)
     turns = np.arange(len(power)) / FINER

@@ -33,7 +33,7 @@ def principal(vectors: Floats, components: int = 3) -> Projection:
     Each component points to where its largest coordinate is positive. Components beyond the rank are 0.
 
     >>> found = principal(np.array([[0.0, 1.0], [0.0, 3.0]]), 2)
-    >>> found.points.round(9).tolist(), found.shares.tolist()
+    >>> found.points.round(9).tolist(), found.shares.round(9).tolist()
     ([[-1.0, 0.0], [1.0, 0.0]], [1.0, 0.0])
     """
     centred = vectors - vectors.mean(0)

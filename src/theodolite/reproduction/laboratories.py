@@ -66,7 +66,7 @@ def _groups(model: str, given: Materials, listener: Listener) -> Findings:
 def _contrast(model: str, given: Materials, listener: Listener) -> Findings:
     from theodolite.studies.contrast.contrast import contrast
 
-    return contrast(model, given.pairs, listener=listener)
+    return contrast(model, given.pairs, pooling="first", listener=listener)  # as the thesis did
 
 
 def _clouds(model: str, given: Materials, listener: Listener) -> Findings:
@@ -99,7 +99,7 @@ OWN_MODELS: dict[str, tuple[str, ...]] = {"block": ("bert-base",)}
 
 
 def _another(corpus: str) -> str:
-    return "shakespeare" if corpus != "shakespeare" else "chitchat"
+    return "enwik8-clean" if corpus != "enwik8-clean" else "chitchat"
 
 
 def verbs(exhibits: Iterable[Exhibit]) -> list[str]:

@@ -12,6 +12,7 @@ import torch
 from tests.small_models import sentences
 
 import theodolite
+from theodolite import samples
 from theodolite.errors import InputError
 from theodolite.studies.contrast.contrast import measured
 from theodolite.studies.contrast.directions import FEW, HINT, NONE, OPEN, SMALL, SURE, class_rows, limits, verdict
@@ -269,7 +270,7 @@ def test_the_pairs_of_the_thesis_are_read() -> None:
 
 
 def test_the_example_is_sound() -> None:
-    pairs = read_pairs(Path(__file__).parents[3] / "examples" / "pairs.json")
+    pairs = read_pairs(samples.path("pairs.json"))
     assert all(len(members) == 10 for members in pairs.values())
     table = pairs_table(pairs, [0] * 2 * sum(map(len, pairs.values())))
     assert not table[["same", "punctuation_differs", "repeated"]].to_numpy().any()

@@ -13,6 +13,7 @@ import pytest
 import torch
 from tests.small_models import load, sentences
 
+from theodolite import samples
 from theodolite.errors import InputError
 from theodolite.studies.groups.bag import bags
 from theodolite.studies.groups.groups import groups
@@ -222,7 +223,7 @@ def test_odd_input_is_answered(
 
 
 def test_the_shipped_examples_are_groups() -> None:
-    shipped, dropped = expanded(read_groups(Path(__file__).parents[3] / "examples" / "groups.json"))
+    shipped, dropped = expanded(read_groups(samples.path("groups.json")))
     assert {name: len(texts) for name, texts in shipped.items()} == {
         "rain": 27,
         "supper": 27,

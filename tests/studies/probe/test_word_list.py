@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from theodolite import samples
 from theodolite.errors import InputError
 from theodolite.studies.probe.word_list import Entry, checked, read_words
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = samples.path("words.csv").parent
 
 
 def written(folder: Path, content: str | bytes) -> Path:

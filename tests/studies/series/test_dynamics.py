@@ -13,12 +13,12 @@ from tests.training_steps import checkpoints
 
 import theodolite
 from theodolite.errors import InputError, TheodoliteError
-from theodolite.studies.series import Series
-from theodolite.studies.series import dynamics as study
 from theodolite.studies.dynamics.averages import SCOPES, averages
-from theodolite.studies.series.dynamics import dynamics
 from theodolite.studies.dynamics.leads import MEAN, leads
 from theodolite.studies.dynamics.leads import sentences as told
+from theodolite.studies.series import Series
+from theodolite.studies.series import dynamics as study
+from theodolite.studies.series.dynamics import dynamics
 from theodolite.surveys.folder import open_tables
 from theodolite.surveys.listener import Listener
 
@@ -192,7 +192,8 @@ def test_a_gap_is_told_and_one_step_alone(runs: Path, corpus: Path, tmp_path: Pa
     table = leads(one.as_surveyed())
     assert set(table["order"]) == {"undecided"}
     assert json.loads(table["undefined"].iloc[0])["drift_half"] == "fewer than three steps"
-    assert "cannot be told" in told(table, "all")[0]
+    assert "the norm of the mean state: not to be told (fewer than three steps)" in told(table, "all")[0]
+    assert "which comes first cannot be told" in told(table, "all")[1]
     assert averages(one.as_surveyed())["step"].unique().tolist() == [10]
 
 
@@ -249,5 +250,6 @@ def test_leads_are_of_every_block_and_their_mean(made) -> None:
     assert len(table) == 2 * 4 * 2 * 2  # populations, blocks and their mean, drifts, sharpnesses
     assert table["layer_name"].unique().tolist() == [MEAN, "block 1", "block 2", "block 3"]
     lines = told(table, "all")
-    assert len(lines) == 6
-    assert "Lagged correlations want 6 pairs of changes; there are 1" in lines[4]
+    assert len(lines) == 7
+    assert lines[0].startswith("Half of the way: the norm of the mean state ")
+    assert "Lagged correlations want 6 pairs of changes; there are 1" in lines[5]

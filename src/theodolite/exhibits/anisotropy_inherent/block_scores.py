@@ -47,7 +47,7 @@ def fig7(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     told = block_caption(
         surveys,
         "Histograms of q kᵀ/√d_k over all heads and pairs of positions that are not masked, for growing norms of "
-        "the bias (at the right of each), each scaled to a peak of 1. First run only: another direction moves "
+        "the bias (at the right of each), each scaled to a peak of 1. First run only: another direction may move "
         "heads the other way.",
     )
     return Plate(pd.concat(tables, ignore_index=True), told, draw, (max(4.2, 2.7 * across), 2.8 * rows))

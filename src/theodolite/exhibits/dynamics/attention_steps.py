@@ -16,7 +16,7 @@ from theodolite.exhibits.needs import ATTENTION, SERIES
 from theodolite.exhibits.norm_variance.captions import caption, population
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.step_axis import scale_of, step_axis
-from theodolite.exhibits.style import BLUE, GREEN, GREY, PALE, VERMILLION, Look
+from theodolite.exhibits.style import BLACK, BLUE, GREEN, PURPLE, VERMILLION, Look
 from theodolite.exhibits.text import plain
 from theodolite.exhibits.ticks import short_ticks
 from theodolite.studies.choice import Choice
@@ -51,8 +51,8 @@ PANELS = (
     Panel(
         "attention",
         {
-            "attention_max": ("largest weight", Look(GREY, "D", "-")),
-            "attention_entropy_share": ("entropy / log length", Look(PALE, "v", (0, (4, 1.5)))),
+            "attention_max": ("largest weight", Look(BLACK, "D", "-")),
+            "attention_entropy_share": ("entropy / log length", Look(PURPLE, "v", (0, (4, 1.5)))),
         },
         half="sharp",
         unit=True,
@@ -99,7 +99,7 @@ def attention(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         "Bands: the checkpoints between which the norm of the mean and the largest weight cover half of their way."
         if any(half["drift"] is not None or half["sharp"] is not None for half in halves)
         else "",
-        *(_order(half, name, len(names) > 1) for half, name in zip(halves, names, strict=True)),
+        *_orders(halves, names),
     )
     return Plate(pd.concat(tables, ignore_index=True), told, draw, (width, 2.1 * len(surveys)))
 
@@ -153,10 +153,16 @@ def _read(surveys: Sequence[Surveyed], tables: Sequence[pd.DataFrame]) -> str:
     return "; ".join(told) + "."
 
 
-def _order(halves: Halves, name: str, several: bool) -> str:
-    of = f" in {name}" if several else ""
-    return {
-        "before": f"The drift comes first{of}.",
-        "after": f"The sharpness comes first{of}.",
-        "undecided": f"Which of the two comes first cannot be told{of} from these checkpoints.",
-    }[str(halves["order"])]
+def _orders(halves: Sequence[Halves], names: Sequence[str]) -> list[str]:
+    """Say which of the two comes first, each verdict once."""
+    verdicts = {
+        "before": "The drift comes first{of}.",
+        "after": "The sharpness comes first{of}.",
+        "undecided": "Which of the two comes first cannot be told{of} from these checkpoints.",
+    }
+    told = []
+    for word, sentence in verdicts.items():
+        mine = [plain(name) for half, name in zip(halves, names, strict=True) if half["order"] == word]
+        of = f" of {' and '.join(mine)}" if len(names) > 1 else ""
+        told += [sentence.format(of=of)] if mine else []
+    return told

@@ -12,13 +12,13 @@ from matplotlib.figure import FigureBase
 from matplotlib.lines import Line2D
 
 from theodolite.exhibits.exhibit import Plate
-from theodolite.exhibits.layer_lines import draw_legend, legend_inches
+from theodolite.exhibits.layer_lines import legend_columns, legend_inches
 from theodolite.exhibits.needs import SERIES
 from theodolite.exhibits.norm_variance.captions import caption, corpora, population
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.step_axis import scale_of, step_axis
 from theodolite.exhibits.style import GREY, look
-from theodolite.exhibits.text import number
+from theodolite.exhibits.text import number, plain
 from theodolite.studies.choice import Choice
 from theodolite.studies.dynamics.averages import BLOCKS, WITH_EMBEDDINGS, averages
 from theodolite.studies.surveyed import Surveyed, labels
@@ -41,7 +41,7 @@ def fig2(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     data = pd.concat(tables, ignore_index=True)
     steps = sorted(data["step"].unique().tolist())
     scale = scale_of(steps, choice.steps)
-    width = 4.6
+    width, shown = 4.6, [*names, *(told for told, _ in SCOPES.values())]
 
     def draw(figure: FigureBase) -> None:
         ax = figure.subplots()
@@ -52,20 +52,23 @@ def fig2(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         ax.set_ylabel("TwoNN, mean over layers")
         if not np.isfinite(data["mean"].to_numpy(np.float64)).any():
             ax.text(0.5, 0.5, "undefined at every layer", transform=ax.transAxes, ha="center", fontsize=7)
-        handles = [Line2D([], [], c=GREY, ls=dash, lw=1.1) for _, dash in SCOPES.values()]
-        ax.legend(handles, [told for told, _ in SCOPES.values()], loc="best", handlelength=2.6)
-        draw_legend(figure, names, width=width)
+        handles = [
+            Line2D([], [], c=look(place).colour, marker=look(place).marker, ms=3.5) for place in range(len(names))
+        ]
+        handles += [Line2D([], [], c=GREY, ls=dash, lw=1.1) for _, dash in SCOPES.values()]
+        columns = legend_columns(shown, width)
+        figure.legend(handles, [plain(name) for name in shown], loc="outside upper center", ncols=columns)
 
     told = caption(
         "Intrinsic dimension (TwoNN) averaged over the layers, at each checkpoint.",
         corpora(surveys),
         population(choice),
-        "Strip: ±1.96 times the mean of the layers' standard errors, the most that their mean can have.",
+        "Strip, about the full line: ±1.96 times the mean of the layers' standard errors, the most their mean can have.",
         "The state after a final norm is in neither mean.",
         *(_shape(table, name, len(tables) > 1) for table, name in zip(tables, names, strict=True)),
         _few(tables, names),
     )
-    return Plate(data, told, draw, (width, 2.7 + legend_inches(names, width)))
+    return Plate(data, told, draw, (width, 2.7 + legend_inches(shown, width)))
 
 
 def _averaged(survey: Surveyed, name: str, choice: Choice) -> pd.DataFrame:
@@ -78,7 +81,8 @@ def _draw(ax: Axes, table: pd.DataFrame, place: int, dash: Any) -> None:
     line, x, y = look(place), table["step"].to_numpy(np.float64), table["mean"].to_numpy(np.float64)
     reach = Z * table["se"].to_numpy(np.float64)
     ax.plot(x, y, c=line.colour, marker=line.marker, ls=dash, ms=3.2, lw=1.1)
-    ax.fill_between(x, y - reach, y + reach, color=line.colour, alpha=0.14, lw=0)
+    if dash == "-":  # two strips over each other show neither
+        ax.fill_between(x, y - reach, y + reach, color=line.colour, alpha=0.14, lw=0)
 
 
 def _shape(table: pd.DataFrame, name: str, several: bool) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import FigureBase
 
@@ -40,6 +41,10 @@ def fig3(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         for survey, name in zip(surveys, names, strict=True)
     ]
 
+    every = [table for of_series in tables for table in of_series]
+    highest = np.nanmax([0.0, *(float(table[ANISOTROPY].max()) for table in every)])
+    top = 1.0 if highest > 0.6 else max(0.1, 1.2 * highest)
+
     def draw(figure: FigureBase) -> None:
         axes = panels(figure, len(surveys), columns=2)
         for ax, survey, name, of_series in zip(axes, surveys, names, tables, strict=True):
@@ -47,12 +52,11 @@ def fig3(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
             for colour, table in zip(colours, of_series, strict=True):
                 draw_line(ax, table, ANISOTROPY, Look(colour, "o", "-"), x=x, ms=2.4)
             finish(ax, of_series, ANISOTROPY, x)
-            ax.set_ylim(-0.03, 1.03)
+            ax.set_ylim(-0.03 * top, 1.03 * top)
             ax.set_title(plain(name, 34))
             step_bar(figure, ax, steps_of(survey))
         axes[0].set_ylabel("SVD anisotropy")
 
-    every = [table for of_series in tables for table in of_series]
     told = caption(
         "SVD anisotropy, the share of the variance along its first direction, by layer at each checkpoint.",
         corpora(surveys),

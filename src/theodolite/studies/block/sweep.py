@@ -26,7 +26,7 @@ def default_norms(rms: float, dim: int) -> list[float]:
     The scales are the inputs' own and sqrt(dim), the length of what leaves a fresh layer norm.
 
     >>> [round(norm, 2) for norm in default_norms(1.0, 100)]
-    [0.0, 0.5, 0.75, 1.14, 1.71, 2.58, 3.88, 5.85, 8.81, 13.27, 20.0]
+    [0.0, 0.5, 0.75, 1.13, 1.71, 2.58, 3.88, 5.85, 8.81, 13.27, 20.0]
     """
     if not rms > 0:
         rms = 0.02 * dim**0.5

@@ -23,6 +23,7 @@ from theodolite.studies.clouds.documents import Drawn, check_limit, draw
 from theodolite.studies.clouds.lengths import SHORTEST, common_length, cut, first_of_each
 from theodolite.studies.clouds.projections import check_methods, project
 from theodolite.studies.clouds.separation import PERMUTATIONS, separation_rows
+from theodolite.studies.first_token import warn_of_first
 from theodolite.studies.laboratory import Findings, facts_of
 from theodolite.studies.pooling import check_pooling, pooled_by
 from theodolite.studies.sentence_states import SentenceReader
@@ -73,6 +74,7 @@ def clouds(
         listener=listener,
     )
     reader = SentenceReader(loaded.network, loaded.tokenizer, layers=layers, truncate=True)
+    warn_of_first(reader, pooling, listener)
     room = reader.source.max_tokens - int(loaded.tokenizer.num_special_tokens_to_add())
     texts, numbers = _different(loaded.tokenizer, drawn, min(max_tokens, room))
     _check_spelled(texts)

@@ -18,6 +18,7 @@ from theodolite.studies.contrast.likeness import pairs_table, warnings
 from theodolite.studies.contrast.pairs_file import Pairs, read_pairs, without_mirrors
 from theodolite.studies.contrast.plane import plane
 from theodolite.studies.contrast.random_pairs import histogram, random_cosines
+from theodolite.studies.first_token import warn_of_first
 from theodolite.studies.laboratory import Findings, facts_of
 from theodolite.studies.pooling import check_pooling, pooled_by
 from theodolite.studies.sentence_states import SentenceReader
@@ -59,11 +60,7 @@ def contrast(
         listener=listener,
     )
     reader = SentenceReader(loaded.network, loaded.tokenizer, layers=layers)
-    if reader.causal and pooling == "first":
-        listener.warn(
-            f"--pooling first: {loaded.facts['name']} reads from left to right, so its first token has seen "
-            "nothing of the rest; last or mean has."
-        )
+    warn_of_first(reader, pooling, listener)
     table = pairs_table(classes, token_counts(reader, _sentences(classes)))
     written = len(table)
     if matched:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from theodolite.measures.lead import PAIRS, Half, half_way, lagged, order
+from theodolite.measures.lead import PAIRS, half_way, lagged, order
 from theodolite.studies.anisotropy.by_layer import numbers
 from theodolite.studies.dynamics.averages import mean_of_layers
 from theodolite.studies.dynamics.names import ATTENTION
@@ -85,20 +85,28 @@ def _compared(steps: NDArray[np.float64], drift: Curve, sharp: Curve) -> dict[st
 
 def sentences(table: pd.DataFrame, population: str) -> list[str]:
     """Return what can be said of one population, and what cannot, in sentences."""
-    told = [
-        _sentence(table[(table["population"] == population) & (table["drift"] == drift)], sharp, drift)
-        for drift in DRIFT
-        for sharp in SHARP
-    ]
-    return [*told, *_caution(table[table["population"] == population])]
+    rows = table[table["population"] == population]
+    pairs = [rows[(rows["drift"] == drift) & (rows["sharpness"] == sharp)] for drift in DRIFT for sharp in SHARP]
+    halves = [_half(DRIFT[drift], _mean(rows[rows["drift"] == drift]), "drift") for drift in DRIFT]
+    halves += [_half(SHARP[sharp], _mean(rows[rows["sharpness"] == sharp]), "sharp") for sharp in SHARP]
+    return [f"Half of the way: {'; '.join(halves)}.", *map(_verdict, pairs), *_caution(rows)]
 
 
-def _sentence(rows: pd.DataFrame, sharp: str, drift: str) -> str:
-    rows = rows[rows["sharpness"] == sharp]
-    mean = rows[rows["layer_name"] == MEAN].iloc[0]
-    reasons = json.loads(mean["undefined"] or "{}")
-    first = _half(DRIFT[drift], _of(mean, "drift", reasons))
-    second = _half(SHARP[sharp], _of(mean, "sharp", reasons))
+def _mean(rows: pd.DataFrame) -> pd.Series[Any]:
+    return rows[rows["layer_name"] == MEAN].iloc[0]
+
+
+def _half(what: str, row: pd.Series[Any], side: str) -> str:
+    reasons = json.loads(row["undefined"]) if isinstance(row["undefined"], str) else {}
+    if reasons.get(f"{side}_half"):
+        return f"{what}: not to be told ({reasons[f'{side}_half']})"
+    step, low, high = (row[f"{side}_half{end}"] for end in ("", "_low", "_high"))
+    return f"{what} by step {step:,.0f} (between {low:,.0f} and {high:,.0f})"
+
+
+def _verdict(rows: pd.DataFrame) -> str:
+    """Say which of two comes first, in how many blocks, and how their changes go together."""
+    mean = _mean(rows)
     verdict = {
         "before": "the drift comes first",
         "after": "the sharpness comes first",
@@ -106,19 +114,8 @@ def _sentence(rows: pd.DataFrame, sharp: str, drift: str) -> str:
     }[str(mean["order"])]
     blocks = rows[rows["layer_name"] != MEAN]["order"]
     counts = ", ".join(f"{int((blocks == word).sum())} {word}" for word in ("before", "after", "undecided"))
-    return f"{first}; {second}: {verdict} (drift in {len(blocks)} blocks: {counts}). {_lag(mean)}"
-
-
-def _of(row: pd.Series[Any], side: str, reasons: dict[str, str]) -> Half:
-    names = (f"{side}_half", f"{side}_half_low", f"{side}_half_high", f"{side}_way")
-    step, low, high, way = (float(row[name]) for name in names)
-    return Half(step, low, high, way, reasons.get(f"{side}_half", ""))
-
-
-def _half(what: str, half: Half) -> str:
-    if half.reason:
-        return f"{what} has no half-way step ({half.reason})"
-    return f"{what} is half-way by step {half.step:,.0f} (between {half.low:,.0f} and {half.high:,.0f})"
+    what = f"{DRIFT[str(mean['drift'])]} against {SHARP[str(mean['sharpness'])]}"
+    return f"{what[0].upper()}{what[1:]}: {verdict} (block by block {counts}){_lag(mean)}."
 
 
 def _lag(row: pd.Series[Any]) -> str:
@@ -128,7 +125,7 @@ def _lag(row: pd.Series[Any]) -> str:
         f"{row[name]:.2f} [{row[f'{name}_low']:.2f}, {row[f'{name}_high']:.2f}] {where}"
         for name, where in (("lag_plus", "one step later"), ("lag_minus", "one step earlier"))
     ]
-    return f"Changes of the drift with changes of the sharpness: {', '.join(parts)}."
+    return f"; its changes correlate {', '.join(parts)}"
 
 
 def _caution(rows: pd.DataFrame) -> Sequence[str]:

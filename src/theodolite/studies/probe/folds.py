@@ -16,7 +16,7 @@ def folds(labels: Index, count: int, rng: np.random.Generator) -> Iterator[tuple
     Classes of one size give test sets that are balanced exactly, whatever `count` divides. labels: (words,)
 
     >>> [test.tolist() for _, test in folds(np.array([0, 0, 1, 1]), 2, np.random.default_rng(0))]
-    [[1, 3], [0, 2]]
+    [[0, 2], [1, 3]]
     """
     fold = np.empty(len(labels), dtype=np.int64)
     for label in np.unique(labels):
