@@ -25,7 +25,7 @@ from torch import Tensor
 from transformers import ByT5Tokenizer, LlamaConfig, LlamaForCausalLM, ModernBertConfig, ModernBertForMaskedLM
 from transformers.utils import logging
 
-from theodolite.integrations import GeometryProbe
+from theodolite.integrations import GeometryProbe, Thresholds
 from theodolite.sources.corpus import open_corpus
 
 CHECKPOINTS = 12
@@ -161,7 +161,16 @@ def train(kind: str, size: Size, text: Tensor, held: list[str], out: Path, devic
     warm = max(size.steps // 20, 1)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, warm, size.steps))
     cast = torch.autocast("cuda", torch.bfloat16) if device.startswith("cuda") else nullcontext()
-    probe = GeometryProbe(held, tokenizer, name=kind, layers="all", out=out / f"{kind}-series", overwrite=True)
+    # Early checkpoints stand close together, in the phase in which every state is nearly the same: more patience.
+    probe = GeometryProbe(
+        held,
+        tokenizer,
+        name=kind,
+        layers="all",
+        collapse=Thresholds(patience=5),
+        out=out / f"{kind}-series",
+        overwrite=True,
+    )
     wanted, losses, began = checkpoints(size.steps), [], time.perf_counter()
     print(f"{kind}: {sum(p.numel() for p in model.parameters()):,} weights, checkpoints at {wanted}", flush=True)
     for step in range(size.steps + 1):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from theodolite.studies.contrast.contrast import contrast
     from theodolite.studies.groups.groups import groups
     from theodolite.studies.probe.laboratory import probe
+    from theodolite.studies.series.dynamics import dynamics
     from theodolite.studies.trace.trace import trace
     from theodolite.studies.weights.weigh import weights
     from theodolite.surveys.folder import open_survey as open  # noqa: A004
@@ -34,6 +35,7 @@ __all__ = [
     "cautions",
     "clouds",
     "contrast",
+    "dynamics",
     "groups",
     "measure",
     "merge",
@@ -53,6 +55,7 @@ _HOMES = {
     "block": ("theodolite.studies.block.block", "block"),
     "clouds": ("theodolite.studies.clouds.clouds", "clouds"),
     "contrast": ("theodolite.studies.contrast.contrast", "contrast"),
+    "dynamics": ("theodolite.studies.series.dynamics", "dynamics"),
     "groups": ("theodolite.studies.groups.groups", "groups"),
     "measure": ("theodolite.surveys.vectors", "measure"),
     "merge": ("theodolite.surveys.merge", "merge"),

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from tests.integrations.tiny_training import tiny
@@ -117,6 +116,19 @@ def test_positions_bound_the_probe_set_and_the_set_stays() -> None:
     _nudge(model)
     probe.measure(model, 1)
     assert set(first.table.loc[first.table["population"] == "all", "n"]) == {n}
+
+
+def test_a_long_document_does_not_fill_the_set() -> None:
+    model, tokenizer = tiny("decoder")
+    probe = GeometryProbe([" ".join(TEXTS), *TEXTS[:3]], tokenizer, positions=80)
+    probe.measure(model, 0)
+    assert probe.series is not None
+    assert probe.series.corpus["documents"] > 1
+    whole = GeometryProbe([" ".join(TEXTS), *TEXTS[:3]], tokenizer, positions=10**6)
+    whole.measure(model, 0)
+    assert whole.series is not None
+    tokens = sum(len(tokenizer(text)["input_ids"]) for text in [" ".join(TEXTS), *TEXTS[:3]])
+    assert whole.series.corpus["positions"] >= tokens  # and a special token more for every further window
 
 
 def test_at_most_six_layers_unless_named() -> None:
@@ -295,13 +307,15 @@ def test_wrong_models_and_tokenizers_are_answered_in_sentences() -> None:
     assert small.training == tiny("encoder")[0].training
 
 
-def test_exhibits_draw_the_series(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["dynamics/fig2", "dynamics/fig3"])
+def test_exhibits_draw_the_series(name: str, tmp_path: Path) -> None:
+    from theodolite.exhibits.registry import find, make
     from theodolite.studies.reading import read
 
     model, tokenizer = tiny("encoder")
-    probe = _probe(tokenizer, out=tmp_path / "s")
+    probe = _probe(tokenizer, out=tmp_path / "s", dimension=True, layers=[0, 1, 2])
     for step in (0, 1, 4, 16):
         probe.measure(model, step)
         _nudge(model)
-    surveyed = read(tmp_path / "s")
-    assert isinstance(surveyed.tables["series"], pd.DataFrame)
+    plate = make(find(name), [read(tmp_path / "s")])
+    assert set(plate.data["step"]) == {0, 1, 4, 16}

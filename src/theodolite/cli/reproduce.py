@@ -30,6 +30,12 @@ def reproduce(
     against: Annotated[
         str | None, typer.Option(help="A second corpus, where a paper compares two. Default: of the catalogue.")
     ] = None,
+    series: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR", help="Folder of `theodolite dynamics`, for figures by training step; several."
+        ),
+    ] = None,
     units: Annotated[
         str | None,
         typer.Option(help="What vectors are counted by: id, surface or word. Default: as the paper did."),
@@ -104,6 +110,7 @@ def reproduce(
             audio=audio,
             images=images,
             against=against,
+            series=series or (),
             units=units,
             options=options,
             listener=printer,

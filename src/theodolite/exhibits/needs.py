@@ -97,6 +97,12 @@ SERIES = Need(
     left_out=lambda s: "no series of checkpoints",
     laboratory="dynamics",
 )
+DIMENSION = Need(
+    "series that tell the intrinsic dimension",
+    lambda s: "series" in s.tables and bool(s.tables["series"]["twonn"].notna().any()),
+    lambda s: f"the series of {s.model} tells it of no layer; `{MAKES_SERIES}` does",
+    left_out=lambda s: "no dimension in it",
+)
 ATTENTION = Need(
     "series that tell of attention",
     lambda s: "attention" in s.tables,

@@ -16,6 +16,7 @@ from theodolite.studies.choice import Choice, check_population
 from theodolite.studies.surveyed import Surveyed, check_layer
 
 _exhibits: dict[str, Exhibit] = {}
+FOLDER = "at least one survey's folder"
 
 
 def exhibit(
@@ -58,7 +59,8 @@ def make(found: Exhibit, surveys: Sequence[Surveyed], choice: Choice | None = No
     """Check that the surveys have what the exhibit needs and that it heeds the choice; make it ready to draw."""
     chosen = choice or Choice()
     if not surveys:
-        raise InputError(f"{found.name} needs at least one survey's folder.")
+        other = next((f"{need.words}; none is given" for need in found.needs if need.laboratory), "")
+        raise InputError(f"{found.name} needs {other or FOLDER}.")
     _check_options(found, chosen)
     kept, left_out = _kept(found, surveys)
     for survey in kept:

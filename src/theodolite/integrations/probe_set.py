@@ -43,7 +43,7 @@ def probe_set(
     layers: str | Sequence[int] | None = None,
     max_tokens: int | None = None,
 ) -> ProbeSet:
-    """Read documents in order until their windows hold enough positions. The model runs on a few tokens."""
+    """Read windows of documents until they hold enough positions. The model runs on a few tokens."""
     config: Any = model.config
     corpus = open_corpus(texts, CorpusOptions(limit=limit))
     every = layers == "all"
@@ -55,25 +55,45 @@ def probe_set(
     )
     if layers is None:
         source = source.narrowed(_spread(source.layers))
-    digest, taken, count, documents = sha256(), set(), 0, []
-    for number, text in corpus.documents():
-        windows, _ = source.windows([(number, text)])
-        for window in windows:
-            _check_ids(window, config)
-            taken.add((window.document, window.number))
-            digest.update(window.ids.tobytes() + b"|")
-            count += len(window)
-            if count >= positions:
-                break
-        documents.append((number, text))
-        if count >= positions:
-            break
+    documents, windows = _chosen(source, corpus.documents(), positions)
+    digest = sha256()
+    for window in windows:
+        _check_ids(window, config)
+        digest.update(window.ids.tobytes() + b"|")
+    taken = {(window.document, window.number) for window in windows}
     batches = source.prepare(documents, only=taken)
     if not batches:
         raise InputError("texts: no token of them counts; is the probe set blank?")
-    name = corpus.name if isinstance(texts, str | Path) else f"{len(documents)} texts"
-    facts = {"name": name, "sha256": digest.hexdigest(), "documents": len(documents), "positions": count}
+    name = corpus.name if isinstance(texts, str | Path) else "the probe set"
+    facts = {"name": name, "sha256": digest.hexdigest(), "documents": len(documents)}
+    facts["positions"] = sum(batch.positions for batch in batches)
     return ProbeSet(source, batches, facts)
+
+
+def _chosen(
+    source: TextSource, documents: Iterable[tuple[int, str]], positions: int
+) -> tuple[list[tuple[int, str]], list[Window]]:
+    """Return the first window of every document until there are enough positions, then the second ones, and so on.
+
+    One long document would fill the set otherwise, and the set would tell of that document.
+    """
+    read, first, later, count = [], [], list[Window](), 0
+    for number, text in documents:
+        windows, _ = source.windows([(number, text)])
+        if not windows:
+            continue
+        read.append((number, text))
+        first.append(windows[0])
+        later += windows[1:]
+        count += len(windows[0])
+        if count >= positions:
+            return read, first
+    for window in sorted(later, key=lambda each: (each.number, each.document)):
+        if count >= positions:
+            break
+        first.append(window)
+        count += len(window)
+    return read, first
 
 
 def _spread(layers: Sequence[Any]) -> list[Any]:

@@ -21,7 +21,7 @@ FEWEST = 3
 PAIRS = 6
 """Pairs of changes below which the interval of a correlation covers nearly everything."""
 WANDERING = 3.0
-"""A series that goes so many times its way back and forth has no half of it."""
+"""A series that goes so many times its way back and forth before it is there has no half of it."""
 
 
 class Half(NamedTuple):
@@ -30,7 +30,8 @@ class Half(NamedTuple):
     step: float  # interpolated
     low: float
     high: float
-    way: float  # last value less first
+    way: float  # to where it is farthest from its first value
+    peak: float  # the step at which it is
     reason: str = ""
 
 
@@ -48,43 +49,45 @@ class Lagged(NamedTuple):
     "lead/half-way",
     "leads.drift_half",
     "leads.sharp_half",
-    definition="First step at which a series has come half of the way from its value at the first step to that at "
-    "the last, interpolated between the checkpoints on either side (_low, _high). Undefined for fewer than three "
-    "steps, for a way within 1.96 standard errors, and for a series whose changes sum to three times its way.",
+    definition="First step at which a series has come half of the way from its value at the first step to the one "
+    "farthest from it (at _peak), interpolated between the checkpoints on either side (_low, _high): where it "
+    "rises and falls, the rise counts. Undefined for fewer than three steps, for a way within 1.96 standard "
+    "errors, and for a series whose changes sum to more than three times its way before it is there.",
     cost="from the table",
     citation="Theodolite",
 )
 def half_way(steps: Floats, values: Floats, errors: Floats | None = None) -> Half:
     """Return where a series has covered half of its way. (steps,) each; places with a NaN are left out
 
-    >>> half_way(np.array([0.0, 100.0, 1000.0]), np.array([1.0, 2.0, 5.0]))[:4]
-    (400.0, 100.0, 1000.0, 4.0)
+    >>> half_way(np.array([0.0, 100.0, 1000.0, 2000.0]), np.array([1.0, 2.0, 5.0, 4.5]))[:5]
+    (400.0, 100.0, 1000.0, 4.0, 1000.0)
     """
     known = np.isfinite(values)
     steps, values = steps[known], values[known]
-    way = float(values[-1] - values[0]) if len(values) else float("nan")
     if len(values) < FEWEST:
-        return _without(way, "fewer than three steps")
-    if errors is not None:
-        ends = errors[known][[0, -1]]
-        noise = Z * float(np.sqrt(np.nansum(np.square(ends))))
-        if abs(way) <= noise:
-            return _without(way, "it ends where it began, within its error")
+        return _without("fewer than three steps")
+    end = int(np.argmax(np.abs(values - values[0])))
+    way = float(values[end] - values[0])
     if way == 0:
-        return _without(way, "it ends where it began")
-    if np.abs(np.diff(values)).sum() > WANDERING * abs(way):
-        return _without(way, "it goes back and forth")
+        return _without("it stays where it began")
+    if errors is not None:
+        noise = Z * float(np.sqrt(np.nansum(np.square(errors[known][[0, end]]))))
+        if abs(way) <= noise:
+            return _without("it stays where it began, within its error")
+    if np.abs(np.diff(values[: end + 1])).sum() > WANDERING * abs(way):
+        return _without("it goes back and forth")
     covered = (values - values[0]) / way
     at = int(np.argmax(covered >= 0.5))
     part = (0.5 - covered[at - 1]) / (covered[at] - covered[at - 1])
     low, high = float(steps[at - 1]), float(steps[at])
-    return Half(low + float(part) * (high - low), low, high, way)
+    return Half(low + float(part) * (high - low), low, high, way, float(steps[end]))
 
 
 def order(first: Half, second: Half) -> str:
     """Return "before", "after", or "undecided" where the two stretches overlap or one is not known.
 
-    >>> order(Half(5, 1, 10, 1.0), Half(20, 10, 30, 1.0)), order(Half(5, 1, 10, 1.0), Half(9, 1, 10, 1.0))
+    >>> early, late = Half(5, 1, 10, way=1.0, peak=40), Half(20, 10, 30, way=1.0, peak=40)
+    >>> order(early, late), order(early, early)
     ('before', 'undecided')
     """
     if first.high <= second.low:
@@ -129,8 +132,8 @@ def lagged(first: Floats, second: Floats, lag: int) -> Lagged:
     return Lagged(found, float(np.tanh(middle - reach)), float(np.tanh(middle + reach)), count)
 
 
-def _without(way: float, reason: str) -> Half:
-    return Half(float("nan"), float("nan"), float("nan"), way, reason)
+def _without(reason: str) -> Half:
+    return Half(*[float("nan")] * 5, reason)
 
 
 def _no_lag(count: int, reason: str) -> Lagged:

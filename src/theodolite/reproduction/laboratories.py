@@ -13,6 +13,7 @@ from theodolite.errors import InputError
 from theodolite.exhibits.exhibit import Exhibit
 from theodolite.reproduction.plan import Task, safe_name
 from theodolite.studies.laboratory import Findings, is_laboratory, open_laboratory
+from theodolite.studies.series import Series
 from theodolite.surveys.listener import Listener
 
 MODEL_FREE = ("cautions",)
@@ -122,6 +123,15 @@ def tasks(exhibits: Iterable[Exhibit], reads: Mapping[str, tuple[str, str]], out
         for model in subjects:
             name = f"{safe_name(model)}-{verb}" if model else verb
             found.append(Task(model or verb, verb, out / "laboratories" / name, laboratory=verb))
+    return found
+
+
+def series_tasks(folders: Iterable[str | Path]) -> list[Task]:
+    """Return a task for every series of checkpoints that is given: they are drawn from as they are."""
+    found = []
+    for folder in folders:
+        series = Series.read(folder)
+        found.append(Task(series.model["name"], "none", Path(folder), laboratory="dynamics"))
     return found
 
 

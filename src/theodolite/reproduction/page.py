@@ -109,7 +109,8 @@ def _surveys(tasks: Sequence[Task], out: Path) -> str:
 
 def report_of(task: Task, out: Path) -> str:
     """Return the way from the index page to a survey's report, or to what a laboratory found."""
-    return _from(task.folder / ("laboratory.json" if task.laboratory else "report.html"), out)
+    found = {"": "report.html", "dynamics": "series.json"}.get(task.laboratory, "laboratory.json")
+    return _from(task.folder / found, out)
 
 
 def _from(path: Path, out: Path) -> str:

@@ -70,6 +70,7 @@ def reproduce(
     audio: str | None = None,
     images: str | None = None,
     against: str | None = None,
+    series: Sequence[str | Path] = (),
     units: str | None = None,
     options: Mapping[str, Any] | None = None,
     listener: Listener | None = None,
@@ -78,6 +79,7 @@ def reproduce(
 
     Models of speech read `audio` and models of vision `images`, folders or names of the catalogue; one that reads
     something of its own is given as "model=corpus". `against` is a second corpus, where a paper compares two.
+    `series` are folders that `theodolite dynamics` or a training left, where a paper follows one.
     `options` go to every survey as they are (`limit`, `layers`, `device`, ...). Surveys with the same settings are
     used again, unfinished ones resumed, others refused. `units` None are the paper's own. `contextuality` None is
     what the paper's exhibits can use: for the surveys of `norm-variance`, but not for those by words besides.
@@ -95,6 +97,7 @@ def reproduce(
     surveys = laboratories.needs_surveys(exhibits)
     plan = tasks(names, folder, units, exhibits, reads.__getitem__) if surveys else []
     experiments = laboratories.tasks(exhibits, reads, folder)
+    followed = laboratories.series_tasks(series)
     for task in plan:
         contextual = given.get("contextuality")
         if contextual is None:
@@ -105,7 +108,7 @@ def reproduce(
             prepare(paper, task, listener)
     for task in experiments:
         laboratories.made(task, Materials(corpus, against=against, device=given.get("device")), listener)
-    plan = [*plan, *experiments]
+    plan = [*plan, *experiments, *followed]
     artist, shown = Artist(plan, folder), list[Shown]()
     for number, edition in enumerate(wanted, 1):
         if edition.told and _refused(edition, shown):

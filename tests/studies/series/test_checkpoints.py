@@ -43,6 +43,13 @@ def test_a_globs_last_number_is_the_step(runs: Path) -> None:
     assert steps("runs/v*/*/hf") == [40]  # not 2
 
 
+def test_a_number_above_is_no_step(runs: Path) -> None:
+    (runs / "run-7" / "best").mkdir(parents=True)
+    for given in ("run-7/best", "run-7/b*", "run-7/gone"):
+        with pytest.raises(InputError, match="no number in its name"):
+            steps(given)
+
+
 def test_folders_in_any_order_by_commas_or_by_name(runs: Path) -> None:
     assert steps("runs/checkpoint-100", "runs/checkpoint-3") == [3, 100]
     assert steps("runs/checkpoint-100,runs/checkpoint-3") == [3, 100]
@@ -58,7 +65,7 @@ def test_folders_in_any_order_by_commas_or_by_name(runs: Path) -> None:
         (["runs/checkpoint-{step}"], {"steps": [3, 4]}, "step 4 is missing, there is no folder runs/checkpoint-4"),
         (["runs/ckpt-{step}"], {}, "no folder is called so, with a number"),
         (["runs/ckpt-*"], {}, "no folder fits it"),
-        (["runs/final"], {}, "no number in it that could be the step; STEP=FOLDER tells it"),
+        (["runs/final"], {}, "no number in its name that could be the step; STEP=FOLDER tells it"),
         (["runs/checkpoint-3"], {"steps": [3]}, "--steps are those wanted of a pattern"),
         (["runs/checkpoint-*"], {}, r"Step 100 is given twice: runs/checkpoint-100 and runs/checkpoint-100-tmp"),
         (["3=runs/final", "runs/checkpoint-3"], {}, "Step 3 is given twice"),
@@ -76,7 +83,7 @@ def test_revisions_of_a_hub_model() -> None:
     assert moments("org/model", revisions=["step{step}"], steps=[8])[0].revision == "step8"
     with pytest.raises(InputError, match="give --steps with it"):
         moments("org/model", revisions=["step{step}"])
-    with pytest.raises(InputError, match="no number in it"):
+    with pytest.raises(InputError, match="no number in its name"):
         moments("org/model", revisions=["main"])
 
 

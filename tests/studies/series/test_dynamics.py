@@ -253,3 +253,40 @@ def test_leads_are_of_every_block_and_their_mean(made) -> None:
     assert len(lines) == 7
     assert lines[0].startswith("Half of the way: the norm of the mean state ")
     assert "Lagged correlations want 6 pairs of changes; there are 1" in lines[5]
+
+
+def test_pictures_have_a_series_too_without_attention(tmp_path: Path) -> None:
+    import torch
+    from PIL import Image
+    from transformers import ViTConfig, ViTImageProcessorPil, ViTModel
+
+    rng = np.random.default_rng(0)
+    (tmp_path / "pictures").mkdir()
+    for number in range(6):
+        pixels = rng.integers(0, 255, (32, 32, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "pictures" / f"{number}.png")
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    for step in (1, 2):
+        torch.manual_seed(step)
+        ViTModel(ViTConfig(**sizes, image_size=32, patch_size=16)).save_pretrained(tmp_path / f"step-{step}")
+        ViTImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(tmp_path / f"step-{step}")
+    made = dynamics(
+        "vit",
+        str(tmp_path / "pictures"),
+        tmp_path / "out",
+        checkpoints=[f"{tmp_path}/step-*"],
+        options={"sample_size": 8},
+    )
+    assert [step.step for step in made.steps] == [1, 2]
+    assert set(made.tables) == {"series"}
+    assert made.model["modality"] == "vision"
+    again = Heard()
+    dynamics(
+        "vit",
+        str(tmp_path / "pictures"),
+        tmp_path / "out",
+        checkpoints=[f"{tmp_path}/step-*"],
+        options={"sample_size": 8},
+        listener=again,
+    )
+    assert "step 2: surveyed already" in again.lines

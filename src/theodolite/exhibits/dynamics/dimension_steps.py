@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.layer_lines import legend_columns, legend_inches
-from theodolite.exhibits.needs import SERIES
+from theodolite.exhibits.needs import DIMENSION, SERIES
 from theodolite.exhibits.norm_variance.captions import caption, corpora, population
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.step_axis import scale_of, step_axis
@@ -31,7 +31,7 @@ SCOPES = {WITH_EMBEDDINGS: ("embeddings and blocks", "-"), BLOCKS: ("blocks alon
 @exhibit(
     "dynamics/fig2",
     title="Intrinsic dimension averaged over layers, against the training step",
-    needs=[SERIES],
+    needs=[SERIES, DIMENSION],
     options=("population", "steps"),
 )
 def fig2(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
@@ -63,7 +63,7 @@ def fig2(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         "Intrinsic dimension (TwoNN) averaged over the layers, at each checkpoint.",
         corpora(surveys),
         population(choice),
-        "Strip, about the full line: ±1.96 times the mean of the layers' standard errors, the most their mean can have.",
+        "Strip, about the full line: ±1.96 times the layers' mean standard error, the most their mean can have.",
         "The state after a final norm is in neither mean.",
         *(_shape(table, name, len(tables) > 1) for table, name in zip(tables, names, strict=True)),
         _few(tables, names),
@@ -110,7 +110,7 @@ def _few(tables: Sequence[pd.DataFrame], names: Sequence[str]) -> str:
     for table, name in zip(tables, names, strict=True):
         whole = table[table["scope"] == WITH_EMBEDDINGS]["layers"]
         alone = table[table["scope"] == BLOCKS]["layers"]
-        if len(whole) and len(alone) and int(whole.iloc[0]) == int(alone.iloc[0]):
+        if len(whole) and len(alone) and whole.iloc[0] and int(whole.iloc[0]) == int(alone.iloc[0]):
             told.append(name)
     where = ", ".join(told)
     return f"Both means of {where} are of the same layers: the embeddings' dimension is not known." if told else ""

@@ -25,7 +25,11 @@ LAGS = {"lag_minus": -1, "lag_none": 0, "lag_plus": 1}
 MEAN = "mean over blocks"
 COLUMNS = [
     *"population layer layer_name drift sharpness order".split(),
-    *(f"{side}_{part}" for side in ("drift", "sharp") for part in ("half", "half_low", "half_high", "way")),
+    *(
+        f"{side}_{part}"
+        for side in ("drift", "sharp")
+        for part in ("half", "half_low", "half_high", "way", "peak")
+    ),
     *(f"{lag}{end}" for lag in LAGS for end in ("", "_low", "_high")),
     "pairs",
     "undefined",
@@ -73,7 +77,7 @@ def _compared(steps: NDArray[np.float64], drift: Curve, sharp: Curve) -> dict[st
     row: dict[str, Any] = {"order": order(halves["drift"], halves["sharp"])}
     for side, half in halves.items():
         row |= {f"{side}_half": half.step, f"{side}_half_low": half.low, f"{side}_half_high": half.high}
-        row[f"{side}_way"] = half.way
+        row |= {f"{side}_way": half.way, f"{side}_peak": half.peak}
     for name, lag in LAGS.items():
         found = lagged(drift[0], sharp[0], lag)
         row |= {name: found.coefficient, f"{name}_low": found.low, f"{name}_high": found.high}
@@ -101,7 +105,8 @@ def _half(what: str, row: pd.Series[Any], side: str) -> str:
     if reasons.get(f"{side}_half"):
         return f"{what}: not to be told ({reasons[f'{side}_half']})"
     step, low, high = (row[f"{side}_half{end}"] for end in ("", "_low", "_high"))
-    return f"{what} by step {step:,.0f} (between {low:,.0f} and {high:,.0f})"
+    peak = row[f"{side}_peak"]
+    return f"{what} by step {step:,.0f} (between {low:,.0f} and {high:,.0f}; farthest at {peak:,.0f})"
 
 
 def _verdict(rows: pd.DataFrame) -> str:

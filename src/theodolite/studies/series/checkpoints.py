@@ -120,18 +120,19 @@ def _globbed(escaped: str) -> str:
 def _folders(given: str) -> list[Moment]:
     """Return the checkpoints of a glob, of STEP=FOLDER, or of folders separated by commas."""
     if Path(given).is_dir():
-        return [Moment(_last_number(given), given)]
+        return [Moment(_last_number(Path(given).name, given), given)]
     if GLOB.search(given):
         paths = _glob(given)
         if not paths:
             raise InputError(f"--checkpoints {given!r}: no folder fits it.")
-        return [Moment(_last_number(path), path) for path in paths]
+        fixed = next(place for place, part in enumerate(given.split("/")) if GLOB.search(part))
+        return [Moment(_last_number("/".join(path.split("/")[fixed:]), path), path) for path in paths]
     if "," in given:
         return [moment for part in given.split(",") if part.strip() for moment in _folders(part.strip())]
     numbered = NUMBERED.fullmatch(given)
     if numbered:
         return [_there(Moment(int(numbered[1]), numbered[2]), given)]
-    return [_there(Moment(_last_number(given), given), given)]
+    return [_there(Moment(_last_number(Path(given).name, given), given), given)]
 
 
 def _revisions(model: str, given: str, steps: Sequence[int] | None) -> list[Moment]:
@@ -142,19 +143,19 @@ def _revisions(model: str, given: str, steps: Sequence[int] | None) -> list[Mome
             )
         return [Moment(step, model, given.replace(PLACE, str(step))) for step in steps]
     names = [each.strip() for each in given.split(",") if each.strip()]
-    return [Moment(_last_number(name, "--revisions"), model, name) for name in names]
+    return [Moment(_last_number(name, name, "--revisions"), model, name) for name in names]
 
 
-def _last_number(name: str, option: str = "--checkpoints") -> int:
-    """Return the last number of a folder's name, or failing that of its path: its step.
+def _last_number(text: str, given: str, option: str = "--checkpoints") -> int:
+    """Return the last number of a folder's own name, or of what a glob leaves open: the step.
 
-    >>> _last_number("runs-2/checkpoint-0500"), _last_number("runs/step300/model")
-    (500, 300)
+    >>> _last_number("checkpoint-0500", "runs-2/checkpoint-0500")
+    500
     """
-    numbers = re.findall(r"\d+", name)
+    numbers = re.findall(r"\d+", text)
     if not numbers:
         way = "; STEP=FOLDER tells it" if option == "--checkpoints" else ""
-        raise InputError(f"{option} {name!r}: there is no number in it that could be the step{way}.")
+        raise InputError(f"{option} {given}: there is no number in its name that could be the step{way}.")
     return int(numbers[-1])
 
 

@@ -31,6 +31,8 @@ DOCUMENTS = 16
 """Documents that attention is read on, chosen by hash: as many rows as a few thousand positions have."""
 TOKENS = 128
 """Of each, the first so many tokens: a head's weights grow with their square."""
+CHARACTERS = 512
+"""And no more than so many characters, so that 16 documents of any length are within what a scan keeps."""
 ASKED, ALIKE = "asked", "identity"
 GO_ON = "the same command with --resume goes on"
 HERE = ("pilot", "part", "memory", "trust_remote_code")  # what shapes no number, or is not offered
@@ -85,7 +87,7 @@ def dynamics(
     _tell_gaps(found, listener)
     _check_folder(folder)
     with alone(folder):
-        weights = _hashed(found, str(model), listener)
+        weights = _hashed(found, str(model), wanted.trust_remote_code, listener)
         job = _job(folder, corpus, wanted, device or best_device(), attention, weights[0][1], listener)
         series = _series(job, str(model), attention)
         _check_weights(series, weights)
@@ -118,21 +120,23 @@ def _check_folder(folder: Path) -> None:
         raise InputError(f"--out {folder} holds {', '.join(held[:3])} and no series; give another folder.")
 
 
-def _hashed(found: Sequence[Moment], model: str, listener: Listener) -> list[tuple[Moment, Checkpoint]]:
+def _hashed(
+    found: Sequence[Moment], model: str, trust: bool, listener: Listener
+) -> list[tuple[Moment, Checkpoint]]:
     """Find every checkpoint and hash its weights; refuse two steps with the same, before anything is surveyed."""
     weights: list[tuple[Moment, Checkpoint]] = []
     for moment in found:
         checkpoint = resolve(moment.name, revision=moment.revision, progress=listener.say)
         listener.say(f"hashing the weights of step {moment.step}")
         check_step(moment.step, [(other.step, there.sha256) for other, there in weights], checkpoint.sha256)
-        weights.append((moment, _with_tokenizer(checkpoint, model, listener)))
+        weights.append((moment, _with_tokenizer(checkpoint, model, trust, listener)))
     return weights
 
 
-def _with_tokenizer(checkpoint: Checkpoint, model: str, listener: Listener) -> Checkpoint:
+def _with_tokenizer(checkpoint: Checkpoint, model: str, trust: bool, listener: Listener) -> Checkpoint:
     """Return the checkpoint; where it has no tokenizer, as trainers leave it, with that of the model."""
     lacks = not any((checkpoint.folder / name).is_file() for name in TOKENIZERS)
-    if not lacks or modality(checkpoint.folder, checkpoint.name) != "text":
+    if not lacks or modality(checkpoint.folder, checkpoint.name, trust_remote_code=trust) != "text":
         return checkpoint
     try:
         there = resolve(model, progress=listener.say).folder
@@ -157,7 +161,7 @@ def _job(
         return _Job(folder, corpus, wanted, device, [], None, listener)
     documents = open_corpus(corpus, wanted.text_options(), listener.say)
     listener.say(f"reading {documents.name}")
-    found = scan(documents)
+    found = scan(documents, pilot_documents=max(attention, 1), per_document=CHARACTERS)
     return _Job(folder, corpus, wanted, device, chosen(found.pilot, attention), found.sha256, listener)
 
 
