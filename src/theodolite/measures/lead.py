@@ -133,7 +133,8 @@ def lagged(first: Floats, second: Floats, lag: int) -> Lagged:
 
 
 def _without(reason: str) -> Half:
-    return Half(*[float("nan")] * 5, reason)
+    nan = float("nan")
+    return Half(nan, nan, nan, nan, nan, reason)
 
 
 def _no_lag(count: int, reason: str) -> Lagged:
