@@ -167,6 +167,7 @@ def train(kind: str, size: Size, text: Tensor, held: list[str], out: Path, devic
         tokenizer,
         name=kind,
         layers="all",
+        dimension=True,
         collapse=Thresholds(patience=5),
         out=out / f"{kind}-series",
         overwrite=True,

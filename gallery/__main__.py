@@ -11,7 +11,7 @@ from typing import Any
 
 from PIL import Image
 
-WIDTH, COLOURS, MOST_BYTES = 900, 32, 5_000_000
+WIDTH, COLOURS, MOST_BYTES = 800, 32, 5_000_000
 
 
 def main() -> None:

@@ -14,8 +14,8 @@ from theodolite.integrations.probe import GeometryProbe
 class GeometryCallback(TrainerCallback):  # type: ignore[misc] # transformers is not typed
     """Measures the geometry of the model that a Trainer trains; the arguments are those of `GeometryProbe`.
 
-    >>> callback = GeometryCallback(["a text", "another"], every=500, out="series")  # doctest: +SKIP
-    >>> callback.attach(Trainer(model, arguments, train_dataset=data)).train()  # doctest: +SKIP
+        callback = GeometryCallback(["a text", "another"], every=500, out="series")
+        callback.attach(Trainer(model, arguments, train_dataset=data)).train()
 
     The Trainer gives its callbacks no way to log, so `attach` tells it which Trainer it is in. Passed as one of
     `callbacks=` instead, it adds its numbers to what the Trainer logs next: they reach the console and

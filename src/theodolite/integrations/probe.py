@@ -40,10 +40,10 @@ class GeometryProbe:
     with: steps from the first measurement on are replaced. `weights` says how steps are told apart: "sampled",
     "whole" or "none".
 
-    >>> probe = GeometryProbe("chitchat", tokenizer, limit=50, every=100, out="series")  # doctest: +SKIP
-    >>> for step, batch in enumerate(batches):  # doctest: +SKIP
-    ...     train(model, batch)
-    ...     print(probe(model, step))
+        probe = GeometryProbe("chitchat", tokenizer, limit=50, every=100, out="series")
+        for step, batch in enumerate(batches):
+            train(model, batch)
+            print(probe(model, step))
     """
 
     def __init__(

@@ -14,7 +14,6 @@ import pandas as pd
 from torch import Tensor
 
 from theodolite.errors import DamagedError, InputError
-from theodolite.studies.found import tables_of as tables_of  # for a while
 from theodolite.studies.surveyed import Surveyed
 from theodolite.surveys.files import read_json, read_tensors, write_beside, write_json, write_tensors
 from theodolite.surveys.run import versions

@@ -18,10 +18,6 @@ Read = Callable[[Any], NDArray[np.float32]]
 """From a document, a stretch of a recording, to its sound: mono, at the model's rate, short enough for it."""
 
 
-MOST_TOKENS = 224
-"""Of a transcript: half of what Whisper's decoder takes, as its authors do, so that one that loops ends."""
-
-
 class WaveFeeder:
     """Stretches of sound one at a time and unpadded: some models let padding into every state, mask or not."""
 
@@ -67,6 +63,8 @@ class WhisperFeeder:
         self.whole, self.extractor, self.read, self.dtype = whole, extractor, read, dtype
         # An encoder position stands for two steps of the spectrogram.
         self.step = 2 * int(extractor.hop_length)
+        # Half of what the decoder takes, as Whisper's authors do, so that a transcript that loops comes to an end.
+        self.most = int(whole.config.max_target_positions) // 2
 
     def probe(self) -> dict[str, Tensor]:
         """Return half a second of noise and three tokens."""
@@ -95,7 +93,7 @@ class WhisperFeeder:
         device = next(self.whole.parameters()).device
         features = batch.inputs["input_features"].to(device)
         with torch.no_grad():
-            heard = self.whole.generate(features, max_new_tokens=MOST_TOKENS)[0].cpu()
+            heard = self.whole.generate(features, max_new_tokens=self.most)[0].cpu()
         end = self.whole.generation_config.eos_token_id
         tokens = [*self._prompt(features), *(token for token in heard.tolist() if token != end)]
         tokens = tokens[: int(self.whole.config.max_target_positions)]
