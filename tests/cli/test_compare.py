@@ -144,3 +144,12 @@ def test_surveys_of_one_model_are_told_apart() -> None:
 
 def _model(folder: Path) -> str:
     return str(json.loads((folder / "survey.json").read_text())["model"]["name"])
+
+
+def test_what_is_no_survey_is_refused(theodolite, tmp_path):
+    from theodolite.studies.laboratory import Findings, facts_of
+
+    Findings(facts_of("weights", {"name": "m"}), {"rows": pd.DataFrame({"x": [1]})}).save(tmp_path / "lab")
+    ran = theodolite("compare", tmp_path / "lab", "--out", tmp_path / "c.png")
+    assert ran.code == 2
+    assert "holds what `theodolite weights` found" in ran.err

@@ -15,6 +15,7 @@ from theodolite.errors import InputError, nearest
 from theodolite.exhibits.depth_lines import draw_line, finish, has_errors, has_final_norm, has_stacks
 from theodolite.exhibits.exhibit import Exhibit, Plate
 from theodolite.exhibits.layer_lines import draw_legend, legend_inches
+from theodolite.exhibits.needs import SURVEY
 from theodolite.exhibits.norm_variance.captions import caption, corpora, massive, population
 from theodolite.exhibits.norm_variance.panels import panels, panels_size
 from theodolite.exhibits.saving import TABLES, save
@@ -42,6 +43,8 @@ def compare(surveys: Sequence[Surveyed], measures: Sequence[str] = (), choice: C
     if not surveys:
         raise InputError("compare needs at least one survey's folder.")
     for survey in surveys:
+        if not SURVEY.met(survey):
+            raise InputError(f"compare puts surveys side by side: {SURVEY.lack(survey)}.")
         check_population(survey, chosen.population)
     columns = _checked(surveys, measures) if measures else _present(surveys)
     names = _names(surveys)
