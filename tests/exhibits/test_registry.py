@@ -102,3 +102,8 @@ def test_drawing_changes_nothing_outside() -> None:
     before = dict(mpl.rcParams)
     compose(make(get("fig2"), [SURVEY]))
     assert dict(mpl.rcParams) == before
+
+
+def test_a_paper_is_no_exhibit() -> None:
+    with pytest.raises(InputError, match="'norm-variance' is a paper"):
+        find("norm-variance")

@@ -31,7 +31,8 @@ HEADS = {
 ALWAYS = ("layer", "layer_name")  # a number without its layer says nothing
 LEGEND = (
     "Q = M + V, V = V_W + V_B; cos: mean cosine of all pairs; svd: share of the first direction; rank, PR, TwoNN: "
-    "dimensions; CV, slope, R2 over units with 10 to 100,000 occurrences. `theodolite measures` defines each."
+    "dimensions; CV, slope, R2 over units with 10 to 100,000 occurrences, special ones too. `theodolite measures` "
+    "defines each."
 )
 
 

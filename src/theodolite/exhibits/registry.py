@@ -49,6 +49,9 @@ def all_exhibits() -> dict[str, Exhibit]:
 def find(name: str) -> Exhibit:
     """Return an exhibit by its name; refuse an unknown one with those that are near."""
     known = all_exhibits()
+    papers = {exhibit.paper for exhibit in known.values()}
+    if name in papers:
+        raise InputError(f"{name!r} is a paper; name one of its exhibits, which `theodolite exhibits` lists.")
     if name not in known:
         hint = nearest(name, list(known)) or " `theodolite exhibits` lists them."
         raise InputError(f"There is no exhibit {name!r}.{hint}")
