@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from theodolite.cli.options import Quiet, TrustRemoteCode
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -49,11 +51,9 @@ def batches(
         str | None, typer.Option(help="Where the surveyed documents are, if they have moved.")
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1. Default: the survey's.")] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Let a model run the Python code that it brings.")
-    ] = False,
+    trust_remote_code: TrustRemoteCode = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Read a few contiguous stretches of the corpus again, and measure each as a batch of its own."""
     from theodolite.cli.console import Printer, hush, result

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from theodolite.cli.options import Quiet
+
 if TYPE_CHECKING:
     from theodolite.studies.laboratory import Findings
 
@@ -65,7 +67,7 @@ def block(
     population: Annotated[str, typer.Option(help="With --survey: all, without-first or without-massive.")] = "all",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what --out holds of this verb.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the fixed points and the table as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Feed one block with a bias of growing norm: cosines, norms, the fixed point, scores and their softmax."""
     from theodolite.cli.console import Printer, hush, result

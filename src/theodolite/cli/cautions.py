@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from theodolite.cli.options import Quiet
+
 if TYPE_CHECKING:
     from theodolite.studies.laboratory import Findings
 
@@ -23,7 +25,7 @@ def cautions(
     seed: Annotated[int, typer.Option(help="Seed of the cubes, of t-SNE and of UMAP.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what the folder holds.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Make the Hopf link, three cubes and sinusoidal positions, to see what projections do to known shapes."""
     from theodolite.cli.console import Printer, result
@@ -57,8 +59,7 @@ def _row(row: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _as_json(found: Findings, folder: Path) -> dict[str, Any]:
-    tables = {
-        name: encoder.loads(found.tables[name].to_json(orient="records", double_precision=15))
-        for name in ("hopf_facts", "hopf_shares", "cubes")
-    }
+    from theodolite.cli.plain_json import plain_rows
+
+    tables = {name: plain_rows(found.tables[name]) for name in ("hopf_facts", "hopf_shares", "cubes")}
     return {"cautions": str(folder), **tables}

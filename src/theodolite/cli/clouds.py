@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from theodolite.cli.options import Dtype, Quiet, Revision, TrustRemoteCode
+
 if TYPE_CHECKING:
     from theodolite.studies.laboratory import Findings
 
@@ -33,14 +35,12 @@ def clouds(
     permutations: Annotated[int, typer.Option(help="Relabellings; p is never below 1 over one more.")] = 999,
     seed: Annotated[int, typer.Option(help="Seed of draws, folds, relabellings and projections.")] = 0,
     device: Annotated[str, typer.Option(help="Where the model runs: cpu, cuda.")] = "cpu",
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    revision: Annotated[str | None, typer.Option(help="Revision of a hub model.")] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Let a model run the Python code that it brings.")
-    ] = False,
+    dtype: Dtype = "float32",
+    revision: Revision = None,
+    trust_remote_code: TrustRemoteCode = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what the folder holds.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print separations and summaries as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare corpora as clouds of document vectors, as they are and again at matched length."""
     from theodolite.cli.console import Printer, hush, result
@@ -77,10 +77,9 @@ def clouds(
 
 
 def _as_json(found: Findings, folder: Path) -> dict[str, Any]:
-    rows = {
-        name: encoder.loads(found.tables[name].to_json(orient="records", double_precision=15))
-        for name in ("separations", "summaries")
-    }
+    from theodolite.cli.plain_json import plain_rows
+
+    rows = {name: plain_rows(found.tables[name]) for name in ("separations", "summaries")}
     return {"clouds": str(folder), "corpora": found.facts["corpora"], "warnings": found.facts["warnings"], **rows}
 
 

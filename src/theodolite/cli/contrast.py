@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from theodolite.cli.options import Dtype, Layers, Quiet, Revision, TrustRemoteCode
+
 if TYPE_CHECKING:
     from theodolite.studies.laboratory import Findings
 
@@ -25,25 +27,21 @@ def contrast(
         Path, typer.Argument(metavar="PAIRS.json", help='{"class": [["one sentence", "the other"], ...], ...}.')
     ],
     out: Annotated[Path, typer.Option(help="Folder for what is found.")],
-    layers: Annotated[
-        str | None, typer.Option(help="Layers to take, such as 0,6,12 or 0-3 or -1. Default: all.")
-    ] = None,
+    layers: Layers = None,
     pooling: Annotated[str, typer.Option(help="One vector a sentence: first, mean, last or max.")] = "mean",
     matched: Annotated[
         bool, typer.Option("--matched", help="Leave out pairs whose sentences differ in punctuation.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of flips, resamples and random pairs.")] = 0,
     device: Annotated[str, typer.Option(help="Where the model runs: cpu, cuda.")] = "cpu",
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    revision: Annotated[str | None, typer.Option(help="Revision of a hub model.")] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Let a model run the Python code that it brings.")
-    ] = False,
+    dtype: Dtype = "float32",
+    revision: Revision = None,
+    trust_remote_code: TrustRemoteCode = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what the folder holds.")] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print classes and cosines of every layer as JSON.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Take the differences of sentence pairs at every layer: a bias audit that says how sure it is."""
     from theodolite.cli.console import Printer, hush, result
@@ -76,10 +74,9 @@ def contrast(
 
 
 def _as_json(found: Findings, folder: Path) -> dict[str, Any]:
-    rows = {
-        name: encoder.loads(found.tables[name].to_json(orient="records", double_precision=15))
-        for name in ("classes", "cosines")
-    }
+    from theodolite.cli.plain_json import plain_rows
+
+    rows = {name: plain_rows(found.tables[name]) for name in ("classes", "cosines")}
     return {"contrast": str(folder), "warnings": found.facts["warnings"], **rows}
 
 

@@ -8,6 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from theodolite.cli.options import (
+    BatchTokens,
+    Column,
+    Device,
+    Dtype,
+    Field,
+    Layers,
+    Limit,
+    MaxTokens,
+    MaxWords,
+    Memory,
+    MinWords,
+    Populations,
+    Quiet,
+    SampleSize,
+    Seed,
+    Share,
+    TrustRemoteCode,
+)
 from theodolite.cli.survey import Corpus
 
 if TYPE_CHECKING:
@@ -69,43 +88,30 @@ def dynamics(
     units: Annotated[
         str | None, typer.Option(help="What vectors are counted by: id (the default), surface or word.")
     ] = None,
-    layers: Annotated[
-        str | None, typer.Option(help="Layers to take, such as 0,6,12 or 0-3 or -1. Default: all.")
-    ] = None,
-    field: Annotated[str, typer.Option(help="Field of a .jsonl that holds the text.")] = "text",
-    column: Annotated[str, typer.Option(help="Column of a .parquet that holds the text.")] = "text",
-    min_words: Annotated[int | None, typer.Option(help="Keep documents of at least so many words.")] = None,
-    max_words: Annotated[int | None, typer.Option(help="Keep documents of fewer words than this.")] = None,
-    sample: Annotated[
-        float | None, typer.Option(help="Keep this fraction of the documents, chosen by hash.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of --sample.")] = 0,
-    limit: Annotated[
-        int | None, typer.Option(help="Keep the first so many documents that the filters keep.")
-    ] = None,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(help="Cut documents into windows of so many tokens. Default: 512 or the model's limit."),
-    ] = None,
-    batch_tokens: Annotated[int | None, typer.Option(help="Tokens a batch, padding included.")] = None,
+    layers: Layers = None,
+    field: Field = "text",
+    column: Column = "text",
+    min_words: MinWords = None,
+    max_words: MaxWords = None,
+    sample: Share = None,
+    seed: Seed = 0,
+    limit: Limit = None,
+    max_tokens: MaxTokens = None,
+    batch_tokens: BatchTokens = None,
     wrap: Annotated[
         bool, typer.Option("--wrap", help="Put BOS and EOS around every window where the tokenizer adds none.")
     ] = False,
     contextuality: Annotated[
         bool, typer.Option("--contextuality", help="Also tell self-similarity and its kin.")
     ] = False,
-    populations: Annotated[
-        str, typer.Option(help="Which of all, without-first, without-massive to tell.")
-    ] = "all,without-first,without-massive",
-    sample_size: Annotated[int, typer.Option(help="Vectors kept whole, a layer and cell.")] = 4096,
-    memory: Annotated[str | None, typer.Option(help="Refuse to need more than this, such as 8G.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1. Default: a GPU if there is one.")] = None,
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Let a model run the Python code that it brings.")
-    ] = False,
+    populations: Populations = "all,without-first,without-massive",
+    sample_size: SampleSize = 4096,
+    memory: Memory = None,
+    device: Device = None,
+    dtype: Dtype = "float32",
+    trust_remote_code: TrustRemoteCode = False,
     json: Annotated[bool, typer.Option("--json", help="Print every average and order as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Survey a model's checkpoints on the same text; tell how every measure moves. Run again, it goes on."""
     from theodolite.cli.console import Printer, hush
@@ -160,6 +166,7 @@ def _steps(given: str) -> list[int]:
 
 def _tell(made: Series, out: Path, *, as_json: bool) -> None:
     from theodolite.cli.console import result
+    from theodolite.cli.plain_json import plain_rows
     from theodolite.studies.dynamics import names
     from theodolite.studies.dynamics.at_step import steps_of
     from theodolite.studies.dynamics.averages import averages
@@ -169,8 +176,8 @@ def _tell(made: Series, out: Path, *, as_json: bool) -> None:
     found = averages(survey)
     order = leads(survey) if names.ATTENTION in made.tables else None
     if as_json:
-        told = {"steps": survey.facts["steps"], "averages": _plain(found)}
-        result(encoder.dumps(told | {"leads": [] if order is None else _plain(order)}))
+        told = {"steps": survey.facts["steps"], "averages": plain_rows(found)}
+        result(encoder.dumps(told | {"leads": [] if order is None else plain_rows(order)}))
         return
     shown: list[tuple[str, dict[str, list[Any]]]] = []
     for population in survey.facts["populations"]:
@@ -224,13 +231,3 @@ def _print(columns: dict[str, list[Any]]) -> None:
     for row in zip(*columns.values(), strict=True):
         table.add_row(*map(number, row))
     Console(highlight=False, markup=False, width=1000).print(table, crop=False)
-
-
-def _plain(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows with every digit, nulls for what is undefined."""
-    import pandas as pd
-
-    return [
-        {str(name): None if pd.isna(value) else value for name, value in record.items()}
-        for record in table.to_dict("records")
-    ]

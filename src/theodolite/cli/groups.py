@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from theodolite.cli.options import Dtype, Quiet, Revision, TrustRemoteCode
+from theodolite.cli.short import short
+
 if TYPE_CHECKING:
     from theodolite.studies.laboratory import Findings
 
@@ -39,14 +42,12 @@ def groups(
     permutations: Annotated[int, typer.Option(help="Permutations of the labels in each test.")] = 999,
     seed: Annotated[int, typer.Option(help="Seed of nonsense and permutations.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    revision: Annotated[str | None, typer.Option(help="Revision of a hub model.")] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Let a model run the Python code that it brings.")
-    ] = False,
+    dtype: Dtype = "float32",
+    revision: Revision = None,
+    trust_remote_code: TrustRemoteCode = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the folder.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the layer table as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Measure within- and between-group structure of sentence groups, beside two kinds of nonsense."""
     from theodolite.cli.console import Printer, hush, result
@@ -100,17 +101,13 @@ def _row(row: dict[Any, Any]) -> dict[str, Any]:
     return {
         "layer": str(row["layer"]),
         "name": row["layer_name"],
-        "within": _short(row["within_distance"]),
-        "between": _short(row["between_distance"]),
-        "cos within": _short(row["within_cosine"]),
-        "cos between": _short(row["between_cosine"]),
-        "separation": _short(row["separation"]),
-        "p": _short(row["p"]),
-        "silhouette": _short(row["silhouette"]),
-        "by cos": _short(row["silhouette_cosine"]),
+        "within": short(row["within_distance"]),
+        "between": short(row["between_distance"]),
+        "cos within": short(row["within_cosine"]),
+        "cos between": short(row["between_cosine"]),
+        "separation": short(row["separation"]),
+        "p": short(row["p"]),
+        "silhouette": short(row["silhouette"]),
+        "by cos": short(row["silhouette_cosine"]),
         "": row["undefined"] if isinstance(row["undefined"], str) else "",
     }
-
-
-def _short(value: float) -> str:
-    return "–" if value != value else f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"

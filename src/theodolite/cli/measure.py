@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from theodolite.cli.options import Memory, Quiet
+
 
 def measure(
     file: Annotated[
@@ -22,11 +24,11 @@ def measure(
         Path | None, typer.Option(help="Folder for the survey; without it the numbers are only shown.")
     ] = None,
     sample_size: Annotated[int, typer.Option(help="Vectors kept whole, for TwoNN.")] = 4096,
-    memory: Annotated[str | None, typer.Option(help="Refuse to need more than this, such as 8G.")] = None,
+    memory: Memory = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the survey in the folder.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON to stdout.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Measure vectors from a file: the same numbers as a survey, no model."""
     from theodolite.cli.console import Printer

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from theodolite.cli.options import Quiet
+
 
 def merge(
     surveys: Annotated[
@@ -15,7 +17,7 @@ def merge(
     out: Annotated[Path, typer.Option(help="Folder for the merged survey.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the survey in the folder.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the layers as JSON to stdout.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Merge surveys over different documents into one, as if they had been read together."""
     from theodolite.cli.console import Printer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,5 +15,9 @@ def plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     >>> plain_rows(pd.DataFrame({"layer": [0, 1], "step": [float("nan"), 0.5]}))
     [{'layer': 0, 'step': None}, {'layer': 1, 'step': 0.5}]
     """
-    rows: list[dict[str, Any]] = json.loads(table.to_json(orient="records", double_precision=15))
-    return rows
+    import pandas as pd
+
+    return [
+        {str(name): None if pd.isna(value) else value for name, value in record.items()}
+        for record in table.to_dict("records")
+    ]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from theodolite.cli.options import Dtype, Quiet, Revision, TrustRemoteCode
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -48,14 +50,12 @@ def probe(
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of draws, folds, shuffled labels and probes.")] = 0,
     device: Annotated[str | None, typer.Option(help="Where the model runs: cpu, cuda. Default: cpu.")] = None,
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    revision: Annotated[str | None, typer.Option(help="Revision of a hub model.")] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Let a model run the Python code that it brings.")
-    ] = False,
+    dtype: Dtype = "float32",
+    revision: Revision = None,
+    trust_remote_code: TrustRemoteCode = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what the folder holds.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the scores and confidences as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train small classifiers to tell the classes of words from their vectors, with a control beside each."""
     from theodolite.cli.console import Printer, hush, result
@@ -92,14 +92,12 @@ def probe(
 
 
 def _as_json(found: Findings, folder: Path) -> dict[str, Any]:
+    from theodolite.cli.plain_json import plain_rows
+
     rows: dict[str, Any] = {
-        name: _records(found.tables[name]) for name in ("probes", "confidence") if name in found.tables
+        name: plain_rows(found.tables[name]) for name in ("probes", "confidence") if name in found.tables
     }
     return {"probe": str(folder), "counts": found.facts["counts"], **rows}
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return list(encoder.loads(table.to_json(orient="records", double_precision=15)))
 
 
 def _print(found: Findings) -> None:

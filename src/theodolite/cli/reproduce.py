@@ -7,6 +7,19 @@ from typing import Annotated
 
 import typer
 
+from theodolite.cli.options import (
+    Column,
+    Device,
+    Dtype,
+    Field,
+    Layers,
+    Limit,
+    MaxTokens,
+    MaxWords,
+    Quiet,
+    Seed,
+    Share,
+)
 from theodolite.cli.survey import Corpus
 
 
@@ -40,23 +53,14 @@ def reproduce(
         str | None,
         typer.Option(help="What vectors are counted by: id, surface or word. Default: as the paper did."),
     ] = None,
-    layers: Annotated[
-        str | None, typer.Option(help="Layers to take, such as 0,6,12 or 0-3 or -1. Default: all.")
-    ] = None,
-    field: Annotated[str, typer.Option(help="Field of a .jsonl that holds the text.")] = "text",
-    column: Annotated[str, typer.Option(help="Column of a .parquet that holds the text.")] = "text",
-    max_words: Annotated[int | None, typer.Option(help="Keep documents of fewer words than this.")] = None,
-    sample: Annotated[
-        float | None, typer.Option(help="Keep this fraction of the documents, chosen by hash.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of --sample.")] = 0,
-    limit: Annotated[
-        int | None, typer.Option(help="Keep the first so many documents that the filters keep.")
-    ] = None,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(help="Cut documents into windows of so many tokens. Default: 512 or the model's limit."),
-    ] = None,
+    layers: Layers = None,
+    field: Field = "text",
+    column: Column = "text",
+    max_words: MaxWords = None,
+    sample: Share = None,
+    seed: Seed = 0,
+    limit: Limit = None,
+    max_tokens: MaxTokens = None,
     wrap: Annotated[
         bool,
         typer.Option("--wrap", help="As the paper did: BOS and EOS around every window where none is added."),
@@ -73,10 +77,10 @@ def reproduce(
         bool,
         typer.Option("--clean-words", help="As the paper did: surveys by word read words without punctuation."),
     ] = False,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1. Default: a GPU if there is one.")] = None,
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    device: Device = None,
+    dtype: Dtype = "float32",
     json: Annotated[bool, typer.Option("--json", help="Print what was drawn as JSON to stdout.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Repeat a paper: survey what is missing, draw all of its exhibits, write an index page."""
     import json as encoder

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from theodolite.cli.options import Quiet, TrustRemoteCode
+
 
 def sets(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a finished survey of text.")],
@@ -24,10 +26,8 @@ def sets(
         str | None, typer.Option(help="Where the surveyed documents are, if they have moved.")
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1. Default: the survey's.")] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Let a model run the Python code that it brings.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+    trust_remote_code: TrustRemoteCode = False,
+    quiet: Quiet = False,
 ) -> None:
     """Draw tokens evenly over frequencies and read the documents that hold them again, for their vectors."""
     from theodolite.cli.console import Printer, hush, result

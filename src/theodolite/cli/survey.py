@@ -7,6 +7,27 @@ from typing import Annotated
 
 import typer
 
+from theodolite.cli.options import (
+    BatchTokens,
+    Column,
+    Device,
+    Dtype,
+    Field,
+    Layers,
+    Limit,
+    MaxTokens,
+    MaxWords,
+    Memory,
+    MinWords,
+    Populations,
+    Quiet,
+    Revision,
+    SampleSize,
+    Seed,
+    Share,
+    TrustRemoteCode,
+)
+
 Corpus = (
     "a catalogue name, a .txt (one document a line), .jsonl or .parquet file, .gz too, a quoted glob, or hf:NAME"
 )
@@ -25,20 +46,14 @@ def survey(
             "position, document or label of speech and vision."
         ),
     ] = None,
-    layers: Annotated[
-        str | None, typer.Option(help="Layers to take, such as 0,6,12 or 0-3 or -1. Default: all.")
-    ] = None,
-    field: Annotated[str, typer.Option(help="Field of a .jsonl that holds the text.")] = "text",
-    column: Annotated[str, typer.Option(help="Column of a .parquet that holds the text.")] = "text",
-    min_words: Annotated[int | None, typer.Option(help="Keep documents of at least so many words.")] = None,
-    max_words: Annotated[int | None, typer.Option(help="Keep documents of fewer words than this.")] = None,
-    sample: Annotated[
-        float | None, typer.Option(help="Keep this fraction of the documents, chosen by hash.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of --sample.")] = 0,
-    limit: Annotated[
-        int | None, typer.Option(help="Keep the first so many documents that the filters keep.")
-    ] = None,
+    layers: Layers = None,
+    field: Field = "text",
+    column: Column = "text",
+    min_words: MinWords = None,
+    max_words: MaxWords = None,
+    sample: Share = None,
+    seed: Seed = 0,
+    limit: Limit = None,
     encoding_errors: Annotated[
         str, typer.Option(help="strict, or replace to go on past invalid UTF-8.")
     ] = "strict",
@@ -46,11 +61,8 @@ def survey(
         str | None,
         typer.Option(help="Field or column that an encoder-decoder's decoder is fed. Default: the text itself."),
     ] = None,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(help="Cut documents into windows of so many tokens. Default: 512 or the model's limit."),
-    ] = None,
-    batch_tokens: Annotated[int | None, typer.Option(help="Tokens a batch, padding included.")] = None,
+    max_tokens: MaxTokens = None,
+    batch_tokens: BatchTokens = None,
     drop_special: Annotated[bool, typer.Option("--drop-special", help="Leave special tokens out.")] = False,
     wrap: Annotated[
         bool, typer.Option("--wrap", help="Put BOS and EOS around every window where the tokenizer adds none.")
@@ -71,27 +83,23 @@ def survey(
         bool, typer.Option("--skip-bad", help="Leave out and count files that do not decode.")
     ] = False,
     max_seconds: Annotated[float, typer.Option(help="Cut longer recordings into equal clips.")] = 30.0,
-    populations: Annotated[
-        str, typer.Option(help="Which of all, without-first, without-massive to tell.")
-    ] = "all,without-first,without-massive",
-    sample_size: Annotated[int, typer.Option(help="Vectors kept whole, a layer and cell.")] = 4096,
+    populations: Populations = "all,without-first,without-massive",
+    sample_size: SampleSize = 4096,
     pilot: Annotated[
         Path | None, typer.Option(help="Use the pilot of this survey, so that both can be merged.")
     ] = None,
     part: Annotated[
         str | None, typer.Option(help="I/N: survey every N-th shard, from I = 0, to be merged.")
     ] = None,
-    memory: Annotated[str | None, typer.Option(help="Refuse to need more than this, such as 8G.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1. Default: a GPU if there is one.")] = None,
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    revision: Annotated[str | None, typer.Option(help="Revision of a hub model.")] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Let a model run the Python code that it brings.")
-    ] = False,
+    memory: Memory = None,
+    device: Device = None,
+    dtype: Dtype = "float32",
+    revision: Revision = None,
+    trust_remote_code: TrustRemoteCode = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the survey in the folder.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the layers as JSON to stdout.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Carry a corpus through a model once; measure every layer; leave a folder with tables and a report."""
     from theodolite.cli.console import Printer, hush

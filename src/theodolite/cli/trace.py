@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from theodolite.cli.options import Dtype, Quiet, Revision, TrustRemoteCode
+from theodolite.cli.short import short
+
 if TYPE_CHECKING:
     from theodolite.studies.laboratory import Findings
 
@@ -40,14 +43,12 @@ def trace(
     ] = None,
     layers: Annotated[str | None, typer.Option(help="Layers such as 0,6,12 or 0-3 or -1. Default: all.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    revision: Annotated[str | None, typer.Option(help="Revision of a hub model.")] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Let a model run the Python code that it brings.")
-    ] = False,
+    dtype: Dtype = "float32",
+    revision: Revision = None,
+    trust_remote_code: TrustRemoteCode = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the folder.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the tables of moves and partings as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Follow the tokens of a few sentences through the layers; compare the first with each other one."""
     from theodolite.cli.console import Printer, hush, result
@@ -106,12 +107,12 @@ def _move(row: dict[Any, Any]) -> dict[str, Any]:
     return {
         "layer": int(row["layer"]),
         "name": row["layer_name"],
-        "norm": _short(row["norm"]),
-        "step": _short(row["step"]),
-        "radial": _short(row["radial_share"]),
-        "cos": _short(row["cosine"]),
-        "cos first": _short(row["cosine_first"]),
-        "alike": _short(row["shared_direction"]),
+        "norm": short(row["norm"]),
+        "step": short(row["step"]),
+        "radial": short(row["radial_share"]),
+        "cos": short(row["cosine"]),
+        "cos first": short(row["cosine_first"]),
+        "alike": short(row["shared_direction"]),
     }
 
 
@@ -125,12 +126,8 @@ def _parting(row: dict[Any, Any]) -> dict[str, Any]:
         "position": int(row["position"]),
         "token": pair,
         "parted": "never" if pd.isna(row["parted_at"]) else str(row["parted_at"]),
-        "distance": _short(row["distance_last"]),
-        "cos": _short(row["cosine_last"]),
-        "far": _short(row["nearer_different_last"]),
-        "× others": _short(row["times_others_last"]),
+        "distance": short(row["distance_last"]),
+        "cos": short(row["cosine_last"]),
+        "far": short(row["nearer_different_last"]),
+        "× others": short(row["times_others_last"]),
     }
-
-
-def _short(value: float) -> str:
-    return "–" if value != value else f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
