@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import fold, memory, twonn
+from benchmarks import callback, fold, memory, twonn
 
 BOUNDS = {
     "fold_over_forward": 1.15,
     "fold_over_forward_everything": 1.30,
     "twonn_over_fastest_peer": 1.0,
+    "callback_share_of_training": 0.02,
 }
 
 
@@ -25,7 +26,7 @@ def main() -> None:
     out = parser.parse_args().out
     now = datetime.now(UTC).isoformat(timespec="seconds")
     found: dict[str, Any] = {"date": now, "machine": platform.platform()}
-    for part in (fold, twonn, memory):
+    for part in (fold, twonn, memory, callback):
         print(f"{part.__name__}: {(part.__doc__ or '').splitlines()[0]}", flush=True)
         found |= part.run()
     out.parent.mkdir(parents=True, exist_ok=True)

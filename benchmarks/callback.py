@@ -18,7 +18,7 @@ from theodolite.sources.corpus import CorpusOptions, open_corpus
 BLOCKS, DIM, WINDOW, BATCH = 4, 128, 128, 16
 
 
-def run(steps: int = 300, corpus: str = "chitchat") -> dict[str, Any]:
+def run(steps: int = 1000, corpus: str = "chitchat") -> dict[str, Any]:
     """Train a byte-level Llama in a Trainer with the callback in it; return seconds and shares."""
     documents = [text for _, text in open_corpus(corpus, CorpusOptions(limit=400)).documents()]
     with TemporaryDirectory() as folder:
@@ -80,5 +80,5 @@ def _train(texts: list[str], steps: int, folder: str, callback: GeometryCallback
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=1000)
     print(json.dumps(run(parser.parse_args().steps), indent=2))

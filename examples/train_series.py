@@ -50,7 +50,7 @@ class Size:
 SIZES = {
     "tiny": Size(2, 32, 2, 64, 4, 40, 3e-3, 0.2),  # for a test that this script runs
     "small": Size(4, 128, 4, 128, 16, 400, 3e-3, 5),
-    "large": Size(8, 512, 8, 512, 64, 8000, 1e-3, 100),
+    "large": Size(8, 512, 8, 512, 64, 3000, 1e-3, 28),
 }
 
 

@@ -19,18 +19,22 @@ from theodolite.integrations.untouched import HOOKS, untouched
 
 Beside = Callable[[Any, int], object]
 STEPS = 3
+NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+DEVICES = ["cpu", pytest.param("cuda", marks=NO_GPU)]
 
 
 def _nothing(model: Any, step: int) -> None:
     return None
 
 
-def _trained(kind: str, dropout: float, accumulate: int, bf16: bool, beside: Beside) -> dict[str, torch.Tensor]:
+def _trained(
+    kind: str, dropout: float, accumulate: int, bf16: bool, beside: Beside, device: str = "cpu"
+) -> dict[str, torch.Tensor]:
     """Train for a few steps; `beside` is called after every pass back, between the parts of a step too."""
     model, tokenizer = tiny(kind, dropout=dropout)
-    model.train()
+    model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    ids = torch.tensor([row["input_ids"] for row in rows_of(tokenizer)])
+    ids = torch.tensor([row["input_ids"] for row in rows_of(tokenizer)], device=device)
     torch.manual_seed(1)
     random.seed(1)
     np.random.seed(1)
@@ -42,7 +46,7 @@ def _trained(kind: str, dropout: float, accumulate: int, bf16: bool, beside: Bes
                 int(np.random.randint(len(ids))),
                 int(torch.randint(len(ids), ())),
             ]
-            with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():
+            with torch.autocast(device, torch.bfloat16) if bf16 else nullcontext():
                 loss = model(input_ids=ids[chosen], labels=ids[chosen]).loss
             loss.backward()
             beside(model, step * accumulate + part)
@@ -55,13 +59,16 @@ def _probe(tokenizer: Any, **options: Any) -> GeometryProbe:
     return GeometryProbe(sentences(6, seed=9), tokenizer, every=1, share=None, collapse=None, **options)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", ["decoder", "encoder"])
 @pytest.mark.parametrize(("dropout", "accumulate", "bf16"), [(0.0, 1, False), (0.2, 3, False), (0.2, 2, True)])
-def test_weights_are_identical_with_and_without(kind: str, dropout: float, accumulate: int, bf16: bool) -> None:
+def test_weights_are_identical_with_and_without(
+    kind: str, dropout: float, accumulate: int, bf16: bool, device: str
+) -> None:
     _, tokenizer = tiny(kind)
-    alone = _trained(kind, dropout, accumulate, bf16, _nothing)
+    alone = _trained(kind, dropout, accumulate, bf16, _nothing, device)
     probe = _probe(tokenizer, weights="none")
-    beside = _trained(kind, dropout, accumulate, bf16, probe)
+    beside = _trained(kind, dropout, accumulate, bf16, probe, device)
     assert probe.series is not None
     assert len(probe.series.steps) == STEPS * accumulate
     assert same_bits(alone, beside)

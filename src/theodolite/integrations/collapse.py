@@ -19,13 +19,13 @@ class Thresholds:
     """Shares of the first measurement that a layer may fall to, between 0 and 1; None does not watch.
 
     `rank` is of the effective rank. `spread` is of 1 - mean cosine, which is 1 for vectors in all directions and
-    0 for vectors in one: at 0.1, a layer that began at a mean cosine of 0.2 may go up to 0.92. A layer is told of
+    0 for vectors in one: at 0.05, a layer that began at a mean cosine of 0.2 may go up to 0.96. A layer is told of
     when it is past a threshold in `patience` measurements in a row: a model that is trained from scratch first
     learns how frequent each token is, and for a while gives nearly the same state everywhere.
     """
 
-    rank: float | None = 0.1
-    spread: float | None = 0.1
+    rank: float | None = 0.05
+    spread: float | None = 0.05
     patience: int = 3
 
     def __post_init__(self) -> None:

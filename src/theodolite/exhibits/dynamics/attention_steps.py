@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -146,7 +147,7 @@ def _draw(ax: Axes, panel: Panel, table: pd.DataFrame, halves: Halves) -> None:
 
 def _read(surveys: Sequence[Surveyed], tables: Sequence[pd.DataFrame]) -> str:
     told = [
-        f"{plain(survey.model)} on {int(table['documents'].max())} documents of {plain(survey.corpus)}"
+        f"{plain(survey.model)} on {int(table['documents'].max())} documents of {plain(Path(survey.corpus).name)}"
         for survey, table in zip(surveys, tables, strict=True)
         if len(table)
     ]
