@@ -154,11 +154,20 @@ def _from_hub(name: str, revision: str | None, progress: Progress | None) -> tup
             folder = Path(
                 hub.snapshot_download(name, revision=revision, allow_patterns=[*patterns, "pytorch_model*.bin"])
             )
-    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError) as error:
+    except errors.RevisionNotFoundError as error:
+        raise InputError(
+            f"MODEL {name!r} has no revision {revision!r}. (The hub's client said: {_first_line(error)})"
+        ) from error
+    except (errors.RepositoryNotFoundError, errors.HFValidationError) as error:
         raise _unknown(name, _first_line(error)) from error
     except Exception as error:  # the hub's client raises whatever its transport does
         if isinstance(error, TheodoliteError):
             raise
+        if revision is not None:
+            raise OfflineError(
+                f"MODEL {name!r}: revision {revision!r} is not in the hub's cache, and the model hub could not be "
+                f"reached. (The hub's client said: {_first_line(error)})"
+            ) from error
         raise OfflineError(
             f"MODEL {name!r} is neither a catalogue name, a folder nor a .gguf file, and the model hub could not "
             f"be reached.{nearest(name, list(catalogue.MODELS))} Catalogue: {', '.join(catalogue.MODELS)}. "
