@@ -197,7 +197,7 @@ def train(kind: str, size: Size, text: Tensor, held: list[str], out: Path, devic
         losses.append(loss.item() if step % 10 == 0 or device == "cpu" else losses[-1])
     bits = [round(loss / math.log(2), 4) for loss in losses]
     (out / f"{kind}-losses.json").write_text(json.dumps({"bits_per_byte": bits}) + "\n")
-    print(f"{kind}: measuring took {probe.budget.used:.1%} of the time of training", flush=True)
+    print(f"{kind}: measuring the {len(wanted)} checkpoints took {probe.budget.spent:.0f} s in all", flush=True)
 
 
 def _rate(step: int, warm: int, steps: int) -> float:

@@ -103,7 +103,8 @@ def _take_in(merged: Survey, other: Survey) -> None:
     lost = dict(merged.facts.get("lost") or {}) | dict(other.facts.get("lost") or {})
     for index, fold in merged.state.folds.items():
         theirs = other.state.folds[index].copy()
-        theirs.recode(codes)
+        if len(codes):  # vectors without units have none
+            theirs.recode(codes)
         if (
             theirs.frame.massive_above != fold.frame.massive_above
             and "without-massive" in merged.facts["populations"]
