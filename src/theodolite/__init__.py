@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from theodolite.studies.contrast.contrast import contrast
     from theodolite.studies.groups.groups import groups
     from theodolite.studies.probe.laboratory import probe
+    from theodolite.studies.sample_export.export import export
     from theodolite.studies.series.dynamics import dynamics
     from theodolite.studies.trace.trace import trace
     from theodolite.studies.weights.weigh import weights
@@ -36,6 +37,7 @@ __all__ = [
     "clouds",
     "contrast",
     "dynamics",
+    "export",
     "groups",
     "measure",
     "merge",
@@ -56,6 +58,7 @@ _HOMES = {
     "clouds": ("theodolite.studies.clouds.clouds", "clouds"),
     "contrast": ("theodolite.studies.contrast.contrast", "contrast"),
     "dynamics": ("theodolite.studies.series.dynamics", "dynamics"),
+    "export": ("theodolite.studies.sample_export.export", "export"),
     "groups": ("theodolite.studies.groups.groups", "groups"),
     "measure": ("theodolite.surveys.vectors", "measure"),
     "merge": ("theodolite.surveys.merge", "merge"),

@@ -41,6 +41,25 @@ def mix(*parts: Part) -> NDArray[np.uint64]:
     return mixed.reshape(shape)
 
 
+def unmix(mixed: NDArray[np.uint64], part: Part) -> NDArray[np.uint64]:
+    """Return the hash as it was before `part` was mixed in last: mix(a) from mix(a, b) and b.
+
+    By the same token it returns b from mix(a, b) and mix(a).
+
+    >>> bool(unmix(mix(1, 2), 2) == mix(1)), int(unmix(mix(1, 2), mix(1)))
+    (True, 2)
+    """
+    words = np.array(mixed, dtype=np.uint64, ndmin=1)  # a copy
+    words ^= (words >> np.uint64(31)) ^ (words >> np.uint64(62))
+    words *= np.uint64(pow(int(_SECOND), -1, _WORD + 1))
+    words ^= (words >> np.uint64(27)) ^ (words >> np.uint64(54))
+    words *= np.uint64(pow(int(_FIRST), -1, _WORD + 1))
+    words ^= (words >> np.uint64(30)) ^ (words >> np.uint64(60))
+    words -= np.uint64(_GAMMA)
+    other = _words(part)
+    return (words ^ other).reshape(np.broadcast_shapes(np.shape(mixed), other.shape))
+
+
 def text_hash(text: str) -> int:
     """Return a 64-bit hash of a text: BLAKE2b of its UTF-8 form (lone surrogates pass), read little-endian.
 

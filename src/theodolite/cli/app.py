@@ -19,6 +19,7 @@ from theodolite.cli import (
     dynamics,
     exhibit,
     exhibits,
+    export,
     groups,
     measure,
     measures,
@@ -30,6 +31,7 @@ from theodolite.cli import (
     show,
     survey,
     trace,
+    view,
     weights,
     what_if,
 )
@@ -48,6 +50,7 @@ app.command("measure")(measure.measure)
 app.command("merge")(merge.merge)
 app.command("show")(show.show)
 app.command("report")(report.report)
+app.command("view")(view.view)
 app.command("compare")(compare.compare)
 app.command("sets")(sets.sets)
 app.command("batches")(batches.batches)
@@ -63,6 +66,7 @@ app.command("block")(block.block)
 app.command("dynamics")(dynamics.dynamics)
 app.command("exhibit")(exhibit.exhibit)
 app.command("exhibits")(exhibits.exhibits)
+app.command("export")(export.export)
 app.command("reproduce")(reproduce.reproduce)
 app.command("models")(catalogue.models)
 app.command("corpora")(catalogue.corpora)

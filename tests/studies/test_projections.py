@@ -1,0 +1,201 @@
+"""Projections of the sample against whole decompositions in float64, and the turn against all turns."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.small_models import make, sentences
+
+import theodolite
+from theodolite.errors import DamagedError, InputError
+from theodolite.measures.projection import principal
+from theodolite.studies.planes import principal_plane, turn
+from theodolite.studies.projections import COLUMNS, projections
+
+EXACT = 1e-9
+"""Relative to the longest point: eigenvectors of squares in float64 lose half of its digits at a gap of 1e-3."""
+
+
+def cloud(n: int = 300, dim: int = 12, seed: int = 0) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    return random.normal(size=(n, dim)) * np.linspace(3, 0.3, dim) + random.normal(size=dim)
+
+
+def hard(name: str) -> np.ndarray:
+    x = cloud()
+    if name == "rogue":
+        x[:, 4] += 3000
+    elif name == "massive":
+        x[::40] *= 150
+    elif name == "wide":
+        x = cloud(20, 300)
+    elif name == "duplicates":
+        x[100:] = x[:200]
+    elif name == "float32":
+        return x.astype(np.float32)
+    return x
+
+
+@pytest.mark.parametrize("name", ["plain", "rogue", "massive", "wide", "duplicates", "float32"])
+def test_the_plane_is_that_of_the_whole_decomposition(name: str) -> None:
+    x = hard(name)
+    found, truth = principal_plane(x), principal(x.astype(np.float64), 2)
+    longest = np.abs(truth.points).max()
+    np.testing.assert_allclose(found.points, truth.points, atol=EXACT * longest)
+    assert found.share == pytest.approx(truth.shares.sum(), rel=1e-12)
+
+
+def test_products_in_single_precision_would_miss_beside_a_rogue_coordinate() -> None:
+    """The tempting short cut: the second moment less the mean's, in float32."""
+    x = hard("rogue").astype(np.float32)
+    mean = x.mean(axis=0)
+    _, axes = np.linalg.eigh(x.T @ x / len(x) - np.outer(mean, mean))
+    truth = principal(x.astype(np.float64), 2).points
+    lazy = np.abs((x - mean) @ axes[:, ::-1][:, :2])
+    assert np.abs(lazy - np.abs(truth)).max() > 1e-2
+    assert np.abs(np.abs(principal_plane(x).points) - np.abs(truth)).max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("x", "share"),
+    [
+        (np.empty((0, 3)), None),
+        (np.ones((1, 3)), None),
+        (np.full((5, 3), 0.1), None),
+        (np.zeros((4, 3)), None),
+        (np.array([[0.0], [1.0], [5.0]]), 1.0),
+        (np.outer([1.0, 2.0, 4.0], [1.0, 1.0, 0.0]), 1.0),
+    ],
+    ids=["none", "one", "equal", "zero", "one coordinate", "a line"],
+)
+def test_fewer_than_two_directions(x: np.ndarray, share: float | None) -> None:
+    """Points lie at 0 along what is not there; the share of no variance is undefined."""
+    found = principal_plane(x)
+    assert found.points.shape == (len(x), 2)
+    assert np.isfinite(found.points).all()
+    assert np.abs(found.points[:, 1]).max(initial=0) < 1e-9
+    assert np.isnan(found.share) if share is None else found.share == pytest.approx(share)
+
+
+def test_the_turn_is_the_best_of_all() -> None:
+    random = np.random.default_rng(1)
+    here, there = random.normal(size=(50, 2)) * [3, 1], random.normal(size=(50, 2))
+    best = ((here @ turn(here, there) - there) ** 2).sum()
+    angles = np.linspace(0, 2 * np.pi, 3600, endpoint=False)
+    turns = [np.array([[np.cos(a), np.sin(a)], [-np.sin(a), np.cos(a)]]) for a in angles]
+    tried = [
+        ((here @ one @ mirror - there) ** 2).sum() for one in turns for mirror in (np.eye(2), np.diag([1, -1]))
+    ]
+    assert best == pytest.approx(min(tried), rel=1e-5)  # a tenth of a degree off at most
+    assert best <= min(tried)
+
+
+@pytest.fixture(scope="module")
+def surveyed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("projections")
+    theodolite.survey(make("bert", place / "model"), corpus=sentences(120), out=place / "out", sample_size=500)
+    return place / "out"
+
+
+def test_every_layer_of_a_model(surveyed: Path) -> None:
+    table = projections(surveyed, per_layer=200)
+    assert table.columns.tolist() == COLUMNS
+    sample = theodolite.open(surveyed).state.folds
+    names = theodolite.open(surveyed).units.set_index("row")["unit"]
+    before = None
+    for layer, fold in sample.items():
+        rows = table[(table["layer"] == layer) & (table["population"] == "all")]
+        kept = fold.sample.population((0, 1, 2, 3))
+        x = kept["vector"][:200].double().numpy()
+        truth = principal(x, 2)
+        points = rows[["x", "y"]].to_numpy()
+        np.testing.assert_allclose(rows["norm"], np.linalg.norm(x, axis=1))
+        assert rows["unit"].tolist() == names.loc[kept["unit"][:200].numpy()].tolist()
+        assert rows["row"].tolist() == list(range(200))  # the same positions at every layer
+        assert rows["share"].unique() == pytest.approx([truth.shares.sum()])
+        # Turned within the plane: every distance between points is as it was.
+        np.testing.assert_allclose(points @ points.T, truth.points @ truth.points.T, atol=1e-8)
+        if before is not None:
+            np.testing.assert_allclose(turn(points, before), np.eye(2), atol=1e-7)  # nothing is left to turn
+        before = points
+
+
+def test_points_do_not_jump_where_layers_are_one_cloud_mirrored(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    x = cloud(400, 6).astype(np.float32)
+    basis, _ = np.linalg.qr(random.normal(size=(6, 6)))
+    np.savez(tmp_path / "x.npz", a=x, b=(-x @ basis + 0.01 * random.normal(size=x.shape)).astype(np.float32))
+    theodolite.measure(tmp_path / "x.npz", out=tmp_path / "out")
+    table = projections(tmp_path / "out").set_index(["layer", "row"])[["x", "y"]]
+    moved = (table.loc[1] - table.loc[0]).abs().to_numpy().max()
+    alone = principal_plane((-x @ basis).astype(np.float32)).points - principal_plane(x).points
+    assert moved < 0.2  # the noise, and the planes' own error from it
+    assert np.abs(alone).max() > 5
+
+
+def test_plain_vectors_with_massive_ones_are_shown_without_them_too(tmp_path: Path) -> None:
+    x = hard("massive").astype(np.float32)
+    np.savez(tmp_path / "x.npz", a=x, b=x[:, ::-1])
+    theodolite.measure(tmp_path / "x.npz", out=tmp_path / "out")
+    table = projections(tmp_path / "out")
+    assert table["unit"].isna().all()
+    shares = table.groupby(["population", "layer"])["share"].first()
+    assert shares["all", 0] == pytest.approx(principal(x.astype(np.float64), 2).shares.sum())
+    size = table.assign(r=np.hypot(table["x"], table["y"])).groupby(["population", "layer"])["r"]
+    squeezed = size.median() / size.max()
+    assert squeezed["all", 0] < 0.02  # all in one dot
+    assert squeezed["without-massive", 0] > 0.2
+    assert table[table["population"] == "without-massive"].groupby("layer").size().tolist() == [292, 292]
+    ordinary = np.delete(x, np.arange(0, 300, 40), axis=0).astype(np.float64)
+    assert shares["without-massive", 1] == pytest.approx(principal(ordinary, 2).shares.sum())
+    # One position, one number, in both populations and at both layers.
+    b = table[table["layer"] == 1].set_index(["population", "row"])
+    a = table[table["layer"] == 0].set_index(["population", "row"])
+    assert set(a.index) == set(b.index)
+    asked = projections(tmp_path / "out", population="without-massive")
+    assert asked["population"].unique().tolist() == ["without-massive"]
+
+
+def test_labels_are_units(tmp_path: Path) -> None:
+    theodolite.measure(cloud(9), groups=list("aabbccaab"), out=tmp_path / "out")
+    assert sorted(projections(tmp_path / "out")["unit"]) == sorted("aabbccaab")
+
+
+def test_a_survey_without_a_sample_says_so(tmp_path: Path) -> None:
+    theodolite.measure(cloud(9), sample_size=0, out=tmp_path / "out")
+    table = projections(tmp_path / "out")
+    assert table.columns.tolist() == COLUMNS
+    assert table.empty
+    assert "no vectors were kept whole (--sample-size 0)" in table.attrs["undefined"]
+
+
+def test_bad_input(surveyed: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="per_layer: wanted 2 or more vectors a layer; 1 came"):
+        projections(surveyed, per_layer=1)
+    with pytest.raises(InputError, match="--population 'firsts'"):
+        projections(surveyed, population="firsts")
+    with pytest.raises(InputError, match="holds no survey"):
+        projections(tmp_path)
+
+
+def test_damage_is_noticed(tmp_path: Path) -> None:
+    theodolite.measure(cloud(9), out=tmp_path / "out")
+    path = tmp_path / "out" / "sample.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(DamagedError, match=r"sample\.safetensors is damaged"):
+        projections(tmp_path / "out")
+
+
+def test_thirteen_layers_of_1500_take_no_longer_than_a_page_may() -> None:
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(1500, 768)).astype(np.float32) * np.linspace(3, 0.1, 768, dtype=np.float32)
+    begun = time.process_time()
+    for _ in range(3):
+        principal_plane(vectors)
+    assert (
+        time.process_time() - begun
+    ) / 3 * 13 < 6  # under 1 s here; twice the 3 s wanted, for a machine that is busy
