@@ -157,7 +157,7 @@ def test_an_unknown_paper_and_a_folder_in_use_are_refused(models, corpus, theodo
 def test_switches_go_to_the_surveys_that_they_are_for(monkeypatch, tmp_path):
     given = []
     monkeypatch.setattr(surveying, "survey", lambda model, corpus, **options: given.append(options))
-    monkeypatch.setattr(surveying, "_report", lambda made, task: None)
+    monkeypatch.setattr(surveying, "_report", lambda task: None)
     for units in ("surface", "word"):
         task = plan.Task("bert", units, tmp_path / units)
         surveying.surveyed(task, {"wrap": True, "clean_words": True}, Listener())

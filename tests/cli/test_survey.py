@@ -117,7 +117,7 @@ def test_report_draws_several_surveys_on_one_page(theodolite, made, tmp_path):
     ran = theodolite("report", made, made, "--out", tmp_path / "page.html")
     assert ran.code == 0
     assert ran.out.strip() == f"report: {tmp_path / 'page.html'}"
-    assert "<script" not in (tmp_path / "page.html").read_text("utf-8")
+    assert 'data-part="side-by-side"' in (tmp_path / "page.html").read_text("utf-8")
 
 
 def test_parts_merge_into_the_whole(theodolite, model, corpus, tmp_path, monkeypatch):

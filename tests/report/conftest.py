@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -189,6 +190,47 @@ def make(
     return Tables(
         name, facts(name.split(" ")[0]), pd.DataFrame(rows), tokens_table(layers, populations, table), table
     )
+
+
+def with_curves(tables: Tables, ranks: int = 48, points: int = 60) -> Tables:
+    """Add spectra that fall off, dimension by scale, and a sample on a plane."""
+    rng = np.random.default_rng(1)
+    pairs = list(tables.layers[["layer", "population"]].itertuples(index=False, name=None))
+    share = np.exp(-np.arange(ranks) / 9)
+    share /= share.sum()
+    spectra = [
+        {
+            "layer": layer,
+            "population": name,
+            "rank": range(1, ranks + 1),
+            "share": share,
+            "cumulative": share.cumsum(),
+        }
+        for layer, name in pairs
+    ]
+    scale = 2 ** np.arange(5)
+    scales = [
+        {
+            "layer": layer,
+            "population": name,
+            "scale": scale,
+            "dimension": 9 - np.log2(scale) + layer / 4,
+            "se": 0.1,
+        }
+        for layer, name in pairs
+    ]
+    units = pd.Series([tables.units["unit"].iloc[i % len(tables.units)] for i in range(points)], dtype=object)
+    planes = [
+        {"layer": layer, "population": name, "row": range(points), "unit": units, "share": 0.4 + 0.01 * layer}
+        | {"x": rng.normal(0, 2, points), "y": rng.normal(0, 1, points), "norm": rng.gamma(9, 1, points)}
+        for layer, name in pairs
+        if name != "without-first"
+    ]
+    made = {
+        name: pd.concat(map(pd.DataFrame, rows), ignore_index=True) if rows else pd.DataFrame()
+        for name, rows in (("spectra", spectra), ("scales", scales), ("projections", planes))
+    }
+    return replace(tables, **made)
 
 
 @pytest.fixture

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -5,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from theodolite.measures.formula import formula_of_column
 from theodolite.report import Tables
 from theodolite.report.findings import Finding, findings, warnings
 from theodolite.report.findings.anisotropy import blame
@@ -42,8 +44,21 @@ def test_the_first_position_makes_it(three: Tables) -> None:
     assert told(tables)["anisotropy_svd"].text == (
         "One direction holds 0.99 of the variance at block 1, the most of any layer. The first position makes it: "
         "it is 0.07 without the first position and 0.07 without massive activations. "
-        "Without massive activations the peak is 0.09, at the final norm."
+        "Without massive activations the peak is 0.09, at the final norm. "
+        "To read the other positions alone, take --population without-massive."
     )
+
+
+def test_only_the_first_position_makes_it_and_is_the_one_to_leave_out(three: Tables) -> None:
+    tables = with_layers(
+        three,
+        anisotropy_svd={
+            "all": [0.03, 0.79, 0.5],
+            "without-first": [0.03, 0.07, 0.06],
+            "without-massive": [0.03, 0.79, 0.5],
+        },
+    )
+    assert told(tables)["anisotropy_svd"].text.endswith("take --population without-first.")
 
 
 def test_the_first_position_does_not_make_it(three: Tables) -> None:
@@ -56,9 +71,9 @@ def test_the_first_position_does_not_make_it(three: Tables) -> None:
         },
     )
     assert told(tables)["mean_cosine"].text == (
-        "Two positions have an average cosine of 0.52 at the final norm, the most of any layer. It is not made by "
-        "the first position or massive activations: it is 0.515 without the first position and 0.51 without "
-        "massive activations."
+        "Two positions have an average cosine of 0.52 ± 0.004 at the final norm, the most of any layer. It is not "
+        "made by the first position or massive activations: it is 0.515 without the first position and 0.51 "
+        "without massive activations."
     )
 
 
@@ -98,8 +113,23 @@ def test_the_tightest_tradeoff(three: Tables) -> None:
     )
 
 
+def test_a_peak_within_the_error_of_another_is_not_alone(three: Tables) -> None:
+    tables = with_layers(three, mean_cosine={"all": [0.1, 0.515, 0.52]})  # the error of both is 0.004
+    assert "the most of any layer; 0.515 at block 1 is within the error. " in told(tables)["mean_cosine"].text
+    far = with_layers(three, mean_cosine={"all": [0.1, 0.5, 0.52]})
+    assert "within the error" not in told(far)["mean_cosine"].text
+
+
+def test_a_tradeoff_is_told_where_the_tightest_fit_rises(three: Tables) -> None:
+    tables = with_layers(three, tradeoff_r2={"all": [0.1, 0.9, 0.3]}, tradeoff_slope={"all": [np.nan, 0.5, -0.4]})
+    assert "Where they spread less, the fit is tightest at the final norm: R² 0.3 with slope −0.4." in (
+        told(tables)["tradeoff"].text
+    )
+
+
 def test_a_rising_fit_is_not_called_a_tradeoff(three: Tables) -> None:
     tables = replace(three, layers=three.layers.assign(tradeoff_slope=0.4))
+    assert "At no layer do they spread less." in told(tables)["tradeoff"].text
     assert "(larger M) spread more (V)" in told(tables)["tradeoff"].text
     assert "−1" not in told(tables)["tradeoff"].text
     assert "no trade-off" in told(tables)["tradeoff"].headline
@@ -114,7 +144,15 @@ def test_the_range_of_dimension(three: Tables) -> None:
     assert told(tables)["dimension"].text == (
         "Effective rank from 2 at block 1 to 90 at the embeddings; participation ratio from 20 at block 1 to 50 "
         "at the embeddings, in 384 coordinates. Without massive activations: effective rank from 40 at block 1 "
-        "to 90 at the embeddings."
+        "to 90 at the embeddings (--population without-massive)."
+    )
+
+
+def test_effective_rank_stands_beside_twonn(three: Tables) -> None:
+    tables = with_layers(three, effective_rank={"all": [90, 2, 60]}, twonn={"all": [20, 9, 11]})
+    assert (
+        "At the final norm the variance spreads over 60 directions, while nearest neighbours tell 11 ± 0.4 "
+        "dimensions." in told(tables)["dimension"].text
     )
 
 
@@ -129,8 +167,40 @@ def test_warnings_tell_counts_and_places(three: Tables) -> None:
         "1 of 131,072 positions is not finite at the final norm. What is not finite is left out of every number.",
         "7 of 131,072 positions are exactly zero at block 1, the most of the 2 layers where this happens. "
         "A zero vector has no direction and no part in the mean cosine.",
-        "The sample held 1 duplicate at the embeddings, dropped before TwoNN.",
+        "1 of the 4,097 sampled vectors at the embeddings is a duplicate, dropped before TwoNN, which is of 4,096 "
+        "there.",
     ]
+
+
+def test_massive_activations_come_with_what_to_do(make_tables: Make) -> None:
+    def way(*populations: str) -> str:
+        return next(text for text in warnings(make_tables(populations=populations)) if "massive" in text)
+
+    assert way("all", "without-massive").endswith("--population without-massive leaves them out.")
+    assert way("all").endswith("survey again with --populations all,without-massive to see the rest alone.")
+    assert way("without-first").endswith("in this population too, and can make its variance, spectrum and norms.")
+
+
+def test_many_duplicates_make_layers_that_do_not_compare(three: Tables) -> None:
+    tables = with_layers(three, sample_duplicates={"all": [2904, 4, 4]}, twonn_n={"all": [1192, 4092, 4092]})
+    assert (
+        "2,904 of the 4,096 sampled vectors at the embeddings are duplicates, dropped before TwoNN, which is of "
+        "1,192 there and of 4,092 at other layers: it depends on their number, so compare with care."
+    ) in warnings(tables)
+
+
+def test_what_is_undefined_is_told_by_its_reason_and_choices_are_not(three: Tables) -> None:
+    said = {
+        "v_within": "no units",
+        "tradeoff_r2": "no units",
+        "mev": "made without --contextuality",
+        "q_se": "few",
+    }
+    tables = replace(three, layers=three.layers.assign(undefined=json.dumps(said)))
+    assert warnings(tables)[-1] == (
+        "Undefined at one layer or more: v_within, tradeoff_r2 (no units). The column undefined of layers.parquet "
+        "says where and why."
+    )
 
 
 def test_a_clean_survey_has_no_warnings(three: Tables) -> None:
@@ -142,3 +212,92 @@ def test_nothing_is_said_of_nothing(three: Tables) -> None:
     empty = replace(three, layers=pd.DataFrame({"layer": [], "population": []}))
     assert findings(empty) == []
     assert warnings(empty) == []
+
+
+def rogue_of(three: Tables, **columns: list[float]) -> Tables:
+    ordinary: dict[str, list[float]] = {
+        "mean_cosine": [0.1, 0.6, 0.7],
+        "rogue_coordinate": [7, 17, 17],
+        "rogue_cosine_share": [0.2, 0.5, 0.86],
+        "rogue_half": [10, 2, 1],
+        "rogue_variance_coordinate": [7, 9, 9],
+        "rogue_variance_share": [0.01, 0.02, 0.03],
+    }
+    return with_layers(three, **{column: {"all": values} for column, values in (ordinary | columns).items()})
+
+
+def test_a_rogue_coordinate_and_where_it_leads(three: Tables) -> None:
+    found = told(rogue_of(three))["rogue"]
+    assert found.figure == "0.86"
+    assert found.text == (
+        "Coordinate 17 alone makes 0.86 of the mean cosine of 0.7 at the final norm. It leads at 2 of 3 layers; "
+        "1 other at the rest."
+    )
+    same = told(rogue_of(three, rogue_coordinate=[17, 17, 17], rogue_half=[10, 2, 3]))["rogue"].text
+    assert "; 3 coordinates of 384 make half of it. The same coordinate makes most of it at all 3 layers." in same
+    moving = told(rogue_of(three, rogue_coordinate=[5, 5, 17]))["rogue"].text
+    assert moving.endswith("changes with depth: 17 at 1 of 3 layers, 5 at 2, 2 coordinates in all.")
+
+
+def test_a_share_of_next_to_nothing_is_no_rogue(three: Tables) -> None:
+    # A mean cosine that is 0 within its error of 0.004 has shares of any size.
+    tables = rogue_of(three, mean_cosine=[0.007, 0.6, 0.7], rogue_cosine_share=[55.0, 0.02, 0.03])
+    assert told(tables)["rogue"].figure == "0.03"
+    assert "no rogue" in told(tables)["rogue"].headline
+    assert "rogue" not in told(rogue_of(three, mean_cosine=[0.0, 0.001, -0.5]))
+
+
+def test_variance_in_one_coordinate_that_massive_activations_make(three: Tables) -> None:
+    tables = rogue_of(three, rogue_variance_share=[0.01, 0.98, 0.03])
+    assert told(tables)["rogue"].text.endswith("Coordinate 9 has 0.98 of the variance at block 1.")
+    tables = with_layers(tables, rogue_variance_share={"without-massive": [0.01, 0.06, 0.03]})
+    assert told(tables)["rogue"].text.endswith(
+        "of the variance at block 1; without massive activations no coordinate there has more than 0.06."
+    )
+
+
+def test_contextuality_is_told_above_what_any_two_positions_share(three: Tables) -> None:
+    tables = with_layers(
+        three,
+        self_similarity={"all": [0.9, 0.7, 0.8]},
+        self_similarity_se={"all": [0.01, 0.01, 0.01]},
+        self_similarity_adjusted={"all": [0.8, 0.2, 0.1]},
+        self_similarity_units={"all": [50, 50, 50]},
+        intra_similarity={"all": [0.3, 0.5, 0.4]},
+        intra_similarity_adjusted={"all": [0.2, 0.1, -0.1]},
+        mev={"all": [0.9, 0.3, 0.4]},
+        mev_chance={"all": [0.2, 0.25, np.nan]},
+    )
+    assert told(tables)["contextuality"].text == (
+        "Occurrences of the same unit are least alike at the final norm, an average cosine of 0.8 ± 0.01 (0.1 "
+        "above any two positions), and most at the embeddings, 0.9 ± 0.01 (0.8 above any two positions) over 50 "
+        "units. Positions of one window are most alike at the embeddings: intra-sentence similarity 0.3, 0.2 "
+        "above any two. One direction explains from 0.3 (at block 1; of any units, 0.25) to 0.9 (at the "
+        "embeddings; of any units, 0.2) of a unit's variance on average (MEV)."
+    )
+
+
+def test_a_finding_names_its_column_its_chart_and_its_definition(three: Tables) -> None:
+    found = told(rogue_of(three))
+    assert {one.column for one in found.values()} == {
+        "mean_cosine", "anisotropy_svd", "m", "tradeoff_r2", "effective_rank", "rogue_cosine_share", "norm_p50",
+    }  # fmt: skip
+    known = formula_of_column()
+    assert all(one.formula == known[one.column] for one in found.values())
+    assert all(one.chart for one in found.values())
+    assert found["mean_cosine"].anchor == "mean-cosineall-pairs"
+    three.facts["formulas"] = {"layers": {"mean_cosine": "mean-cosine/as-it-was"}}
+    assert told(three)["mean_cosine"].formula == "mean-cosine/as-it-was"
+
+
+@pytest.mark.parametrize("facts", [{}, {"formulas": None}, {"formulas": {"layers": 3}}, {"formulas": []}])
+def test_an_old_survey_has_the_definitions_of_this_version(three: Tables, facts: dict[str, object]) -> None:
+    assert told(replace(three, facts=facts))["norms"].formula == "norm-quantiles/log-histogram"
+
+
+def test_one_column_at_a_time_may_be_missing(three: Tables) -> None:
+    tables = rogue_of(three)
+    for column in tables.layers.columns.drop(["layer", "population"]):
+        less = replace(tables, layers=tables.layers.drop(columns=column))
+        assert len(findings(less)) >= 5, column
+        warnings(less)

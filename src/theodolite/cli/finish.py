@@ -7,17 +7,19 @@ from typing import Any
 
 from theodolite.cli.console import result
 from theodolite.cli.layer_table import LEGEND, layers_json, print_layers
+from theodolite.cli.show_hints import massive_hint
 from theodolite.surveys.survey import Survey
 
 
 def finish(survey: Survey, *, as_json: bool, quiet: bool) -> None:
     """Write the report beside the tables and print the layers, as a table or as JSON."""
-    from theodolite.report import Tables, write
+    from theodolite.report import write
+    from theodolite.studies.survey_tables import survey_tables
 
     report = None
     if survey.folder is not None:
         report = survey.folder / "report.html"
-        write([Tables(survey.name, survey.facts, survey.layers, survey.tokens, survey.units)], report)
+        write([survey_tables(survey.folder)], report)
     if as_json:
         found: dict[str, Any] = {"survey": str(survey.folder) if survey.folder else None, "name": survey.name}
         result(json.dumps(found | {"counts": survey.facts["counts"], "layers": layers_json(survey.layers)}))
@@ -25,5 +27,8 @@ def finish(survey: Survey, *, as_json: bool, quiet: bool) -> None:
     print_layers(survey.layers, survey.facts["populations"][0], survey.name)
     if not quiet:
         result(LEGEND)
+        hint = massive_hint(survey.layers, survey.facts["populations"][0], survey.facts["populations"])
+        if hint is not None:
+            result(hint)
     if report is not None:
         result(f"survey: {survey.folder}\nreport: {report}")

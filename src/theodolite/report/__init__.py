@@ -4,7 +4,9 @@
 """
 
 from theodolite.report.page import render
+from theodolite.report.pictures import Picture
+from theodolite.report.series_tables import Steps
 from theodolite.report.tables import Tables
 from theodolite.report.writing import write
 
-__all__ = ["Tables", "render", "write"]
+__all__ = ["Picture", "Steps", "Tables", "render", "write"]

@@ -1,13 +1,9 @@
-"""Several surveys side by side: mean cosine against depth, 0 the first layer and 1 the last, and figures."""
+"""Several surveys side by side: the headline figure of each finding."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from theodolite.report.chart import Chart, Series
 from theodolite.report.findings import findings
 from theodolite.report.numbers import UNDEFINED
-from theodolite.report.rows import layer_name, layer_rows, number, populations
 from theodolite.report.tables import Tables
 from theodolite.report.text import escape
 
@@ -19,15 +15,6 @@ HEADS = {
     "dimension": "effective rank",
     "norms": "median norm, greatest over least",
 }
-
-
-def compare(surveys: list[Tables]) -> list[Chart]:
-    """Return a chart for `all` and one for `without-massive`, a line a survey, each where any survey has it."""
-    present = [name for name in ("all", "without-massive") if any(name in populations(s) for s in surveys)]
-    charts = [_strip(surveys, name) for name in present]
-    # One y axis for both, so that what leaving positions out does is seen at its true size.
-    values = [value for chart in charts for one in chart.series for value in one.finite()]
-    return [replace(chart, include=(0.0, max(values, default=0.0))) for chart in charts]
 
 
 def side_by_side(surveys: list[Tables]) -> str:
@@ -49,27 +36,3 @@ def _figures(tables: Tables) -> str:
         for key in HEADS
     )
     return f'<tr><th scope="row">{escape(tables.name)}</th>{cells}</tr>'
-
-
-def _strip(surveys: list[Tables], population: str) -> Chart:
-    return Chart(
-        key=f"compare-{population}",
-        title=f"Mean cosine, {population}",
-        caption="Average cosine over all pairs of positions, against depth.",
-        series=tuple(_line(tables, i, population) for i, tables in enumerate(surveys)),
-        x_label="depth (0 first layer … 1 last)",
-        whole_x=False,
-    )
-
-
-def _line(tables: Tables, style: int, population: str) -> Series:
-    rows = layer_rows(tables, population)
-    layers = [number(row, "layer") for row in rows]
-    first, span = (min(layers), max(layers) - min(layers) or 1.0) if layers else (0.0, 1.0)
-    return Series(
-        tables.name,
-        style,
-        x=tuple((layer - first) / span for layer in layers),
-        y=tuple(number(row, "mean_cosine") for row in rows),
-        places=tuple(f"{layer_name(row)} of {tables.name}" for row in rows),
-    )

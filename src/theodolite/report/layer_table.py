@@ -21,6 +21,8 @@ def layer_table(tables: Tables) -> str:
     """Return the whole table as HTML in a `<details>`, rows by layer and then population."""
     columns = [str(name) for name in tables.layers.columns if str(name) not in HIDDEN]
     known = populations(tables)
+    if not known:
+        return '<p class="quiet">The survey has no layer table, so there is no number to show.</p>'
     rows = [
         (number(row, "layer"), style_of(name, known), row) for name in known for row in layer_rows(tables, name)
     ]
@@ -28,7 +30,7 @@ def layer_table(tables: Tables) -> str:
     body = "".join(_row(row, style, columns) for _, style, row in rows)
     return (
         f"<details><summary>All {len(rows)} rows and {len(columns) + len(HEAD)} columns</summary>"
-        '<div class="scroll" tabindex="0" role="region" aria-label="The full layer table">'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="All numbers of {escape(tables.name)}">'
         f'<table class="full"><thead><tr>{_heads(columns)}</tr></thead>'
         f"<tbody>{body}</tbody></table></div></details>"
     )

@@ -15,15 +15,15 @@ LONGEST_TEXT = 400
 _DIGEST = re.compile(r"[0-9a-f]{32,128}")
 
 
-def provenance(facts: Mapping[str, Any]) -> str:
-    """Return the facts as one small table a section: known sections first, then whatever else is there."""
+def provenance(facts: Mapping[str, Any], level: int = 3) -> str:
+    """Return the facts as a small table a section, its heading of that level: known ones first, then the rest."""
     if not facts:
         return "<p>The survey came without its survey.json.</p>"
     loose = {key: value for key, value in facts.items() if not isinstance(value, Mapping)}
     nested = {key: value for key, value in facts.items() if isinstance(value, Mapping)}
     order = [key for key in FIRST if key in nested] + [key for key in nested if key not in FIRST]
-    sections = [_section(str(key), nested[key]) for key in order]
-    return f'<div class="facts">{_section("survey", loose)}{"".join(sections)}</div>'
+    sections = [_section(str(key), nested[key], level) for key in order]
+    return f'<div class="facts">{_section("survey", loose, level)}{"".join(sections)}</div>'
 
 
 def flat(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -39,11 +39,11 @@ def flat(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]
             yield f"{before}{key}", inner
 
 
-def _section(title: str, values: Mapping[str, Any]) -> str:
+def _section(title: str, values: Mapping[str, Any], level: int) -> str:
     if not values:
         return ""
     rows = "".join(f"<dt>{escape(key)}</dt><dd>{_value(value)}</dd>" for key, value in flat(values))
-    return f"<section><h4>{escape(title)}</h4><dl>{rows}</dl></section>"
+    return f"<section><h{level}>{escape(title)}</h{level}><dl>{rows}</dl></section>"
 
 
 def _value(value: Any) -> str:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from theodolite.report.tables import Tables
 
@@ -29,13 +30,26 @@ def style_of(population: str, known: list[str]) -> int:
 
 def layer_rows(tables: Tables, population: str) -> list[Row]:
     """Return a population's rows, from the first layer to the last."""
+    if tables not in _read:
+        _read[tables] = _by_population(tables)
+    return list(_read[tables].get(population, ()))
+
+
+# A page asks for them a hundred times, and pandas takes milliseconds for each; finished tables do not change.
+_read: WeakKeyDictionary[Tables, dict[str, list[Row]]] = WeakKeyDictionary()
+
+
+def _by_population(tables: Tables) -> dict[str, list[Row]]:
     if "population" not in tables.layers.columns:
-        return []
-    chosen = tables.layers[tables.layers["population"] == population]
-    rows: list[Row] = [{str(key): value for key, value in row.items()} for row in chosen.to_dict("records")]
-    return sorted(
-        (row for row in rows if not math.isnan(number(row, "layer"))), key=lambda row: number(row, "layer")
-    )
+        return {}
+    names = [str(name) for name in tables.layers.columns]
+    columns = [tables.layers.iloc[:, at].tolist() for at in range(len(names))]
+    found: dict[str, list[Row]] = {}
+    for values in zip(*columns, strict=True):
+        row = dict(zip(names, values, strict=True))
+        if not math.isnan(number(row, "layer")):
+            found.setdefault(str(row["population"]), []).append(row)
+    return {name: sorted(rows, key=lambda row: number(row, "layer")) for name, rows in found.items()}
 
 
 def number(row: Mapping[Any, Any], column: str) -> float:

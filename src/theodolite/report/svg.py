@@ -49,13 +49,8 @@ def describe(chart: Chart) -> str:
     return "; ".join(spans)
 
 
-def key_marker(style: int, kind: str = "lines") -> str:
-    """Return the small sign that stands for a style in a legend."""
-    if kind == "stack":
-        return (
-            f'<svg class="sign b{style}" viewBox="0 0 12 12" aria-hidden="true">'
-            '<path class="bar" d="M0 1h12v10H0z"/></svg>'
-        )
+def key_marker(style: int) -> str:
+    """Return the small sign that stands for a style."""
     return (
         f'<svg class="sign wide s{style % len(SHAPES)}" viewBox="0 0 28 12" aria-hidden="true">'
         '<path class="line" d="M0 6H28"/>'
@@ -66,18 +61,14 @@ def key_marker(style: int, kind: str = "lines") -> str:
 def axes(chart: Chart) -> tuple[Scale, Scale]:
     """Return the x and the y axis of a chart that has something to draw."""
     xs = [x for one in chart.series for x in one.x]
-    pad = 0.6 if chart.whole_x else 0.03
-    across = Scale(min(xs) - pad, max(xs) + pad, LEFT, WIDTH - RIGHT)
-    if chart.kind == "stack":
-        return across, Scale(0.0, 1.0, HEIGHT - BOTTOM, TOP)
+    across = Scale(min(xs) - 0.6, max(xs) + 0.6, LEFT, WIDTH - RIGHT)
     values = [value for one in chart.series for value in one.finite()]
-    return across, fit(values, chart.include, HEIGHT - BOTTOM, TOP, chart.log)
+    return across, fit(values, (0.0,), HEIGHT - BOTTOM, TOP, chart.log)
 
 
 def _panel(chart: Chart) -> str:
     across, up = axes(chart)
-    drawn = _stack(chart, across, up) if chart.kind == "stack" else _lines(chart, across, up)
-    return _frame(chart, across, up) + drawn
+    return _frame(chart, across, up) + _lines(chart, across, up)
 
 
 def _nothing(chart: Chart) -> str:
@@ -96,33 +87,32 @@ def _frame(chart: Chart, across: Scale, up: Scale) -> str:
         parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{right}"/>')
         parts.append(f'<text class="ty" x="{LEFT - 6}" y="{y + 3.5:.1f}">{tick(value)}</text>')
     xs = [x for one in chart.series for x in one.x]
-    for value in whole_ticks(xs) if chart.whole_x else across.ticks():
+    for value in whole_ticks(xs):
         x = across(value)
         parts.append(f'<path class="tick" d="M{x:.1f} {floor}v4"/>')
-        parts.append(f'<text class="tx" x="{x:.1f}" y="{floor + 15}">{tick(value)}</text>')
+        parts.append(f'<text class="tx" x="{x:.1f}" y="{floor + 15}">{_x_name(chart, value)}</text>')
     parts.append(f'<path class="axis" d="M{LEFT} {floor}H{right}"/>')
     label = chart.x_label + (" · log scale" if chart.log else "")
     parts.append(f'<text class="name" x="{(LEFT + right) / 2:g}" y="{HEIGHT - 6}">{escape(label)}</text>')
-    if chart.reference and up.low <= chart.reference[0] <= up.high:
-        y = up(chart.reference[0])
-        parts.append(f'<path class="ref" d="M{LEFT} {y:.1f}H{right}"/>')
-        parts.append(f'<text class="why end" x="{right}" y="{y - 4:.1f}">{escape(chart.reference[1])}</text>')
     return "".join(parts)
+
+
+def _x_name(chart: Chart, value: float) -> str:
+    return escape(chart.x_names[round(value)]) if chart.x_names else tick(value)
 
 
 def _lines(chart: Chart, across: Scale, up: Scale) -> str:
-    parts = [_spread(chart, one, across, up) for one in chart.series]
-    parts += [_line(chart, one, across, up) for one in chart.series]
+    parts = [_line(one, across, up) for one in chart.series]
     # The first series has the smallest sign, so its signs lie on top though its line lies below.
-    parts += [_dots(chart, one, across, up) for one in reversed(chart.series)]
+    parts += [_dots(one, across, up) for one in reversed(chart.series)]
     return "".join(parts)
 
 
-def _dots(chart: Chart, one: Series, across: Scale, up: Scale) -> str:
+def _dots(one: Series, across: Scale, up: Scale) -> str:
     small = " scale(.66)" if len(one.x) > CROWDED else ""
     dots = []
     for place, x, y in zip(one.places, one.x, one.y, strict=True):
-        if _drawable(chart, y):
+        if math.isfinite(y):
             move = f"translate({across(x):.1f} {up(y):.1f}){small}"
             hint = escape(f"{place}, {one.name}: {show(y)}")
             dots.append(
@@ -131,55 +121,12 @@ def _dots(chart: Chart, one: Series, across: Scale, up: Scale) -> str:
     return f'<g class="s{one.style % len(SHAPES)}">{"".join(dots)}</g>'
 
 
-def _line(chart: Chart, one: Series, across: Scale, up: Scale) -> str:
+def _line(one: Series, across: Scale, up: Scale) -> str:
     path = "".join(
         "M" + "L".join(f"{across(one.x[i]):.1f} {up(one.y[i]):.1f}" for i in run)
-        for run in _runs([_drawable(chart, y) for y in one.y])
+        for run in _runs([math.isfinite(y) for y in one.y])
     )
     return f'<g class="s{one.style % len(SHAPES)}"><path class="line" d="{path}"/></g>'
-
-
-def _spread(chart: Chart, one: Series, across: Scale, up: Scale) -> str:
-    if not one.low:
-        return ""
-    known = [math.isfinite(low) and math.isfinite(high) for low, high in zip(one.low, one.high, strict=True)]
-    if chart.spread == "bars":
-        path = "".join(
-            f"M{across(x) - 2:.1f} {up(low):.1f}h4m-2 0V{up(high):.1f}m-2 0h4"
-            for x, low, high, ok in zip(one.x, one.low, one.high, known, strict=True)
-            if ok
-        )
-        return f'<g class="s{one.style % len(SHAPES)}"><path class="bars" d="{path}"/></g>'
-    path = ""
-    for run in _runs(known):
-        there = [f"{across(one.x[i]):.1f} {up(one.high[i]):.1f}" for i in run]
-        back = [f"{across(one.x[i]):.1f} {up(one.low[i]):.1f}" for i in reversed(run)]
-        path += "M" + "L".join(there + back) + "Z"
-    return f'<g class="s{one.style % len(SHAPES)}"><path class="band" d="{path}"/></g>'
-
-
-def _stack(chart: Chart, across: Scale, up: Scale) -> str:
-    half = min(14.0, 0.41 * (across(1) - across(0)))
-    base: dict[float, float] = {}
-    groups = []
-    for one in chart.series:
-        bars = []
-        for place, x, y in zip(one.places, one.x, one.y, strict=True):
-            if math.isfinite(y):
-                foot = base.get(x, 0.0)
-                base[x] = foot + y
-                left, top, wide = across(x) - half, up(foot + y), 2 * half
-                outline = f"M{left:.1f} {top:.1f}h{wide:.1f}v{up(foot) - top:.1f}h-{wide:.1f}z"
-                bars.append(
-                    f'<path class="bar" d="{outline}">'
-                    f"<title>{escape(f'{place}, {one.name}: {show(y)}')}</title></path>"
-                )
-        groups.append(f'<g class="b{one.style}">{"".join(bars)}</g>')
-    return "".join(groups)
-
-
-def _drawable(chart: Chart, value: float) -> bool:
-    return math.isfinite(value) and not (chart.log and value <= 0)
 
 
 def _runs(flags: Sequence[bool]) -> Iterator[list[int]]:

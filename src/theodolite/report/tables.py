@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pandas as pd
@@ -15,10 +15,11 @@ NEEDED = ("layer", "population")
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """One survey, read: its name, `survey.json` as a dict, and three tables.
+    """One survey, read: its name, `survey.json` as a dict, and its tables.
 
     `layers` has a row per layer and population, `tokens` a row per layer, population and unit, `units` a row per
-    unit. Any key of `facts`, any number and any column but `layer` and `population` may be missing.
+    unit. Any key of `facts`, any number and any column but `layer` and `population` may be missing. `scales` and
+    `spectra` are as a survey leaves them, `projections` as theodolite.studies.projections does; each may be empty.
     """
 
     name: str
@@ -26,6 +27,9 @@ class Tables:
     layers: pd.DataFrame
     tokens: pd.DataFrame
     units: pd.DataFrame
+    scales: pd.DataFrame = field(default_factory=pd.DataFrame)
+    spectra: pd.DataFrame = field(default_factory=pd.DataFrame)
+    projections: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @classmethod
     def of(cls, source: Mapping[str, Any] | object) -> Tables:
@@ -33,13 +37,13 @@ class Tables:
         if isinstance(source, cls):
             return source._checked()
         found = source if isinstance(source, Mapping) else _attributes(source)
-        missing = [field.name for field in fields(cls) if field.name not in found]
+        missing = [name for name in ("name", "facts", "layers", "tokens", "units") if name not in found]
         if missing:
             raise InputError(
                 f"surveys: wanted name, facts, layers, tokens and units; {type(source).__name__} lacks "
                 f"{', '.join(missing)}. Pass theodolite.report.Tables(...), in a list."
             )
-        return cls(**{field.name: found[field.name] for field in fields(cls)})._checked()
+        return cls(**{each.name: found[each.name] for each in fields(cls) if each.name in found})._checked()
 
     def _checked(self) -> Tables:
         absent = [name for name in NEEDED if name not in self.layers.columns]
@@ -52,5 +56,5 @@ class Tables:
 
 
 def _attributes(source: object) -> dict[str, Any]:
-    names = [field.name for field in fields(Tables)]
+    names = [each.name for each in fields(Tables)]
     return {name: getattr(source, name) for name in names if hasattr(source, name)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import unicodedata
-from itertools import groupby
 
 LONGEST = 40
 _DRAWN = {" ": "␣", "\n": "↵", "\t": "⇥"}
@@ -22,23 +21,27 @@ def mark(char: str) -> str:
     return f"U+{ord(char):04X}" if unicodedata.category(char) in _UNNAMED else ""
 
 
+def plain(text: object) -> str:
+    """Return prose that can be shown and encoded: spaces stay, what cannot be seen is spelled out."""
+    return "".join(_kept(char) for char in str(text))
+
+
 def escape(text: object) -> str:
-    """Escape prose for HTML, text or attribute: spaces stay, what cannot be seen or encoded is spelled out."""
-    return html.escape("".join(_kept(char) for char in str(text)), quote=True)
+    """Escape prose for HTML, text or attribute."""
+    return html.escape(plain(text), quote=True)
 
 
-def readable(token: str) -> str:
-    """Return a token as HTML: unseen characters as dim marks, long ones cut, its own direction kept to itself."""
+def visible(token: str) -> str:
+    """Return a token as plain text for the page's script: every character seen, long ones cut.
+
+    >>> visible(" the"), visible(""), visible("x" * 50)[-15:], visible(chr(0x202E))
+    ('␣the', '(empty)', '… 50 characters', 'U+202E')
+    """
     if not token:
-        return '<span class="mark">(empty)</span>'
-    shown, cut = token[:LONGEST], len(token) > LONGEST
-    pieces = "".join(
-        _piece(marked, list(run)) for marked, run in groupby(shown, key=lambda char: bool(mark(char)))
-    )
-    # A combining character with nothing to stand on would land on whatever precedes the token.
+        return "(empty)"
     seat = "◌" if unicodedata.category(token[0]).startswith("M") else ""
-    tail = f'<span class="mark">… {len(token)} characters</span>' if cut else ""
-    return f"<bdi>{seat}{pieces}</bdi>{tail}"
+    tail = f"… {len(token)} characters" if len(token) > LONGEST else ""
+    return seat + "".join(mark(char) or char for char in token[:LONGEST]) + tail
 
 
 def spelled(unit: str) -> str:
@@ -48,12 +51,6 @@ def spelled(unit: str) -> str:
     (' the', ' the', '##ing')
     """
     return " " + unit[1:] if unit[:1] in ("Ġ", "▁") else unit
-
-
-def _piece(marked: bool, run: list[str]) -> str:
-    if not marked:
-        return html.escape("".join(run), quote=True)
-    return f'<span class="mark">{"".join(mark(char) for char in run)}</span>'
 
 
 def _kept(char: str) -> str:

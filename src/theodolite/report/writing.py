@@ -10,13 +10,20 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from theodolite.report.page import render
+from theodolite.report.pictures import Picture
+from theodolite.report.series_tables import Steps
 from theodolite.report.tables import Tables
 
 
-def write(surveys: Sequence[Tables | Mapping[str, Any]], path: Path) -> None:
-    """Write the report on one survey or several; `path` holds the whole new page or what it held before."""
+def write(
+    surveys: Sequence[Tables | Mapping[str, Any]],
+    path: Path,
+    series: Sequence[Steps | Mapping[str, Any]] = (),
+    pictures: Sequence[Picture] = (),
+) -> None:
+    """Write the report on surveys, series and studies; `path` holds the whole new page or what it held before."""
     # Everything from outside is made encodable where it is escaped; "replace" is only the last net.
-    page = render(surveys).encode("utf-8", "replace")
+    page = render(surveys, series, pictures).encode("utf-8", "replace")
     path = Path(path)
     with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False) as beside:
         made = Path(beside.name)

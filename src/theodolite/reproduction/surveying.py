@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from theodolite.errors import InputError, TheodoliteError
-from theodolite.report import Tables, write
+from theodolite.report import write
 from theodolite.reproduction.plan import Task
+from theodolite.studies.survey_tables import survey_tables
 from theodolite.surveys.folder import FACTS, UNFINISHED
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.models import survey
-from theodolite.surveys.survey import Survey
 
 OTHER = "--resume: the run in"  # how a run says that its folder holds another one
 GO_ON = "the same command with --resume goes on"
@@ -32,12 +32,12 @@ def surveyed(task: Task, options: Mapping[str, Any], listener: Listener) -> None
     _check_folder(task)
     listener.say(f"{task.model} by {task.units}: {task.folder}")
     try:
-        made = survey(
+        survey(
             task.model, task.corpus, out=task.folder, units=task.units, resume=True, listener=listener, **options
         )
     except TheodoliteError as error:
         raise _in_our_words(error, task, contextuality=bool(options.get("contextuality"))) from error
-    _report(made, task)
+    _report(task)
 
 
 def _check_folder(task: Task) -> None:
@@ -73,7 +73,7 @@ def _as_there(lines: str) -> str:
     return " (--no-contextuality)" if "settings.contextuality: False there" in lines else ""
 
 
-def _report(made: Survey, task: Task) -> None:
+def _report(task: Task) -> None:
     page = task.folder / "report.html"
     if not page.is_file():
-        write([Tables(made.name, made.facts, made.layers, made.tokens, made.units)], page)
+        write([survey_tables(task.folder)], page)

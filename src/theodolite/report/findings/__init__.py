@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from theodolite.report.findings.anisotropy import mean_cosine, svd
+from theodolite.report.findings.contextuality import contextuality
 from theodolite.report.findings.dimension import dimension
 from theodolite.report.findings.finding import Finding
 from theodolite.report.findings.makeup import makeup
 from theodolite.report.findings.norms import norms
+from theodolite.report.findings.rogue import rogue
 from theodolite.report.findings.tradeoff import tradeoff
 from theodolite.report.findings.warnings import warnings
 from theodolite.report.tables import Tables
 
 __all__ = ["Finding", "findings", "warnings"]
 
+MAKERS = (mean_cosine, svd, makeup, tradeoff, dimension, rogue, contextuality, norms)
+
 
 def findings(tables: Tables) -> list[Finding]:
     """Return what stands out in a survey, in reading order; what is undefined is left out."""
-    found = [make(tables) for make in (mean_cosine, svd, makeup, tradeoff, dimension, norms)]
+    found = [make(tables) for make in MAKERS]
     return [one for one in found if one is not None]

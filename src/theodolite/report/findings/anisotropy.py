@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from theodolite.report.findings.finding import Finding, at, highest, reference
+from theodolite.report.findings.finding import Finding, apart, at, highest, reference, with_error
+from theodolite.report.findings.formula_id import formula_id
 from theodolite.report.numbers import show
-from theodolite.report.rows import Row, layer_rows, number
+from theodolite.report.rows import Row, defined, layer_rows, number
 from theodolite.report.tables import Tables
 
 # "Makes it": leaving those positions out takes away at least half, and at least this much.
@@ -29,14 +30,35 @@ def svd(tables: Tables) -> Finding | None:
 
 def _peak(tables: Tables, column: str, label: str, lead: str) -> Finding | None:
     base = reference(tables, column)
-    top = highest(layer_rows(tables, base), column)
+    rows = layer_rows(tables, base)
+    top = highest(rows, column)
     if top is None:
         return None
-    value = number(top, column)
-    sentence = lead.format(value=show(value), place=at(top)) + ", the most of any layer."
-    headline = f"highest {label}, {at(top)}"
+    sentence = lead.format(value=with_error(top, column), place=at(top)) + _rank(rows, column, top)
     behind = _cause(tables, base, column, top) + _elsewhere(tables, base, column, top)
-    return Finding(column, show(value), headline, f"{sentence} {behind}")
+    return Finding(
+        column,
+        show(number(top, column)),
+        f"highest {label}, {at(top)}",
+        f"{sentence} {behind}",
+        column=column,
+        chart="profiles",
+        formula=formula_id(tables, column),
+        place=at(top),
+    )
+
+
+def _rank(rows: list[Row], column: str, top: Row) -> str:
+    """Say that it is the most of any layer; and which layer comes so near that the error leaves it open."""
+    others = [row for row in defined(rows, column) if row is not top]
+    if not others:
+        return "."
+    next_best = highest(others, column) or {}
+    pairs = [(number(row, column), number(row, f"{column}_se")) for row in (top, next_best)]
+    (a, a_error), (b, b_error) = pairs
+    known = math.isfinite(a_error) and math.isfinite(b_error)
+    near = known and not apart(a, b, a_error, b_error)
+    return f", the most of any layer{f'; {show(b)} {at(next_best)} is within the error' if near else ''}."
 
 
 def _cause(tables: Tables, base: str, column: str, top: Row) -> str:
@@ -58,7 +80,7 @@ def blame(value: float, without: dict[str, float]) -> str:
     >>> blame(0.51, {"without-first": 0.51, "without-massive": 0.5})
     'It is not made by the first position or massive activations'
     """
-    far = [name for name, rest in without.items() if value - rest >= FAR and rest <= value / 2]
+    far = _far(value, without)
     some = [name for name, rest in without.items() if value - rest >= SOME and rest <= 0.9 * value]
     if "without-first" in far:
         return "The first position makes it"
@@ -70,11 +92,24 @@ def blame(value: float, without: dict[str, float]) -> str:
     return f"It is not made by {_listed(list(without), 'or')}"
 
 
+def _far(value: float, without: dict[str, float]) -> list[str]:
+    return [name for name, rest in without.items() if value - rest >= FAR and rest <= value / 2]
+
+
 def _elsewhere(tables: Tables, base: str, column: str, top: Row) -> str:
-    other = highest(layer_rows(tables, "without-massive"), column) if base == "all" else None
-    if other is None or number(other, "layer") == number(top, "layer"):
+    """Say where the peak of the others is, and how to read them alone where a few positions make the whole."""
+    if base != "all":
         return ""
-    return f" Without massive activations the peak is {show(number(other, column))}, {at(other)}."
+    without = {name: _value_at(tables, name, column, top) for name in NAMES}
+    made = _far(number(top, column), {name: value for name, value in without.items() if math.isfinite(value)})
+    # Massive activations include those of the first position: where both do it, this is the one to leave out.
+    rest = "without-massive" if "without-massive" in made or not made else made[0]
+    other = highest(layer_rows(tables, rest), column)
+    if other is None:
+        return ""
+    moved = number(other, "layer") != number(top, "layer")
+    peak = f" Without {NAMES[rest]} the peak is {show(number(other, column))}, {at(other)}." if moved else ""
+    return peak + (f" To read the other positions alone, take --population {rest}." if made else "")
 
 
 def _value_at(tables: Tables, population: str, column: str, top: Row) -> float:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from theodolite.report.findings.finding import Finding, at, highest, lowest, reference
+from theodolite.report.findings.finding import Finding, at, highest, lowest, reference, with_error
+from theodolite.report.findings.formula_id import formula_id
 from theodolite.report.numbers import count, show
-from theodolite.report.rows import Row, layer_rows, number
+from theodolite.report.rows import Row, defined, layer_rows, number
 from theodolite.report.tables import Tables
 
 MEASURES = (
@@ -29,9 +30,29 @@ def dimension(tables: Tables) -> Finding | None:
     low, high = number(lowest(rows, column) or {}, column), number(highest(rows, column) or {}, column)
     dims = max((number(row, "dim") for row in rows if math.isfinite(number(row, "dim"))), default=math.nan)
     of = f", in {count(dims)} coordinates" if math.isfinite(dims) else ""
-    text = f"{'; '.join(spans)}{of}.{_other(tables, base, rows, column, label)}"
-    figure = show(low, 3) if low == high else f"{show(low, 3)} – {show(high, 3)}"
-    return Finding("dimension", figure, f"{label}, fewest to most", text[0].upper() + text[1:])
+    text = f"{'; '.join(spans)}{of}.{_beside(rows)}{_other(tables, base, rows, column, label)}"
+    return Finding(
+        "dimension",
+        show(low, 3) if low == high else f"{show(low, 3)} – {show(high, 3)}",
+        f"{label}, fewest to most",
+        text[0].upper() + text[1:],
+        column=column,
+        chart="spectra",
+        formula=formula_id(tables, column),
+    )
+
+
+def _beside(rows: list[Row]) -> str:
+    """Set the two kinds of dimension side by side at the last layer that tells both."""
+    both = [row for row in defined(rows, "effective_rank") if math.isfinite(number(row, "twonn"))]
+    if not both:
+        return ""
+    rank, near = show(number(both[-1], "effective_rank")), with_error(both[-1], "twonn")
+    place = at(both[-1])
+    return (
+        f" {place[0].upper()}{place[1:]} the variance spreads over {rank} directions, while nearest neighbours "
+        f"tell {near} dimensions."
+    )
 
 
 def _span(rows: list[Row], column: str, label: str) -> str:
@@ -47,7 +68,9 @@ def _other(tables: Tables, base: str, rows: list[Row], column: str, label: str) 
     others = layer_rows(tables, "without-massive") if base == "all" else []
     pairs = [(pick(rows, column), pick(others, column)) for pick in (lowest, highest)]
     apart = [_ratio(number(a, column), number(b, column)) > APART for a, b in pairs if a and b]
-    return f" Without massive activations: {_span(others, column, label)}." if any(apart) else ""
+    if not any(apart):
+        return ""
+    return f" Without massive activations: {_span(others, column, label)} (--population without-massive)."
 
 
 def _ratio(a: float, b: float) -> float:

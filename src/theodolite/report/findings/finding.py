@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from theodolite.measures.formula import anchor
+from theodolite.report.numbers import show
 from theodolite.report.rows import Row, defined, layer_name, layer_rows, number, populations
 from theodolite.report.tables import Tables
+
+# Two numbers differ where they are this many standard errors apart.
+ERRORS = 2.0
+# Without an error bar, numbers that differ by less than this share are called alike.
+ALIKE = 0.05
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding in plain text; the page escapes it."""
+    """A finding in plain text; the page escapes it.
+
+    `column` is the column of layers.parquet that it draws on most, `chart` the part of the page that shows it
+    (profiles, decomposition, token-map, spectra, norms, side-by-side or steps), `formula` the id of the measure's
+    definition and `place` where the figure is read, such as "at block 5"; each may be empty.
+    """
 
     key: str
     figure: str
     headline: str
     text: str
+    column: str = ""
+    chart: str = ""
+    formula: str = ""
+    place: str = ""
+
+    @property
+    def anchor(self) -> str:
+        """Where docs/measures.md defines its measure; empty where it has none."""
+        return anchor(self.formula)
 
 
 def highest(rows: list[Row], column: str) -> Row | None:
@@ -36,8 +58,29 @@ def reference(tables: Tables, column: str) -> str:
 def at(row: Row) -> str:
     """Say where a row is.
 
-    >>> at({"layer": 3, "layer_name": "block 3"})
-    'at block 3'
+    >>> at({"layer": 3, "layer_name": "block 3"}), at({"layer": 0, "layer_name": "encoder embeddings"})
+    ('at block 3', 'at the encoder embeddings')
     """
     name = layer_name(row)
-    return f"at the {name}" if name in ("embeddings", "final norm") else f"at {name}"
+    return f"at the {name}" if name.endswith(("embeddings", "final norm")) else f"at {name}"
+
+
+def with_error(row: Row, column: str) -> str:
+    """Write a number with its standard error, where it has one.
+
+    >>> with_error({"mean_cosine": 0.5123, "mean_cosine_se": 0.00421}, "mean_cosine")
+    '0.5123 ± 0.0042'
+    """
+    error = number(row, f"{column}_se")
+    value = show(number(row, column))
+    return f"{value} ± {show(error, 2)}" if math.isfinite(error) and error > 0 else value
+
+
+def apart(a: float, b: float, a_error: float, b_error: float, *, times: float = ERRORS) -> bool:
+    """Say whether two numbers differ by more than their errors allow, or by more than 5% where none is known.
+
+    >>> apart(0.5, 0.6, 0.01, 0.01), apart(0.5, 0.51, 0.01, 0.01), apart(0.5, 0.51, float("nan"), float("nan"))
+    (True, False, False)
+    """
+    errors = [error for error in (a_error, b_error) if math.isfinite(error) and error > 0]
+    return abs(a - b) > (times * math.hypot(*errors) if errors else ALIKE * max(abs(a), abs(b)))

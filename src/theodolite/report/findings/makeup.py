@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from theodolite.report.findings.finding import Finding, at, reference
+from theodolite.report.findings.formula_id import formula_id
 from theodolite.report.numbers import show
 from theodolite.report.rows import Row, layer_rows, number
 from theodolite.report.tables import Tables
@@ -20,9 +21,21 @@ def makeup(tables: Tables) -> Finding | None:
     between, within = _share(top, "v_between"), _share(top, "v_within")
     rest = f" Spread between units is {show(between)} of it and spread within units {show(within)}."
     share = show(_share(top, "m"))
-    text = f"The mean of all vectors makes up {share} of the mean squared norm Q {at(top)}, the most of any layer."
+    error = number(top, "m_of_q_se")
+    give = f" ± {show(error, 2)}" if error > 0 and math.isfinite(error) else ""
+    of = f"{share}{give} of the mean squared norm Q {at(top)}"
+    text = f"The mean of all vectors makes up {of}, the most of any layer."
     both = math.isfinite(between) and math.isfinite(within)
-    return Finding("makeup", share, f"largest M/Q, {at(top)}", text + (rest if both else ""))
+    return Finding(
+        "makeup",
+        share,
+        f"largest M/Q, {at(top)}",
+        text + (rest if both else ""),
+        column="m",
+        chart="decomposition",
+        formula=formula_id(tables, "m"),
+        place=at(top),
+    )
 
 
 def _share(row: Row, column: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from theodolite.report.findings.finding import Finding, at, highest, lowest, reference
+from theodolite.report.findings.formula_id import formula_id
 from theodolite.report.numbers import show
 from theodolite.report.rows import layer_rows, number
 from theodolite.report.tables import Tables
@@ -19,6 +20,14 @@ def norms(tables: Tables) -> Finding | None:
     far = f" The longest vector has norm {show(number(longest, 'norm_max'))}, {at(longest)}." if longest else ""
     if least <= 0 or len(rows) == 1:
         text = f"The median norm is {show(most)} {at(high)}.{far}"
-        return Finding("norms", show(most), f"median norm, {at(high)}", text)
+        return _made(tables, show(most), f"median norm, {at(high)}", text, at(high))
     text = f"The median norm is least {at(low)}, {show(least)}, and greatest {at(high)}, {show(most)}.{far}"
-    return Finding("norms", f"{show(most / least, 3)}×", "shortest to longest layer, by median norm", text)
+    head = "shortest to longest layer, by median norm"
+    return _made(tables, f"{show(most / least, 3)}×", head, text, f"{at(low)} and {at(high)}")
+
+
+def _made(tables: Tables, figure: str, headline: str, text: str, place: str) -> Finding:
+    definition = formula_id(tables, "norm_p50")
+    return Finding(
+        "norms", figure, headline, text, column="norm_p50", chart="norms", formula=definition, place=place
+    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from theodolite.report.findings.finding import Finding, at, highest, reference
+from theodolite.report.findings.finding import Finding, at, highest, reference, with_error
+from theodolite.report.findings.formula_id import formula_id
 from theodolite.report.numbers import several, show
 from theodolite.report.rows import Row, layer_rows, number
 from theodolite.report.tables import Tables
@@ -21,7 +22,7 @@ def tradeoff(tables: Tables) -> Finding | None:
         return None
     used = number(top, "units_used")
     over = f" over {several(used, 'unit')}" if math.isfinite(used) else ""
-    tail = _yardstick(top) + _other(tables, base, top)
+    tail = _yardstick(top) + _falling(layer_rows(tables, base), top) + _other(tables, base, top)
     text = f"{_way(top)}, most tightly {at(top)}: R² {_fit(top)}{over}.{tail}"
     falls = number(top, "tradeoff_slope") < 0
     head = (
@@ -29,7 +30,16 @@ def tradeoff(tables: Tables) -> Finding | None:
         if falls
         else f"R² of V on M at its tightest, {at(top)}; no trade-off"
     )
-    return Finding("tradeoff", show(number(top, "tradeoff_r2")), head, text)
+    return Finding(
+        "tradeoff",
+        show(number(top, "tradeoff_r2")),
+        head,
+        text,
+        column="tradeoff_r2",
+        chart="token-map",
+        formula=formula_id(tables, "tradeoff_r2"),
+        place=at(top),
+    )
 
 
 def _way(row: Row) -> str:
@@ -41,11 +51,21 @@ def _way(row: Row) -> str:
 
 
 def _fit(row: Row) -> str:
-    return f"{show(number(row, 'tradeoff_r2'))} with slope {show(number(row, 'tradeoff_slope'))}"
+    return f"{with_error(row, 'tradeoff_r2')} with slope {with_error(row, 'tradeoff_slope')}"
 
 
 def _yardstick(row: Row) -> str:
     return " A slope of −1 would give all units one Q." if number(row, "tradeoff_slope") < 0 else ""
+
+
+def _falling(rows: list[Row], top: Row) -> str:
+    """Where the tightest fit rises, say where the tightest that falls is: that alone is a trade-off."""
+    if not number(top, "tradeoff_slope") >= 0:
+        return ""
+    best = highest([row for row in rows if number(row, "tradeoff_slope") < 0], "tradeoff_r2")
+    if best is None:
+        return " At no layer do they spread less."
+    return f" Where they spread less, the fit is tightest {at(best)}: R² {_fit(best)}."
 
 
 def _other(tables: Tables, base: str, top: Row) -> str:

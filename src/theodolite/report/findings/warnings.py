@@ -1,4 +1,4 @@
-"""What a reader should know before trusting a number: counts of what is out of the ordinary."""
+"""What a reader should know before trusting a number: counts of what is out of the ordinary, and what to do."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ import math
 
 from theodolite.report.findings.finding import at, highest
 from theodolite.report.numbers import count, several
-from theodolite.report.rows import Row, layer_rows, number, populations, reasons
+from theodolite.report.rows import Row, defined, layer_rows, number, populations, reasons
 from theodolite.report.tables import Tables
+
+# The measures whose absence a reader must hear of; error bars and the many variants are in the table.
+MAIN = (
+    "q", "m", "v_within", "v_between", "mean_cosine", "anisotropy_svd", "participation_ratio", "effective_rank",
+    "twonn", "q_cv", "tradeoff_r2", "tradeoff_slope", "norm_p50",
+)  # fmt: skip
+# TwoNN depends on how many vectors it is of: layers do not compare where one has less than this share of another.
+FEWER = 0.75
 
 
 def warnings(tables: Tables) -> list[str]:
@@ -16,11 +24,21 @@ def warnings(tables: Tables) -> list[str]:
     made = [
         _counted(rows, "nonfinite", "not finite", "What is not finite is left out of every number."),
         _counted(rows, "zero", "exactly zero", "A zero vector has no direction and no part in the mean cosine."),
-        _counted(rows, "massive", "massive", "Compare the populations before reading all positions."),
+        _counted(rows, "massive", "massive", _way(populations(tables))),
         _duplicates(rows),
         _undefined(rows),
     ]
     return [text for text in made if text]
+
+
+def _way(known: list[str]) -> str:
+    """Say what to do about massive activations in this survey."""
+    if "all" not in known:
+        return "They are in this population too, and can make its variance, spectrum and norms."
+    can = "They can make the variance, the spectrum and the norms of all positions;"
+    if "without-massive" in known:
+        return f"{can} --population without-massive leaves them out."
+    return f"{can} survey again with --populations all,without-massive to see the rest alone."
 
 
 def _counted(rows: list[Row], column: str, what: str, advice: str) -> str:
@@ -38,14 +56,31 @@ def _duplicates(rows: list[Row]) -> str:
     top = highest(rows, "sample_duplicates")
     if top is None or number(top, "sample_duplicates") <= 0:
         return ""
-    most = several(number(top, "sample_duplicates"), "duplicate")
-    return f"The sample held {most} {at(top)}, dropped before TwoNN."
+    most, kept = number(top, "sample_duplicates"), number(top, "twonn_n")
+    if not math.isfinite(kept):
+        return f"The sample held {several(most, 'duplicate')} {at(top)}, dropped before TwoNN."
+    said = (
+        f"{count(most)} of the {count(most + kept)} sampled vectors {at(top)} "
+        f"{'is a duplicate' if round(most) == 1 else 'are duplicates'}, dropped before TwoNN, which is of "
+        f"{count(kept)} there"
+    )
+    largest = max(number(row, "twonn_n") for row in defined(rows, "twonn_n"))
+    if kept < FEWER * largest:
+        return f"{said} and of {count(largest)} at other layers: it depends on their number, so compare with care."
+    return f"{said}."
 
 
 def _undefined(rows: list[Row]) -> str:
-    said = {column: why for row in rows for column, why in reasons(row).items()}
+    """Tell which of the main measures are undefined somewhere, those with one reason together."""
+    said: dict[str, list[str]] = {}
+    for column in MAIN:
+        why = next((reasons(row)[column] for row in rows if column in reasons(row)), "")
+        if why:
+            said.setdefault(why, []).append(column)
     if not said:
         return ""
-    told = "; ".join(f"{column} ({why})" for column, why in sorted(said.items())[:4])
-    more = f"; and {len(said) - 4} more" if len(said) > 4 else ""
-    return f"Undefined at one layer or more: {told}{more}. The table below gives each reason where it applies."
+    told = "; ".join(f"{', '.join(columns)} ({why})" for why, columns in list(said.items())[:4])
+    more = f"; and for {len(said) - 4} more reasons" if len(said) > 4 else ""
+    return (
+        f"Undefined at one layer or more: {told}{more}. The column undefined of layers.parquet says where and why."
+    )

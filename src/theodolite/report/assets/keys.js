@@ -1,0 +1,20 @@
+// The layer that is chosen, by name and by key: the arrow keys on a chart move it. More keys come with the chart.
+(() => {
+  // What the chosen layer is called.
+  theodolite.layerName = () => (theodolite.survey().layers[theodolite.state.layer] || { name: "–" }).name;
+
+  theodolite.layerKeys = (plot, more = {}) => {
+    const keys = {
+      ArrowLeft: () => theodolite.choose({ layer: theodolite.state.layer - 1 }),
+      ArrowRight: () => theodolite.choose({ layer: theodolite.state.layer + 1 }),
+      Home: () => theodolite.choose({ layer: 0 }),
+      End: () => theodolite.choose({ layer: theodolite.survey().layers.length - 1 }),
+      ...more,
+    };
+    plot.addEventListener("keydown", (event) => {
+      if (!keys[event.key] || event.ctrlKey || event.altKey || event.metaKey) return;
+      event.preventDefault();
+      keys[event.key]();
+    });
+  };
+})();

@@ -1,0 +1,222 @@
+// The sample on each layer's plane of most variance: the same vectors at every layer, so that points can be followed.
+(() => {
+  const { el, show, count } = theodolite;
+  // Parts of viridis, which eyes of every kind can order; each end is left off where the paper would swallow it.
+  const ramps = {
+    light: ["#440154", "#3b528b", "#21918c", "#5ec962", "#a8c81f"],
+    dark: ["#5f5fb0", "#3b8fb8", "#2fb39a", "#7ad151", "#fde725"],
+  };
+  const ramp = () => {
+    const card = theodolite.colour("card");
+    const colours = ramps[parseInt(card.slice(1, 3), 16) < 128 ? "dark" : "light"];
+    return colours.map((colour, at) => [at / (colours.length - 1), colour]);
+  };
+
+  // The population that is drawn: the chosen one, or the first that was projected.
+  const drawn = () => {
+    const found = theodolite.survey().projections;
+    return found[theodolite.state.population] ? theodolite.state.population : Object.keys(found)[0];
+  };
+  // What is absent at a layer is as at the layer before.
+  const columnOf = (layers, layer, name) => {
+    for (let at = layer; at >= 0; at -= 1) if (layers[at] && layers[at][name]) return theodolite.column(layers[at][name]);
+    return null;
+  };
+  const points = () => {
+    const layers = theodolite.survey().projections[drawn()];
+    const layer = theodolite.state.layer;
+    if (!layers || !layers[layer]) return null;
+    const { x, y, norm, share } = layers[layer];
+    return {
+      x: theodolite.column(x), y: theodolite.column(y), norm: theodolite.column(norm), share,
+      row: columnOf(layers, layer, "row"), unit: columnOf(layers, layer, "unit"),
+    };
+  };
+  const seen = () => {
+    const found = theodolite.survey().tokens[drawn()];
+    return found ? theodolite.column(found.n) : null;
+  };
+  // A vector's own norm where it is told, else the root of its unit's mean squared norm.
+  const lengths = (found) => {
+    if (found.norm) return { values: found.norm, word: "norm" };
+    const matrix = theodolite.survey().tokens[drawn()];
+    if (!matrix) return null;
+    const units = theodolite.survey().units.text.length;
+    const m = theodolite.column(matrix.m);
+    const v = theodolite.column(matrix.v);
+    const from = theodolite.state.layer * units;
+    return { values: Float32Array.from(found.unit, (unit) => (unit < 0 ? NaN : Math.sqrt(m[from + unit] + v[from + unit]))), word: "norm of its unit (root of mean Q)" };
+  };
+  const special = (unit) => unit >= 0 && theodolite.column(theodolite.survey().units.special)[unit] === 1;
+  const word = (unit) => (unit >= 0 ? theodolite.survey().units.text[unit] : "no unit");
+
+  // Numbers as colours, in the logarithm where they are wide; ticks are plain numbers again (`whole`: counts). The colours end at the
+  // outermost 0.5%: a single vector would take most of them for itself.
+  const coloured = (values, word, whole) => {
+    const finite = Float64Array.from(values).filter((value) => Number.isFinite(value) && value > 0).sort();
+    if (!finite.length) return null;
+    const cut = Math.floor(0.005 * finite.length);
+    const [least, most] = [finite[cut], finite[finite.length - 1 - cut]];
+    const log = whole || most > 4 * least;
+    const change = (value) => (log ? Math.log10(value) : value);
+    const [low, high] = [change(least), change(most)];
+    const ticks = (high > low ? [0, 0.25, 0.5, 0.75, 1] : [0]).map((part) => low + part * (high - low));
+    const signs = [finite[0] < least ? "≤ " : "", "", "", "", finite[finite.length - 1] > most ? "≥ " : ""];
+    return {
+      values: Float32Array.from(values, (value) => (log && !(value > 0) ? NaN : change(value))),
+      marker: {
+        colorscale: ramp(), cmin: low, cmax: high > low ? high : low + 1, showscale: true,
+        colorbar: {
+          orientation: "h", yref: "container", y: 1, yanchor: "top", x: 0, xpad: 0, ypad: 4, xanchor: "left", len: 0.6, thickness: 8, outlinewidth: 0, title: { text: word, side: "top", font: { size: 12 } },
+          tickvals: ticks, ticktext: ticks.map((tick, at) => signs[at] + show(whole ? Math.round(10 ** tick) : log ? 10 ** tick : tick, 3)),
+        },
+      },
+    };
+  };
+
+  theodolite.part("projection", (mount) => {
+    const by = theodolite.select("Colour", [["norm", "by norm"]], "norm", () => update(null));
+    const told = el("p", { class: "meaning", "aria-live": "polite" });
+    const figure = theodolite.figure({
+      title: "The sample on a plane",
+      file: "projection",
+      height: 560,
+      describe: () => `${caption()} ${chosenWords()} Left and right move the layer, up and down the token, Escape lets go of it.`,
+      table: () => {
+        const found = points();
+        if (!found) return { columns: [], rows: [] };
+        const { layer, name } = theodolite.survey().layers[theodolite.state.layer];
+        const n = seen();
+        const rows = Array.from(found.x, (x, at) => {
+          const unit = found.unit[at];
+          return [layer, name, drawn(), found.row[at], unit < 0 ? "" : word(unit), unit < 0 ? "" : special(unit) ? "yes" : "no", n && unit >= 0 ? n[unit] : NaN, found.norm ? found.norm[at] : NaN, x, found.y[at]];
+        });
+        return { columns: ["layer", "layer_name", "population", "row", "token", "special", "n", "norm", "x", "y"], rows };
+      },
+    });
+    const step = (by) => () => {
+      const found = points();
+      if (!found) return;
+      const here = [...new Set(found.unit)].filter((unit) => unit >= 0).sort((a, b) => a - b);
+      if (!here.length) return;
+      const at = here.indexOf(theodolite.state.token);
+      theodolite.choose({ token: here[at < 0 ? 0 : Math.min(Math.max(at + by, 0), here.length - 1)] });
+    };
+    theodolite.layerKeys(figure.plot, { ArrowDown: step(1), ArrowUp: step(-1), Escape: () => theodolite.choose({ token: -1 }) });
+    mount.append(el("div", { class: "controls" }, by.el), told, figure.el);
+
+    const caption = () => {
+      const found = points();
+      if (!found) return "";
+      const parts = [`${theodolite.layerName()}: ${count(found.x.length)} vectors of the sample (${drawn()}) on their plane of most variance.`];
+      const beyond = found.share === null ? "All vectors are one: there is no plane." : `It holds ${show(100 * found.share, 3)}% of their V; distances beyond it are not seen.`;
+      parts.push(beyond, "Each plane is turned onto the one before, so that the same vectors can be followed, and has its own scale.");
+      return parts.join(" ");
+    };
+    const cautions = () => {
+      if (!drawn()) return "";
+      const parts = [];
+      const population = theodolite.state.population;
+      const value = (column) => (theodolite.profile(column, drawn()) || [])[theodolite.state.layer];
+      if (drawn() !== population) parts.push(`Drawn for ${drawn()}: the survey's sample was not projected for ${population}.`);
+      if (value("massive") > 0) {
+        const other = theodolite.survey().projections["without-massive"] ? ` Choose without-massive under Positions to see the rest.` : "";
+        parts.push(`${count(value("massive"))} massive positions stretch the plane, if the sample has some of them.${other}`);
+      }
+      if (value("sample_duplicates") > 0) parts.push(`${count(value("sample_duplicates"))} vectors of the sample are copies of others, and lie on them.`);
+      return parts.join(" ");
+    };
+    const chosenWords = () => {
+      const token = theodolite.state.token;
+      if (token < 0) return "";
+      const found = points();
+      const times = found ? found.unit.reduce((sum, unit) => sum + (unit === token), 0) : 0;
+      return times ? `Chosen: “${word(token)}”, ${count(times)} of the ${count(found.x.length)} vectors.` : `Chosen: “${word(token)}”, which none of these vectors is.`;
+    };
+
+    // What can be coloured by: a sample without units has no frequency, and many have nothing special.
+    const fill = () => {
+      const options = [["norm", "by norm"]];
+      if (seen()) options.push(["n", "by frequency of the unit"]);
+      if (theodolite.column(theodolite.survey().units.special).includes(1)) options.push(["special", "special or not"]);
+      const before = by.box.value;
+      by.box.replaceChildren(...options.map(([value, text]) => el("option", { value }, text)));
+      by.set(options.some(([value]) => value === before) ? before : "norm");
+    };
+    // Points in groups: what has a number to colour by, what has none; or special and not.
+    const groups = (found) => {
+      const all = Array.from(found.x, (_, at) => at);
+      const plain = { marker: { color: theodolite.colour("c0"), symbol: "circle" } };
+      if (by.box.value === "special") {
+        return [
+          { name: "not special", places: all.filter((at) => !special(found.unit[at])), ...plain },
+          { name: "special", places: all.filter((at) => special(found.unit[at])), marker: { color: theodolite.colour("c1"), symbol: "diamond", size: 9 } },
+        ];
+      }
+      const n = seen();
+      const source = by.box.value === "n" ? n && { values: Array.from(found.unit, (unit) => (unit < 0 ? NaN : n[unit])), word: "times the unit was seen" } : lengths(found);
+      const scale = source && coloured(source.values, source.word, by.box.value === "n");
+      if (!scale) return [{ name: "", places: all, ...plain }];
+      const known = all.filter((at) => Number.isFinite(scale.values[at]));
+      const unknown = all.filter((at) => !Number.isFinite(scale.values[at]));
+      return [
+        { name: "", places: known, marker: { ...scale.marker, color: known.map((at) => scale.values[at]) } },
+        { name: "none told", places: unknown, marker: { color: theodolite.colour("quiet"), symbol: "x-thin-open" } },
+      ];
+    };
+    const trace = (found, { name, places, marker }, more) => ({
+      type: theodolite.hasWebgl() ? "scattergl" : "scatter", mode: "markers", name, x: places.map((at) => found.x[at]), y: places.map((at) => found.y[at]), customdata: places, hoverinfo: "none",
+      showlegend: Boolean(name), marker: { size: 6, line: { width: 0 }, ...marker }, ...more,
+    });
+    let listening = false;
+    const update = (changed) => {
+      if (changed && !["survey", "population", "layer", "token"].some((key) => changed.has(key))) return;
+      if (!changed || changed.has("survey") || changed.has("population")) fill();
+      const found = points();
+      theodolite.tip.hide();
+      figure.title("The sample on a plane", caption());
+      told.textContent = [cautions(), chosenWords()].filter(Boolean).join(" ");
+      if (!found) {
+        const here = drawn() ? `None of the sample is drawn at ${theodolite.layerName()}.` : "This survey has no projection: it kept no sample, or was made before samples were kept.";
+        figure.none(here);
+        return;
+      }
+      const token = theodolite.state.token;
+      const ringed = token < 0 ? [] : Array.from(found.unit.keys()).filter((at) => found.unit[at] === token);
+      const traces = groups(found)
+        .filter(({ places }) => places.length)
+        .map((group) => trace(found, group, { opacity: ringed.length ? 0.3 : 0.85 }));
+      if (ringed.length) {
+        const ring = { color: theodolite.colour("ink"), size: 11, symbol: "circle-open", line: { width: 2.2, color: theodolite.colour("ink") } };
+        traces.push(trace(found, { name: "chosen token", places: ringed, marker: ring }));
+      }
+      figure.draw(traces, {
+        showlegend: traces.some((one) => one.showlegend), dragmode: matchMedia("(pointer: coarse)").matches ? false : "pan", margin: { l: 48, r: 12, t: 60, b: 28 }, uirevision: `${theodolite.state.survey} ${drawn()} ${theodolite.state.layer}`,
+        legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 1, xanchor: "right" },
+        xaxis: { zeroline: false }, yaxis: { scaleanchor: "x", scaleratio: 1, zeroline: false },
+      });
+      if (listening) return;
+      listening = true;
+      figure.plot.on("plotly_hover", ({ points: [point], event }) => note(point.customdata, event));
+      figure.plot.on("plotly_unhover", () => theodolite.tip.hide());
+      figure.plot.on("plotly_click", ({ points: [point] }) => {
+        const unit = points().unit[point.customdata];
+        theodolite.choose({ token: unit === theodolite.state.token ? -1 : unit });
+      });
+    };
+    const note = (at, event) => {
+      const found = points();
+      const unit = found.unit[at];
+      const n = seen();
+      const norm = lengths(found);
+      theodolite.tip.show(event.clientX, event.clientY, [
+        word(unit),
+        ...(special(unit) ? ["special"] : []),
+        ...(n && unit >= 0 ? [`seen ${count(n[unit])} times`] : []),
+        ...(norm && Number.isFinite(norm.values[at]) ? [`${norm.word} ${show(norm.values[at])}`] : []),
+        `at ${show(found.x[at], 3)}, ${show(found.y[at], 3)}`,
+      ]);
+    };
+    return { update };
+  });
+})();

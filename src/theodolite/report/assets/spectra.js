@@ -1,0 +1,136 @@
+// How many directions the vectors use: the spectrum of the chosen layer, and its dimension at every scale.
+(() => {
+  const { el } = theodolite;
+  const marks = [["pca_dim_90", 0.9], ["pca_dim_95", 0.95], ["pca_dim_99", 0.99]];
+  const line = (look, more) => ({ type: "scatter", mode: "lines", ...more, line: { width: 2.2, color: look, ...more.line } });
+
+  // The curves of a population at every layer; null where the survey has none.
+  const curves = (kind) => {
+    const found = theodolite.survey()[kind][theodolite.state.population];
+    return found && found.some(Boolean) ? found : null;
+  };
+  // All layers as one faint line with gaps: drawn once, however many there are.
+  const behind = (kind, x, y) => {
+    const xs = [];
+    const ys = [];
+    curves(kind).forEach((curve) => {
+      if (!curve) return;
+      xs.push(...theodolite.column(curve[x]), NaN);
+      ys.push(...theodolite.column(curve[y]), NaN);
+    });
+    return line(theodolite.colour("quiet"), { x: xs, y: ys, name: "other layers", opacity: 0.45, hoverinfo: "skip", line: { width: 0.9 } });
+  };
+  const rowsOf = (kind, names) =>
+    (curves(kind) || []).flatMap((curve, at) => {
+      if (!curve) return [];
+      const { layer, name } = theodolite.survey().layers[at];
+      const columns = names.map((column) => theodolite.column(curve[column]));
+      return Array.from(columns[0], (_, row) => [layer, name, theodolite.state.population, ...columns.map((values) => values[row])]);
+    });
+  const table = (kind, names) => ({ columns: ["layer", "layer_name", "population", ...names], rows: rowsOf(kind, names) });
+  const here = (column) => (theodolite.profile(column) || [])[theodolite.state.layer];
+  const { layerName } = theodolite;
+
+  theodolite.part("spectra", (mount) => {
+    const view = theodolite.select("Spectrum", [["share", "share of each eigenvalue"], ["cumulative", "cumulative"]], "share", () => update(null));
+    const told = el("p", { class: "meaning" });
+    const spectrum = theodolite.figure({
+      title: "Spectrum",
+      file: "spectrum",
+      height: 380,
+      describe: () => {
+        const curve = curves("spectra")[theodolite.state.layer];
+        const share = theodolite.column(curve.share);
+        return `${layerName()}: the first eigenvalue holds ${theodolite.show(share[0])} of V, the last ${theodolite.show(share[share.length - 1])}. ${numbers()}`;
+      },
+      table: () => table("spectra", ["rank", "share", "cumulative"]),
+    });
+    const scales = theodolite.figure({
+      title: "Dimension by scale",
+      file: "dimension-by-scale",
+      height: 380,
+      describe: () => {
+        const curve = curves("scales")[theodolite.state.layer];
+        const values = theodolite.column(curve.dimension);
+        return `${layerName()}: ${Array.from(theodolite.column(curve.scale), (scale, at) => `${theodolite.show(values[at], 3)} at scale ${scale}`).join(", ")}.`;
+      },
+      table: () => table("scales", ["scale", "dimension", "se"]),
+    });
+    [spectrum, scales].forEach((figure) => theodolite.layerKeys(figure.plot));
+    mount.append(el("div", { class: "controls" }, view.el), told, el("div", { class: "pair" }, spectrum.el, scales.el));
+
+    const numbers = () => {
+      const value = (column, digits = 4) => theodolite.show(here(column), digits);
+      const found = [
+        ["effective_rank", () => `effective rank ${value("effective_rank")}`],
+        ["participation_ratio", () => `participation ratio ${value("participation_ratio")}`],
+        ["pca_dim_90", () => `${marks.map(([column]) => value(column)).join(", ")} principal components for 90%, 95%, 99% of V`],
+        ["twonn", () => `TwoNN ${value("twonn", 3)}${Number.isFinite(here("twonn_se")) ? ` ± ${value("twonn_se", 2)}` : ""}`],
+      ].filter(([column]) => Number.isFinite(here(column)));
+      const of = Number.isFinite(here("dim")) ? ` (of ${theodolite.count(here("dim"))} coordinates)` : "";
+      return found.length ? `${layerName()}${of}: ${found.map(([, words]) => words()).join("; ")}.` : "";
+    };
+    let faint = {}; // the lines behind, made anew when the survey, the population or the view changes
+    const missing = (kind, column) => {
+      const { population } = theodolite.state;
+      const where = curves(kind) ? layerName() : Object.keys(theodolite.survey()[kind]).length ? population : "this survey";
+      const usual = { spectra: "Very wide vectors have none, and older surveys kept none", scales: "It takes a sample of vectors kept whole" }[kind];
+      return `There is none for ${where}. ${theodolite.reason(column, population, theodolite.survey(), usual)}.`;
+    };
+    const drawSpectrum = () => {
+      const y = view.box.value;
+      const curve = curves("spectra") && curves("spectra")[theodolite.state.layer];
+      spectrum.title(y === "share" ? "Spectrum" : "Spectrum, cumulative", `${layerName()}, with the other layers behind. ${y === "share" ? "Share of V by rank, both axes logarithmic." : "Share of V that the first directions hold together."}`);
+      if (!curve) return spectrum.none(missing("spectra", "effective_rank"));
+      faint.spectra = faint.spectra || behind("spectra", "rank", y);
+      const look = theodolite.colour("c0");
+      const traces = [faint.spectra, line(look, {
+        x: theodolite.column(curve.rank), y: theodolite.column(curve[y]), name: theodolite.words(layerName()), hovertemplate: "rank %{x}<br>%{y:.3~g} of V<extra></extra>",
+      })];
+      const reached = y === "cumulative" ? marks.filter(([column]) => Number.isFinite(here(column))) : [];
+      if (reached.length) {
+        traces.push({
+          type: "scatter", mode: "markers", x: reached.map(([column]) => here(column)), y: reached.map(([, share]) => share), name: "90%, 95%, 99%",
+          marker: { symbol: "diamond", size: 9, color: theodolite.colour("c1") }, hovertemplate: "%{x} components hold %{y:.0%}<extra></extra>",
+        });
+      }
+      // A tail of rounding would stretch the axis over thirty powers of ten and press the rest flat.
+      const least = faint.spectra.y.reduce((a, b) => (b > 1e-9 && b < a ? b : a), 1);
+      const most = faint.spectra.y.reduce((a, b) => (b > a ? b : a), least);
+      return spectrum.draw(traces, {
+        showlegend: true,
+        xaxis: { type: "log", title: { text: "rank", standoff: 8 }, dtick: 1 },
+        yaxis: y === "share" ? { type: "log", range: [Math.log10(least) - 0.2, Math.log10(most) + 0.2], dtick: 1, exponentformat: "power", title: { text: "share of V", standoff: 8 } } : { range: [0, 1.02], tickformat: ".0%", title: { text: "share of V", standoff: 8 } },
+        shapes: y === "share" ? [] : marks.map(([, share]) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: share, y1: share, line: { color: theodolite.colour("quiet"), width: 1, dash: "dot" }, layer: "below" })),
+      });
+    };
+    const drawScales = () => {
+      const curve = curves("scales") && curves("scales")[theodolite.state.layer];
+      scales.title("Dimension by scale", `${layerName()}, with the other layers behind. Gride: from the ratio of the distances to the k-th and the 2k-th neighbour, in the sample; bars are one standard error.`);
+      if (!curve) return scales.none(missing("scales", "twonn"));
+      faint.scales = faint.scales || behind("scales", "scale", "dimension");
+      const look = theodolite.colour("c0");
+      const ticks = Array.from(theodolite.column(curve.scale));
+      return scales.draw(
+        [faint.scales, line(look, {
+          mode: "lines+markers", x: theodolite.column(curve.scale), y: theodolite.column(curve.dimension), name: theodolite.words(layerName()), marker: { color: look, size: 7 },
+          error_y: { type: "data", array: Array.from(theodolite.column(curve.se), (value) => (Number.isFinite(value) ? value : 0)), color: look, thickness: 1.2, width: 4 },
+          customdata: theodolite.column(curve.se), hovertemplate: "k = %{x}<br>dimension %{y:.3~g} ± %{customdata:.2~g}<extra></extra>",
+        })],
+        {
+          showlegend: true,
+          xaxis: { type: "log", title: { text: "scale k (neighbours)", standoff: 8 }, tickvals: ticks, ticktext: ticks.map(String) },
+          yaxis: { title: { text: "dimension", standoff: 8 }, rangemode: "tozero" },
+        },
+      );
+    };
+    const update = (changed) => {
+      if (changed && !["survey", "population", "layer"].some((key) => changed.has(key))) return;
+      if (!changed || changed.has("survey") || changed.has("population")) faint = {};
+      told.textContent = numbers();
+      drawSpectrum();
+      drawScales();
+    };
+    return { update };
+  });
+})();

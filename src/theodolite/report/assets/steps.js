@@ -1,0 +1,307 @@
+// Checkpoints on a time slider: a measure by layer at each step, its mean over layers against the step, attention.
+(() => {
+  const { el } = theodolite;
+
+  // Viridis, which the colour-blind see in order; its end that the background would swallow is left out.
+  const viridis = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
+  const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+  const ramp = (share) => {
+    const dark = channels(theodolite.colour("card").replace(/^#(.)(.)(.)$/, "#$1$1$2$2$3$3")).reduce((a, b) => a + b) < 384;
+    const place = (dark ? 0.22 + 0.78 * share : 0.92 * share) * (viridis.length - 1);
+    const low = Math.min(Math.floor(place), viridis.length - 2);
+    const [from, to] = [channels(viridis[low]), channels(viridis[low + 1])];
+    return `rgb(${from.map((value, at) => Math.round(value + (to[at] - value) * (place - low))).join(",")})`;
+  };
+
+  // Steps on an axis: logarithmic where they span much, with step 0 a little before the first other.
+  const WIDE = 30;
+  const stepAxis = (steps, asked) => {
+    const positive = steps.filter((step) => step > 0);
+    const first = Math.min(...positive);
+    const log = positive.length > 0 && (asked === "log" || (asked === "auto" && positive.length > 1 && Math.max(...positive) >= WIDE * first));
+    const place = (step) => (log ? (step > 0 ? Math.log10(step) : Math.log10(first) - 0.4) : step);
+    const known = [...new Set(steps)].sort((a, b) => a - b);
+    const span = place(known[known.length - 1]) - place(known[0]) || 1;
+    // Named from the last back, as far as the words leave room.
+    const ticks = [];
+    [...known].reverse().forEach((step) => {
+      if (!ticks.length || place(ticks[ticks.length - 1]) - place(step) >= span / 11) ticks.push(step);
+    });
+    const pad = span * 0.04;
+    return {
+      place,
+      axis: {
+        tickvals: ticks.map(place), ticktext: ticks.map(theodolite.count), title: { text: log ? "training step (logarithmic)" : "training step", standoff: 8 },
+        range: [place(known[0]) - pad, place(known[known.length - 1]) + pad],
+      },
+    };
+  };
+  const bars = (values) => values && { type: "data", array: Array.from(values, (value) => (Number.isFinite(value) ? value : 0)), visible: true, thickness: 1, width: 3 };
+
+  theodolite.part("steps", (mount) => {
+    const all = theodolite.data.series;
+    const { state } = theodolite;
+    const chosen = () => all[Math.min(state.series, all.length - 1)];
+    let population = chosen().populations.includes(state.population) ? state.population : chosen().populations[0];
+    let latest = [];
+    let timer = null;
+
+    const at = () => (state.step < 0 ? chosen().steps.length - 1 : Math.min(state.step, chosen().steps.length - 1));
+    const row = (column, step) => {
+      const found = chosen().profiles[population];
+      const matrix = found && theodolite.column(found.columns[column]);
+      const wide = chosen().layers.length;
+      return matrix ? matrix.subarray(step * wide, (step + 1) * wide) : null;
+    };
+    const means = (series, scope) => {
+      const found = ((series.averages[population] || {})[scope] || {})[state.measure];
+      return found && { mean: theodolite.column(found.mean), se: theodolite.column(found.se), over: found.over };
+    };
+    const told = (step) => `step ${theodolite.count(step)}`;
+
+    // Controls.
+    const series = theodolite.select("Series", all.map((one, place) => [place, one.name]), state.series, (value) => theodolite.choose({ series: Number(value), step: nearest(all[Number(value)]) }));
+    const nearest = (other) => {
+      const here = chosen().steps[at()];
+      const off = other.steps.map((step) => Math.abs(step - here));
+      return off.indexOf(Math.min(...off));
+    };
+    const measure = theodolite.select("Measure", [], "", (value) => theodolite.choose({ measure: value }));
+    const positions = theodolite.select("Positions", [], "", (value) => ((population = value), update(null)));
+    const axis = theodolite.select("Step axis", [["auto", "as it fits"], ["linear", "linear"], ["log", "logarithmic"]], "auto", () => update(null));
+    const slider = theodolite.slider("Step", 0, 0, (place) => theodolite.count(chosen().steps[place]), (place) => theodolite.choose({ step: place }));
+    const play = el("button", { type: "button", onclick: () => (timer ? stop() : start()) }, "Play");
+    const stop = () => {
+      clearInterval(timer);
+      timer = null;
+      play.textContent = "Play";
+    };
+    const start = () => {
+      if (at() === chosen().steps.length - 1) theodolite.choose({ step: 0 });
+      play.textContent = "Pause";
+      timer = setInterval(() => {
+        if (at() >= chosen().steps.length - 1) stop();
+        else theodolite.choose({ step: at() + 1 });
+      }, 700);
+    };
+    const meaning = el("p", { class: "meaning", "aria-live": "polite" });
+
+    // Figures.
+    const byLayer = theodolite.figure({
+      title: "Layer by layer", file: "steps-by-layer", height: 400,
+      describe: () => {
+        const y = row(state.measure, at());
+        return y ? theodolite.spans([{ name: told(chosen().steps[at()]), y }]) : "";
+      },
+      table: () => ({
+        columns: ["series", "step", "layer", "layer_name", "population", state.measure, `${state.measure}_se`],
+        rows: chosen().steps.flatMap((step, place) => {
+          const [y, se] = [row(state.measure, place), row(`${state.measure}_se`, place)];
+          return y ? chosen().layers.map((layer, i) => [chosen().name, step, layer.layer, layer.name, population, y[i], se ? se[i] : NaN]) : [];
+        }),
+      }),
+    });
+    const SCOPES = [["blocks", "mean over blocks"], ["with-embeddings", "blocks and embeddings"]];
+    const byStep = theodolite.figure({
+      title: "Mean over layers", file: "steps-mean", height: 400,
+      describe: () => theodolite.spans(curves()),
+      table: () => ({
+        columns: ["series", "scope", "layers", "population", "step", state.measure, `${state.measure}_se`],
+        rows: all.flatMap((one) => SCOPES.flatMap(([scope]) => {
+          const found = means(one, scope);
+          return found ? one.steps.map((step, i) => [one.name, scope, found.over, population, step, found.mean[i], found.se ? found.se[i] : NaN]) : [];
+        })),
+      }),
+    });
+    const lean = theodolite.figure({
+      title: "Drift of states, queries and keys", file: "steps-drift", height: 340,
+      describe: () => theodolite.spans(attended(LEAN[which.box.value][1])),
+      table: () => attentionTable(),
+    });
+    const sharp = theodolite.figure({
+      title: "Sharpness of attention", caption: "Means over heads, rows and blocks.", file: "steps-sharpness", height: 340,
+      describe: () => theodolite.spans(attended(SHARP)),
+      table: () => attentionTable(),
+    });
+    const LEAN = {
+      cosine: ["Mean cosine", [["state_cosine", "states"], ["query_cosine", "queries"], ["key_cosine", "keys"]]],
+      mean_norm: ["Norm of the mean", [["state_mean_norm", "states"], ["query_mean_norm", "queries"], ["key_mean_norm", "keys"]]],
+      norm: ["Mean norm", [["state_norm", "states"], ["query_norm", "queries"], ["key_norm", "keys"]]],
+    };
+    const SHARP = [["attention_max", "largest weight"], ["attention_entropy_share", "entropy / log length"]];
+    const which = theodolite.select("Drift as", Object.entries(LEAN).map(([key, [words]]) => [key, words]), "cosine", () => update(null));
+    const whose = el("p", { class: "quiet" });
+    const attention = el("div", {}, el("h3", {}, "Attention"), whose, el("div", { class: "controls" }, which.el), el("div", { class: "pair" }, lean.el, sharp.el));
+    mount.append(
+      el("div", { class: "controls" }, all.length > 1 ? series.el : null, measure.el, positions.el, axis.el),
+      meaning,
+      el("div", { class: "controls playing" }, play, slider.el),
+      el("div", { class: "pair" }, byLayer.el, byStep.el),
+      attention,
+    );
+    [byLayer, byStep, lean, sharp].forEach((figure) =>
+      figure.plot.addEventListener("keydown", (event) => {
+        const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+        if (!way) return;
+        event.preventDefault();
+        theodolite.choose({ step: Math.min(Math.max(at() + way, 0), chosen().steps.length - 1) });
+      }),
+    );
+
+    const placed = () => stepAxis(all.flatMap((one) => one.steps), axis.box.value);
+    const mark = () => {
+      const x = placed().place(chosen().steps[at()]);
+      return [{ type: "line", x0: x, x1: x, y0: 0, y1: 1, yref: "paper", layer: "below", line: { color: theodolite.colour("quiet"), width: 1.5, dash: "dot" } }];
+    };
+    const line = (name, steps, values, look, thin) => ({
+      type: "scatter", mode: "lines+markers", cliponaxis: false, name: theodolite.words(name), x: steps.map(placed().place), y: values.mean, error_y: bars(values.se),
+      line: { color: look.colour, dash: look.dash, width: thin ? 1.2 : 2 },
+      marker: { color: look.colour, symbol: look.sign, size: thin ? 5 : 7, line: { width: 1.4, color: look.colour } },
+      text: steps.map(told), hovertemplate: `%{text}: %{y:.5~g}<extra>${theodolite.words(name)}</extra>`,
+    });
+    const curves = () =>
+      all.flatMap((one, place) =>
+        SCOPES.flatMap(([scope, words], i) => {
+          const values = means(one, scope);
+          if (!values) return [];
+          const look = all.length > 1 ? { ...theodolite.look(place), dash: i ? "dot" : "solid" } : theodolite.look(i);
+          return [line(all.length > 1 ? `${one.name}, ${words}` : words, one.steps, values, look, i > 0)];
+        }),
+      );
+    // Attention is told of its own populations; the chosen one where it is among them.
+    const attentive = () => {
+      const known = chosen().attention;
+      const name = known[population] ? population : Object.keys(known)[0];
+      return name && { name, ...known[name] };
+    };
+    const attended = (columns) => {
+      const found = attentive();
+      return columns.flatMap(([column, words], i) => {
+        const values = found && found.measures[column];
+        if (!values) return [];
+        return [line(words, found.steps, { mean: theodolite.column(values.mean), se: theodolite.column(values.se) }, theodolite.look(i), false)];
+      });
+    };
+    const attentionTable = () => {
+      const found = attentive();
+      const rows = Object.entries(found.measures).flatMap(([name, values]) => {
+        const [mean, se] = [theodolite.column(values.mean), theodolite.column(values.se)];
+        return found.steps.map((step, i) => [chosen().name, found.name, name, step, mean[i], se ? se[i] : NaN]);
+      });
+      return { columns: ["series", "population", "measure", "step", "mean", "se"], rows };
+    };
+
+    const fill = () => {
+      const { populations, profiles, steps } = chosen();
+      if (!populations.includes(population)) population = populations[0];
+      const present = new Set(populations.flatMap((name) => Object.keys(profiles[name].columns)));
+      const options = theodolite.data.measures
+        .map(({ group, columns }) => ({ group, options: columns.filter(([name]) => present.has(name)) }))
+        .filter((entry) => entry.options.length);
+      measure.box.replaceChildren(...theodolite.select("", options, state.measure, () => {}).box.children);
+      positions.box.replaceChildren(...populations.map((name) => el("option", { value: name }, name)));
+      positions.set(population);
+      series.set(Math.min(state.series, all.length - 1));
+      slider.set(at(), steps.length - 1);
+    };
+
+    // The step that is chosen, over all others.
+    const front = () => ({
+      y: row(state.measure, at()),
+      error_y: bars(row(`${state.measure}_se`, at())),
+      name: told(chosen().steps[at()]),
+    });
+    const drawLayers = (entry) => {
+      const { layers, steps } = chosen();
+      const x = layers.map((_, i) => i);
+      const share = (i) => i / Math.max(steps.length - 1, 1);
+      const behind = steps
+        .map((step, i) => ({
+          type: "scatter", mode: "lines", x, y: row(state.measure, i), line: { color: ramp(share(i)), width: 1.4 }, opacity: 0.55, showlegend: false,
+          text: layers.map((layer) => theodolite.words(layer.name)), hovertemplate: `%{text}: %{y:.5~g}<extra>${told(step)}</extra>`,
+        }))
+        .filter((trace) => trace.y);
+      if (!behind.length || !behind.some((trace) => trace.y.some(Number.isFinite))) {
+        latest = [];
+        byLayer.none(`${entry.label} is not defined here. ${(chosen().profiles[population].reasons || {})[state.measure] || "The series does not tell it."}`);
+        return;
+      }
+      const named = steps.map((_, i) => i).filter((i) => i % Math.ceil(steps.length / 8) === 0 || i === steps.length - 1);
+      const key = {
+        type: "scatter", mode: "markers", x: [null], y: [null], hoverinfo: "skip", showlegend: false,
+        marker: {
+          color: [0], cmin: 0, cmax: Math.max(steps.length - 1, 1), showscale: true, colorscale: [0, 0.25, 0.5, 0.75, 1].map((part) => [part, ramp(part)]),
+          colorbar: { thickness: 9, outlinewidth: 0, tickvals: named, ticktext: named.map((i) => theodolite.count(steps[i])), title: { text: "step" }, xpad: 4 },
+        },
+      };
+      const chosenOne = {
+        type: "scatter", mode: "lines+markers", cliponaxis: false, x, ...front(), line: { color: theodolite.colour("ink"), width: 2.6 },
+        marker: { color: theodolite.colour("ink"), size: 7 }, text: layers.map((layer) => theodolite.words(layer.name)), hovertemplate: "%{text}: %{y:.5~g}<extra></extra>", showlegend: true,
+      };
+      latest = [...behind, key, chosenOne];
+      const errors = steps.map((_, i) => row(`${state.measure}_se`, i));
+      byLayer.draw(latest, {
+        showlegend: true, xaxis: theodolite.layerAxis(layers, byLayer.plot.clientWidth - 130),
+        yaxis: { ...scaled(behind, errors), title: { text: entry.label, standoff: 8 } },
+      });
+    };
+    // Logarithmic where values span much, unless an error bar would reach 0.
+    const scaled = (traces, errors) => {
+      const finite = (arrays) => arrays.flatMap((array) => Array.from(array)).filter(Number.isFinite);
+      const values = finite(traces.map((trace) => trace.y));
+      const below = finite(traces.map((trace, i) => (errors[i] ? trace.y.map((value, at) => value - errors[i][at]) : [])));
+      const [low, high] = [[...values, ...below].reduce((a, b) => Math.min(a, b), Infinity), values.reduce((a, b) => Math.max(a, b), -Infinity)];
+      return low > 0 && high > 50 * low ? { type: "log" } : { type: "linear", rangemode: "tozero" };
+    };
+    const drawSteps = (entry) => {
+      const traces = curves();
+      if (!traces.length) {
+        byStep.none(`No layer tells ${entry.label} at every step, so there is no mean of the same layers.`);
+        return;
+      }
+      const errors = traces.map((trace) => trace.error_y && trace.error_y.array);
+      byStep.draw(traces, { showlegend: true, xaxis: placed().axis, yaxis: { ...scaled(traces, errors), title: { text: entry.label, standoff: 8 } }, shapes: mark() });
+    };
+    const drawAttention = () => {
+      const found = attentive();
+      attention.hidden = !found;
+      if (!found) return;
+      whose.textContent = `${chosen().name}, ${found.name}, on ${theodolite.count(found.documents)} documents; means over blocks, bars are one standard error.`;
+      const [words, columns] = LEAN[which.box.value];
+      lean.title("Drift of states, queries and keys", `${words}; states are those that enter a block.`);
+      [[lean, columns, words], [sharp, SHARP, "share"]].forEach(([figure, wanted, label]) => {
+        const traces = attended(wanted);
+        if (!traces.length) figure.none("No block tells it at every step.");
+        else figure.draw(traces, { showlegend: true, xaxis: placed().axis, yaxis: { title: { text: label, standoff: 8 }, rangemode: "tozero" }, shapes: mark() });
+      });
+    };
+    // The slider moves one line and the marks; nothing else is drawn again.
+    const slide = () => {
+      slider.set(at());
+      const { y, error_y: errors, name } = front();
+      if (latest.length && y) {
+        Plotly.restyle(byLayer.plot, { y: [y], name: [name], ...(errors ? { "error_y.array": [errors.array] } : {}) }, [latest.length - 1]);
+        byLayer.plot.setAttribute("aria-label", `Layer by layer. ${theodolite.spans([{ name, y }])}`);
+      }
+      [byStep, lean, sharp].forEach((figure) => figure.plot.data && !figure.plot.hidden && Plotly.relayout(figure.plot, { shapes: mark() }));
+    };
+    const update = (changed) => {
+      if (changed && changed.size === 1 && changed.has("step")) {
+        slide();
+        return;
+      }
+      if (changed && ![...changed].some((key) => ["step", "series", "measure", "population"].includes(key))) return;
+      if (changed && changed.has("population") && chosen().populations.includes(state.population)) population = state.population;
+      fill();
+      const entry = theodolite.measure(state.measure);
+      measure.set(state.measure);
+      meaning.replaceChildren(entry.meaning, ...(entry.href ? [" ", el("a", { href: entry.href }, "Definition")] : []));
+      byLayer.title(entry.label, `${chosen().name}: the step that is chosen in front, all steps behind it, coloured by step.`);
+      byStep.title(`${entry.label}, mean over layers`, "Only layers that tell it at every step count; the final norm is in no mean.");
+      drawLayers(entry);
+      drawSteps(entry);
+      drawAttention();
+    };
+    return { update };
+  });
+})();

@@ -1,0 +1,61 @@
+// Light and dark: the page's colours are CSS variables, and the charts take theirs from the same place.
+(() => {
+  const order = ["auto", "light", "dark"];
+  const listeners = [];
+  let styles = null;
+
+  theodolite.colour = (name) => {
+    styles = styles || getComputedStyle(document.documentElement);
+    return styles.getPropertyValue(`--${name}`).trim();
+  };
+  theodolite.onTheme = (listener) => listeners.push(listener);
+
+  // Colour, dash and sign of a line: told apart without colour too. The same for a population on every chart.
+  const dashes = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid"];
+  const signs = ["circle", "square-open", "x-thin-open", "diamond-open", "triangle-up", "circle-open", "square"];
+  const known = ["all", "without-first", "without-massive"];
+  theodolite.look = (place) => ({
+    colour: theodolite.colour(`c${place % 7}`),
+    dash: dashes[place % 7],
+    sign: signs[place % 7],
+  });
+  theodolite.lookOf = (population, populations) =>
+    theodolite.look(known.includes(population) ? known.indexOf(population) : 3 + populations.indexOf(population));
+
+  theodolite.layout = (more = {}) => {
+    const axis = {
+      gridcolor: theodolite.colour("hair"), linecolor: theodolite.colour("quiet"), zeroline: false, ticks: "outside",
+      tickcolor: theodolite.colour("quiet"), automargin: true, title: { standoff: 8 }, ticklen: 4,
+    };
+    const { xaxis, yaxis, ...rest } = more;
+    return {
+      paper_bgcolor: theodolite.colour("card"), plot_bgcolor: theodolite.colour("card"),
+      font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: theodolite.colour("ink") },
+      margin: { l: 56, r: 16, t: 12, b: 44 }, hovermode: "closest", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
+      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
+      hoverlabel: { bgcolor: theodolite.colour("card"), bordercolor: theodolite.colour("quiet"), font: { color: theodolite.colour("ink") }, align: "left" },
+      xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, ...yaxis }, ...rest,
+    };
+  };
+
+  const changed = () => {
+    styles = null;
+    listeners.forEach((listener) => listener());
+  };
+  theodolite.startTheme = (button) => {
+    let chosen = "auto";
+    const tell = () => {
+      button.textContent = { auto: "Theme: as the system", light: "Theme: light", dark: "Theme: dark" }[chosen];
+    };
+    button.addEventListener("click", () => {
+      chosen = order[(order.indexOf(chosen) + 1) % order.length];
+      if (chosen === "auto") delete document.documentElement.dataset.theme;
+      else document.documentElement.dataset.theme = chosen;
+      tell();
+      changed();
+    });
+    tell();
+    button.hidden = false;
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
+  };
+})();

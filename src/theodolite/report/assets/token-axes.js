@@ -1,0 +1,50 @@
+// The axes of the token map: which there are, how far they reach, and what lies beyond them.
+(() => {
+  theodolite.tokenAxes = {
+    mv: { x: "m", y: "v", words: "V against M" }, nm: { x: "n", y: "m", words: "M against frequency" },
+    nv: { x: "n", y: "v", words: "V against frequency" }, nq: { x: "n", y: "q", words: "Q against frequency" },
+  };
+  const NAMES = { n: "n: how often the token occurs", m: "M: squared length of the token's mean", v: "V: variance about the token's mean", q: "Q = M + V: mean squared length" };
+
+  const extent = (columns, places, log) => {
+    let [low, high] = [Infinity, -Infinity];
+    for (const column of columns) {
+      for (const at of places) {
+        const value = column[at];
+        if (!Number.isFinite(value) || (log && value <= 0)) continue;
+        if (value < low) low = value;
+        if (value > high) high = value;
+      }
+    }
+    return low <= high ? [low, high] : null;
+  };
+  const framed = (found, log) => {
+    if (!found) return [0, 1];
+    const [low, high] = log ? found.map(Math.log10) : [Math.min(found[0], 0), found[1]];
+    const edge = Math.max((high - low) * 0.05, log ? 0.06 : Math.abs(high) * 0.02, 1e-30);
+    return [low - edge, high + edge];
+  };
+  theodolite.median = (values) => {
+    const seen = values.filter(Number.isFinite).sort();
+    return seen.length ? seen[Math.floor(seen.length / 2)] : NaN;
+  };
+
+  // From the least to the most at these layers. Special tokens lie far out where they are always the same; the axes are
+  // those of the others.
+  theodolite.tokenRange = (tokens, kept, name, layers, log) => {
+    const ordinary = kept.filter((at) => !tokens.special[at]);
+    const columns = (name === "n" ? [0] : layers).map((at) => tokens[name](at));
+    return framed(extent(columns, ordinary.length ? ordinary : kept, log), log);
+  };
+  theodolite.tokenAxis = (name, log, range) => ({
+    type: log ? "log" : "linear", title: { text: NAMES[name], standoff: 8 }, range,
+    ...(log ? { dtick: range[1] - range[0] > 2.6 ? 1 : "D2", exponentformat: "power" } : {}),
+  });
+  theodolite.tokensBeyond = (points, log, ranges) => {
+    let count = 0;
+    const [x0, x1] = log.x ? ranges.x.map((at) => 10 ** at) : ranges.x;
+    const [y0, y1] = log.y ? ranges.y.map((at) => 10 ** at) : ranges.y;
+    for (let i = 0; i < points.at.length; i += 1) if (points.x[i] < x0 || points.x[i] > x1 || points.y[i] < y0 || points.y[i] > y1) count += 1;
+    return count;
+  };
+})();

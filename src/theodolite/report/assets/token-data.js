@@ -1,0 +1,89 @@
+// The token table of a survey: n of each unit, and M, V and Q = M + V of every unit at a layer.
+(() => {
+  // Of the chosen population; null where the survey has no units there.
+  theodolite.tokens = (population = theodolite.state.population, survey = theodolite.survey()) => {
+    const found = survey && survey.tokens[population];
+    if (!found || !survey.units.text.length) return null;
+    found.read = found.read || read(found, survey);
+    return found.read;
+  };
+
+  const read = (found, survey) => {
+    const size = survey.units.text.length;
+    const n = theodolite.column(found.n);
+    const row = (column) => (layer) => theodolite.column(found[column]).subarray(layer * size, (layer + 1) * size);
+    const [m, v] = [row("m"), row("v")];
+    // Kept by layer once they are asked for.
+    const made = (make) => {
+      const known = [];
+      return (layer) => (known[layer] = known[layer] || make(layer));
+    };
+    const q = made((layer) => {
+      const spread = v(layer);
+      return m(layer).map((value, at) => value + spread[at]);
+    });
+    const share = made((layer) => {
+      const whole = q(layer);
+      return m(layer).map((value, at) => value / whole[at]);
+    });
+    return { size, text: survey.units.text, special: theodolite.column(survey.units.special), layers: survey.layers, n: () => n, m, v, q, share };
+  };
+
+  // Places of the units that are seen at least so often, most frequent first.
+  theodolite.tokensSeen = (tokens, least, special) => {
+    const n = tokens.n();
+    const kept = [];
+    for (let at = 0; at < tokens.size; at += 1) if (n[at] > 0 && n[at] >= least && (special || !tokens.special[at])) kept.push(at);
+    return Uint32Array.from(kept.sort((a, b) => n[b] - n[a] || a - b));
+  };
+
+  // 10, as in the papers, or less where that would leave almost nothing: V of a unit that is seen once is 0 by definition.
+  theodolite.tokensLeast = (tokens) => {
+    const n = tokens.n();
+    const enough = (least) => n.reduce((sum, one) => sum + (one >= least), 0) >= 50;
+    return [10, 5, 3, 2].find(enough) || 1;
+  };
+
+  // [name, value] of a unit at a layer, as the tooltip and the line of the chosen token tell them.
+  theodolite.tokenFacts = (tokens, at, layer) => [
+    ["n", theodolite.count(tokens.n()[at])],
+    ["Q", theodolite.show(tokens.q(layer)[at])],
+    ["M", theodolite.show(tokens.m(layer)[at])],
+    ["V", theodolite.show(tokens.v(layer)[at])],
+  ];
+
+  // The units as a table to take away. The page has M and V to one part in 130,000, so more digits would be made up.
+  theodolite.tokenRows = (tokens, places, layer) => {
+    const six = (value) => Number(value.toPrecision(6));
+    const numbers = ["q", "m", "v", "share"].map((name) => tokens[name](layer));
+    const row = (at) => [
+      tokens.text[at], tokens.n()[at], ...numbers.map((column) => six(column[at])), tokens.special[at] ? 1 : 0,
+      tokens.layers[layer].layer, theodolite.state.population,
+    ];
+    return { columns: ["token", "n", "q", "m", "v", "m_share", "special", "layer", "population"], rows: Array.from(places, row) };
+  };
+
+  // Places whose text holds the words, whatever the case; a typed space is the sign that stands for one.
+  const lower = new WeakMap();
+  theodolite.tokensFound = (tokens, words, kept) => {
+    const sought = words.replaceAll(" ", "␣").toLowerCase();
+    if (!sought) return null;
+    if (!lower.has(tokens.text)) lower.set(tokens.text, tokens.text.map((text) => text.toLowerCase()));
+    const texts = lower.get(tokens.text);
+    const found = kept.filter((at) => texts[at].includes(sought));
+    const bare = sought.replace(/␣+$/, "");
+    return found.length || !bare || bare === sought ? found : kept.filter((at) => texts[at].includes(bare));
+  };
+  // The exact ones first (a leading space does not count), then the most frequent.
+  theodolite.tokensListed = (tokens, words, found, most) => {
+    const sought = words.replaceAll(" ", "␣").replace(/^␣/, "").toLowerCase();
+    const exact = (at) => tokens.text[at].toLowerCase().replace(/^␣/, "") === sought;
+    const first = found.filter(exact).slice(0, most);
+    const chosen = new Set(first);
+    for (const at of found) {
+      if (chosen.size >= most) break;
+      chosen.add(at);
+    }
+    return [...chosen];
+  };
+})();

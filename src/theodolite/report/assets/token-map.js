@@ -1,0 +1,199 @@
+// The token map: every unit as a point, M against V or frequency against each, moved through the layers.
+(() => {
+  const { el } = theodolite;
+  const PLAIN_MOST = 4000;
+
+  theodolite.part("token-map", (mount) => {
+    const { state } = theodolite;
+    let tokens = null;
+    let kept = new Uint32Array(0); // units that pass the filter
+    let found = null; // those of them that the search box finds, or null
+    let groups = [];
+    let drawn = []; // by trace: the units of its points
+    let note = "";
+    let cursor = -1;
+    let touched = false; // whether the reader has set the least n
+    let memory = {}; // what stays until the filter changes: windows, medians
+    let later = 0;
+    let settled = -1; // the survey whose axes were chosen
+
+    const axes = theodolite.select("Map", Object.entries(theodolite.tokenAxes).map(([key, { words }]) => [key, words]), "mv", () => map());
+    const scale = theodolite.select("Axes", [["log", "logarithmic"], ["linear", "linear"]], "log", () => map());
+    const least = el("input", { id: "token-least", type: "number", min: 1, step: 1, value: 10, inputmode: "numeric" });
+    const check = (words, checked, onchange) => {
+      const box = el("input", { type: "checkbox", checked, onchange });
+      return { box, el: el("label", {}, box, ` ${words}`) };
+    };
+    const special = check("special tokens", true, () => refilter());
+    const same = check("same axes at every layer", true, () => map());
+    const layer = theodolite.slider("Layer", 0, 0, (at) => (theodolite.survey().layers[at] || { name: "–" }).name, (at) => theodolite.choose({ layer: at }));
+    const search = theodolite.tokenSearch({
+      found: (words) => {
+        const all = tokens && theodolite.tokensFound(tokens, words, kept);
+        return all && { count: all.length, places: theodolite.tokensListed(tokens, words, all, 20) };
+      },
+      token: (at) => ({ text: tokens.text[at], n: tokens.n()[at] }),
+      onsearch: () => (seek(), map(), table.show(tokens, found || kept, state.layer)),
+      onchoose: (at) => theodolite.choose({ token: at }),
+    });
+    const figure = theodolite.figure({
+      title: "Token map", file: "token-map", height: 480,
+      describe: () => note,
+      table: () => theodolite.tokenRows(tokens, kept, state.layer),
+    });
+    const said = el("p", { class: "note" });
+    const spoken = el("span", { class: "unseen", role: "status" });
+    const path = theodolite.tokenPath();
+    const table = theodolite.tokenTable();
+    const nothing = el("p", { class: "none", hidden: true });
+    const full = el(
+      "div", {},
+      el(
+        "div", { class: "controls" }, search.el, axes.el, scale.el,
+        el("div", { class: "control" }, el("label", { for: "token-least" }, "Least n"), least),
+        el("fieldset", { class: "control checks" }, el("legend", {}, "Show"), special.el, same.el),
+      ),
+      el("div", { class: "token-map" }, el("div", { class: "map" }, figure.el), el("div", { class: "aside" }, path.el)),
+      table.el, spoken,
+    );
+    figure.el.append(layer.el, said);
+    mount.append(nothing, full);
+
+    const refilter = () => {
+      filter();
+      map();
+      table.show(tokens, found || kept, state.layer);
+    };
+    least.addEventListener("input", () => {
+      touched = true;
+      if (least.value !== "") refilter();
+    });
+
+    const filter = () => {
+      kept = theodolite.tokensSeen(tokens, Math.max(Number(least.value) || 1, 1), special.box.checked);
+      const shown = theodolite.hasWebgl() ? kept : kept.slice(0, PLAIN_MOST);
+      groups = theodolite.tokenGroups(tokens, shown);
+      memory = {};
+      cursor = -1;
+      seek();
+    };
+    const seek = () => (found = theodolite.tokensFound(tokens, search.words(), kept));
+    const once = (name, make) => (name in memory ? memory[name] : (memory[name] = make()));
+
+    const range = (name, log) =>
+      once(`range ${name} ${log} ${same.box.checked ? "" : state.layer}`, () => theodolite.tokenRange(tokens, kept, name, same.box.checked ? tokens.layers.map((_, at) => at) : [state.layer], log));
+    const typical = (at) => once(`median ${at}`, () => theodolite.median(Float32Array.from(kept, (unit) => tokens.q(at)[unit])));
+
+    const map = () => {
+      if (!tokens) return;
+      const { x, y, words } = theodolite.tokenAxes[axes.box.value];
+      const log = { x: x === "n" || scale.box.value === "log", y: scale.box.value === "log" };
+      const [xs, ys] = [tokens[x](state.layer), tokens[y](state.layer)];
+      const type = theodolite.hasWebgl() ? "scattergl" : "scatter";
+      const points = groups.map(({ places }) => theodolite.tokenPoints(places, xs, ys, log));
+      const chosen = state.token;
+      const rings = found ? theodolite.tokenPoints(found, xs, ys, log) : null;
+      const ranges = { x: range(x, log.x), y: range(y, log.y) };
+      const q = typical(state.layer);
+      const empty = !points.some(({ at }) => at.length);
+      const line = x === "m" && q > 0 && !empty ? [theodolite.tokenConstantQ(q, q * 1e-5)] : [];
+      const traces = [...line, ...theodolite.tokenTraces(groups, points, type, rings ? 0.35 : chosen >= 0 ? 0.65 : 1)];
+      drawn = [...line.map(() => null), ...points.map(({ at }) => at)];
+      const way = chosen >= 0 ? theodolite.tokenPlaces(tokens, x, y, log, chosen) : null;
+      // Always as many traces: with another number of them Plotly sets WebGL up anew.
+      traces.push(theodolite.tokenRings(rings, type), ...theodolite.tokenWay(way, way && theodolite.tokenPoints([chosen], xs, ys, log), type));
+      drawn.push(rings && rings.at);
+      note = tell(points, log, ranges);
+      said.textContent = note;
+      figure.title(words, `Each point is a token at ${tokens.layers[state.layer].name}, coloured by how often it occurs. ${x === "m" ? "The dashed line is V = Q − M for the median Q: tokens along it have the same length. " : ""}Click a point to follow it through the layers; drag to zoom, double-click to return.`);
+      figure.draw(traces, {
+        xaxis: theodolite.tokenAxis(x, log.x, ranges.x), yaxis: theodolite.tokenAxis(y, log.y, ranges.y), showlegend: true,
+        annotations: empty ? [{ text: "nothing to draw at this layer", xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false, font: { size: 14 } }] : theodolite.tokenLabels(tokens, way, log, chosen, ranges),
+        // The reader's zoom stays while layers pass, unless the axes are to follow the layer.
+        uirevision: [axes.box.value, scale.box.value, state.survey, same.box.checked ? "" : state.layer].join(),
+      });
+      listen();
+    };
+
+    // What is drawn, and what is not and why.
+    const tell = (points, log, ranges) => {
+      const count = points.reduce((sum, one) => sum + one.at.length, 0);
+      const zeros = points.reduce((sum, one) => sum + one.zeros, 0);
+      const outside = points.reduce((sum, one) => sum + theodolite.tokensBeyond(one, log, ranges), 0);
+      const parts = [`${theodolite.count(count)} of ${theodolite.count(tokens.size)} tokens are drawn, those seen at least ${Number(least.value) > 1 ? `${theodolite.count(Number(least.value))} times` : "once"}.`];
+      if (zeros) parts.push(`${theodolite.count(zeros)} more ${zeros === 1 ? "has" : "have"} a value of 0, which has no place on a logarithmic axis.`);
+      if (outside) parts.push(`${theodolite.count(outside)} of them ${outside === 1 ? "lies" : "lie"} outside the axes.`);
+      const absent = groups.reduce((sum, { places }) => sum + places.length, 0) - count - zeros;
+      if (absent) parts.push(`${theodolite.count(absent)} ${absent === 1 ? "has" : "have"} no M and V at this layer.`);
+      if (!kept.length) parts.push("Set a smaller least n.");
+      if (!theodolite.hasWebgl() && kept.length > PLAIN_MOST) parts.push(`This browser has no WebGL, so the map shows the most frequent ${theodolite.count(PLAIN_MOST)}; the table has all.`);
+      return parts.join(" ");
+    };
+    const lines = (at) => [el("bdi", {}, tokens.text[at]), ...theodolite.tokenFacts(tokens, at, state.layer).map((pair) => pair.join(" "))];
+    let listening = false;
+    const listen = () => {
+      if (listening) return;
+      listening = true;
+      const unit = (event) => (drawn[event.points[0].curveNumber] || [])[event.points[0].pointNumber];
+      figure.plot.on("plotly_hover", (event) => {
+        const at = unit(event);
+        if (at !== undefined) theodolite.tip.show(event.event.clientX, event.event.clientY, lines(at));
+      });
+      figure.plot.on("plotly_unhover", theodolite.tip.hide);
+      figure.plot.on("plotly_click", (event) => unit(event) !== undefined && theodolite.choose({ token: unit(event) }));
+    };
+    // Left and right move the layer; up and down go from token to token, the most frequent first, and Enter takes it.
+    theodolite.layerKeys(figure.plot, {
+      ArrowUp: () => walk(-1),
+      ArrowDown: () => walk(1),
+      Enter: () => cursor >= 0 && theodolite.choose({ token: (found || kept)[cursor] }),
+      Escape: () => theodolite.tip.hide(),
+    });
+    figure.plot.addEventListener("blur", () => theodolite.tip.hide());
+    const walk = (step) => {
+      const places = found || kept;
+      if (!places.length) return;
+      cursor = Math.min(Math.max(cursor + step, 0), places.length - 1);
+      const at = places[cursor];
+      spoken.textContent = theodolite.tokenFacts(tokens, at, state.layer).reduce((words, pair) => `${words}, ${pair.join(" ")}`, tokens.text[at]);
+      const { xaxis, yaxis } = figure.plot._fullLayout;
+      const { x, y } = theodolite.tokenAxes[axes.box.value];
+      const frame = figure.plot.getBoundingClientRect();
+      const seat = (axis, value) => Math.min(Math.max(axis.d2p(value) || 0, 0), axis._length) + axis._offset;
+      theodolite.tip.show(frame.left + seat(xaxis, tokens[x](state.layer)[at]), frame.top + seat(yaxis, tokens[y](state.layer)[at]), lines(at));
+    };
+
+    const update = (changed) => {
+      const fresh = !changed || changed.has("survey") || changed.has("population");
+      if (changed && !["survey", "population", "layer", "token"].some((key) => changed.has(key))) return;
+      tokens = theodolite.tokens();
+      full.hidden = !tokens;
+      nothing.hidden = Boolean(tokens);
+      nothing.textContent = `The survey has no token table for “${state.population}”. Choose other positions or another survey.`;
+      if (!tokens) return;
+      layer.set(state.layer, Math.max(tokens.layers.length - 1, 0));
+      layer.box.disabled = tokens.layers.length < 2;
+      if (fresh) {
+        if (!touched) least.value = theodolite.tokensLeast(tokens);
+        if (changed && changed.has("survey")) search.empty();
+        filter();
+        // Once a survey: after that it is the reader's choice.
+        if (settled !== state.survey) same.box.checked = steady();
+        settled = state.survey;
+      }
+      map();
+      path.show(tokens, state.token, state.layer, changed && changed.size === 1 && changed.has("layer") ? "layer" : "");
+      clearTimeout(later);
+      if (fresh) table.show(tokens, found || kept, state.layer);
+      // Fifty rows are written when the slider rests.
+      else if (changed.has("layer")) later = setTimeout(() => table.show(tokens, found || kept, state.layer), 60);
+      if (!changed || changed.has("token")) table.mark();
+    };
+    // Where Q grows a hundredfold from layer to layer, common axes would show every layer as a dot.
+    const steady = () => {
+      const sizes = tokens.layers.map((_, at) => typical(at)).filter((value) => value > 0);
+      return !sizes.length || Math.max(...sizes) < 100 * Math.min(...sizes);
+    };
+    return { update };
+  });
+})();

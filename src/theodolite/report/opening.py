@@ -1,0 +1,45 @@
+"""What a reader sees first of a survey: what it was, in words and figures, and what it says."""
+
+from __future__ import annotations
+
+from theodolite.measures.formula import formulas
+from theodolite.report.catalogue import anchor
+from theodolite.report.findings import Finding, findings, warnings
+from theodolite.report.numbers import count
+from theodolite.report.profiles import line_chart
+from theodolite.report.summary import figures, sentences
+from theodolite.report.svg import draw
+from theodolite.report.tables import Tables
+from theodolite.report.text import escape
+
+
+def opening(tables: Tables, place: int, level: int) -> str:
+    """Return lead, tiles, findings and cautions; `place` is the survey's number on the page."""
+    tiles = "".join(
+        f"<div><dt>{name}</dt><dd>{count(value)}</dd></div>" for name, value in figures(tables).items()
+    )
+    cards = "".join(_card(tables, one, place) for one in findings(tables))
+    cautions = "".join(f"<li>{escape(text)}</li>" for text in warnings(tables))
+    noted = f'<ul class="warnings" aria-label="Cautions">{cautions}</ul>' if cautions else ""
+    none = "<li>No number is defined that a finding could be made from.</li>"
+    return (
+        f'<p class="lead">{escape(sentences(tables))}</p><dl class="tiles">{tiles}</dl>'
+        f'<section class="part findings"><h{level}>Findings</h{level}><ul class="cards">{cards or none}</ul>'
+        f"{noted}</section>"
+    )
+
+
+def _card(tables: Tables, one: Finding, place: int) -> str:
+    """Return a finding with its figure, a link to the chart that can be asked more, and one to the definition."""
+    drawn = links = ""
+    if one.column and one.column in tables.layers.columns:
+        chart = line_chart(tables, one.column, one.headline)
+        drawn = draw(chart, f"s{place}-{one.key}")
+        links = f'<a href="#profiles" data-measure="{escape(one.column)}" data-survey="{place}">Explore</a>'
+    if one.formula in formulas():
+        links += f' <a href="{anchor(one.formula)}">Definition</a>'
+    return (
+        f'<li class="card"><strong class="figure">{escape(one.figure)}</strong>'
+        f"<b>{escape(one.headline)}</b><p>{escape(one.text)}</p>{drawn}"
+        f'<p class="links">{links}</p></li>'
+    )

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from io import BytesIO
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import FigureBase
+from PIL import Image
+
+from theodolite.exhibits.exhibit import Plate
+from theodolite.exhibits.picture import COLOURS, DPI, picture
+
+
+def plate(points: int) -> Plate:
+    x = np.random.default_rng(0).normal(size=(points, 2))
+    return Plate(pd.DataFrame(), "", lambda figure: figure.subplots().scatter(*x.T, s=4) and None, (3.0, 2.0))
+
+
+def lines(figure: FigureBase) -> None:
+    ax = figure.subplots()
+    ax.set_axis_off()
+    ax.plot(np.random.default_rng(0).normal(size=(2, 60)))
+
+
+def test_what_is_smaller_drawn_as_lines_is_an_svg():
+    media_type, data = picture(Plate(pd.DataFrame(), "", lines, (8.0, 8.0)))
+    assert media_type == "image/svg+xml"
+    assert data.lstrip().startswith(b"<?xml")
+    assert b"<script" not in data
+
+
+def test_many_marks_are_a_png_of_few_colours_at_twice_the_size():
+    media_type, data = picture(plate(3000))
+    assert media_type == "image/png"
+    with Image.open(BytesIO(data)) as image:
+        assert image.size == (3 * DPI, 2 * DPI)
+        assert len(image.convert("RGB").getcolors()) <= COLOURS
+
+
+def test_the_same_numbers_make_the_same_picture():
+    assert picture(plate(3)) == picture(plate(3))

@@ -1,0 +1,109 @@
+"""The token matrices against the definition: for each layer, population and unit the row of the table."""
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.report.conftest import HOSTILE, SPECIAL
+
+from theodolite.report import Tables
+from theodolite.report.payload.pack import unpack
+from theodolite.report.payload.tokens import tokens, units
+from theodolite.report.text import visible
+
+Make = Callable[..., Tables]
+# Three bytes a number: half of the last of 15 bits.
+SHORT = 2.0**-16
+
+
+def naive(tables: Tables, name: str) -> dict[tuple[str, int, Any], float]:
+    return {
+        (row["population"], row["layer"], row["unit"]): row[name]
+        for row in tables.tokens.astype({"unit": object}).to_dict("records")
+    }
+
+
+def listed(tables: Tables) -> list[Any]:
+    """The units, most frequent first, by sorting the table."""
+    most: dict[Any, float] = {}
+    for unit, n in zip(tables.tokens["unit"], tables.tokens["n"], strict=True):
+        most[unit] = max(most.get(unit, 0), n)
+    return sorted(most, key=lambda unit: -most[unit])
+
+
+def shuffled(tables: Tables, share: float = 1.0) -> Tables:
+    """The same table with its rows in any order, and some of them gone."""
+    return replace(tables, tokens=tables.tokens.sample(frac=share, random_state=1).reset_index(drop=True))
+
+
+@pytest.mark.parametrize("share", [1.0, 0.4])
+def test_matrices_are_the_table(make_tables: Make, share: float) -> None:
+    tables = shuffled(make_tables(layers=4, units=60), share)
+    found, order = tokens(tables), listed(tables)
+    assert list(found) == ["all", "without-first", "without-massive"]
+    for name in ("m", "v"):
+        wanted = naive(tables, name)
+        for population, columns in found.items():
+            matrix = unpack(columns[name]).reshape(4, len(order))
+            for layer, row in enumerate(matrix):
+                for unit, value in zip(order, row, strict=True):
+                    expected = wanted.get((population, layer, unit), math.nan)
+                    assert value == pytest.approx(expected, rel=SHORT, nan_ok=True)
+
+
+def test_n_is_the_most_that_a_population_has_seen(make_tables: Make) -> None:
+    tables = make_tables(layers=3, units=30)
+    changed = tables.tokens.assign(n=[random.Random(i).randrange(1, 10**6) for i in range(len(tables.tokens))])
+    tables = replace(tables, tokens=changed)
+    order, wanted = listed(tables), naive(tables, "n")
+    for population, columns in tokens(tables).items():
+        assert unpack(columns["n"]).tolist() == [
+            max(wanted[population, layer, unit] for layer in range(3)) for unit in order
+        ]
+
+
+def test_words_stand_where_their_numbers_do(make_tables: Make) -> None:
+    tables = shuffled(make_tables(layers=2, units=40))
+    texts = dict(zip(tables.units["unit"], tables.units["text"], strict=True))
+    found = units(tables)
+    assert found["text"] == [visible(texts[unit]) for unit in listed(tables)]
+    assert unpack(found["special"]).tolist() == [texts[unit] in SPECIAL for unit in listed(tables)]
+    assert len([text for text in found["text"] if text in map(visible, HOSTILE)]) == len(HOSTILE)
+
+
+def test_units_without_a_text_are_spelled_and_odd_marks_are_no(make_tables: Make) -> None:
+    tables = make_tables(layers=1, units=3)
+    tokens_ = tables.tokens.assign(unit=["Ġnew", "▁old", "bare"] * 3)
+    odd = pd.DataFrame({"unit": ["Ġnew"], "text": [None], "special": pd.array([pd.NA], dtype="boolean")})
+    found = units(replace(tables, tokens=tokens_, units=odd))
+    assert sorted(found["text"]) == ["bare", "␣new", "␣old"]
+    assert unpack(found["special"]).tolist() == [0, 0, 0]
+    assert units(replace(tables, tokens=tokens_, units=pd.DataFrame()))["text"] == found["text"]
+
+
+@pytest.mark.parametrize("value", [np.nan, None, pd.NA, math.inf])
+def test_odd_numbers_are_no_crash(make_tables: Make, value: Any) -> None:
+    tables = make_tables(layers=2, units=6)
+    odd = tables.tokens.astype({"m": object, "v": object})
+    odd.loc[odd["layer"] == 1, ["m", "v"]] = value
+    found = tokens(replace(tables, tokens=odd))
+    matrix = unpack(found["all"]["m"]).reshape(2, 6)
+    assert np.isfinite(matrix[0]).all()
+    assert not np.isfinite(matrix[1]).any()
+
+
+def test_rows_of_layers_that_the_layer_table_lacks_are_left_out(make_tables: Make) -> None:
+    tables = make_tables(layers=2, units=6)
+    more = pd.concat([tables.tokens, tables.tokens.assign(layer=9)], ignore_index=True)
+    assert tokens(replace(tables, tokens=more)) == tokens(tables)
+
+
+def test_nothing_to_show(tables: Tables) -> None:
+    for empty in (pd.DataFrame(), tables.tokens.iloc[:0], tables.tokens.drop(columns="m")):
+        assert tokens(replace(tables, tokens=empty)) == {}
+        assert units(replace(tables, tokens=empty))["text"] == []
