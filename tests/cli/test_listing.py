@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from theodolite.cli.measures import page
+from theodolite.cli.measures_page import page
 from theodolite.measures.formula import formulas
 
 DOCS = Path(__file__).parents[2] / "docs"

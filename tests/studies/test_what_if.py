@@ -146,3 +146,20 @@ class TestCommand:
         result = self.run(str(tmp_path), "--out", "table.xlsx")
         assert isinstance(result.exception, InputError)
         assert str(result.exception) == "--out table.xlsx: the ending is one of csv, md, json, parquet."
+
+
+def test_a_dimension_above_the_number_of_directions_is_none() -> None:
+    few = np.random.default_rng(0).normal(size=(33, 32)).astype(np.float32)
+    table = what_if(measure(few)).set_index("transform")
+    rounded = torch.from_numpy(afresh(few, "whitened").astype(np.float32))
+    assert twonn(rounded).keep90 > 1000  # what one would have printed: all are equally far apart but for rounding
+    for column in ("twonn", "twonn_se", "twonn_ml", "twonn_ml_se"):
+        assert pd.isna(table.loc["whitened", column])
+        assert (
+            "above the 32 directions: 33 vectors are too few"
+            in json.loads(table.loc["whitened", "undefined"])[column]
+        )
+    assert table.loc["as-is", "twonn"] > 0
+    # A plane in two directions may well be told as 2.1: that is no reason to hide it.
+    plane = what_if(measure(np.random.default_rng(1).uniform(size=(300, 2))), remove=(1,)).set_index("transform")
+    assert plane.loc["whitened", "twonn"] == pytest.approx(2, abs=0.3)

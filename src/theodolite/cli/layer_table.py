@@ -28,6 +28,7 @@ HEADS = {
     "tradeoff_slope": "slope",
     "tradeoff_r2": "R2",
 }
+CONTEXTUAL = {"self_similarity": "self-sim", "intra_similarity": "intra-sim", "mev": "MEV"}  # where there are any
 ALWAYS = ("layer", "layer_name")  # a number without its layer says nothing
 LEGEND = (
     "Q = M + V, V = V_W + V_B; cos: mean cosine of all pairs; svd: share of the first direction; rank, PR, TwoNN: "
@@ -41,8 +42,10 @@ def print_layers(layers: pd.DataFrame, population: str, title: str, columns: lis
 
     Where the terminal is too narrow the columns are printed in several blocks: a digit is never cut.
     """
-    records = layers[layers["population"] == population].to_dict("records")
-    chosen = [column for column in columns or list(HEADS) if column not in ALWAYS]
+    rows = layers[layers["population"] == population]
+    records = rows.to_dict("records")
+    told = [column for column in CONTEXTUAL if column in rows.columns and rows[column].notna().any()]
+    chosen = [column for column in columns or [*HEADS, *told] if column not in ALWAYS]
     cells = {column: [number(record[column]) for record in records] for column in (*ALWAYS, *chosen)}
     console = Console(highlight=False, markup=False)
     width = console.width if console.is_terminal else 1000
@@ -51,7 +54,7 @@ def print_layers(layers: pd.DataFrame, population: str, title: str, columns: lis
         table = Table(box=None, pad_edge=False)
         for column in block:
             side: Literal["left", "right"] = "left" if column == "layer_name" else "right"
-            table.add_column(HEADS.get(column, column), justify=side, no_wrap=True)
+            table.add_column(_head(column), justify=side, no_wrap=True)
         for row in zip(*(cells[column] for column in block), strict=True):
             table.add_row(*row)
         Console(highlight=False, markup=False, width=width).print(table, crop=False)
@@ -59,10 +62,7 @@ def print_layers(layers: pd.DataFrame, population: str, title: str, columns: lis
 
 def _blocks(chosen: list[str], cells: dict[str, list[str]], width: int) -> list[list[str]]:
     """Cut the columns into blocks that fit the width, each led by the layer's number and name."""
-    size = {
-        column: max(map(len, [HEADS.get(column, column), *texts]), default=0) + 2
-        for column, texts in cells.items()
-    }
+    size = {column: max(map(len, [_head(column), *texts]), default=0) + 2 for column, texts in cells.items()}
     lead = sum(size[column] for column in ALWAYS)
     blocks: list[list[str]] = [[*ALWAYS]]
     used = lead
@@ -73,6 +73,10 @@ def _blocks(chosen: list[str], cells: dict[str, list[str]], width: int) -> list[
         blocks[-1].append(column)
         used += size[column]
     return blocks
+
+
+def _head(column: str) -> str:
+    return HEADS.get(column) or CONTEXTUAL.get(column, column)
 
 
 def number(value: Any) -> str:

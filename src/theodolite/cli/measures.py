@@ -1,9 +1,8 @@
-"""theodolite measures: every formula, by id."""
+"""theodolite measures: every formula, by theme and id."""
 
 from __future__ import annotations
 
 import json as encoder
-from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,41 +18,30 @@ def measures(
 ) -> None:
     """List every measure: formula id, columns, definition, cost, citation, error bar."""
     from theodolite.cli.console import result
+    from theodolite.cli.measures_page import page
     from theodolite.measures.formula import formulas
+    from theodolite.measures.themes import by_theme, theme_of
 
     found = formulas().values()
     if json:
-        result(encoder.dumps([asdict(formula) for formula in found]))
+        rows = [{**asdict(each), "theme": theme_of(each.id).title, "anchor": each.anchor} for each in found]
+        result(encoder.dumps(rows))
         return
     if markdown:
         result(page(found))
         return
-    for formula in found:
-        result(formula.id)
-        lines = {
-            "columns": ", ".join(formula.columns),
-            "": formula.definition,
-            "cost": formula.cost,
-            "cited": formula.citation,
-            "error": formula.error,
-        }
-        for name, text in lines.items():
-            if text:
-                result(f"  {name + ': ' if name else ''}{text}")
-        result("")
+    for theme, held in by_theme(found).items():
+        result(f"{theme.title.upper()}\n")
+        for formula in held:
+            result("\n".join(_lines(formula)) + "\n")
 
 
-def page(found: Iterable[Formula]) -> str:
-    """Return the formulas as a page of Markdown."""
-    lines = [
-        "# Measures",
-        "",
-        "Every number names its formula, since one word means different formulas in different tools. This page is",
-        "what `theodolite measures --markdown` prints.",
-    ]
-    for formula in found:
-        columns = ", ".join(f"`{column}`" for column in formula.columns)
-        lines += ["", f"## `{formula.id}`", "", formula.definition, ""]
-        lines += [f"- columns: {columns}", f"- cost: {formula.cost}", f"- citation: {formula.citation}"]
-        lines += [f"- error bar: {formula.error}"] if formula.error else []
-    return "\n".join(lines)
+def _lines(formula: Formula) -> list[str]:
+    facts = {
+        "columns": ", ".join(formula.columns),
+        "": formula.definition,
+        "cost": formula.cost,
+        "cited": formula.citation,
+        "error": formula.error,
+    }
+    return [formula.id, *(f"  {name + ': ' if name else ''}{text}" for name, text in facts.items() if text)]

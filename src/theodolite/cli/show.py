@@ -21,10 +21,12 @@ def show(
 
     from theodolite.cli.console import result
     from theodolite.cli.layer_table import LEGEND, layers_json, print_layers
+    from theodolite.cli.show_hints import check_one_survey, massive_hint
     from theodolite.errors import InputError, nearest
     from theodolite.surveys.folder import open_tables
     from theodolite.surveys.survey import survey_name
 
+    check_one_survey(survey)
     facts, tables = open_tables(survey, ["layers"])
     layers = tables["layers"]
     if json:
@@ -37,8 +39,12 @@ def show(
         chosen = [column.strip() for column in columns.split(",") if column.strip()]
         for column in chosen:
             if column not in layers.columns:
-                near = nearest(column.lower(), list(layers.columns)) or f" There are {', '.join(layers.columns)}."
+                count = f" There are {len(layers.columns)}; docs/survey-folder.md and --json have them."
+                near = nearest(column.lower(), list(layers.columns)) or count
                 raise InputError(f"--columns: there is no column {column!r}.{near}")
     print_layers(layers, population, survey_name(facts), chosen)
     if chosen is None:
         result(LEGEND)
+    hint = massive_hint(layers, population, facts["populations"])
+    if hint is not None:
+        result(hint)

@@ -21,6 +21,20 @@ class Formula:
     citation: str
     error: str = ""  # how its error bar is made, where it has one
 
+    @property
+    def anchor(self) -> str:
+        """Where docs/measures.md tells of it."""
+        return anchor(self.id)
+
+
+def anchor(id: str) -> str:  # noqa: A002
+    """Return a formula's anchor in docs/measures.md: its id as GitHub and Markdown make one of a heading.
+
+    >>> anchor("anisotropy-svd/centred"), anchor("p-holm")
+    ('anisotropy-svdcentred', 'p-holm')
+    """
+    return re.sub(r"[^\w-]", "", id.lower())
+
 
 _formulas: dict[str, Formula] = {}
 

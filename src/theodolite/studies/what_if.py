@@ -128,10 +128,26 @@ def _add_sampled(row: Row, transform: Transform, sample: dict[str, Tensor]) -> N
     row.put("not finite", partition_isotropy_log=partition_isotropy_log(x[:MOST], transform.axes))
     near = neighbourhood(torch.from_numpy(x), contexts=sample["context"])
     estimate, hubs = twonn_of(near.distances[:, :2], near.duplicates), hubness(near.others)
-    row.put(estimate.reason or "not finite", twonn=estimate.keep90, twonn_se=estimate.se)
-    row.put(estimate.reason or "not finite", twonn_ml=estimate.ml, twonn_ml_se=estimate.ml_se)
+    _put_dimension(row, transform.kept, len(near), estimate.reason, twonn=estimate.keep90, twonn_se=estimate.se)
+    _put_dimension(
+        row, transform.kept, len(near), estimate.reason, twonn_ml=estimate.ml, twonn_ml_se=estimate.ml_se
+    )
     row.put(hubs.reason or "not finite", hubness_skew=hubs.value, hubness_skew_se=hubs.se)
     row.values |= {"mean_cosine_n": int((x != 0).any(axis=1).sum()), "twonn_n": len(near)}
+
+
+def _put_dimension(row: Row, kept: int, n: int, reason: str | None, **numbers: float) -> None:
+    """Put a dimension and its error, unless it is surely above the number of directions that there are.
+
+    Whitened by their own covariance, n vectors in about n directions are all equally far apart; the ratios of
+    their distances are 1 but for rounding, and the estimate is as large as one likes.
+    """
+    value, error = numbers.values()
+    if value - 2 * error > kept:
+        few = f"the estimate, {value:,.0f}, is above the {kept} directions: {n} vectors are too few for so many"
+        row.undefined(few, list(numbers))
+    else:
+        row.put(reason or "not finite", **numbers)
 
 
 def _add_exact(row: Row, exact: dict[Hashable, Any]) -> None:

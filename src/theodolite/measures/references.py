@@ -1,0 +1,276 @@
+"""The works that formulas cite, in full. A citation names one as `told`; that is how the two are joined."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One work: its key, the words by which citations name it (a regular expression), and the full reference."""
+
+    key: str
+    told: str
+    full: str
+
+
+REFERENCES = (
+    Reference(
+        "alain-2016",
+        "Alain and Bengio 2016",
+        "Guillaume Alain and Yoshua Bengio. Understanding intermediate layers using linear classifier probes. "
+        "arXiv:1610.01644, 2016.",
+    ),
+    Reference(
+        "anderson-2001",
+        "Anderson 2001",
+        "Marti J. Anderson. A new method for non-parametric multivariate analysis of variance. Austral "
+        "Ecology 26, 2001.",
+    ),
+    Reference(
+        "arora-2016",
+        r"Arora et al\. 2016",
+        "Sanjeev Arora, Yuanzhi Li, Yingyu Liang, Tengyu Ma and Andrej Risteski. A latent variable model "
+        "approach to PMI-based word embeddings. TACL 4, 2016.",
+    ),
+    Reference(
+        "denti-2022",
+        r"Denti et al\. 2022",
+        "Francesco Denti, Diego Doimo, Alessandro Laio and Antonietta Mira. The generalized ratios intrinsic "
+        "dimension estimator. Scientific Reports 12, 2022. arXiv:2104.13832.",
+    ),
+    Reference(
+        "ethayarajh-2019",
+        "Ethayarajh 2019",
+        "Kawin Ethayarajh. How contextual are contextualized word representations? Comparing the geometry of "
+        "BERT, ELMo, and GPT-2 embeddings. EMNLP-IJCNLP 2019. arXiv:1909.00512.",
+    ),
+    Reference(
+        "facco-2017",
+        r"Facco et al\. 2017",
+        "Elena Facco, Maria d'Errico, Alex Rodriguez and Alessandro Laio. Estimating the intrinsic dimension "
+        "of datasets by a minimal neighborhood information. Scientific Reports 7, 2017. arXiv:1803.06992.",
+    ),
+    Reference(
+        "fieller-1957",
+        "Fieller, Hartley and Pearson 1957",
+        "E. C. Fieller, H. O. Hartley and E. S. Pearson. Tests for rank correlation coefficients. I. "
+        "Biometrika 44, 1957.",
+    ),
+    Reference(
+        "fisher-1929",
+        "Fisher 1929",
+        "Ronald A. Fisher. Tests of significance in harmonic analysis. Proceedings of the Royal Society A "
+        "125, 1929.",
+    ),
+    Reference(
+        "fisher-1935",
+        "Fisher, The Design of Experiments, 1935",
+        "Ronald A. Fisher. The Design of Experiments. Oliver and Boyd, 1935.",
+    ),
+    Reference(
+        "gao-2017",
+        r"Gao et al\. 2017",
+        "Peiran Gao, Eric Trautmann, Byron Yu, Gopal Santhanam, Stephen Ryu, Krishna Shenoy and Surya "
+        "Ganguli. A theory of multineuronal dimensionality, dynamics and measurement. bioRxiv 214262, 2017.",
+    ),
+    Reference(
+        "gauss-1833",
+        "Gauss 1833",
+        "Carl Friedrich Gauss. Note of 22 January 1833, in Zur mathematischen Theorie der electrodynamischen "
+        "Wirkungen. Werke V, Göttingen.",
+    ),
+    Reference(
+        "godey-2023",
+        r"Godey et al\. 2023",
+        "Nathan Godey, Éric de la Clergerie and Benoît Sagot. Is anisotropy inherent to Transformers? ACL "
+        "Student Research Workshop 2023. arXiv:2306.07656.",
+    ),
+    Reference(
+        "hewitt-2019",
+        "Hewitt and Liang 2019",
+        "John Hewitt and Percy Liang. Designing and interpreting probes with control tasks. EMNLP-IJCNLP "
+        "2019. arXiv:1909.03368.",
+    ),
+    Reference(
+        "hoeffding-1948",
+        "Hoeffding 1948",
+        "Wassily Hoeffding. A class of statistics with asymptotically normal distribution. Annals of "
+        "Mathematical Statistics 19, 1948.",
+    ),
+    Reference(
+        "holm-1979",
+        "Holm, A simple sequentially rejective multiple test procedure, 1979",
+        "Sture Holm. A simple sequentially rejective multiple test procedure. Scandinavian Journal of "
+        "Statistics 6, 1979.",
+    ),
+    Reference(
+        "hotelling-1933",
+        "Hotelling 1933",
+        "Harold Hotelling. Analysis of a complex of statistical variables into principal components. Journal "
+        "of Educational Psychology 24, 1933.",
+    ),
+    Reference(
+        "jolliffe-2002",
+        "Jolliffe 2002",
+        "Ian T. Jolliffe. Principal Component Analysis, second edition. Springer, 2002.",
+    ),
+    Reference(
+        "kahan-2006",
+        "Kahan 2006",
+        "William Kahan. How futile are mindless assessments of roundoff in floating-point computation? "
+        "University of California, Berkeley, 2006.",
+    ),
+    Reference(
+        "kovaleva-2021",
+        r"Kovaleva et al\. 2021",
+        "Olga Kovaleva, Saurabh Kulshreshtha, Anna Rogers and Anna Rumshisky. BERT Busters: outlier "
+        "dimensions that disrupt Transformers. Findings of ACL-IJCNLP 2021. arXiv:2105.06990.",
+    ),
+    Reference(
+        "levina-2004",
+        "Levina and Bickel 2004",
+        "Elizaveta Levina and Peter J. Bickel. Maximum likelihood estimation of intrinsic dimension. NIPS 2004.",
+    ),
+    Reference(
+        "luisto-2024",
+        r"Luisto 2024(?: \(bert-spaces\))?|bert-spaces",
+        "Rami Luisto. A study on the embedding spaces of the BERT language model. Master's thesis, University "
+        "of Jyväskylä, 2024.",
+    ),
+    Reference(
+        "mackay-2005",
+        "MacKay and Ghahramani 2005",
+        "David J. C. MacKay and Zoubin Ghahramani. Comments on 'Maximum likelihood estimation of intrinsic "
+        "dimension' by E. Levina and P. Bickel. Note, 2005.",
+    ),
+    Reference(
+        "mann-1996",
+        "Mann and Lees 1996",
+        "Michael E. Mann and Jonathan M. Lees. Robust estimation of background noise and signal detection in "
+        "climatic time series. Climatic Change 33, 1996.",
+    ),
+    Reference(
+        "mann-1947",
+        "Mann and Whitney 1947",
+        "Henry B. Mann and Donald R. Whitney. On a test of whether one of two random variables is "
+        "stochastically larger than the other. Annals of Mathematical Statistics 18, 1947.",
+    ),
+    Reference(
+        "mantel-1967",
+        "Mantel 1967",
+        "Nathan Mantel. The detection of disease clustering and a generalized regression approach. Cancer "
+        "Research 27, 1967.",
+    ),
+    Reference(
+        "mu-2018",
+        "Mu and Viswanath 2018",
+        "Jiaqi Mu and Pramod Viswanath. All-but-the-Top: simple and effective postprocessing for word "
+        "representations. ICLR 2018. arXiv:1702.01417.",
+    ),
+    Reference(
+        "ojala-2010",
+        "Ojala and Garriga, Permutation tests for studying classifier performance, 2010",
+        "Markus Ojala and Gemma C. Garriga. Permutation tests for studying classifier performance. JMLR 11, 2010.",
+    ),
+    Reference(
+        "phipson-2010",
+        "Phipson and Smyth 2010",
+        "Belinda Phipson and Gordon K. Smyth. Permutation p-values should never be zero: calculating exact "
+        "p-values when permutations are randomly drawn. Statistical Applications in Genetics and Molecular "
+        "Biology 9, 2010.",
+    ),
+    Reference(
+        "radovanovic-2010",
+        r"Radovanovic et al\. 2010",
+        "Miloš Radovanović, Alexandros Nanopoulos and Mirjana Ivanović. Hubs in space: popular nearest "
+        "neighbors in high-dimensional data. JMLR 11, 2010.",
+    ),
+    Reference(
+        "razzhigaev-2024",
+        r"Razzhigaev et al\. 2024",
+        "Anton Razzhigaev, Matvey Mikhalchuk, Elizaveta Goncharova, Ivan Oseledets, Denis Dimitrov and Andrey "
+        "Kuznetsov. The shape of learning: anisotropy and intrinsic dimensions in transformer-based models. "
+        "Findings of EACL 2024. arXiv:2311.05928.",
+    ),
+    Reference(
+        "rousseeuw-1987",
+        "Rousseeuw 1987",
+        "Peter J. Rousseeuw. Silhouettes: a graphical aid to the interpretation and validation of cluster "
+        "analysis. Journal of Computational and Applied Mathematics 20, 1987.",
+    ),
+    Reference(
+        "roy-2007",
+        "Roy and Vetterli 2007",
+        "Olivier Roy and Martin Vetterli. The effective rank: a measure of effective dimensionality. EUSIPCO "
+        "2007.",
+    ),
+    Reference(
+        "rudelson-2007",
+        "Rudelson and Vershynin 2007",
+        "Mark Rudelson and Roman Vershynin. Sampling from large matrices: an approach through geometric "
+        "functional analysis. Journal of the ACM 54, 2007.",
+    ),
+    Reference(
+        "rudman-2022",
+        r"Rudman et al\. 2022",
+        "William Rudman, Nate Gillman, Taylor Rayne and Carsten Eickhoff. IsoScore: measuring the uniformity "
+        "of embedding space utilization. Findings of ACL 2022. arXiv:2108.07344.",
+    ),
+    Reference(
+        "spearman-1904",
+        "Spearman's correction for attenuation, 1904",
+        "Charles Spearman. The proof and measurement of association between two things. American Journal of "
+        "Psychology 15, 1904.",
+    ),
+    Reference(
+        "su-2021-roformer",
+        r"Su et al\. 2021, RoFormer",
+        "Jianlin Su, Yu Lu, Shengfeng Pan, Ahmed Murtadha, Bo Wen and Yunfeng Liu. RoFormer: enhanced "
+        "Transformer with rotary position embedding. arXiv:2104.09864, 2021.",
+    ),
+    Reference(
+        "su-2021-whitening",
+        r"Su et al\. 2021, Whitening",
+        "Jianlin Su, Jiarun Cao, Weijie Liu and Yangyiwen Ou. Whitening sentence representations for better "
+        "semantics and faster retrieval. arXiv:2103.15316, 2021.",
+    ),
+    Reference(
+        "szekely-2004",
+        "Szekely and Rizzo, Testing for equal distributions in high dimension, 2004",
+        "Gábor J. Székely and Maria L. Rizzo. Testing for equal distributions in high dimension. InterStat 5, "
+        "2004.",
+    ),
+    Reference(
+        "timkey-2021",
+        "Timkey and van Schijndel 2021",
+        "William Timkey and Marten van Schijndel. All bark and no bite: rogue dimensions in transformer "
+        "language models obscure representational quality. EMNLP 2021. arXiv:2109.04404.",
+    ),
+    Reference(
+        "vaswani-2017",
+        r"Vaswani et al\. 2017",
+        "Ashish Vaswani, Noam Shazeer, Niki Parmar, Jakob Uszkoreit, Llion Jones, Aidan N. Gomez, Łukasz "
+        "Kaiser and Illia Polosukhin. Attention is all you need. NIPS 2017. arXiv:1706.03762.",
+    ),
+    Reference(
+        "yamagiwa-2024",
+        "Yamagiwa and Shimodaira 2024",
+        "Hiroaki Yamagiwa and Hidetoshi Shimodaira. Norm of mean contextualized embeddings determines their "
+        "variance. arXiv:2409.11253, 2024.",
+    ),
+)
+OUR_OWN = ("Theodolite", "here", "the columns of these names")
+"""How a citation begins that names no work, or ours before another's."""
+
+
+def cited(citation: str) -> Sequence[tuple[Reference, str]]:
+    """Return the works that a citation names, in its order, each with the words that name it.
+
+    >>> [(work.key, words) for work, words in cited("Mu and Viswanath 2018, All-but-the-Top; after Fisher 1929")]
+    [('mu-2018', 'Mu and Viswanath 2018'), ('fisher-1929', 'Fisher 1929')]
+    """
+    found = [(match.start(), work, match[0]) for work in REFERENCES if (match := re.search(work.told, citation))]
+    return [(work, words) for _, work, words in sorted(found, key=lambda each: each[0])]
