@@ -8,13 +8,16 @@ GALLERY := build/gallery
 BOTH   := --model minilm-l6 --model smollm2-135m
 
 # The demo reads the same 100 dialogues with both models, about 32,000 tokens each.
-.PHONY: help setup demo gallery test check bench format clean
+.PHONY: help setup demo gallery docs docs-renew test browser check bench format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    survey a real encoder and a real decoder, and name the report to open"
 	@echo "make gallery repeat the papers on real models and renew the pictures in docs/gallery"
+	@echo "make docs    build the site, strictly, into build/site/index.html"
+	@echo "make docs-renew  write the generated pages of docs again"
 	@echo "make test    run the tests"
+	@echo "make browser install Chromium, which tests the report, where it is missing"
 	@echo "make check   style, types and the import contract"
 	@echo "make bench   ratios against the forward pass and against peers, written to build/bench.json"
 	@echo "make setup   only make $(VENV) with everything in it"
@@ -41,9 +44,26 @@ gallery: setup
 	$(BIN)/theodolite reproduce dynamics $(BOTH) --corpus chitchat --limit 100 --out $(GALLERY)/dynamics
 	$(BIN)/theodolite reproduce bert-spaces --model minilm-l6 --corpus chitchat --out $(GALLERY)/bert-spaces
 	$(BIN)/python -m gallery $(GALLERY) docs/gallery
+	$(BIN)/python -m manual
+
+# Warnings are links that lead nowhere and pages that nothing leads to: they fail the build, but not with --quiet.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "site: build/site/index.html"
+
+docs-renew: setup
+	$(BIN)/python -m manual
 
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+# What tests the report as people see it. Without a browser those tests are skipped; .ci/run has them fail.
+CHROMIUM := command -v "$${THEODOLITE_CHROMIUM:-chromium}" || command -v chromium-browser || command -v google-chrome
+SUDO     := $$([ "$$(id -u)" = 0 ] || echo sudo --non-interactive)
+browser:
+	@($(CHROMIUM)) >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -qq -y chromium; } || { \
+	    echo "No Chromium, and apt-get could not install it. Install one yourself and give its path:" \
+	         "export THEODOLITE_CHROMIUM=/path/to/chromium" >&2; exit 1; }
 
 check: setup
 	$(BIN)/ruff check .

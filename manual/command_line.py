@@ -1,0 +1,132 @@
+"""docs/reference/cli.md: every verb with its arguments, options, defaults and examples, read off its function."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from manual.examples import CHAPTERS, EXAMPLES, PAGES, Chapter
+from manual.markdown import DO_NOT_EDIT, NOT_RUN, cell
+from theodolite.cli.app import app
+from theodolite.cli.plain_markdown import plain
+
+HEAD = f"""\
+# Command line
+
+{DO_NOT_EDIT}
+
+`theodolite VERB --help` prints the same. Results go to stdout and progress to stderr; `--json`, where a verb
+has it, is for scripts. Exit codes: 0 done, 1 failed, 2 your input. `theodolite --debug VERB ...` shows a
+traceback, `theodolite --version` the version.
+"""
+WORDS = {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "PATH"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument or option of a verb."""
+
+    name: str  # as it is written: --out, MODEL
+    takes: str  # what stands after it; empty for a switch
+    told: str
+    default: str
+    argument: bool
+    required: bool
+    several: bool
+
+
+def page() -> str:
+    """Return the page."""
+    verbs = {str(command.name): command.callback for command in app.registered_commands if command.callback}
+    chapters = [*CHAPTERS, Chapter("More", tuple(sorted(set(verbs) - {v for c in CHAPTERS for v in c.verbs})))]
+    kept = [(chapter.title, [verb for verb in chapter.verbs if verb in verbs]) for chapter in chapters]
+    lines = [HEAD]
+    lines += [f"- {title}: {', '.join(f'[`{v}`](#{v})' for v in found)}" for title, found in kept if found]
+    for title, found in kept:
+        lines += ["", f"## {title}"] if found else []
+        for verb in found:
+            lines += ["", *section(verb, verbs[verb])]
+    return "\n".join(lines) + "\n"
+
+
+def section(verb: str, function: Callable[..., Any]) -> list[str]:
+    """Return what is told of one verb."""
+    every = list(parameters(function))
+    lines = [f"### `{verb}`", "", plain(inspect.getdoc(function) or "")]
+    if verb in PAGES:
+        lines[-1] += f" [More](../{PAGES[verb]})."
+    lines += ["", "```text", usage(verb, every), "```", ""]
+    if verb in EXAMPLES:
+        told = "For example:" if len(EXAMPLES[verb]) == 1 else "Examples:"
+        lines += [told, "", NOT_RUN, "```sh", *EXAMPLES[verb], "```", ""]
+    arguments, options = [p for p in every if p.argument], [p for p in every if not p.argument]
+    for title, rows in (("argument", arguments), ("option", options)):
+        if rows:
+            lines += [f"| {title} | meaning | default |", "|---|---|---|", *map(_row, rows), ""]
+    return lines[:-1] if not lines[-1] else lines
+
+
+def usage(verb: str, every: list[Parameter]) -> str:
+    """Return the shape of a command: what it must have, and that there are options."""
+    words = [_written(p) for p in every if p.required or p.argument]
+    rest = ["[OPTIONS]"] if any(not p.required and not p.argument for p in every) else []
+    return " ".join(["theodolite", verb, *words, *rest])
+
+
+def parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
+    """Read the arguments and options off a verb's signature, arguments first."""
+    hints = get_type_hints(function, include_extras=True)
+    found = [
+        _parameter(name, hints[name], parameter.default)
+        for name, parameter in inspect.signature(function).parameters.items()
+    ]
+    yield from sorted(found, key=lambda p: (not p.argument, not p.required))
+
+
+def _parameter(name: str, hint: Any, default: Any) -> Parameter:
+    annotated, info = get_args(hint) if get_origin(hint) is Annotated else (hint, None)
+    kind, several = _kind(annotated)
+    argument = type(info).__name__ == "ArgumentInfo"
+    required = default is inspect.Parameter.empty
+    written = (info.metavar or name.upper().replace("_", "-")).strip("[].") if argument else _spelled(name, info)
+    takes = "" if argument or kind is bool else (info.metavar or WORDS.get(kind, "TEXT"))
+    shown = (
+        "" if required or default is None or default is False or default == "" else f"`{_shown(default, written)}`"
+    )
+    return Parameter(
+        written, takes, info.help or "", "required" if required else shown, argument, required, several
+    )
+
+
+def _kind(annotation: Any) -> tuple[Any, bool]:
+    """Return the type of one value, and whether there may be several."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        annotation = next(each for each in get_args(annotation) if each is not type(None))
+    return (get_args(annotation)[0], True) if get_origin(annotation) is list else (annotation, False)
+
+
+def _spelled(name: str, info: Any) -> str:
+    """Return how an option is written; within Annotated, typer keeps the first spelling as the default."""
+    given = [each for each in (info.default, *(info.param_decls or ())) if str(each).startswith("-")]
+    return "/".join(given) or f"--{name.replace('_', '-')}"
+
+
+def _shown(default: Any, written: str) -> str:
+    return written.partition("/")[0] if default is True else str(default)
+
+
+def _written(p: Parameter) -> str:
+    if not p.argument:
+        return f"{p.name} {p.takes}"
+    word = f"{p.name}..." if p.several and " " not in p.name else p.name
+    return word if p.required else f"[{word}]"
+
+
+def _row(p: Parameter) -> str:
+    name = f"`{p.name}{' ' + p.takes if p.takes else ''}`"
+    told, _, otherwise = p.told.partition(" Default: ")  # where the help itself says what no default shows
+    return f"| {name} | {cell(told)} | {p.default or cell(otherwise.rstrip('.'))} |"

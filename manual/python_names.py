@@ -1,0 +1,163 @@
+"""docs/reference/python.md: the public names with their signatures and docstrings."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from manual.markdown import DO_NOT_EDIT, OF_DOCSTRING, SIGNATURE
+from theodolite.cli.plain_markdown import slug
+
+HEAD = f"""\
+# Python
+
+{DO_NOT_EDIT}
+
+`import theodolite` loads nothing heavy; names are resolved when they are first used. What is listed here stays;
+everything else may move between versions. Errors that one sentence can explain are
+`theodolite.TheodoliteError`.
+"""
+CHAPTERS = (
+    (
+        "Surveys",
+        "What a run leaves, and how to get one. [The survey folder](../survey-folder.md) has the columns.",
+        "theodolite",
+        ("survey", "measure", "watch", "open", "merge", "export", "Survey", "TheodoliteError"),
+    ),
+    (
+        "Studies and laboratories",
+        "Each returns its tables as data frames (`.tables`) and leaves a folder where `out` or `.save` names one.",
+        "theodolite",
+        ("dynamics", "weights", "probe", "trace", "groups", "contrast", "clouds", "block", "cautions"),
+    ),
+    (
+        "While a model trains",
+        "`theodolite.integrations`; [training](../training.md) has the whole story.",
+        "theodolite.integrations",
+        ("GeometryCallback", "GeometryProbe", "Thresholds", "CollapseWarning"),
+    ),
+    ("The report", "`theodolite.report`: finished tables in, one HTML page out.", "theodolite.report", ()),
+    (
+        "What if",
+        "`theodolite.studies.what_if`: a finished survey measured again as if its vectors had been transformed. "
+        "[What if](../what-if.md) explains.",
+        "theodolite.studies.what_if",
+        ("what_if",),
+    ),
+)
+WHOLE = ("theodolite", "theodolite.integrations", "theodolite.report")
+"""Modules of which every name in `__all__` is told."""
+WIDTH = 100
+
+
+def page() -> str:
+    """Return the page."""
+    lines = [HEAD]
+    chapters = [(title, told, module, _names(module, names)) for title, told, module, names in CHAPTERS]
+    for title, _, module, names in chapters:
+        links = ", ".join(f"[`{name}`](#{slug(heading(module, name))})" for name in names)
+        lines.append(f"- {title}: {links}")
+    for title, told, module, names in chapters:
+        lines += ["", f"## {title}", "", told]
+        for name in names:
+            lines += ["", f"### {heading(module, name)}", "", *_entry(name, _value(module, name))]
+    return "\n".join(lines) + "\n"
+
+
+def heading(module: str, name: str) -> str:
+    """Return the heading of a name; a class says so, since `survey` and `Survey` would share an anchor."""
+    kind = "class " if inspect.isclass(_value(module, name)) else ""
+    return f"{kind}`{module}.{name}`"
+
+
+def _value(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
+
+
+def _names(module: str, names: tuple[str, ...]) -> list[str]:
+    """Return the names of a chapter; the last chapter of a module also has those that none names."""
+    if module not in WHOLE:
+        return list(names)
+    told = {name for _, _, home, listed in CHAPTERS if home == module for name in listed}
+    last = [listed for _, _, home, listed in CHAPTERS if home == module][-1]
+    rest = sorted(set(import_module(module).__all__) - told) if names == last else []
+    return [*names, *rest]
+
+
+def _entry(name: str, value: Any) -> list[str]:
+    lines = [SIGNATURE, "```python3", signature(name, value), "```", "", *docstring(value)]
+    if inspect.isclass(value):
+        members = [f"- `{shown}`: {told}" for shown, told in _members(value)]
+        lines += ["", *members] if members else []
+    return lines
+
+
+def signature(name: str, value: Any) -> str:
+    """Return a name with its parameters, one a line where they are long."""
+    if inspect.isclass(value) and issubclass(value, BaseException):
+        return f"class {name}({value.__mro__[1].__name__})"
+    found = inspect.signature(value)
+    head = f"class {name}" if inspect.isclass(value) else f"def {name}"
+    result = found.return_annotation
+    arrow = f" -> {_type(result)}" if result is not inspect.Signature.empty and not inspect.isclass(value) else ""
+    parts = list(_parameters(found))
+    short = f"{head}({', '.join(parts)}){arrow}"
+    return (
+        short if len(short) <= WIDTH else "\n".join([f"{head}(", *(f"    {part}," for part in parts), f"){arrow}"])
+    )
+
+
+def _parameters(found: inspect.Signature) -> Iterator[str]:
+    starred = False
+    for parameter in found.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not starred:
+            starred = True
+            yield "*"
+        starred |= parameter.kind is parameter.VAR_POSITIONAL
+        sign = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        kind = "" if parameter.annotation is parameter.empty else f": {_type(parameter.annotation)}"
+        yield f"{sign}{parameter.name}{kind}{_default(parameter.default, bool(kind))}"
+
+
+def _default(value: Any, typed: bool) -> str:
+    if value is inspect.Parameter.empty:
+        return ""
+    plain = isinstance(value, str | int | float | bool | tuple | None)
+    shown = repr(value) if plain else "..."  # what is made afresh has an address in its repr, which changes
+    return f" = {shown}" if typed else f"={shown}"
+
+
+def _type(annotation: Any) -> str:
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\b(?:\w+\.)+(?=[A-Z])", "", text)
+
+
+def docstring(value: Any) -> list[str]:
+    """Return a docstring as Markdown: its examples as code, everything else as it is."""
+    blocks = (inspect.getdoc(value) or "").split("\n\n")
+    lines: list[str] = []
+    for block in filter(None, blocks):
+        code = block.startswith(">>>") or all(line.startswith("    ") for line in block.splitlines())
+        fence = "```pycon" if block.startswith(">>>") else "```python"
+        lines += ["", OF_DOCSTRING, fence, inspect.cleandoc(block), "```"] if code else ["", block]
+    return lines[1:]
+
+
+def _members(value: type) -> Iterator[tuple[str, str]]:
+    """Return the public methods and properties of a class, as they stand in it, with the first line of each."""
+    for name, member in vars(value).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(member, property):
+            yield name, _first(member)
+        elif inspect.isfunction(member) or isinstance(member, classmethod | staticmethod):
+            function = member if inspect.isfunction(member) else member.__func__
+            parts = [part for part in _parameters(inspect.signature(function)) if part not in ("self", "cls")]
+            yield f"{name}({', '.join(parts)})", _first(function)
+
+
+def _first(value: Any) -> str:
+    return (inspect.getdoc(value) or "").partition("\n\n")[0].replace("\n", " ")
