@@ -25,7 +25,7 @@
     return [low - edge, high + edge];
   };
   theodolite.median = (values) => {
-    const seen = values.filter(Number.isFinite).sort();
+    const seen = values.filter(Number.isFinite).sort((a, b) => a - b);
     return seen.length ? seen[Math.floor(seen.length / 2)] : NaN;
   };
 
@@ -38,7 +38,7 @@
   };
   theodolite.tokenAxis = (name, log, range) => ({
     type: log ? "log" : "linear", title: { text: NAMES[name], standoff: 8 }, range,
-    ...(log ? { dtick: range[1] - range[0] > 2.6 ? 1 : "D2", exponentformat: "power" } : {}),
+    ...(log ? { dtick: range[1] - range[0] > 2.6 ? 1 : range[1] - range[0] > 1.6 ? "D2" : undefined, exponentformat: "power" } : {}),
   });
   theodolite.tokensBeyond = (points, log, ranges) => {
     let count = 0;
