@@ -1,0 +1,106 @@
+"""Every chart can be taken away: as png, as svg and as its data."""
+
+import csv
+import io
+import math
+import re
+import struct
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Locator, Page
+from tests.browser.conftest import Reader, Report
+
+
+def saved(page: Page, figure: Locator, kind: str) -> tuple[str, bytes]:
+    with page.expect_download() as waiting:
+        figure.locator(".exports").get_by_role("button", name=f"as {kind}").click()
+    return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
+
+
+def table(data: bytes) -> tuple[list[str], list[list[str]]]:
+    text = data.decode("utf-8")
+    assert text.endswith("\r\n")
+    head, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    assert all(len(row) == len(head) for row in rows)
+    return head, rows
+
+
+@pytest.mark.parametrize("which", ["one", "two"])
+def test_every_chart_exports(reader: Reader, which: str, request: pytest.FixtureRequest) -> None:
+    report: Report = request.getfixturevalue(which)
+    # Of the second page what the first does not have.
+    page = reader(report.path, *(() if which == "one" else ("side-by-side", "steps")), built=which == "one")
+    page.evaluate("theodolite.choose({ token: 1 })")
+    page.wait_for_timeout(300)
+    names = []
+    for figure in page.locator("section[data-part] figure.chart-frame").all():
+        if not figure.is_visible():
+            continue
+        figure.scroll_into_view_if_needed()
+        if figure.locator(".exports").is_hidden():
+            assert figure.locator(".none").inner_text()
+            continue
+        name, png = saved(page, figure, "png")
+        names.append(name.removesuffix(".png"))
+        width, height = struct.unpack(">II", png[16:24])
+        assert png[:8] == b"\x89PNG\r\n\x1a\n"
+        assert (width, height) >= (600, 400), name
+        _, svg = saved(page, figure, "svg")
+        root = ElementTree.fromstring(svg)
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert "script" not in {one.tag.rpartition("}")[2] for one in root.iter()}
+        head, rows = table(saved(page, figure, "csv")[1])
+        assert len(head) == len(set(head)) >= 2, name
+        assert rows, name
+        assert not re.search(r"NaN|Infinity|undefined|\[object", str(rows)), name
+    assert len(names) == len(set(names)) >= (8 if which == "one" else 3)
+
+
+def test_the_data_of_a_profile_is_the_table(reader: Reader, one: Report) -> None:
+    page = reader(one.path, "profiles")
+    page.locator("#profiles").get_by_label("Measure").select_option("twonn")
+    head, rows = table(saved(page, page.locator("#profiles figure"), "csv")[1])
+    assert head == ["layer", "layer_name", "population", "twonn", "twonn_se"]
+    layers = one.surveys[0].layers.sort_values("layer")
+    expected = [
+        row
+        for name in ("all", "without-first", "without-massive")
+        for row in layers[layers["population"] == name][head].to_numpy().tolist()
+    ]
+    assert [[int(row[0]), *row[1:3]] for row in rows] == [row[:3] for row in expected]
+    np.testing.assert_array_equal(
+        np.array([row[3:] for row in rows], dtype=np.float32),
+        np.array([row[3:] for row in expected], dtype=np.float32),
+    )
+
+
+def test_what_is_undefined_is_an_empty_cell(reader: Reader, one: Report) -> None:
+    page = reader(one.path, "profiles")
+    page.locator("#profiles").get_by_label("Measure").select_option("tradeoff_r2")
+    _, rows = table(saved(page, page.locator("#profiles figure"), "csv")[1])
+    assert [row[3] for row in rows if row[0] == "0"] == ["", "", ""]
+    assert all(math.isfinite(float(row[3])) for row in rows if row[0] != "0")
+
+
+def test_tokens_survive_the_csv(reader: Reader, one: Report) -> None:
+    page = reader(one.path, "token-map")
+    page.get_by_label("Least n").fill("1")
+    page.evaluate("theodolite.choose({ layer: 5 })")
+    head, rows = table(saved(page, page.locator("#token-map figure").first, "csv")[1])
+    shown = page.evaluate("theodolite.survey().units.text")
+    found = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+    assert {"<script>alert(1)</script>", "\"'><img␣src=x␣onerror=alert(2)>", "\U0001f600", "(empty)", "↵"} <= set(
+        found
+    )
+    assert set(found) <= set(shown)
+    tables = one.surveys[0]
+    here = tables.tokens[(tables.tokens["layer"] == 5) & (tables.tokens["population"] == "all")]
+    unit = tables.units["unit"][tables.units["text"] == "##ing"].iloc[0]
+    row = here[here["unit"] == unit].iloc[0]
+    # Three bytes a number.
+    assert [float(found["##ing"][name]) for name in ("n", "m", "v")] == pytest.approx(
+        [row["n"], row["m"], row["v"]], rel=2.0**-16
+    )
