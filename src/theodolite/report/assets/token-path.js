@@ -53,7 +53,7 @@
       latest = LINES.map(([name, , place], i) => {
         const look = theodolite.look(place);
         return {
-          type: "scatter", mode: "lines+markers", name, x: tokens.layers.map((_, layer) => layer), y: values[i], text: tokens.layers.map((layer) => layer.name),
+          type: "scatter", mode: "lines+markers", name, x: tokens.layers.map((_, layer) => layer), y: values[i], text: tokens.layers.map((layer) => theodolite.words(layer.name)),
           line: { color: look.colour, dash: look.dash, width: 2 }, marker: { color: look.colour, symbol: look.sign, size: 6, line: { width: 1.4, color: look.colour } },
           hovertemplate: `%{text}<br>${name} %{y:.4~g}<extra></extra>`,
         };
