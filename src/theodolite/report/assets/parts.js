@@ -2,6 +2,7 @@
 (() => {
   const makers = {};
   const parts = [];
+  const SHEET = 660; // pixels that the narrower of A4 and Letter has within the margins
 
   // build(mount) puts elements into the mount and returns {update(changed), theme()}; `changed` is a Set of keys of the
   // state, or null when everything is to be drawn.
@@ -55,7 +56,12 @@
     };
     addEventListener("click", (event) => makeWay(event.target.closest?.('a[href^="#"]')?.hash.slice(1)), true);
     if (location.hash) makeWay(location.hash.slice(1))?.scrollIntoView();
-    // On paper there is no window to come near to.
-    addEventListener("beforeprint", () => parts.forEach(refresh));
+    // On paper there is no window to come near to, and the charts are as wide as a sheet.
+    const charts = () => document.querySelectorAll(".js-plotly-plot:not([hidden])");
+    addEventListener("beforeprint", () => {
+      parts.forEach(refresh);
+      charts().forEach((plot) => Plotly.relayout(plot, { width: Math.min(plot.clientWidth, SHEET), autosize: false }));
+    });
+    addEventListener("afterprint", () => charts().forEach((plot) => Plotly.relayout(plot, { width: null, autosize: true })));
   };
 })();
