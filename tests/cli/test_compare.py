@@ -16,6 +16,7 @@ from theodolite.exhibits.compare import compare, measures_of
 from theodolite.exhibits.sheet import compose
 from theodolite.studies.choice import Choice
 from theodolite.studies.surveyed import Surveyed
+from theodolite.surveys.naming import short_path
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,9 @@ def test_numbers_are_those_of_the_tables(theodolite, surveys, tmp_path):
     measures = [part for name in ("twonn", "mean_norm", "n") for part in ("--measure", name)]
     assert theodolite("compare", *surveys, *measures, "--population", "without-first", "--out", out).code == 0
     found = pd.read_csv(out)
-    assert list(dict.fromkeys(found["survey"])) == [f"{_model(surveys[0])} ({name})" for name in ("one", "two")]
+    assert list(dict.fromkeys(found["survey"])) == [
+        f"{short_path(_model(surveys[0]), 2)} ({name})" for name in ("one", "two")
+    ]
     tables = [pd.read_parquet(folder / "layers.parquet") for folder in surveys]
     rows = pd.concat([table[table["population"] == "without-first"].sort_values("layer") for table in tables])
     assert found["mean_norm"].to_numpy() == pytest.approx(np.sqrt(rows["m"].to_numpy()))

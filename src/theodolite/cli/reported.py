@@ -23,7 +23,7 @@ from theodolite.studies.series import is_series
 from theodolite.studies.survey_tables import survey_tables
 from theodolite.studies.surveyed import Surveyed
 from theodolite.surveys.folder import FACTS, UNFINISHED
-from theodolite.surveys.survey import survey_name
+from theodolite.surveys.naming import survey_name
 
 REPRODUCED = ("surveys", "laboratories")  # where `theodolite reproduce` puts them
 

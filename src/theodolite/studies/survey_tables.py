@@ -10,8 +10,8 @@ import pandas as pd
 
 from theodolite.studies.projections import projections
 from theodolite.surveys.folder import LATER, REPORTED, open_tables
+from theodolite.surveys.naming import survey_name
 from theodolite.surveys.state import SAMPLE
-from theodolite.surveys.survey import survey_name
 
 POINTS, WIDTH, POINTS_IN_ALL, FEWEST = 1500, 768, 24_000, 300
 """Vectors of a layer that are drawn, at a width that still allows them; over all layers; and at least."""

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from theodolite.errors import InputError
+from theodolite.surveys.naming import short_path
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +42,12 @@ class Surveyed:
     def model(self) -> str:
         """What the model is called; the file's name where vectors were measured without one."""
         model = self.facts.get("model")
-        return _encodable(model["name"]) if model else self.corpus
+        return _encodable(short_path(str(model["name"]), 2)) if model else self.corpus
 
     @property
     def corpus(self) -> str:
         """What the corpus is called."""
-        return _encodable(self.facts["corpus"]["name"])
+        return _encodable(short_path(str(self.facts["corpus"]["name"])))
 
     @property
     def documents(self) -> int:

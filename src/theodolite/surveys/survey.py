@@ -10,17 +10,12 @@ import pandas as pd
 
 from theodolite.sources.layers import Layer
 from theodolite.sources.text.norm import Norm
+from theodolite.surveys.naming import survey_name
 from theodolite.surveys.pilot import Pilot
 from theodolite.surveys.state import State
 from theodolite.surveys.tables import Tables
 
 SHOWN = "layer layer_name population n q m v mean_cosine anisotropy_svd effective_rank twonn".split()
-
-
-def survey_name(facts: dict[str, Any]) -> str:
-    """Return what was surveyed, in a few words."""
-    model, corpus = facts["model"], facts["corpus"]
-    return f"{model['name']} on {corpus['name']}" if model else str(corpus["name"])
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -147,7 +146,7 @@ def _draw(ax: Axes, panel: Panel, table: pd.DataFrame, halves: Halves) -> None:
 
 def _read(surveys: Sequence[Surveyed], tables: Sequence[pd.DataFrame]) -> str:
     told = [
-        f"{plain(survey.model)} on {int(table['documents'].max())} documents of {plain(Path(survey.corpus).name)}"
+        f"{plain(survey.model)} on {int(table['documents'].max())} documents of {plain(survey.corpus)}"
         for survey, table in zip(surveys, tables, strict=True)
         if len(table)
     ]
