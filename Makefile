@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 RUN    := build/demo
 GALLERY := build/gallery
+SERIES := build/series
 BOTH   := --model minilm-l6 --model smollm2-135m
 
 # The demo reads the same 100 dialogues with both models, about 32,000 tokens each.
@@ -41,7 +42,10 @@ gallery: setup
 	$(BIN)/theodolite reproduce anisotropy-inherent $(BOTH) --model antiberty=gallery/antibodies.txt --model whisper-tiny-en=speech \
 	    --corpus chitchat --limit 100 --out $(GALLERY)/anisotropy-inherent
 	mkdir -p $(GALLERY)/dynamics && cp -r $(GALLERY)/anisotropy-inherent/surveys $(GALLERY)/dynamics/
-	$(BIN)/theodolite reproduce dynamics $(BOTH) --corpus chitchat --limit 100 --out $(GALLERY)/dynamics
+	$(BIN)/python examples/train_series.py --out $(SERIES)
+	$(BIN)/theodolite dynamics decoder --checkpoints '$(SERIES)/decoder/step-{step}' --corpus $(SERIES)/held-out.jsonl --limit 10 --out $(SERIES)/decoder-steps
+	$(BIN)/theodolite reproduce dynamics $(BOTH) --corpus chitchat --limit 100 --series $(SERIES)/decoder-steps --series $(SERIES)/encoder-series \
+	    --out $(GALLERY)/dynamics
 	$(BIN)/theodolite reproduce bert-spaces --model minilm-l6 --corpus chitchat --out $(GALLERY)/bert-spaces
 	$(BIN)/python -m gallery $(GALLERY) docs/gallery
 	$(BIN)/python -m manual

@@ -1,16 +1,25 @@
-"""What measuring takes of the time of a small training, with GeometryCallback at its default cadence."""
+"""What measuring takes of the time of a small training, with GeometryCallback at its default cadence.
+
+    python -m benchmarks.callback --steps 1000
+
+A byte-level Llama trains in a Trainer with the callback in it; the seconds that the callback spent stand against
+the rest. At the quick size it measures at every tenth of 20 steps, whatever that costs.
+"""
 
 from __future__ import annotations
 
-import argparse
-import json
+import sys
 import time
+from contextlib import redirect_stdout
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.alone import main
+from benchmarks.row import Row, seconds
+from benchmarks.subject import sentences
 from theodolite.integrations import GeometryCallback
 from theodolite.integrations.weights import weights_word
 from theodolite.sources.corpus import CorpusOptions, open_corpus
@@ -18,12 +27,15 @@ from theodolite.sources.corpus import CorpusOptions, open_corpus
 BLOCKS, DIM, WINDOW, BATCH = 4, 128, 128, 16
 
 
-def run(steps: int = 1000, corpus: str = "chitchat") -> dict[str, Any]:
+def run(quick: bool = False, steps: int = 1000, corpus: str = "chitchat") -> dict[str, Any]:
     """Train a byte-level Llama in a Trainer with the callback in it; return seconds and shares."""
-    documents = [text for _, text in open_corpus(corpus, CorpusOptions(limit=400)).documents()]
+    if quick:
+        steps, documents, cadence = 20, sentences(200), {"every": 10, "share": None}
+    else:
+        documents, cadence = [text for _, text in open_corpus(corpus, CorpusOptions(limit=400)).documents()], {}
     with TemporaryDirectory() as folder:
-        callback = GeometryCallback(documents[:50], out=f"{folder}/series")
-        seconds, model = _train(documents[50:], steps, folder, callback)
+        callback = GeometryCallback(documents[:50], out=f"{folder}/series", **cadence)
+        spent, model = _train(documents[50:], steps, folder, callback)
     probe = callback.probe
     assert probe.series is not None
     taken = [each.step for each in probe.series.steps]
@@ -32,10 +44,19 @@ def run(steps: int = 1000, corpus: str = "chitchat") -> dict[str, Any]:
     whole = time.perf_counter() - began
     began = time.perf_counter()
     weights_word(model, "sampled")
+    training = spent - probe.budget.spent
     return {
-        "callback_share_of_training": probe.budget.spent / (seconds - probe.budget.spent),
+        "rows": [
+            Row(
+                "measuring while a model trains, over training",
+                probe.budget.spent / training,
+                0.02,
+                seconds(probe.budget.spent),
+                seconds(training),
+            ).told()
+        ],
         "callback_seconds_each": probe.budget.spent / len(taken),
-        "callback_training_seconds": seconds - probe.budget.spent,
+        "callback_training_seconds": training,
         "callback_measured_at": taken,
         "callback_due_at": list(range(0, steps + 1, probe.every)),
         "callback_weights": sum(parameter.numel() for parameter in model.parameters()),
@@ -68,17 +89,16 @@ def _train(texts: list[str], steps: int, folder: str, callback: GeometryCallback
     trainer = Trainer(
         model,
         arguments,
-        train_dataset=[{"input_ids": row, "labels": row} for row in rows],  # type: ignore[arg-type]
+        train_dataset=[{"input_ids": row, "labels": row} for row in rows],
         processing_class=tokenizer,
         data_collator=lambda parts: {k: torch.stack([part[k] for part in parts]) for k in parts[0]},
     )
     callback.attach(trainer)
     began = time.perf_counter()
-    trainer.train()
+    with redirect_stdout(sys.stderr):  # what the Trainer logs is no part of the table
+        trainer.train()
     return time.perf_counter() - began, model
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=1000)
-    print(json.dumps(run(parser.parse_args().steps), indent=2))
+    main(run, __doc__, steps=1000)

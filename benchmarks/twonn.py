@@ -4,25 +4,31 @@
 
 The vectors are a Gaussian of dimension 10 in 768 coordinates, 10,000 of them in float32. Each tool runs in a
 process of its own and only its estimator is timed: the best of three after one to warm up, with as many threads as
-it takes by itself. The tools take turns twice, since other work on the machine comes and goes. The peers want
-older libraries, so they get an environment of their own, made once.
+it takes by itself. The tools take turns twice, since other work on the machine comes and goes. At the quick size
+ours stands beside the definition alone: all distances in float64.
 """
 
-import argparse
+from __future__ import annotations
+
 import json
 import subprocess
 import sys
-import venv
 from math import inf, isfinite
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
-ROOT = Path(__file__).resolve().parents[1]
-PEERS = ROOT / "build" / "peers"
-DATA = ROOT / "build" / "twonn"
-PEER_PYTHON = PEERS / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+from benchmarks import peers
+from benchmarks.alone import main
+from benchmarks.row import Row
+from benchmarks.row import seconds as in_seconds
+from benchmarks.turns import middle, ratio, take_turns
+from theodolite.measures.twonn import twonn
 
+DATA = peers.ROOT / "build" / "twonn"
 OURS = "theodolite"
 PACKAGES = {"scikit-dimension": "0.5.0", "dadapy": "0.3.4"}
 ESTIMATORS = {
@@ -36,7 +42,12 @@ import json, resource, sys, time, warnings
 import numpy as np
 warnings.simplefilter("ignore")
 x, repeats = np.load(sys.argv[1]), int(sys.argv[2])
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def peak():  # in MiB; getrusage would tell the parent's own peak where that was higher
+    try:
+        with open("/proc/self/status") as status:
+            return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 before, seconds = peak(), []
 answer = estimate(x)
 for _ in range(repeats):
@@ -46,13 +57,19 @@ for _ in range(repeats):
 print(json.dumps({"estimate": float(answer), "seconds": min(seconds, default=None), "mib": peak() - before}))
 """
 
-Outcome = dict[str, object]
+Outcome = dict[str, Any]
+Vectors = NDArray[np.float32]
 
 
-def run() -> dict[str, object]:
-    """Time every tool, ask each for its answer on data that mislead, print the table and return the numbers."""
-    missing = {name: prepare(name, version) for name, version in PACKAGES.items()}
-    outcomes = {
+def run(quick: bool = False) -> dict[str, Any]:
+    """Time every tool, and ask each for its answer on data that mislead."""
+    return beside_definition() if quick else beside_peers()
+
+
+def beside_peers() -> dict[str, Any]:
+    """Time ours and the peers; a peer that is not to be had has a row that says why."""
+    missing = {name: prepare(name) for name in PACKAGES}
+    outcomes: dict[str, dict[str, Outcome]] = {
         case: {name: missing.get(name) or measure(name, path, repeats=0) for name in ESTIMATORS}
         for case, path in write_cases().items()
     }
@@ -60,16 +77,49 @@ def run() -> dict[str, object]:
         outcomes["plain"] = {
             name: missing.get(name) or faster(name, known) for name, known in outcomes["plain"].items()
         }
-    ratio = over_fastest_peer(outcomes["plain"])
-    print(table(outcomes, ratio))
-    return {
-        "twonn_seconds": outcomes["plain"][OURS].get("seconds"),
-        "twonn_over_fastest_peer": ratio,
-        "peers": {name: outcomes["plain"][name] for name in PACKAGES},
-        "twonn_estimates": {
-            case: {name: o.get("estimate") for name, o in row.items()} for case, row in outcomes.items()
-        },
-    }
+    ours = outcomes["plain"][OURS]
+    rows = []
+    for name, version in PACKAGES.items():
+        theirs = outcomes["plain"][name]
+        known = isfinite(seconds(ours)) and isfinite(seconds(theirs))
+        rows.append(
+            Row(
+                f"TwoNN over {name} {version}, 10,000 x 768",
+                seconds(ours) / seconds(theirs) if known else None,
+                1.0,
+                told(ours),
+                told(theirs),
+                str(theirs.get("missing", ours.get("missing", ""))),
+            ).told()
+        )
+    answers = {case: {name: each.get("estimate") for name, each in row.items()} for case, row in outcomes.items()}
+    return {"rows": rows, "estimates_of_dimension_10": answers, "outcomes": outcomes["plain"]}
+
+
+def beside_definition() -> dict[str, Any]:
+    """Time ours and the definition on few vectors, in this process."""
+    x = cases(400, 32)["plain"]
+    spent = take_turns({"ours": lambda: twonn(torch.from_numpy(x)), "theirs": lambda: by_definition(x)}, 3)
+    sides = (in_seconds(middle(spent[name])) for name in ("ours", "theirs"))
+    row = Row("TwoNN over its definition, 400 x 32", ratio(spent["ours"], spent["theirs"]), None, *sides)
+    answers = {"theodolite": twonn(torch.from_numpy(x)).keep90, "definition": by_definition(x)}
+    return {"rows": [row.told()], "estimates_of_dimension_10": {"plain": answers}}
+
+
+def by_definition(x: Vectors) -> float:
+    """Return the slope of -log(1 - F) on log mu through the origin, the top tenth left out, from all distances."""
+    wide = x.astype(np.float64)
+    distances = np.sqrt(np.square(wide[:, None] - wide[None]).sum(axis=2))
+    nearest = np.sort(distances, axis=1)[:, 1:3]
+    log_mu = np.sort(np.log(nearest[:, 1] / nearest[:, 0]))
+    kept = log_mu[: int(0.9 * len(log_mu))]
+    y = -np.log1p(-np.arange(1, len(kept) + 1) / len(log_mu))
+    return float(kept @ y / (kept @ kept))
+
+
+def told(outcome: Outcome) -> str:
+    known = isfinite(seconds(outcome))
+    return f"{in_seconds(seconds(outcome))}, +{outcome['mib']:.0f} MiB" if known else ""
 
 
 def faster(name: str, known: Outcome) -> Outcome:
@@ -82,84 +132,44 @@ def seconds(outcome: Outcome) -> float:
     return taken if isinstance(taken, float) else inf
 
 
-def over_fastest_peer(plain: dict[str, Outcome]) -> float | None:
-    ours, theirs = seconds(plain[OURS]), min(seconds(plain[name]) for name in PACKAGES)
-    return ours / theirs if isfinite(ours) and isfinite(theirs) else None
-
-
-def prepare(name: str, version: str) -> Outcome | None:
+def prepare(name: str) -> Outcome | None:
     """Install a peer where it is not yet; return None, or why it is missing."""
-    if not PEER_PYTHON.exists():
-        venv.create(PEERS, with_pip=True)
-    known = [
-        str(PEER_PYTHON),
-        "-c",
-        f"from importlib.metadata import version; assert version('{name}') == '{version}'",
-    ]
-    if subprocess.run(known, capture_output=True, check=False).returncode == 0:
-        return None
-    pip = [
-        str(PEER_PYTHON),
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        f"{name}=={version}",
-    ]
-    installed = subprocess.run(pip, capture_output=True, text=True, check=False)
-    return None if installed.returncode == 0 else {"missing": last_line(installed.stderr)}
+    try:
+        peers.install(name, PACKAGES[name])
+    except peers.MissingError as error:
+        return {"missing": str(error)}
+    return None
+
+
+def cases(n: int, dim: int) -> dict[str, Vectors]:
+    """Return the vectors as they are, with a coordinate offset by 3,000, and with 10% of them repeated."""
+    rng = np.random.default_rng(0)
+    axes = np.linalg.qr(rng.standard_normal((dim, 10)))[0]
+    plain = (rng.standard_normal((n, 10)) @ axes.T).astype(np.float32)
+    offset = plain.copy()
+    offset[:, 5] += 3000
+    return {"plain": plain, "offset": offset, "repeated": np.concatenate([plain[: n - n // 10], plain[: n // 10]])}
 
 
 def write_cases() -> dict[str, Path]:
-    """Write the vectors as they are, with a coordinate offset by 3,000, and with 10% of them repeated."""
-    rng = np.random.default_rng(0)
-    axes = np.linalg.qr(rng.standard_normal((768, 10)))[0]
-    plain = (rng.standard_normal((10_000, 10)) @ axes.T).astype(np.float32)
-    offset = plain.copy()
-    offset[:, 5] += 3000
-    repeated = np.concatenate([plain[:9000], plain[:1000]])
+    """Write the vectors to files that every tool reads."""
     DATA.mkdir(parents=True, exist_ok=True)
-    cases = {"plain": plain, "offset": offset, "repeated": repeated}
-    for name, vectors in cases.items():
+    made = cases(10_000, 768)
+    for name, vectors in made.items():
         np.save(DATA / f"{name}.npy", vectors)
-    return {name: DATA / f"{name}.npy" for name in cases}
+    return {name: DATA / f"{name}.npy" for name in made}
 
 
 def measure(name: str, path: Path, repeats: int) -> Outcome:
     """Run one tool on one file in a process of its own."""
-    python = sys.executable if name == OURS else str(PEER_PYTHON)
+    python = sys.executable if name == OURS else str(peers.PYTHON)
     command = [python, "-c", ESTIMATORS[name] + TIMER, str(path), str(repeats)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        return {"missing": last_line(done.stderr)}
+        return {"missing": peers.last_line(done.stderr)}
     outcome: Outcome = json.loads(done.stdout.splitlines()[-1])
     return outcome
 
 
-def last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["no word of why"])[-1]
-
-
-def table(outcomes: dict[str, dict[str, Outcome]], ratio: float | None) -> str:
-    lines = [f"{'TwoNN, 10,000 x 768':<20}{'seconds':>9}{'+MiB':>7}{'d = 10':>9}{'offset':>9}{'repeated':>10}"]
-    for name, outcome in outcomes["plain"].items():
-        if not isfinite(seconds(outcome)):
-            lines.append(f"{name:<20}  {outcome.get('missing')}")
-            continue
-        answers = [outcomes[case][name].get("estimate", "fails") for case in outcomes]
-        plain, offset, repeated = (f"{a:.2f}" if isinstance(a, float) else str(a) for a in answers)
-        numbers = f"{outcome['seconds']:>9.2f}{outcome['mib']:>7.0f}"
-        lines.append(f"{name:<20}{numbers}{plain:>9}{offset:>9}{repeated:>10}")
-    lines.append("no peer to compare with" if ratio is None else f"ours over the faster peer: {ratio:.2f}")
-    return "\n".join(lines)
-
-
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="write the numbers to this file")
-    chosen = parser.parse_args()
-    numbers = run()
-    if chosen.json:
-        chosen.json.parent.mkdir(parents=True, exist_ok=True)
-        chosen.json.write_text(json.dumps(numbers, indent=2) + "\n")
+    main(run, __doc__)

@@ -210,7 +210,8 @@ def _rate(step: int, warm: int, steps: int) -> float:
 def _tell(step: int, bits: float, found: dict[str, float], blocks: int, seconds: float) -> None:
     names = ("mean_cosine", "anisotropy_svd", "effective_rank")
     last = "  ".join(f"{name} {found.get(f'geometry/block_{blocks}/{name}', float('nan')):.3f}" for name in names)
-    print(f"  step {step:>6}  {bits:6.3f} bits a byte  block {blocks}: {last}  {seconds:6.1f} s", flush=True)
+    told = "     –" if math.isnan(bits) else f"{bits:6.3f}"  # untrained, nothing has been lost yet
+    print(f"  step {step:>6}  {told} bits a byte  block {blocks}: {last}  {seconds:6.1f} s", flush=True)
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from PIL import Image
 
 WIDTH, COLOURS, MOST_BYTES = 800, 32, 5_000_000
+PAGES = {name: f"{name}.md" for name in ("norm-variance", "bert-spaces", "dynamics")}
 
 
 def main() -> None:
@@ -51,8 +52,9 @@ def contents(listed: list[tuple[str, str, int]]) -> str:
 
 
 def models_of(made: dict[str, Any]) -> str:
-    """Return the models' names."""
-    return ", ".join(f"`{name}`" for name in dict.fromkeys(row["model"] for row in made["surveys"]))
+    """Return the models' names; a laboratory without a model goes by its own."""
+    rows = [*made["surveys"], *(row for row in made["laboratories"] if row["model"] != row["laboratory"])]
+    return ", ".join(f"`{name}`" for name in dict.fromkeys(row["model"] for row in rows))
 
 
 def shrink(picture: Path, out: Path) -> None:
@@ -66,7 +68,7 @@ def shrink(picture: Path, out: Path) -> None:
 
 def page(made: dict[str, Any], drawn: list[dict[str, Any]]) -> str:
     """Return the page of all pictures as Markdown."""
-    about = {"norm-variance": "norm-variance.md"}.get(made["paper"], "anisotropy.md")
+    about = PAGES.get(made["paper"], "anisotropy.md")
     head = (
         f"# `{made['paper']}` on {models_of(made)}\n\n"
         f"Drawn by `make gallery` from surveys of {made['corpus']}; [how to draw them of your own models, "

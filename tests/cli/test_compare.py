@@ -14,9 +14,9 @@ import theodolite as package
 from theodolite.errors import InputError
 from theodolite.exhibits.compare import compare, measures_of
 from theodolite.exhibits.sheet import compose
+from theodolite.naming import short_path
 from theodolite.studies.choice import Choice
 from theodolite.studies.surveyed import Surveyed
-from theodolite.surveys.naming import short_path
 
 
 @pytest.fixture(scope="module")

@@ -62,22 +62,30 @@ def test_the_file_is_named_for_the_format(theodolite, made, tmp_path, monkeypatc
 
 def test_a_folder_of_several_is_taken_whole_in_the_order_of_names(theodolite, several):
     assert [each.name for each in spread(several)] == ["step-9", "step-10"]
-    assert len(read_all([several]).surveys) == 2
+    assert len(read_all([several], print).surveys) == 2
     assert "# 2 surveys" in theodolite("report", several, "--out", "-").out
     several.rename(several.parent / "surveys")
-    assert len(read_all([several.parent]).surveys) == 2  # as `theodolite reproduce` leaves them
+    assert len(read_all([several.parent], print).surveys) == 2  # as `theodolite reproduce` leaves them
 
 
 def test_an_unfinished_survey_among_several_is_not_left_out_unsaid(theodolite, several, tmp_path):
     (several / "notes" / "unfinished.json").write_text("{}")
     ran = theodolite("report", several, "--out", tmp_path / "new" / "report.md")
+    assert ran.code == 0
+    assert "notes is unfinished and left out; run its command again with --resume" in " ".join(ran.err.split())
+    alone = theodolite("report", several / "notes", "--out", tmp_path / "alone.md")
+    assert alone.code == 2
+    assert "notes holds an unfinished survey; run its command again with --resume" in alone.err
+
+
+def test_a_report_ends_in_what_it_is(theodolite, several, tmp_path):
+    ran = theodolite("report", several, "--out", tmp_path / "report.pdf")
     assert ran.code == 2
-    assert "notes holds an unfinished survey; run its command again with --resume" in ran.err
-    assert not (tmp_path / "new").exists()
+    assert "end in .html or .md, not in .pdf" in ran.err
 
 
 def test_a_series_is_told_in_markdown(theodolite, trained, made, tmp_path):
-    found = read_all([trained, made])
+    found = read_all([trained, made], print)
     assert (len(found.surveys), len(found.series)) == (1, 1)
     assert "step" in found.series[0].table.columns
     assert "read at 2 steps, 0 to 10" in theodolite("report", trained, "--out", "-").out
@@ -87,7 +95,7 @@ def test_a_series_is_told_in_markdown(theodolite, trained, made, tmp_path):
 
 def test_laboratories_are_left_to_the_page_and_that_is_said(theodolite, made, tmp_path):
     Findings(facts_of("cautions", None), {}).save(tmp_path / "laboratory")
-    assert len(read_all([tmp_path / "laboratory"]).laboratories) == 1
+    assert len(read_all([tmp_path / "laboratory"], print).laboratories) == 1
     alone = theodolite("report", tmp_path / "laboratory", "--out", "-")
     assert alone.code == 2
     assert "laboratories alone, and no survey or series: --format html shows them" in alone.err

@@ -44,8 +44,13 @@ def test_every_measure_that_is_offered_is_there_and_defined_or_counted(make_tabl
     tables = make_tables(layers=3, units=20)
     offered = [entry for group in measures([tables], formulas_of([tables])) for entry in group["columns"]]  # type: ignore[attr-defined]
     assert {column for column, *_ in offered} <= set(tables.layers.columns)
-    assert [column for column, _, _, link in offered if not link] == ["norm_max", "massive", "zero", "nonfinite"]
-    assert all(label for _, label, _, _ in offered)
+    assert [column for column, _, _, link, _ in offered if not link] == [
+        "norm_max",
+        "massive",
+        "zero",
+        "nonfinite",
+    ]
+    assert all(label for _, label, *_ in offered)
 
 
 def test_no_measure_is_named_twice() -> None:

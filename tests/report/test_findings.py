@@ -45,7 +45,7 @@ def test_the_first_position_makes_it(three: Tables) -> None:
         "One direction holds 0.99 of the variance at block 1, the most of any layer. The first position makes it: "
         "it is 0.07 without the first position and 0.07 without massive activations. "
         "Without massive activations the peak is 0.09, at the final norm. "
-        "To read the other positions alone, take --population without-massive."
+        "To read the other positions alone, take the population without-massive."
     )
 
 
@@ -58,7 +58,7 @@ def test_only_the_first_position_makes_it_and_is_the_one_to_leave_out(three: Tab
             "without-massive": [0.03, 0.79, 0.5],
         },
     )
-    assert told(tables)["anisotropy_svd"].text.endswith("take --population without-first.")
+    assert told(tables)["anisotropy_svd"].text.endswith("take the population without-first.")
 
 
 def test_the_first_position_does_not_make_it(three: Tables) -> None:
@@ -144,7 +144,7 @@ def test_the_range_of_dimension(three: Tables) -> None:
     assert told(tables)["dimension"].text == (
         "Effective rank from 2 at block 1 to 90 at the embeddings; participation ratio from 20 at block 1 to 50 "
         "at the embeddings, in 384 coordinates. Without massive activations: effective rank from 40 at block 1 "
-        "to 90 at the embeddings (--population without-massive)."
+        "to 90 at the embeddings (the population without-massive)."
     )
 
 
@@ -176,7 +176,7 @@ def test_massive_activations_come_with_what_to_do(make_tables: Make) -> None:
     def way(*populations: str) -> str:
         return next(text for text in warnings(make_tables(populations=populations)) if "massive" in text)
 
-    assert way("all", "without-massive").endswith("--population without-massive leaves them out.")
+    assert way("all", "without-massive").endswith("The population without-massive leaves them out.")
     assert way("all").endswith("survey again with --populations all,without-massive to see the rest alone.")
     assert way("without-first").endswith("in this population too, and can make its variance, spectrum and norms.")
 
@@ -280,9 +280,10 @@ def test_contextuality_is_told_above_what_any_two_positions_share(three: Tables)
 def test_a_finding_names_its_column_its_chart_and_its_definition(three: Tables) -> None:
     found = told(rogue_of(three))
     assert {one.column for one in found.values()} == {
-        "mean_cosine", "anisotropy_svd", "m", "tradeoff_r2", "effective_rank", "rogue_cosine_share", "norm_p50",
+        "mean_cosine", "anisotropy_svd", "m_of_q", "tradeoff_r2", "effective_rank", "rogue_cosine_share",
+        "norm_p50",
     }  # fmt: skip
-    known = formula_of_column()
+    known = formula_of_column() | {"m_of_q": "qmv/all"}
     assert all(one.formula == known[one.column] for one in found.values())
     assert all(one.chart for one in found.values())
     assert found["mean_cosine"].anchor == "mean-cosineall-pairs"

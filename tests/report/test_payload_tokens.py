@@ -13,7 +13,7 @@ from tests.report.conftest import HOSTILE, SPECIAL
 
 from theodolite.report import Tables
 from theodolite.report.payload.pack import unpack
-from theodolite.report.payload.tokens import tokens, units
+from theodolite.report.payload.tokens import order, tokens, units
 from theodolite.report.text import visible
 
 Make = Callable[..., Tables]
@@ -107,3 +107,22 @@ def test_nothing_to_show(tables: Tables) -> None:
     for empty in (pd.DataFrame(), tables.tokens.iloc[:0], tables.tokens.drop(columns="m")):
         assert tokens(replace(tables, tokens=empty)) == {}
         assert units(replace(tables, tokens=empty))["text"] == []
+
+
+def test_massive_vectors_leave_layer_by_layer(make_tables: Make) -> None:
+    """One n a unit would be wrong where a population loses vectors at some layers only."""
+    tables = make_tables(layers=4, units=30)
+    frame = tables.tokens.copy()
+    chosen = (frame["population"] == "without-massive") & (frame["layer"] == 2) & (frame["n"] > 5)
+    frame.loc[chosen, "n"] -= 3
+    found = tokens(replace(tables, tokens=frame))
+    assert "fewer" not in found["all"]
+    listed, most = order(tables), unpack(found["without-massive"]["n"])
+    layer, place, n = (unpack(each) for each in found["without-massive"]["fewer"])
+    assert chosen.sum() > 0
+    assert len(n) == chosen.sum()
+    for row in frame[chosen].to_dict("records"):
+        at = listed.index(row["unit"])
+        where = (layer == 2) & (place == at)
+        assert n[where] == row["n"]
+        assert most[at] == row["n"] + 3

@@ -68,7 +68,7 @@ def test_massive_activations_that_make_the_lowest_rank_are_named(make_tables: Ma
     surveys = [make_tables("a", layers=6, units=20), make_tables("b", layers=6, units=20, peak=0.3, without=0.3)]
     text = told(surveys)["together-rank"].text
     assert "Without massive activations it is " in text
-    assert text.endswith(" in b (--population without-massive).")
+    assert text.endswith(" in b (the population without-massive).")
 
 
 def test_cautions_of_a_comparison(pair: list[Tables]) -> None:

@@ -34,11 +34,11 @@ def report(
     ] = None,
 ) -> None:
     """Write a self-contained page about surveys, several of them side by side; or Markdown."""
-    from theodolite.cli.console import result
+    from theodolite.cli.console import Printer, result
     from theodolite.cli.reported import read_all
 
     kind, file = chosen(out, format_)
-    found = read_all(surveys)
+    found = read_all(surveys, Printer().warn)
     if kind == "html":
         write_page(found, file)
     elif file == PRINT:
@@ -101,6 +101,8 @@ def chosen(out: Path | None, form: str | None) -> tuple[str, Path]:
             f"--out {out} is a folder; give the name of a file, such as {out / ('report.' + (form or 'html'))}."
         )
     ending = SUFFIXES.get(out.suffix.lower())
+    if out.suffix and ending is None and form is None:
+        raise InputError(f"--out {out}: a report is a page or Markdown; end in .html or .md, not in {out.suffix}.")
     if form is not None and ending is not None and ending != form:
         raise InputError(
             f"--out {out} ends in {out.suffix}, but --format is {form}: give one of the two, or end in .{form}."

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
 from theodolite.errors import InputError
+from theodolite.naming import survey_name
 from theodolite.report.series_tables import Steps
 from theodolite.report.tables import Tables
 from theodolite.studies.anisotropy.batch_files import batches_lie_in
@@ -23,7 +24,6 @@ from theodolite.studies.series import is_series
 from theodolite.studies.survey_tables import survey_tables
 from theodolite.studies.surveyed import Surveyed
 from theodolite.surveys.folder import FACTS, UNFINISHED
-from theodolite.surveys.naming import survey_name
 
 REPRODUCED = ("surveys", "laboratories")  # where `theodolite reproduce` puts them
 
@@ -38,10 +38,13 @@ class Reported:
     beside: list[Surveyed] = field(default_factory=list)
 
 
-def read_all(folders: Sequence[Path]) -> Reported:
-    """Read everything that the folders hold; a folder of several is taken whole, in the order of their names."""
+def read_all(folders: Sequence[Path], warn: Callable[[str], None]) -> Reported:
+    """Read everything that the folders hold; a folder of several is taken whole, in the order of their names.
+
+    An unfinished survey among several is told of and left out; given by itself it is refused.
+    """
     found = Reported()
-    for folder in (each for given in folders for each in spread(given)):
+    for folder in _finished(folders, warn):
         if is_series(folder):
             found.series.append(_series(read(folder)))
         elif is_laboratory(folder):
@@ -50,6 +53,21 @@ def read_all(folders: Sequence[Path]) -> Reported:
             found.surveys.append(Tables.of(survey_tables(folder)))
             found.beside.extend(_beside(folder))
     return found
+
+
+def _finished(folders: Sequence[Path], warn: Callable[[str], None]) -> list[Path]:
+    kept = []
+    for given in folders:
+        inside = spread(given)
+        for folder in inside:
+            whole = (folder / FACTS).is_file() or not (folder / UNFINISHED).is_file()
+            if whole or inside == [given]:
+                kept.append(folder)
+            else:
+                warn(f"{folder} is unfinished and left out; run its command again with --resume.")
+        if inside and not any(folder in kept for folder in inside):
+            raise InputError(f"{given}: every survey in it is unfinished; run their commands again with --resume.")
+    return kept
 
 
 def spread(folder: Path) -> list[Path]:
@@ -68,7 +86,7 @@ def spread(folder: Path) -> list[Path]:
 
 
 def _holds(folder: Path) -> bool:
-    # An unfinished survey is refused when it is read, with the way to finish it: it is not to be left out unsaid.
+    # An unfinished survey counts: it is not to be left out unsaid.
     whole = (folder / FACTS).is_file() or (folder / UNFINISHED).is_file()
     return whole or is_series(folder) or is_laboratory(folder)
 

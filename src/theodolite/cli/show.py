@@ -23,8 +23,8 @@ def show(
     from theodolite.cli.layer_table import LEGEND, layers_json, print_layers
     from theodolite.cli.show_hints import check_one_survey, massive_hint
     from theodolite.errors import InputError, nearest
+    from theodolite.naming import survey_name
     from theodolite.surveys.folder import open_tables
-    from theodolite.surveys.naming import survey_name
 
     check_one_survey(survey)
     facts, tables = open_tables(survey, ["layers"])

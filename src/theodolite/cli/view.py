@@ -30,7 +30,7 @@ def view(
 
     if out is not None and out.is_dir():
         raise InputError(f"--out {out} is a folder; give the name of a file, such as {out / NAME}.")
-    found = read_all(folders)
+    found = read_all(folders, Printer().warn)
     page = _fresh() if out is None else out
     write_page(found, page)
     result(f"report: {page}")

@@ -6,9 +6,10 @@ from theodolite.measures.formula import formulas
 from theodolite.report.columns import MEANINGS
 from theodolite.report.findings.formula_id import formula_id
 from theodolite.report.rows import populations
+from theodolite.report.shares import BOUNDED, SHARES
 from theodolite.report.tables import Tables
 
-Entry = tuple[str, str, str, str]  # column, label, meaning, link
+Entry = tuple[str, str, str, str, bool]  # column, label, meaning, link, bounded
 
 GROUPS: dict[str, dict[str, str]] = {
     "Direction": {
@@ -33,6 +34,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "hubness_skew": "Hubness",
     },
     "Length and spread": {
+        "m_of_q": "M/Q, share of the mean in the squared norm",
+        "v_between_of_q": "V_B/Q, share of the spread between units",
+        "v_within_of_q": "V_W/Q, share of the spread within units",
+        "v_within_of_v": "V_W/V, share of the spread within units in V",
         "q": "Q, mean squared norm",
         "m": "M, squared norm of the mean",
         "v": "V, variance",
@@ -77,7 +82,13 @@ def measures(surveys: list[Tables], formulas: dict[str, str]) -> list[dict[str, 
         {
             "group": group,
             "columns": [
-                (column, label, MEANINGS.get(column, ""), anchor(formulas[column]) if column in formulas else "")
+                (
+                    column,
+                    label,
+                    MEANINGS.get(column, ""),
+                    anchor(formulas[column]) if column in formulas else "",
+                    column in BOUNDED,
+                )
                 for column, label in columns.items()
                 if column in present
             ],
@@ -101,7 +112,7 @@ def formulas_of(surveys: list[Tables]) -> dict[str, str]:
     found: dict[str, str] = {}
     for tables in surveys:
         for column in map(str, tables.layers.columns):
-            formula = formula_id(tables, column)
+            formula = formula_id(tables, SHARES[column][0] if column in SHARES else column)
             if formula in known:
                 found.setdefault(column, formula)
     return found

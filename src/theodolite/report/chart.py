@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from theodolite.report.shares import BOUNDED
+
 Numbers = tuple[float, ...]
 LOG_FROM = 50.0  # the greatest value over the least, from which an axis is logarithmic
 
@@ -34,11 +36,14 @@ class Chart:
     x_label: str = "layer"
     x_names: tuple[str, ...] = ()  # what stands at x = 0, 1, ... where that is no number of a layer
     reason: str = ""
+    column: str = ""  # of the layer table, where it is one
 
     @property
     def log(self) -> bool:
         """Whether the y axis is logarithmic, as on the page's own charts: all above zero, and spanning much."""
         values = [value for one in self.series for value in one.finite()]
+        if self.column in BOUNDED:
+            return False
         return len(values) > 0 and min(values) > 0 and max(values) > LOG_FROM * min(values)
 
     def empty(self) -> bool:

@@ -8,12 +8,13 @@ from theodolite.report.columns import COUNTS, MEANINGS
 from theodolite.report.numbers import UNDEFINED, count
 from theodolite.report.numbers import cell as written
 from theodolite.report.rows import Row, layer_name, layer_rows, number, populations, reasons, style_of
+from theodolite.report.shares import SHARES
 from theodolite.report.svg import key_marker
 from theodolite.report.tables import Tables
 from theodolite.report.text import escape
 
 HEAD = ("layer", "layer_name", "population")
-HIDDEN = {*HEAD, "undefined"}
+HIDDEN = {*HEAD, "undefined", *SHARES}
 UNKNOWN = "not defined here; the survey gives no reason"
 
 

@@ -7,8 +7,9 @@ from theodolite.report.catalogue import anchor
 from theodolite.report.findings import Finding, findings, warnings
 from theodolite.report.numbers import count
 from theodolite.report.profiles import line_chart
+from theodolite.report.rows import populations, style_of
 from theodolite.report.summary import figures, sentences
-from theodolite.report.svg import draw
+from theodolite.report.svg import draw, key_marker
 from theodolite.report.tables import Tables
 from theodolite.report.text import escape
 
@@ -24,9 +25,16 @@ def opening(tables: Tables, place: int, level: int) -> str:
     none = "<li>No number is defined that a finding could be made from.</li>"
     return (
         f'<p class="lead">{escape(sentences(tables))}</p><dl class="tiles">{tiles}</dl>'
-        f'<section class="part findings"><h{level}>Findings</h{level}><ul class="cards">{cards or none}</ul>'
-        f"{noted}</section>"
+        f'<section class="part findings"><h{level}>Findings</h{level}>{_legend(tables)}'
+        f'<ul class="cards">{cards or none}</ul>{noted}</section>'
     )
+
+
+def _legend(tables: Tables) -> str:
+    """Return which sign stands for which population, where there are several."""
+    known = populations(tables)
+    signs = "".join(f"<li>{key_marker(style_of(name, known))}{escape(name)}</li>" for name in known)
+    return f'<ul class="signs" aria-label="Populations">{signs}</ul>' if len(known) > 1 else ""
 
 
 def _card(tables: Tables, one: Finding, place: int) -> str:
@@ -34,8 +42,12 @@ def _card(tables: Tables, one: Finding, place: int) -> str:
     drawn = links = ""
     if one.column and one.column in tables.layers.columns:
         chart = line_chart(tables, one.column, one.headline)
-        drawn = draw(chart, f"s{place}-{one.key}")
-        links = f'<a href="#profiles" data-measure="{escape(one.column)}" data-survey="{place}">Explore</a>'
+        # One layer is one dot, and the figure above has said it.
+        drawn = draw(chart, f"s{place}-{one.key}") if len(chart.points()) > len(chart.series) else ""
+        links = (
+            f'<a href="#profiles" data-measure="{escape(one.column)}" data-survey="{place}" '
+            f'data-layer="{escape(one.place.removeprefix("at ").removeprefix("the "))}">Explore</a>'
+        )
     if one.formula in formulas():
         links += f' <a href="{anchor(one.formula)}">Definition</a>'
     return (

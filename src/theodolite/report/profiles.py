@@ -15,7 +15,7 @@ def line_chart(tables: Tables, column: str, title: str) -> Chart:
     series = tuple(_series(tables, name, style_of(name, known), column) for name in known)
     said = [reasons(row).get(column, "") for name in known for row in layer_rows(tables, name)]
     why = next((reason for reason in said if reason), "")
-    return Chart(column.replace("_", "-"), title, series, x_label=layer_axis(tables), reason=why)
+    return Chart(column.replace("_", "-"), title, series, x_label=layer_axis(tables), reason=why, column=column)
 
 
 def layer_axis(tables: Tables) -> str:

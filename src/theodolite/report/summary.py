@@ -30,6 +30,11 @@ def sentences(tables: Tables) -> str:
     """Say what was surveyed, leaving out what is not known."""
     known = figures(tables)
     model, corpus = _part(tables.facts, "model"), _part(tables.facts, "corpus")
+    if "model" in tables.facts and not model:  # vectors that someone had already
+        what = several(known["positions"], "vector") if "positions" in known else "the vectors"
+        wide = f", of {count(known['coordinates'])} coordinates" if "coordinates" in known else ""
+        kinds = f" in {several(known['unit types'], 'group')}" if "unit types" in known else ""
+        return f"{what[0].upper()}{what[1:]} of {_named(corpus) or tables.name}{kinds} measured as they are{wide}."
     subject = _named(model) or tables.name
     first = f"{_form(model, subject)} read {_corpus(corpus, known)}."
     saw = [several(known[key], key.removesuffix("s")) for key in ("positions", "unit types") if key in known]

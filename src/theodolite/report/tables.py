@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import pandas as pd
 
 from theodolite.errors import InputError
+from theodolite.report.shares import with_shares
 
 NEEDED = ("layer", "population")
 
@@ -52,7 +53,7 @@ class Tables:
                 f"layers: wanted the columns layer and population; {self.name!r} lacks {', '.join(absent)}. "
                 "Pass the survey's layers.parquet as it was written."
             )
-        return self
+        return replace(self, layers=with_shares(self.layers))
 
 
 def _attributes(source: object) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from theodolite.naming import survey_name
 from theodolite.studies.projections import projections
 from theodolite.surveys.folder import LATER, REPORTED, open_tables
-from theodolite.surveys.naming import survey_name
 from theodolite.surveys.state import SAMPLE
 
 POINTS, WIDTH, POINTS_IN_ALL, FEWEST = 1500, 768, 24_000, 300

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from theodolite.errors import InputError
-from theodolite.surveys.naming import short_path
+from theodolite.naming import short_path
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from theodolite.measures.cosine import mean_cosine
 from theodolite.measures.decomposition import UnitMoments, decomposition, frequent, unit_moments
 from theodolite.measures.jackknife import jackknife
 from theodolite.measures.norms import norm_quantiles
-from theodolite.measures.tradeoff import bootstrap, coefficient_of_variation, line
+from theodolite.measures.tradeoff import ROUNDING, bootstrap, coefficient_of_variation, line
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.moments import UnitSums
 from theodolite.statistics.norms import bin_edges
@@ -116,6 +116,7 @@ def _add_decomposition(
         row.undefined(FEW_UNITS, FITS)
     else:
         m, v = units.m[used], units.v[used]
+        v = np.where(v <= ROUNDING * (m + v), 0.0, v)  # what the sums cannot tell from 0 has no slope
         fit = line(m, v)
         row.put("the mean of Q is 0", q_cv=coefficient_of_variation(units.q[used]))
         flat = "V is 0 for every unit" if not v.any() else "M or V is the same for every unit"

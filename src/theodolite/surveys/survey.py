@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from theodolite.naming import survey_name
 from theodolite.sources.layers import Layer
 from theodolite.sources.text.norm import Norm
-from theodolite.surveys.naming import survey_name
 from theodolite.surveys.pilot import Pilot
 from theodolite.surveys.state import State
 from theodolite.surveys.tables import Tables

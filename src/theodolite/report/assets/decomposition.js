@@ -23,7 +23,7 @@
       return found ? found[layer] : NaN;
     };
     return theodolite.survey().layers.map((_, layer) => {
-      const row = { q: at("q", layer), m: at("m", layer), v_between: at("v_between", layer), v_within: at("v_within", layer), v: at("v", layer) };
+      const row = { q: at("q", layer), m: at("m", layer), v_between: at("v_between", layer), v_within: at("v_within", layer), v: at("v", layer), whole: at("v", layer) };
       if (Number.isFinite(row.v_within) && Number.isFinite(row.v_between)) row.v = NaN;
       else row.v_within = row.v_between = NaN;
       return row;
@@ -35,6 +35,7 @@
     const rows = () => divided(choice.population(), choice.set());
     const figure = theodolite.figure({
       title: "Where the length comes from",
+      shows: ["survey"],
       get file() {
         return `decomposition-${choice.population()}`;
       },
@@ -44,7 +45,7 @@
         columns: ["layer", "layer_name", "population", "units", "q", ...pieces.map(({ key }) => key), ...pieces.map(({ key }) => `${key}_of_q`)],
         rows: rows().map((row, at) => {
           const { layer, name } = theodolite.survey().layers[at];
-          const values = pieces.map(({ key }) => row[key]);
+          const values = pieces.map(({ key }) => (key === "v" ? row.whole : row[key]));
           return [layer, name, choice.population(), units[choice.set()], row.q, ...values, ...values.map((value) => value / row.q)];
         }),
       }),

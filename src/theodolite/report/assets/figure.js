@@ -15,14 +15,33 @@
   theodolite.csv = (columns, rows) =>
     [columns, ...rows].map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";
 
-  // options: title, caption, file (a name without ending), height, table() -> {columns, rows}, describe() -> words.
+  // What the reader has chosen, by name; nothing on a page without surveys.
+  const chosen = (names) => {
+    const survey = theodolite.survey();
+    if (!survey) return [];
+    const now = { survey: survey.name, population: theodolite.state.population, layer: (survey.layers[theodolite.state.layer] || {}).name };
+    return names.map((name) => [name, now[name]]).filter(([, value]) => value);
+  };
+  const TITLE = 30; // pixels for the words over a chart that is saved
+
+  // options: title, caption, file (a name without ending), height, table() -> {columns, rows}, describe() -> words,
+  // shows: which choices of the reader it is of (survey, population, layer), told where it is saved.
   // Returns el, draw(traces, layout), plot (the element that Plotly draws into), and none(why) for nothing to draw.
   theodolite.figure = (options) => {
     const plot = el("div", { class: "plot", role: "img", tabindex: 0, style: `height:${options.height || 320}px` });
     const why = el("p", { class: "none", hidden: true });
+    const shows = options.shows || ["survey", "population"];
     const button = (words, label, onclick) => el("button", { type: "button", class: "small", "aria-label": `${label}: ${options.title}`, onclick }, words);
-    const picture = (format) =>
-      Plotly.downloadImage(plot, { format, filename: options.file, width: plot.clientWidth, height: plot.clientHeight, scale: format === "png" ? 2 : 1 });
+    // Taken away, a chart has to say by itself what it shows.
+    const picture = (format) => {
+      const words = [caption.firstChild.textContent, ...chosen(shows).map(([, value]) => value)].map(theodolite.words).join(" · ");
+      // The legend has widened the margin: what counts is what was drawn.
+      const margin = { ...plot.layout.margin, t: plot._fullLayout._size.t + TITLE, autoexpand: false, l: plot._fullLayout._size.l, r: plot._fullLayout._size.r, b: plot._fullLayout._size.b };
+      const layout = { ...plot.layout, margin, title: { text: words, x: 0.02, xanchor: "left", y: 1, yanchor: "top", yref: "container", pad: { t: 12 }, font: { size: 13 } } };
+      const size = { width: plot.clientWidth, height: plot.clientHeight + TITLE };
+      return Plotly.downloadImage({ data: plot.data, layout: { ...layout, ...size, autosize: false } }, { format, filename: name(), ...size, scale: format === "png" ? 2 : 1 });
+    };
+    const name = () => [...chosen(shows.filter((one) => one === "survey")).map(([, value]) => value), options.file].join("-").replace(/[^\p{L}\p{N}.-]+/gu, "-");
     const caption = el("figcaption", {}, el("b", {}, options.title), ` ${options.caption || ""}`);
     const exports = el(
       "div",
@@ -31,7 +50,9 @@
       button("svg", "Save as svg", () => picture("svg")),
       button("csv", "Save the data as csv", () => {
         const { columns, rows } = options.table();
-        save(`${options.file}.csv`, "text/csv;charset=utf-8", theodolite.csv(columns, rows));
+        const more = chosen(shows).filter(([column]) => !columns.includes(column) && !columns.includes(`${column}_name`));
+        const [heads, values] = [more.map(([column]) => column), more.map(([, value]) => value)];
+        save(`${name()}.csv`, "text/csv;charset=utf-8", theodolite.csv([...heads, ...columns], rows.map((row) => [...values, ...row])));
       }),
     );
     const figure = el(
@@ -46,6 +67,11 @@
       plot,
       why,
     );
+    // A chart that gets a neighbour, or loses one, is drawn as wide as it now is.
+    new ResizeObserver(() => {
+      const drawn = plot.layout && plot.clientWidth && !matchMedia("print").matches;
+      if (drawn && Math.abs(plot._fullLayout.width - plot.clientWidth) > 1) Plotly.Plots.resize(plot);
+    }).observe(plot);
     let latest = null;
     const config = { responsive: true, displayModeBar: false, displaylogo: false, doubleClick: "reset", ...options.config };
     const draw = (traces, layout) => {

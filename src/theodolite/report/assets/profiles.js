@@ -17,6 +17,7 @@
     const meaning = el("p", { class: "meaning", "aria-live": "polite" });
     const figure = theodolite.figure({
       title: "Layer by layer",
+      shows: ["survey"],
       caption: "",
       file: "profile",
       height: 380,
@@ -88,7 +89,7 @@
         return;
       }
       const values = traces.flatMap((trace) => Array.from(trace.y)).filter(Number.isFinite);
-      const wide = Math.min(...values) > 0 && Math.max(...values) > 50 * Math.min(...values);
+      const wide = !entry.bounded && Math.min(...values) > 0 && Math.max(...values) > 50 * Math.min(...values);
       const log = scale.box.value === "log" || (scale.box.value === "auto" && wide);
       figure.draw(traces, {
         showlegend: true,

@@ -78,7 +78,7 @@
     const by = theodolite.select("Colour", [["norm", "by norm"]], "norm", () => update(null));
     const told = el("p", { class: "meaning", "aria-live": "polite" });
     const figure = theodolite.figure({
-      title: "The sample on a plane",
+      title: "The sample on a plane", shows: ["survey", "population", "layer"],
       file: "projection",
       height: 560,
       describe: () => `${caption()} ${chosenWords()} Left and right move the layer, up and down the token, Escape lets go of it.`,

@@ -17,6 +17,7 @@
     const told = el("p", { class: "quiet", "aria-live": "polite" });
     const figure = theodolite.figure({
       title: "Side by side",
+      shows: [],
       file: "side-by-side",
       height: 400,
       describe: () => theodolite.spans(lines().map((line) => ({ name: line.survey.name, y: line.y }))),
@@ -102,7 +103,7 @@
       const values = found.flatMap((line) => Array.from(line.y)).filter(Number.isFinite);
       // A logarithm has no place for an error bar that reaches 0.
       const below = found.flatMap((line) => (line.se ? Array.from(line.y, (value, at) => value - line.se[at]) : [])).filter(Number.isFinite);
-      const wide = Math.min(...values, ...below) > 0 && Math.max(...values) > 50 * Math.min(...values);
+      const wide = !theodolite.measure(theodolite.state.measure).bounded && Math.min(...values, ...below) > 0 && Math.max(...values) > 50 * Math.min(...values);
       const log = scale.box.value === "log" || (scale.box.value === "auto" && wide);
       figure.draw(found.map(traceOf), {
         showlegend: true,

@@ -35,7 +35,7 @@
     const view = theodolite.select("Spectrum", [["share", "share of each eigenvalue"], ["cumulative", "cumulative"]], "share", () => update(null));
     const told = el("p", { class: "meaning" });
     const spectrum = theodolite.figure({
-      title: "Spectrum",
+      title: "Spectrum", shows: ["survey", "population", "layer"],
       file: "spectrum",
       height: 380,
       describe: () => {
@@ -46,7 +46,7 @@
       table: () => table("spectra", ["rank", "share", "cumulative"]),
     });
     const scales = theodolite.figure({
-      title: "Dimension by scale",
+      title: "Dimension by scale", shows: ["survey", "population", "layer"],
       file: "dimension-by-scale",
       height: 380,
       describe: () => {

@@ -2,7 +2,7 @@
 (() => {
   theodolite.data = JSON.parse(document.getElementById("data").textContent);
   const byColumn = {};
-  theodolite.data.measures.forEach(({ columns }) => columns.forEach(([name, label, meaning, href]) => (byColumn[name] = { name, label, meaning, href })));
+  theodolite.data.measures.forEach(({ columns }) => columns.forEach(([name, label, meaning, href, bounded]) => (byColumn[name] = { name, label, meaning, href, bounded })));
   theodolite.measure = (column) => byColumn[column] || { name: column, label: column, meaning: "", href: "" };
 
   theodolite.startTheme(document.getElementById("theme"));
@@ -17,8 +17,12 @@
   // A finding shows its own measure: the link goes to the chart, the measure with it.
   document.querySelectorAll("[data-measure]").forEach((link) =>
     link.addEventListener("click", () => {
-      const { measure, survey, series } = link.dataset;
-      theodolite.choose({ measure, ...(survey ? { survey: Number(survey) } : {}), ...(series ? { series: Number(series) } : {}) });
+      const { measure, survey, series, layer } = link.dataset;
+      const layers = survey ? theodolite.data.surveys[survey].layers : [];
+      const at = layers.findIndex(({ name }) => name === layer);
+      theodolite.choose({
+        measure, ...(survey ? { survey: Number(survey) } : {}), ...(at >= 0 ? { layer: at } : {}), ...(series ? { series: Number(series) } : {}),
+      });
     }),
   );
   // A picture is saved from where it stands: its bytes are in the page once.

@@ -88,7 +88,7 @@
 
     // Figures.
     const byLayer = theodolite.figure({
-      title: "Layer by layer", file: "steps-by-layer", height: 400,
+      shows: [], title: "Layer by layer", file: "steps-by-layer", height: 400,
       describe: () => {
         const y = row(state.measure, at());
         return y ? theodolite.spans([{ name: told(chosen().steps[at()]), y }]) : "";
@@ -103,7 +103,7 @@
     });
     const SCOPES = [["blocks", "mean over blocks"], ["with-embeddings", "blocks and embeddings"]];
     const byStep = theodolite.figure({
-      title: "Mean over layers", file: "steps-mean", height: 400,
+      shows: [], title: "Mean over layers", file: "steps-mean", height: 400,
       describe: () => theodolite.spans(curves()),
       table: () => ({
         columns: ["series", "scope", "layers", "population", "step", state.measure, `${state.measure}_se`],
@@ -114,12 +114,12 @@
       }),
     });
     const lean = theodolite.figure({
-      title: "Drift of states, queries and keys", file: "steps-drift", height: 340,
+      shows: [], title: "Drift of states, queries and keys", file: "steps-drift", height: 340,
       describe: () => theodolite.spans(attended(LEAN[which.box.value][1])),
       table: () => attentionTable(),
     });
     const sharp = theodolite.figure({
-      title: "Sharpness of attention", caption: "Means over heads, rows and blocks.", file: "steps-sharpness", height: 340,
+      shows: [], title: "Sharpness of attention", caption: "Means over heads, rows and blocks.", file: "steps-sharpness", height: 340,
       describe: () => theodolite.spans(attended(SHARP)),
       table: () => attentionTable(),
     });

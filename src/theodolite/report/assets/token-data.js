@@ -10,7 +10,7 @@
 
   const read = (found, survey) => {
     const size = survey.units.text.length;
-    const n = theodolite.column(found.n);
+    const most = theodolite.column(found.n);
     const row = (column) => (layer) => theodolite.column(found[column]).subarray(layer * size, (layer + 1) * size);
     const [m, v] = [row("m"), row("v")];
     // Kept by layer once they are asked for.
@@ -18,6 +18,14 @@
       const known = [];
       return (layer) => (known[layer] = known[layer] || make(layer));
     };
+    // Massive vectors leave layer by layer: where they do, n is smaller there than elsewhere.
+    const fewer = found.fewer && found.fewer.map(theodolite.column);
+    const few = made((layer) => {
+      const seen = most.slice();
+      fewer[0].forEach((where, i) => where === layer && (seen[fewer[1][i]] = fewer[2][i]));
+      return seen;
+    });
+    const n = (layer) => (fewer && layer !== undefined ? few(layer) : most);
     const q = made((layer) => {
       const spread = v(layer);
       return m(layer).map((value, at) => value + spread[at]);
@@ -26,12 +34,12 @@
       const whole = q(layer);
       return m(layer).map((value, at) => value / whole[at]);
     });
-    return { size, text: survey.units.text, special: theodolite.column(survey.units.special), layers: survey.layers, n: () => n, m, v, q, share };
+    return { size, text: survey.units.text, special: theodolite.column(survey.units.special), layers: survey.layers, varies: Boolean(fewer), n, m, v, q, share };
   };
 
-  // Places of the units that are seen at least so often, most frequent first.
-  theodolite.tokensSeen = (tokens, least, special) => {
-    const n = tokens.n();
+  // Places of the units that are seen at least so often at a layer, most frequent first.
+  theodolite.tokensSeen = (tokens, least, special, layer) => {
+    const n = tokens.n(layer);
     const kept = [];
     for (let at = 0; at < tokens.size; at += 1) if (n[at] > 0 && n[at] >= least && (special || !tokens.special[at])) kept.push(at);
     return Uint32Array.from(kept.sort((a, b) => n[b] - n[a] || a - b));
@@ -46,7 +54,7 @@
 
   // [name, value] of a unit at a layer, as the tooltip and the line of the chosen token tell them.
   theodolite.tokenFacts = (tokens, at, layer) => [
-    ["n", theodolite.count(tokens.n()[at])],
+    ["n", theodolite.count(tokens.n(layer)[at])],
     ["Q", theodolite.show(tokens.q(layer)[at])],
     ["M", theodolite.show(tokens.m(layer)[at])],
     ["V", theodolite.show(tokens.v(layer)[at])],
@@ -57,7 +65,7 @@
     const six = (value) => Number(value.toPrecision(6));
     const numbers = ["q", "m", "v", "share"].map((name) => tokens[name](layer));
     const row = (at) => [
-      tokens.text[at], tokens.n()[at], ...numbers.map((column) => six(column[at])), tokens.special[at] ? 1 : 0,
+      tokens.text[at], tokens.n(layer)[at], ...numbers.map((column) => six(column[at])), tokens.special[at] ? 1 : 0,
       tokens.layers[layer].layer, theodolite.state.population,
     ];
     return { columns: ["token", "n", "q", "m", "v", "m_share", "special", "layer", "population"], rows: Array.from(places, row) };

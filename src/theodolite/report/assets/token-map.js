@@ -30,14 +30,17 @@
     const search = theodolite.tokenSearch({
       found: (words) => {
         const all = tokens && theodolite.tokensFound(tokens, words, kept);
-        return all && { count: all.length, places: theodolite.tokensListed(tokens, words, all, 20) };
+        if (!all) return null;
+        const rare = all.length ? 0 : theodolite.tokensFound(tokens, words, theodolite.tokensSeen(tokens, 1, true, state.layer)).length;
+        const hint = rare ? `none seen so often; ${theodolite.count(rare)} with a smaller least n` : "none found";
+        return { count: all.length, hint, places: theodolite.tokensListed(tokens, words, all, 20) };
       },
-      token: (at) => ({ text: tokens.text[at], n: tokens.n()[at] }),
+      token: (at) => ({ text: tokens.text[at], n: tokens.n(state.layer)[at] }),
       onsearch: () => (seek(), map(), table.show(tokens, found || kept, state.layer)),
       onchoose: (at) => theodolite.choose({ token: at }),
     });
     const figure = theodolite.figure({
-      title: "Token map", file: "token-map", height: 480,
+      title: "Token map", shows: ["survey", "population", "layer"], file: "token-map", height: 480,
       describe: () => note,
       table: () => theodolite.tokenRows(tokens, kept, state.layer),
     });
@@ -64,13 +67,20 @@
       map();
       table.show(tokens, found || kept, state.layer);
     };
+    least.addEventListener("change", () => {
+      least.value = Math.max(Math.round(Number(least.value)) || 1, 1);
+      refilter();
+      search.again();
+    });
     least.addEventListener("input", () => {
       touched = true;
-      if (least.value !== "") refilter();
+      if (Number(least.value) < 1) return; // not yet a number to filter by
+      refilter();
+      search.again();
     });
 
     const filter = () => {
-      kept = theodolite.tokensSeen(tokens, Math.max(Number(least.value) || 1, 1), special.box.checked);
+      kept = theodolite.tokensSeen(tokens, Math.max(Number(least.value) || 1, 1), special.box.checked, state.layer);
       const shown = theodolite.hasWebgl() ? kept : kept.slice(0, PLAIN_MOST);
       groups = theodolite.tokenGroups(tokens, shown);
       memory = {};
@@ -181,6 +191,7 @@
         if (settled !== state.survey) same.box.checked = steady();
         settled = state.survey;
       }
+      if (!fresh && tokens.varies && changed.has("layer")) filter();
       map();
       path.show(tokens, state.token, state.layer, changed && changed.size === 1 && changed.has("layer") ? "layer" : "");
       clearTimeout(later);

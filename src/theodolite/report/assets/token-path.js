@@ -15,7 +15,7 @@
       table: () => {
         const [tokens, at] = shown;
         if (!tokens) return { columns: ["layer"], rows: [] };
-        const rows = tokens.layers.map((layer, place) => [tokens.text[at], tokens.n()[at], layer.layer, layer.name, ...LINES.map(([, name]) => Number(tokens[name](place)[at].toPrecision(6)))]);
+        const rows = tokens.layers.map((layer, place) => [tokens.text[at], tokens.n(place)[at], layer.layer, layer.name, ...LINES.map(([, name]) => Number(tokens[name](place)[at].toPrecision(6)))]);
         return { columns: ["token", "n", "layer", "layer_name", "q", "m", "v"], rows };
       },
     });

@@ -15,7 +15,7 @@
 
   // Half decades of n, or whole ones where there are many: a colour each is drawn several times faster than a colour a point.
   theodolite.tokenGroups = (tokens, kept) => {
-    const n = tokens.n();
+    const n = tokens.n(theodolite.state.layer);
     const ordinary = kept.filter((at) => !tokens.special[at]);
     const most = ordinary.reduce((top, at) => Math.max(top, n[at]), 1);
     const least = ordinary.reduce((low, at) => Math.min(low, n[at]), most);

@@ -2,7 +2,7 @@
 (() => {
   const { el } = theodolite;
 
-  // options: found(words) -> {count, places: the best first} or null; token(place) -> {text, n}; onsearch(words); onchoose(place).
+  // options: found(words) -> {count, places: the best first, hint for none} or null; token(place) -> {text, n}; onsearch(words); onchoose(place).
   theodolite.tokenSearch = (options) => {
     const list = el("ul", { id: "token-list", role: "listbox", class: "matches", "aria-label": "Tokens found", hidden: true });
     const box = el("input", {
@@ -43,7 +43,7 @@
           return el("li", { id: `token-list-${at}`, role: "option", "aria-selected": "false", onpointerdown: take }, el("bdi", {}, text), el("span", {}, theodolite.count(n)));
         }),
       );
-      told.textContent = !found ? "" : found.count ? `${theodolite.count(found.count)} found` : "none found";
+      told.textContent = !found ? "" : found.count ? `${theodolite.count(found.count)} found` : found.hint;
       close();
       if (places.length) {
         list.hidden = false;
@@ -74,6 +74,10 @@
     return {
       el: el("div", { class: "control search" }, el("label", { for: "token-search" }, "Find a token ", told), box, list),
       words: () => box.value,
+      again: () => {
+        open();
+        close(); // what is found is told, without a list over the rest
+      },
       empty: () => {
         box.value = "";
         open();

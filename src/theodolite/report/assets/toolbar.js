@@ -16,6 +16,7 @@
       population.box.replaceChildren(...populations.map((name) => el("option", { value: name }, name)));
       population.set(state.population);
       layer.set(state.layer, Math.max(layers.length - 1, 0));
+      layer.el.hidden = layers.length < 2;
     };
     theodolite.onChange(update);
     update();

@@ -6,6 +6,7 @@ from theodolite.report.findings.anisotropy import mean_cosine, svd
 from theodolite.report.findings.contextuality import contextuality
 from theodolite.report.findings.dimension import dimension
 from theodolite.report.findings.finding import Finding
+from theodolite.report.findings.hubness import hubness
 from theodolite.report.findings.makeup import makeup
 from theodolite.report.findings.norms import norms
 from theodolite.report.findings.rogue import rogue
@@ -15,10 +16,11 @@ from theodolite.report.tables import Tables
 
 __all__ = ["Finding", "findings", "warnings"]
 
-MAKERS = (mean_cosine, svd, makeup, tradeoff, dimension, rogue, contextuality, norms)
+MAKERS = (mean_cosine, svd, makeup, tradeoff, dimension, hubness, rogue, contextuality, norms)
 
 
 def findings(tables: Tables) -> list[Finding]:
     """Return what stands out in a survey, in reading order; what is undefined is left out."""
-    found = [make(tables) for make in MAKERS]
+    shared = Tables.of(tables)
+    found = [make(shared) for make in MAKERS]
     return [one for one in found if one is not None]

@@ -109,7 +109,7 @@ def _elsewhere(tables: Tables, base: str, column: str, top: Row) -> str:
         return ""
     moved = number(other, "layer") != number(top, "layer")
     peak = f" Without {NAMES[rest]} the peak is {show(number(other, column))}, {at(other)}." if moved else ""
-    return peak + (f" To read the other positions alone, take --population {rest}." if made else "")
+    return peak + (f" To read the other positions alone, take the population {rest}." if made else "")
 
 
 def _value_at(tables: Tables, population: str, column: str, top: Row) -> float:

@@ -70,7 +70,7 @@ def _other(tables: Tables, base: str, rows: list[Row], column: str, label: str) 
     apart = [_ratio(number(a, column), number(b, column)) > APART for a, b in pairs if a and b]
     if not any(apart):
         return ""
-    return f" Without massive activations: {_span(others, column, label)} (--population without-massive)."
+    return f" Without massive activations: {_span(others, column, label)} (the population without-massive)."
 
 
 def _ratio(a: float, b: float) -> float:

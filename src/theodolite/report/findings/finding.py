@@ -62,6 +62,8 @@ def at(row: Row) -> str:
     ('at block 3', 'at the encoder embeddings')
     """
     name = layer_name(row)
+    if name == "vectors":  # measured as they were given: there is one layer, and it is all there is
+        return "over all vectors"
     return f"at the {name}" if name.endswith(("embeddings", "final norm")) else f"at {name}"
 
 

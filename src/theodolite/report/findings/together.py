@@ -96,7 +96,7 @@ def _without(entries: list[Entry], rest: list[Entry], end: str) -> str:
     first, other = _first(entries, end), _first(rest, end)
     low, high = sorted((abs(first.value), abs(other.value)))
     same = first.name == other.name and high <= FAR * low
-    return "" if same else f" Without massive activations it is {_told(other)} (--population without-massive)."
+    return "" if same else f" Without massive activations it is {_told(other)} (the population without-massive)."
 
 
 def _massive_out(surveys: Sequence[Tables], population: str, values: Values, pick: Pick) -> list[Entry]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from theodolite.report.findings.anisotropy import NAMES
 from theodolite.report.findings.finding import Finding, at, highest, reference, with_error
 from theodolite.report.findings.formula_id import formula_id
 from theodolite.report.numbers import several, show
@@ -69,7 +70,13 @@ def _falling(rows: list[Row], top: Row) -> str:
 
 
 def _other(tables: Tables, base: str, top: Row) -> str:
-    other = highest(layer_rows(tables, "without-massive"), "tradeoff_r2") if base == "all" else None
-    if other is None or abs(number(other, "tradeoff_r2") - number(top, "tradeoff_r2")) < APART:
-        return ""
-    return f" Without massive activations it is tightest {at(other)}: R² {_fit(other)}."
+    """Say where it is tightest without the first position and without massive ones, where that differs."""
+    told: list[str] = []
+    for name, words in NAMES.items() if base == "all" else ():
+        rows = layer_rows(tables, name)
+        other = highest(rows, "tradeoff_r2")
+        if other is None or abs(number(other, "tradeoff_r2") - number(top, "tradeoff_r2")) < APART:
+            continue
+        fit = f"{at(other)}: R² {_fit(other)}.{_falling(rows, other)}"
+        told.append(f" Without {words} it is tightest {fit}")
+    return "".join(told)

@@ -142,4 +142,4 @@ def _other(series: Tables, population: str, column: str) -> str:
         or abs(whole[-1].value - rest[-1].value) < 0.1 * abs(whole[-1].value)
     ):
         return ""
-    return f" Without massive activations it is {rest[-1].told()} (--population without-massive)."
+    return f" Without massive activations it is {rest[-1].told()} (the population without-massive)."

@@ -37,7 +37,7 @@ def _way(known: list[str]) -> str:
         return "They are in this population too, and can make its variance, spectrum and norms."
     can = "They can make the variance, the spectrum and the norms of all positions;"
     if "without-massive" in known:
-        return f"{can} --population without-massive leaves them out."
+        return f"{can} The population without-massive leaves them out."
     return f"{can} survey again with --populations all,without-massive to see the rest alone."
 
 

@@ -33,7 +33,7 @@ def tokens(tables: Tables) -> dict[str, dict[str, Any]]:
     listed = order(tables)
     places = {unit: float(place) for place, unit in enumerate(listed)}
     depth = {layer["layer"]: place for place, layer in enumerate(layers(tables))}
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for population in populations(tables):
         rows = frame[frame["population"] == population]
         if not len(rows):
@@ -47,9 +47,14 @@ def tokens(tables: Tables) -> dict[str, dict[str, Any]]:
             matrix = np.full((len(depth), len(listed)), np.nan, dtype=np.float32)
             matrix[at] = rows[name].to_numpy(dtype=float, na_value=np.nan)[known]
             values[name] = short_floats(matrix)
-        seen = np.zeros(len(listed))
-        np.maximum.at(seen, at[1], np.nan_to_num(rows["n"].to_numpy(dtype=float, na_value=np.nan)[known]))
+        often = np.zeros((len(depth), len(listed)))
+        often[at] = np.nan_to_num(rows["n"].to_numpy(dtype=float, na_value=np.nan)[known])
+        seen = often.max(axis=0, initial=0)
+        # Massive vectors leave layer by layer, so that n is not the same at all; told only where it is not.
+        fewer = np.nonzero(often != seen)
         found[population] = {"n": counts(seen), **values}
+        if len(fewer[0]):
+            found[population]["fewer"] = [counts(each) for each in (*fewer, often[fewer])]
     return found
 
 

@@ -1,0 +1,77 @@
+"""Every benchmark runs at its quick size and gives finite ratios. No time is asserted: machines are shared."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from benchmarks import __main__ as command
+from benchmarks import iso_score, mean_cosine, peers, twonn
+from benchmarks.row import Row, table
+from benchmarks.turns import ratio, take_turns
+
+
+@pytest.mark.parametrize("name", command.PARTS)
+def test_every_part_gives_finite_ratios(name: str) -> None:
+    if name == "memory" and not sys.platform.startswith("linux"):
+        pytest.skip("peak memory is read from /proc")
+    found = import_module(f"benchmarks.{name}").run(quick=True)
+    assert found["rows"]
+    for row in found["rows"]:
+        assert math.isfinite(row["ratio"]), row
+        assert row["what"]
+        assert row["ours"]
+    json.dumps(found, allow_nan=False)  # null is what JSON has for undefined
+
+
+def test_answers_that_are_timed_are_the_same() -> None:
+    """A ratio of times says nothing unless both sides compute the same number."""
+    # Float32 products within a batch: 1e-6 of a score between 0 and 1.
+    assert iso_score.run(quick=True)["ours_off_by"] < 1e-6
+    # Float32 unit vectors: 1e-7 each, and far less in the mean.
+    off = mean_cosine.run(quick=True)["off_by"]
+    assert abs(off["exact"]) < 1e-7
+    assert abs(off["every pair"]) < 1e-7
+    assert abs(off["1,000 pairs"]) > 1e-5  # what sampling misses by
+    answers = twonn.run(quick=True)["estimates_of_dimension_10"]["plain"]
+    assert math.isclose(answers["theodolite"], answers["definition"], rel_tol=1e-6)
+
+
+def test_a_part_that_cannot_run_says_so_and_leaves_the_others_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(quick: bool) -> None:
+        raise peers.MissingError("no package index")
+
+    monkeypatch.setattr(iso_score, "run", fails)
+    out = tmp_path / "bench.json"
+    monkeypatch.setattr(sys, "argv", ["bench", "--quick", "--only", "iso_score", "mean_cosine", "--out", str(out)])
+    command.main()
+    printed = capsys.readouterr().out
+    assert "MissingError: no package index" in printed
+    written = json.loads(out.read_text())
+    assert written["parts"]["iso_score"]["rows"][0]["ratio"] is None
+    assert all(row["ratio"] for row in written["parts"]["mean_cosine"]["rows"])
+    assert {"cores", "cpu", "torch"} <= written["machine"].keys()
+    assert written["date"]
+
+
+def test_ways_take_turns_at_going_first() -> None:
+    order: list[str] = []
+    ways = {"a": lambda: order.append("a"), "b": lambda: order.append("b")}
+    spent = take_turns(ways, 2, warm=False)
+    assert order == ["a", "b", "b", "a"]
+    assert {name: len(taken) for name, taken in spent.items()} == {"a": 2, "b": 2}
+    assert ratio([1.0, 2.0, 100.0], [1.0, 1.0, 1.0]) == 2.0  # the disturbed round does not count
+
+
+def test_the_table_has_a_dash_where_there_is_no_ratio() -> None:
+    rows = [Row("one", 0.5, 1.0, "1 s", "2 s"), Row("two", float("nan"), why="no network")]
+    head, one, two = table(row.told() for row in rows).splitlines()
+    assert head.split() == ["what", "ratio", "bound", "ours", "theirs"]
+    assert one.split() == ["one", "0.500", "1", "1", "s", "2", "s"]
+    assert two.split() == ["two", "-", "no", "network"]
