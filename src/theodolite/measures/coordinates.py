@@ -11,6 +11,7 @@ from theodolite.measures.formula import formula
 
 Array = NDArray[np.float64]
 PAPER = "Yamagiwa and Shimodaira 2024, eq. (17)-(23) and appendix D"
+BLOCK = 2048  # units whose means are held at a time
 SQUARES = 2e-6
 """What a sum of squares may be off by, of itself: float32 within a batch, float64 between."""
 DIRECTIONS = 1e-6
@@ -50,11 +51,15 @@ def between(n: NDArray[np.int64], total: Array) -> Array:
     >>> between(np.array([1, 1]), np.array([[0.0, 5.0], [2.0, 5.0]]))
     array([1., 0.])
     """
-    share = n / n.sum()
-    away = total / n[:, None]
-    away -= total.sum(axis=0) / n.sum()
-    np.square(away, out=away)
-    return np.asarray(share @ away)
+    share, mean = n / n.sum(), total.sum(axis=0) / n.sum()
+    spread = np.zeros_like(mean)
+    for start in range(0, len(n), BLOCK):
+        of = slice(start, start + BLOCK)
+        away = total[of] / n[of, None]
+        away -= mean
+        np.square(away, out=away)
+        spread += share[of] @ away
+    return np.asarray(spread)
 
 
 @formula(

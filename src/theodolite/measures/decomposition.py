@@ -15,6 +15,7 @@ from theodolite.measures.resampling import told
 
 Array = NDArray[np.float64]
 PAPER = "Yamagiwa and Shimodaira 2024, eq. (4)-(6), (9)-(11)"
+BLOCK = 2048  # units whose means are held at a time
 
 
 class UnitMoments(NamedTuple):
@@ -55,13 +56,11 @@ def unit_moments(n: NDArray[np.int64], total: Array, squares: Array, centre: Arr
     >>> unit_moments(np.array([2]), x.sum(0, keepdims=True), np.array([10.0]), np.zeros(2))
     UnitMoments(q=array([5.]), m=array([4.]), v=array([1.]))
     """
-    mean = total / n[:, None]
     second = squares / n
-    v = second - np.einsum("ij,ij->i", mean, mean)
+    v = second - squared_distances(n, total, np.zeros_like(centre))
     rounding = np.finfo(np.float64).eps * (64 + 4 * np.sqrt(n)) * second
     v[(v <= rounding) | (n == 1)] = 0.0
-    mean += centre
-    m = np.einsum("ij,ij->i", mean, mean)
+    m = squared_distances(n, total, -centre)
     return UnitMoments(m + v, m, v)
 
 
@@ -100,10 +99,24 @@ def decomposition(
     share = n / n.sum()
     mean = total.sum(axis=0) / n.sum()
     v_within = float(share @ unit_v)
-    away = total / n[:, None] - mean
-    v_between = float(share @ np.einsum("ij,ij->i", away, away))
+    v_between = float(share @ squared_distances(n, total, mean))
     m = float(np.square(mean + centre).sum())
     return Decomposition(m + v_within + v_between, m, v_within + v_between, v_within, v_between)
+
+
+def squared_distances(n: NDArray[np.int64], total: Array, point: Array) -> Array:
+    """Return |total/n - point|^2 of each unit, a block at a time: the sums may fill the memory. (units,)
+
+    >>> squared_distances(np.array([2]), np.array([[2.0, 4.0]]), np.array([1.0, 1.0]))
+    array([1.])
+    """
+    found = np.empty(len(n))
+    for start in range(0, len(n), BLOCK):
+        of = slice(start, start + BLOCK)
+        away = total[of] / n[of, None]
+        away -= point
+        found[of] = np.einsum("ij,ij->i", away, away)
+    return found
 
 
 FREQUENT = (10, 100_000)

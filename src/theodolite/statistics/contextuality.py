@@ -12,7 +12,7 @@ from theodolite.statistics.cells import CELLS
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
 from theodolite.statistics.statistic import State, Statistic
-from theodolite.statistics.unit_table import UnitTable
+from theodolite.statistics.unit_table import UnitTable, together
 
 
 class Contextuality(Statistic):
@@ -67,9 +67,5 @@ class Contextuality(Statistic):
 
     def population(self, cells: Iterable[int]) -> tuple[Tensor, Tensor, Tensor]:
         """Return codes (units,), n (units,) and the sums (units, dim) of these cells together, by code."""
-        total = UnitTable(self.frame.dim)
-        for cell in cells:
-            table = self.tables[cell]
-            total.add_sums(table.codes, table.n, table.sum, table.squares)
-        order = torch.argsort(total.codes)
-        return total.codes[order], total.n[order], total.sum[order]
+        codes, n, total, _ = together([self.tables[cell] for cell in cells], self.frame.dim)
+        return codes, n, total

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import torch
 from torch import Tensor
 
 from theodolite.statistics.cells import CELLS
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
 from theodolite.statistics.statistic import State, Statistic
-from theodolite.statistics.unit_table import UnitTable
+from theodolite.statistics.unit_table import UnitTable, together
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +82,5 @@ class Moments(Statistic):
 
     def population(self, cells: Iterable[int]) -> UnitSums:
         """Add the tables of these cells; units ordered by code."""
-        total = UnitTable(self.frame.dim)
-        for cell in cells:
-            table = self.tables[cell]
-            total.add_sums(table.codes, table.n, table.sum, table.squares)
-        order = torch.argsort(total.codes)
-        return UnitSums(
-            total.codes[order],
-            total.n[order],
-            total.sum[order],
-            total.squares[order],
-            self.frame.centre.double(),
-        )
+        sums = together([self.tables[cell] for cell in cells], self.frame.dim)
+        return UnitSums(*sums, self.frame.centre.double())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -103,6 +105,20 @@ class UnitTable:
             self._n = _grown(self._n, capacity)
             self._sum = _grown(self._sum, capacity)
             self._squares = _grown(self._squares, capacity)
+
+
+def together(tables: Sequence[UnitTable], dim: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return codes, n, sum and squares of the tables added up, ordered by code; one copy of the sums is made."""
+    codes = torch.unique(torch.cat([torch.zeros(0, dtype=torch.int64), *(table.codes for table in tables)]))
+    n = torch.zeros(len(codes), dtype=torch.int64)
+    total = torch.zeros(len(codes), dim, dtype=torch.float64)
+    squares = torch.zeros(len(codes), dtype=torch.float64)
+    for table in tables:
+        rows = torch.searchsorted(codes, table.codes)
+        n.index_add_(0, rows, table.n)
+        total.index_add_(0, rows, table.sum)
+        squares.index_add_(0, rows, table.squares)
+    return codes, n, total, squares
 
 
 def _grown(tensor: Tensor, length: int, fill: int = 0) -> Tensor:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from theodolite.errors import TheodoliteError
-from theodolite.measures.decomposition import unbiased
+from theodolite.measures.decomposition import UnitMoments, unbiased
 from theodolite.sources.layers import Layer
 from theodolite.statistics.cells import POPULATIONS
+from theodolite.statistics.moments import UnitSums
 from theodolite.surveys import contextual
 from theodolite.surveys.coordinates import coordinate_rows, joined
 from theodolite.surveys.curves import curves
-from theodolite.surveys.rows import Measured, layer_row
+from theodolite.surveys.rows import layer_row
 from theodolite.surveys.shape import ROGUE, SHAPE, Shape, shape_of
 from theodolite.surveys.shape import WHOLE as WHOLE_SHAPE
 from theodolite.surveys.state import State
@@ -39,6 +42,9 @@ TOKENS = "layer population unit n q m v m_unbiased v_unbiased self_similarity".s
 UNITS = "unit row id text special tokens_per_unit".split()
 WHOLE = "layer library_index n types dim twonn_n zero nonfinite massive sample_duplicates".split()
 WHOLE += [*COUNTS.values(), *contextual.COUNTS, *WHOLE_SHAPE]
+
+_Kept = tuple[dict[str, Any], NDArray[np.int64], NDArray[np.int64], UnitMoments, NDArray[np.float64]]
+"""Of a population: its row, and by unit the code, n, Q, M and V, and self-similarity."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,7 @@ def make_tables(
         with_units = layer.units and state.units.kind != "none"
         if told:
             told(f"measuring layer {layer.index} ({layer.name})")
-        measured: dict[tuple[int, ...], tuple[Measured, pd.DataFrame, Shape]] = {}
+        measured: dict[tuple[int, ...], tuple[_Kept, pd.DataFrame, Shape]] = {}
         for population in populations:
             head = {"layer": layer.index, "layer_name": layer.name, "library_index": layer.library_index}
             head["population"] = population
@@ -85,8 +91,9 @@ def make_tables(
                 found = layer_row(fold, cells, with_units=with_units, special=special, shape=shape)
                 within = found[0]["v_within"]
                 by_coordinate = coordinate_rows(fold, cells, found[1], v_within=within, with_units=with_units)
-                measured[cells] = found, by_coordinate, shape
-            (row, sums, units, similarity), by_coordinate, shape = measured[cells]
+                measured[cells] = _without_sums(*found), by_coordinate, shape
+                del found  # with the sums, as large as all that the fold keeps of this layer: no two at once
+            (row, codes, n, units, similarity), by_coordinate, shape = measured[cells]
             if population == "all" and row["n"] == 0:
                 raise TheodoliteError(_nothing_left(layer, row["nonfinite"]))
             rows.append(head | row)
@@ -94,13 +101,18 @@ def make_tables(
             scales.append((layer.index, population, shape.scales))
             spectra.append((layer.index, population, shape.spectrum))
             if with_units:
-                codes, n = sums.codes.numpy(), sums.n.numpy()
                 seen[codes] = True
                 m_unbiased, v_unbiased = unbiased(n, units.m, units.v)
                 columns = (layer.index, population, names[codes], n, *units, m_unbiased, v_unbiased, similarity)
                 tokens.append(pd.DataFrame(dict(zip(TOKENS, columns, strict=True))))
     kept = _layers(rows), _tokens(tokens), _units(state, seen), joined(coordinates)
     return Tables(*kept, curves("scales", scales), curves("spectra", spectra))
+
+
+def _without_sums(
+    row: dict[str, Any], sums: UnitSums, units: UnitMoments, similarity: NDArray[np.float64]
+) -> _Kept:
+    return row, sums.codes.numpy(), sums.n.numpy(), units, similarity
 
 
 def _layers(rows: list[dict[str, object]]) -> pd.DataFrame:
