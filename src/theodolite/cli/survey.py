@@ -96,6 +96,14 @@ def survey(
     dtype: Dtype = "float32",
     revision: Revision = None,
     trust_remote_code: TrustRemoteCode = False,
+    engine: Annotated[str, typer.Option(help="local, or ray to survey on many machines.")] = "local",
+    address: Annotated[
+        str, typer.Option(help="With ray: auto, the cluster this machine is in; local, a new one here; HOST:PORT.")
+    ] = "auto",
+    workers: Annotated[
+        int | None, typer.Option(help="With ray: how many. Default: one for every GPU, or for every machine.")
+    ] = None,
+    gpus_per_worker: Annotated[int, typer.Option(help="With ray: 1 has every worker use a GPU.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the survey in the folder.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the layers as JSON to stdout.")] = False,
@@ -151,5 +159,9 @@ def survey(
             resume=resume,
             overwrite=overwrite,
             listener=printer,
+            engine=engine,
+            address=address,
+            workers=workers,
+            gpus_per_worker=gpus_per_worker,
         )
     finish(made, as_json=json, quiet=quiet)

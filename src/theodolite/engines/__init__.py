@@ -1,1 +1,1 @@
-"""Engines run the fold: here, or later over many machines."""
+"""Engines run the fold: here, or over many machines."""

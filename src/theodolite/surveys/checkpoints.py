@@ -35,6 +35,10 @@ class Checkpoints:
         """Say whether a minute has passed, or longer where writing would take more than 3% of the time."""
         return time.monotonic() - self._last >= max(self.every, self._cost / SHARE)
 
+    def postpone(self) -> None:
+        """Wait again as long: the last one could not be written."""
+        self._last = time.monotonic()
+
     def save(self, state: State) -> None:
         """Write the state under the next number, then forget all but the last two."""
         began = time.monotonic()

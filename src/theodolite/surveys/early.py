@@ -18,6 +18,8 @@ from theodolite.surveys.pilot import Pilot
 from theodolite.surveys.run import part_of
 from theodolite.surveys.wanted import Wanted
 
+ENGINES = ("local", "ray")
+
 
 def check_words(wanted: Wanted) -> None:
     """Refuse words that an option does not know."""
@@ -65,6 +67,22 @@ def check_device(device: str | None) -> None:
         raise InputError(f"--device {device!r} cannot be used here; try --device cpu. ({said[0]})") from None
 
 
+def check_engine(engine: str, out: Path | None, *, device: str | None, workers: int | None, gpus: int) -> None:
+    """Refuse an engine that is none, and what only another one has a use for."""
+    if engine not in ENGINES:
+        raise InputError(f"--engine {engine!r} is not one of {', '.join(ENGINES)}.{nearest(engine, [*ENGINES])}")
+    if engine == "local":
+        if workers is not None or gpus:
+            raise InputError("--workers and --gpus-per-worker are for --engine ray; local is one process.")
+        return
+    if out is None:
+        raise InputError("--engine ray needs --out: workers leave their sums in a folder that all machines see.")
+    if device is not None:
+        raise InputError(
+            f"--device {device}: with --engine ray, --gpus-per-worker 1 has workers use a GPU each, 0 none."
+        )
+
+
 def check_folders(out: Path | None, pilot: Path | None, *, resume: bool = False, overwrite: bool = False) -> None:
     """Refuse a folder in use or one that cannot be written, and a --pilot without a pilot."""
     if out is not None and not resume:
@@ -78,7 +96,7 @@ def check_folders(out: Path | None, pilot: Path | None, *, resume: bool = False,
 
 def _check_writable(out: Path) -> None:
     """Try to write where the folder will be; its lock stands beside it, so that place counts too."""
-    for place in dict.fromkeys((_standing(out.absolute().parent), _standing(out.absolute()))):
+    for place in dict.fromkeys((standing(out.absolute().parent), standing(out.absolute()))):
         try:
             with tempfile.TemporaryFile(dir=place):
                 pass
@@ -88,7 +106,7 @@ def _check_writable(out: Path) -> None:
             ) from None
 
 
-def _standing(path: Path) -> Path:
+def standing(path: Path) -> Path:
     """Return the path, or the nearest above it that exists."""
     while not path.exists() and path != path.parent:
         path = path.parent

@@ -60,13 +60,25 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     write_beside(path, lambda beside: save_file(whole, beside, dict(metadata)))
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read a safetensors file: tensors of our own, and the metadata."""
+def read_tensors(path: Path, prefix: str = "") -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Read a safetensors file: tensors of our own whose names begin so, and the metadata."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+            names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
+            return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise DamagedError(f"{path} cannot be read: {error}") from error
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """Read only what a safetensors file says of itself."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            return file.metadata() or {}
     except (OSError, SafetensorError) as error:
         raise DamagedError(f"{path} cannot be read: {error}") from error
 

@@ -41,6 +41,7 @@ OURS = {
     FACTS,
     UNFINISHED,
     "checkpoints",
+    "workers",
     "figures",
     "report.html",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from theodolite.sources.media.source import Feeder, MediaSource
 from theodolite.sources.media.speech import WaveFeeder, WhisperFeeder
 from theodolite.sources.media.vision import VisionFeeder
 from theodolite.sources.modality import Modality
-from theodolite.sources.text.checkpoint import Checkpoint, load_model
+from theodolite.sources.text.checkpoint import Checkpoint, found_again, load_model
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.model_facts import model_facts
-from theodolite.surveys.run import Documents, Plan
+from theodolite.surveys.plan import Documents, Plan
 from theodolite.surveys.wanted import Wanted
 
 TEXT_ONLY = {
@@ -41,8 +42,13 @@ def plan(
     wanted: Wanted,
     device: str,
     listener: Listener,
+    *,
+    here: str | None = None,
 ) -> Plan:
-    """Open the corpus, load the model, and return what a run needs to know."""
+    """Open the corpus, load the model, and return what a run needs to know.
+
+    `here` is the device of this process, where it is not this one that folds on `device`.
+    """
     wanted.refuse_for(kind, **TEXT_ONLY)
     if not isinstance(corpus, str | Path):
         raise InputError(
@@ -54,15 +60,8 @@ def plan(
     if found.skipped:
         listener.warn(_told(found.skipped))
     listener.say(f"loading {checkpoint.name}")
-    network, feeder = _loaded(checkpoint, kind, wanted, device)
-    source = MediaSource(
-        network,
-        feeder,
-        corpus_key=int(found.sha256[:16], 16),
-        kind=wanted.units or "none",
-        layers=wanted.layers,
-        flat=flat,
-    )
+    key = int(found.sha256[:16], 16)
+    network, source = _source(checkpoint, kind, wanted, here or device, corpus_key=key)
     shards = {shard.index: shard for shard in found.shards}
     chosen = wanted.chosen(list(shards))
 
@@ -107,7 +106,30 @@ def plan(
         types_bound=_types_bound(source, found),
         budget=wanted.memory,
         pilot_from=wanted.pilot,
+        remake=partial(remade, checkpoint, checkpoint.sha256, kind, wanted, device, corpus_key=key),
     )
+
+
+def remade(
+    checkpoint: Checkpoint, sha256: str, kind: Modality, wanted: Wanted, device: str, *, corpus_key: int
+) -> MediaSource:
+    """Make the source of a plan on another machine."""
+    return _source(found_again(checkpoint, sha256), kind, wanted, device, corpus_key=corpus_key)[1]
+
+
+def _source(
+    checkpoint: Checkpoint, kind: Modality, wanted: Wanted, device: str, *, corpus_key: int
+) -> tuple[Any, MediaSource]:
+    network, feeder = _loaded(checkpoint, kind, wanted, device)
+    source = MediaSource(
+        network,
+        feeder,
+        corpus_key=corpus_key,
+        kind=wanted.units or "none",
+        layers=wanted.layers,
+        flat=_flat(kind, wanted.maps),
+    )
+    return network, source
 
 
 def _flat(kind: Modality, maps: str | None) -> bool:

@@ -7,11 +7,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from theodolite.errors import InputError
 from theodolite.sources.units import Units
-from theodolite.surveys.folder import check_free, claim, is_unseen, open_survey, save
+from theodolite.surveys.adding import add
+from theodolite.surveys.folder import check_free, claim, open_survey, save
 from theodolite.surveys.identity import differences
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.state import State
@@ -99,34 +98,17 @@ def _check(merged: Survey, other: Survey) -> None:
 
 
 def _take_in(merged: Survey, other: Survey) -> None:
-    codes = torch.tensor(_codes(merged.state.units, other.state.units), dtype=torch.int64)
     lost = dict(merged.facts.get("lost") or {}) | dict(other.facts.get("lost") or {})
     for index, fold in merged.state.folds.items():
-        theirs = other.state.folds[index].copy()
-        if len(codes):  # vectors without units have none
-            theirs.recode(codes)
         if (
-            theirs.frame.massive_above != fold.frame.massive_above
+            other.state.folds[index].frame.massive_above != fold.frame.massive_above
             and "without-massive" in merged.facts["populations"]
         ):
             lost["without-massive"] = OTHER_THRESHOLD
-        fold.merge(theirs)
+    theirs = other.state
+    add(merged.state, lambda index: theirs.folds[index].copy(), theirs.units, theirs.shards, theirs.positions)
     if lost:
         merged.facts["lost"] = lost
-    merged.state.shards += other.state.shards
-    merged.state.positions += other.state.positions
-
-
-def _codes(units: Units, others: Units) -> list[int]:
-    """Translate codes: words by their key; a closed vocabulary has the same codes everywhere."""
-    if units.open or units.kind == "group":
-        return [-1 if is_unseen(unit) else units.add(unit) for unit in others.known]
-    for code, unit in enumerate(others.known):
-        if code >= len(units):
-            units.add(unit)
-        elif is_unseen(units.known[code]):
-            units.replace(code, unit)
-    return list(range(len(others)))
 
 
 def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:

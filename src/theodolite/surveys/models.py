@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from theodolite.sources.modality import modality
 from theodolite.sources.text.checkpoint import Checkpoint, resolve
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.surveys import media, text
-from theodolite.surveys.early import check_device, check_folders, check_numbers, check_words
+from theodolite.surveys.early import check_device, check_engine, check_folders, check_numbers, check_words
+from theodolite.surveys.engine import Engine
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.run import run
 from theodolite.surveys.survey import Survey
@@ -54,6 +56,10 @@ def survey(
     overwrite: bool = False,
     listener: Listener | None = None,
     checkpoint_every: float = 60.0,
+    engine: str = "local",
+    address: str = "auto",
+    workers: int | None = None,
+    gpus_per_worker: int = 0,
 ) -> Survey:
     """Carry a corpus through a model once and measure every layer.
 
@@ -69,6 +75,8 @@ def survey(
     tells self-similarity and its kin. `maps` says whether a convolutional map is one vector a picture ("flat") or
     one a place ("places"); `skip_bad` leaves out files that do not decode; recordings longer than `max_seconds`
     are cut.
+
+    `engine` "ray" has `workers` on the cluster at `address` do it, each with a GPU or none: the same survey.
     """
     listener = listener or Listener()
     folder = Path(out) if out is not None else None
@@ -104,19 +112,28 @@ def survey(
     check_words(wanted)
     check_numbers(sample_size, batch_tokens)
     check_folders(folder, wanted.pilot, resume=resume, overwrite=overwrite)
+    check_engine(engine, folder, device=device, workers=workers, gpus=gpus_per_worker)
     check_device(device)
     checkpoint = resolve(str(model), revision=revision, progress=listener.say)
-    return survey_checkpoint(
-        checkpoint,
-        corpus,
-        wanted,
-        out=folder,
-        device=device,
-        resume=resume,
-        overwrite=overwrite,
-        listener=listener,
-        checkpoint_every=checkpoint_every,
-    )
+    given: dict[str, Any] = {
+        "out": folder,
+        "device": device,
+        "resume": resume,
+        "overwrite": overwrite,
+        "listener": listener,
+        "checkpoint_every": checkpoint_every,
+    }
+    if engine == "local" or folder is None:
+        return survey_checkpoint(checkpoint, corpus, wanted, **given)
+    from theodolite.engines.ray.connecting import connected
+    from theodolite.engines.ray.pool import Pool
+    from theodolite.surveys.cluster.cluster import Cluster
+
+    listener.say(f"joining the cluster at {address}")
+    # Other machines start elsewhere, so the folder's whole path; and this one only looks at the model.
+    given |= {"out": folder.absolute(), "device": "cuda" if gpus_per_worker else "cpu", "here": "cpu"}
+    with connected(address), Cluster(given["out"], Pool(workers, gpus_per_worker)) as cluster:
+        return survey_checkpoint(checkpoint, corpus, wanted, engine=cluster, **given)
 
 
 def survey_checkpoint(
@@ -130,15 +147,20 @@ def survey_checkpoint(
     overwrite: bool = False,
     listener: Listener | None = None,
     checkpoint_every: float = 60.0,
+    engine: Engine | None = None,
+    here: str | None = None,
 ) -> Survey:
-    """Survey a model that has been found on disk; what `survey` does once it has checked what is wanted."""
+    """Survey a model that has been found on disk; what `survey` does once it has checked what is wanted.
+
+    `here` is the device of this process, where an engine folds elsewhere.
+    """
     listener = listener or Listener()
     kind = modality(checkpoint.folder, checkpoint.name, trust_remote_code=wanted.trust_remote_code)
     where = device or best_device()
     if kind == "text":
-        plan = text.plan(checkpoint, corpus, wanted, where, listener)
+        plan = text.plan(checkpoint, corpus, wanted, where, listener, here=here)
     else:
-        plan = media.plan(checkpoint, corpus, kind, wanted, where, listener)
+        plan = media.plan(checkpoint, corpus, kind, wanted, where, listener, here=here)
     return run(
         plan,
         out=out,
@@ -146,6 +168,7 @@ def survey_checkpoint(
         overwrite=overwrite,
         listener=listener,
         checkpoint_every=checkpoint_every,
+        engine=engine,
     )
 
 

@@ -5,57 +5,32 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from theodolite.engines.local import Folded, fold_shards
-from theodolite.errors import InputError, TheodoliteError
+from theodolite.errors import InputError
 from theodolite.measures.formula import formula_of_column
-from theodolite.sources.source import Source
-from theodolite.sources.text.norm import Norm
-from theodolite.statistics.fold import LayerFold
 from theodolite.surveys import memory
 from theodolite.surveys.alone import alone
 from theodolite.surveys.checkpoints import Checkpoints
+from theodolite.surveys.engine import Engine, Work
 from theodolite.surveys.files import read_json, write_json
 from theodolite.surveys.folder import FACTS, SCHEMA, UNFINISHED, claim, open_survey, save
+from theodolite.surveys.here import Here
 from theodolite.surveys.identity import differences
-from theodolite.surveys.listener import Listener, Progress
+from theodolite.surveys.listener import Listener
+from theodolite.surveys.partials import Partials
 from theodolite.surveys.pilot import FILE as PILOT_FILE
-from theodolite.surveys.pilot import Pilot, take_pilot
-from theodolite.surveys.state import ShardKey, State
+from theodolite.surveys.pilot import Pilot
+from theodolite.surveys.plan import Plan
+from theodolite.surveys.state import State
 from theodolite.surveys.survey import Survey
 from theodolite.surveys.tables import make_tables
 
-Documents = list[tuple[int, Any]]
 FORMULATED = ("layers", "tokens", "coordinates", "scales", "spectra")  # tables whose columns have formulas
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything a run needs to know: what is folded, in which shards, and what identifies it."""
-
-    source: Source
-    corpus_sha256: str
-    shards: Sequence[int]  # indices, in order
-    read: Callable[[Sequence[int]], Iterable[tuple[int, Documents]]]  # the documents of these shards, in order
-    weight: Callable[[int], float]  # a shard's share of the corpus
-    pilot_documents: Documents
-    model_sha256: str
-    identity: dict[str, Any]
-    facts: dict[str, Any]  # model, tokenizer and corpus, as survey.json tells them
-    populations: tuple[str, ...]
-    sample_size: int
-    types_bound: int
-    contextuality: bool = False
-    budget: int | None = None
-    pilot_from: Path | None = None
-    norms: dict[int, Norm] = field(default_factory=dict)  # by layer, where the state leaves a norm
-    finally_: Callable[[Survey], None] = lambda survey: None  # what is to be told of the finished survey
 
 
 @dataclass
@@ -81,16 +56,23 @@ def run(
     overwrite: bool = False,
     listener: Listener | None = None,
     checkpoint_every: float = 60.0,
+    engine: Engine | None = None,
 ) -> Survey:
     """Carry a plan out. With `out`, checkpoints and the finished folder go there, and no other run's meanwhile."""
     with alone(out) if out is not None else nullcontext():
-        made = _run(plan, out, resume, overwrite, listener or Listener(), checkpoint_every)
+        made = _run(plan, out, resume, overwrite, listener or Listener(), checkpoint_every, engine or Here())
     plan.finally_(made)
     return made
 
 
 def _run(
-    plan: Plan, out: Path | None, resume: bool, overwrite: bool, listener: Listener, checkpoint_every: float
+    plan: Plan,
+    out: Path | None,
+    resume: bool,
+    overwrite: bool,
+    listener: Listener,
+    checkpoint_every: float,
+    engine: Engine,
 ) -> Survey:
     clock = Clock()
     resuming = out is not None and resume and _can_resume(out, plan)
@@ -101,7 +83,9 @@ def _run(
         return survey
     closed = len(plan.source.units)
     estimate = _check_memory(plan)
-    pilot = _pilot(plan, out if resuming else None, listener)
+    engine.ready(plan, out, estimate["bytes"], listener)
+    clock.lap("start")
+    pilot = _pilot(plan, out if resuming else None, listener, engine)
     # Words get their codes in the fold alone: a resumed run takes no pilot and may not count, yet must agree.
     plan.source.units.forget(closed)
     if out is not None and not resuming:  # only now: what could be refused has been
@@ -119,17 +103,10 @@ def _run(
         )
         for layer in plan.source.layers
     }
-    checkpoints = Checkpoints(out, checkpoint_every) if out is not None else None
-    state = None
-    if checkpoints is not None and resuming:
-        state = checkpoints.latest(lambda folder: State.load(folder, frames, plan.source.units), listener.warn)
-        listener.say(_taken_up(state, len(plan.shards)))
-    state = state or State({index: LayerFold(frame) for index, frame in frames.items()}, plan.source.units)
-    _fold(plan, state, checkpoints, listener)
+    state = engine.fold(Work(plan, frames, out, resuming, checkpoint_every, listener))
     clock.lap("fold")
-    survey = _finished(plan, state, pilot, clock, estimate, listener)
-    if checkpoints is not None:
-        survey.facts["times"]["seconds"]["checkpoints"] = round(checkpoints.spent, 3)
+    survey = _finished(plan, state, pilot, clock, estimate, listener, engine)
+    survey.facts["times"]["seconds"] |= {name: round(spent, 3) for name, spent in engine.seconds().items()}
     if out is not None:
         listener.say("writing the survey")
         save(survey, out)
@@ -141,46 +118,12 @@ def _tidy(out: Path) -> None:
     """Remove what only an unfinished run needs, and what killed ones left half written."""
     (out / UNFINISHED).unlink(missing_ok=True)
     Checkpoints(out).clear()
+    Partials(out).clear()
     for part in out.glob(".*.part"):
         part.unlink(missing_ok=True)
 
 
-def _fold(plan: Plan, state: State, checkpoints: Checkpoints | None, listener: Listener) -> None:
-    """Fold what the state does not hold yet, with a checkpoint now and then."""
-    held = {shard.index for shard in state.shards}
-    rest = [index for index in plan.shards if index not in held]
-    done = begun = sum(plan.weight(index) for index in held)
-    began, before = time.monotonic(), state.positions
-
-    def told(step: Folded) -> None:
-        nonlocal done
-        state.positions += step.positions
-        state.cursor = step.batch
-        share = done + step.share * plan.weight(step.shard)
-        if step.last:
-            state.shards.append(ShardKey(plan.corpus_sha256, step.shard))
-            state.cursor = 0
-            done += plan.weight(step.shard)
-        listener.progress(Progress(share, state.positions - before, time.monotonic() - began, begun))
-        if checkpoints is not None and checkpoints.due():
-            checkpoints.save(state)
-        if listener.stop():
-            _stop(state, checkpoints)
-
-    if rest:
-        fold_shards(plan.source, state.folds, plan.read(rest), skip=state.cursor, told=told)
-
-
-def _stop(state: State, checkpoints: Checkpoints | None) -> None:
-    if checkpoints is None:
-        raise TheodoliteError("Interrupted; nothing was saved, since no --out was given.")
-    checkpoints.save(state)
-    raise TheodoliteError(
-        f"Interrupted after {state.positions:,} positions, all saved: the same command with --resume goes on."
-    )
-
-
-def _pilot(plan: Plan, resumed: Path | None, listener: Listener) -> Pilot:
+def _pilot(plan: Plan, resumed: Path | None, listener: Listener, engine: Engine) -> Pilot:
     """Read the pilot of this run or of another survey, or take one."""
     if resumed is not None and (resumed / PILOT_FILE).is_file():
         return Pilot.load(resumed)
@@ -189,7 +132,7 @@ def _pilot(plan: Plan, resumed: Path | None, listener: Listener) -> Pilot:
         pilot.check(plan.source.layers, plan.model_sha256)
         return pilot
     listener.say(f"pilot: {len(plan.pilot_documents)} documents")
-    return take_pilot(plan.source, plan.pilot_documents, plan.model_sha256)
+    return engine.pilot(plan, listener)
 
 
 def _can_resume(out: Path, plan: Plan) -> bool:
@@ -225,14 +168,14 @@ def _check_memory(plan: Plan) -> dict[str, int]:
     )
 
 
-def _taken_up(state: State | None, total: int) -> str:
-    if state is None:
-        return "no checkpoint to take up: starting from the beginning"
-    return f"taking up after {len(state.shards)} of {total} shards, {state.positions:,} positions"
-
-
 def _finished(
-    plan: Plan, state: State, pilot: Pilot, clock: Clock, estimate: dict[str, int], listener: Listener
+    plan: Plan,
+    state: State,
+    pilot: Pilot,
+    clock: Clock,
+    estimate: dict[str, int],
+    listener: Listener,
+    engine: Engine,
 ) -> Survey:
     layers = plan.source.layers
     tables = make_tables(state, layers, plan.populations, told=listener.say)
@@ -243,9 +186,14 @@ def _finished(
         listener.warn(
             f"layer {row.layer} ({row.layer_name}): {row.nonfinite:,} NaN or infinite states were left out"
         )
+    left_out = engine.left_out()
+    if left_out:
+        listener.warn(left_out.told())
+        plan.facts["corpus"]["left_out"] = left_out.listed()
     facts = {
         "schema": SCHEMA,
         **plan.facts,
+        "engine": engine.facts(),
         "units": state.units.kind,
         "populations": list(plan.populations),
         "layers": [asdict(layer) for layer in layers],
@@ -264,6 +212,7 @@ def _finished(
             "types": len(tables.units),
             "shards": len(state.shards),
             "nonfinite": int(whole["nonfinite"].fillna(0).sum()),
+            "left_out": left_out.documents,
         },
         "memory": estimate,
     }

@@ -13,7 +13,7 @@ from torch import Tensor
 from theodolite.sources.units import Unit, Units
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.frame import Frame
-from theodolite.surveys.files import read_tensors, write_tensors
+from theodolite.surveys.files import read_metadata, read_tensors, write_tensors
 
 STATE, SAMPLE = "state.safetensors", "sample.safetensors"
 
@@ -55,22 +55,39 @@ class State:
     @classmethod
     def load(cls, folder: Path, frames: Mapping[int, Frame], units: Units) -> State:
         """Read both files into folds of these frames; an open vocabulary takes up the words it had."""
-        sums, metadata = read_tensors(folder / STATE)
-        samples, _ = read_tensors(folder / SAMPLE)
-        facts = json.loads(metadata["facts"])
-        folds = {}
-        for index, frame in frames.items():
-            prefix = f"layer{index}."
-            fold = LayerFold(frame)
-            both = (sums, samples)
-            fold.load(
-                {k.removeprefix(prefix): v for part in both for k, v in part.items() if k.startswith(prefix)}
-            )
-            folds[index] = fold
-        for key, text, special, tokens in facts["units"] or []:
-            units.add(Unit(key, text, None, special, tokens))
-        shards = [ShardKey(corpus, index) for corpus, index in facts["shards"]]
-        return cls(folds, units, shards, facts["cursor"], facts["positions"])
+        saved = SavedState.open(folder)
+        folds = {index: saved.fold(index, frame) for index, frame in frames.items()}
+        for unit in saved.units:
+            units.add(unit)
+        return cls(folds, units, list(saved.shards), saved.cursor, saved.positions)
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """A state on disk: what it holds is known at once, its sums are read a layer at a time."""
+
+    folder: Path
+    shards: tuple[ShardKey, ...]
+    cursor: int
+    positions: int
+    units: tuple[Unit, ...]  # of an open vocabulary; a closed one is known from the tokenizer
+
+    @classmethod
+    def open(cls, folder: Path) -> SavedState:
+        """Read what the state says of itself, and no sum."""
+        facts = json.loads(read_metadata(folder / STATE)["facts"])
+        shards = tuple(ShardKey(corpus, index) for corpus, index in facts["shards"])
+        units = tuple(
+            Unit(key, text, None, special, tokens) for key, text, special, tokens in facts["units"] or []
+        )
+        return cls(folder, shards, facts["cursor"], facts["positions"], units)
+
+    def fold(self, index: int, frame: Frame) -> LayerFold:
+        """Read the sums of one layer."""
+        prefix, fold = f"layer{index}.", LayerFold(frame)
+        read = read_tensors(self.folder / STATE, prefix)[0] | read_tensors(self.folder / SAMPLE, prefix)[0]
+        fold.load({name.removeprefix(prefix): tensor for name, tensor in read.items()})
+        return fold
 
 
 def _listed(units: Units) -> list[list[Any]] | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from theodolite.errors import InputError
 from theodolite.sources.corpus import open_corpus, scan, shard_documents
-from theodolite.sources.text.checkpoint import Checkpoint, load_model, load_tokenizer
+from theodolite.sources.text.checkpoint import Checkpoint, found_again, load_model, load_tokenizer
 from theodolite.sources.text.placement import placement_of
 from theodolite.sources.text.source import TextSource
 from theodolite.sources.text.vocabulary import level, special_ids
@@ -18,7 +19,7 @@ from theodolite.sources.text.windows import longest_window
 from theodolite.sources.text.wrapping import UNWRAPPED, Wrap, own, wrap_of
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.model_facts import model_facts
-from theodolite.surveys.run import Documents, Plan
+from theodolite.surveys.plan import Documents, Plan
 from theodolite.surveys.survey import Survey
 from theodolite.surveys.wanted import Wanted
 
@@ -28,9 +29,18 @@ BATCH_TOKENS = {"cpu": 4096, "cuda": 32768}
 
 
 def plan(
-    checkpoint: Checkpoint, corpus: str | Path | Iterable[str], wanted: Wanted, device: str, listener: Listener
+    checkpoint: Checkpoint,
+    corpus: str | Path | Iterable[str],
+    wanted: Wanted,
+    device: str,
+    listener: Listener,
+    *,
+    here: str | None = None,
 ) -> Plan:
-    """Open the corpus, load the model, and return what a run needs to know."""
+    """Open the corpus, load the model, and return what a run needs to know.
+
+    `here` is the device of this process, where it is not this one that folds on `device`.
+    """
     options = wanted.text_options()
     documents = open_corpus(corpus, options, listener.say)
     listener.say(f"reading {documents.name}")
@@ -38,19 +48,11 @@ def plan(
     listener.say(f"loading {checkpoint.name}")
     tokenizer = load_tokenizer(checkpoint, trust_remote_code=wanted.trust_remote_code)
     around = _wrap(tokenizer, checkpoint.name, listener) if wanted.wrap else UNWRAPPED
-    network = load_model(checkpoint, dtype=wanted.dtype, device=device, trust_remote_code=wanted.trust_remote_code)
-    source = TextSource(
-        network,
-        tokenizer,
-        corpus_key=int(found.sha256[:16], 16),
-        kind=wanted.units or "id",
-        layers=wanted.layers,
-        max_tokens=longest_window(network.config, tokenizer, wanted.max_tokens, around),
-        batch_tokens=wanted.batch_tokens or BATCH_TOKENS.get(device.partition(":")[0], BATCH_TOKENS["cpu"]),
-        drop_special=wanted.drop_special,
-        wrap=wanted.wrap,
-        clean_words=wanted.clean_words,
-    )
+    given = {
+        "corpus_key": int(found.sha256[:16], 16),
+        "batch_tokens": wanted.batch_tokens or BATCH_TOKENS.get(device.partition(":")[0], BATCH_TOKENS["cpu"]),
+    }
+    network, source = _source(checkpoint, wanted, tokenizer, here or device, **given)
     if wanted.target is not None and "decoder" not in {layer.stack for layer in source.anatomy.layers}:
         raise InputError(f"--target is what a decoder is fed beside an encoder; {checkpoint.name} has not both.")
     placement = placement_of(source.anatomy)
@@ -124,8 +126,38 @@ def plan(
             for layer in source.layers
             if layer.index in placement.leaving
         },
+        remake=partial(remade, checkpoint, checkpoint.sha256, wanted, device, **given),
         finally_=warn,
     )
+
+
+def remade(
+    checkpoint: Checkpoint, sha256: str, wanted: Wanted, device: str, *, corpus_key: int, batch_tokens: int
+) -> TextSource:
+    """Make the source of a plan on another machine."""
+    here = found_again(checkpoint, sha256)
+    tokenizer = load_tokenizer(here, trust_remote_code=wanted.trust_remote_code)
+    return _source(here, wanted, tokenizer, device, corpus_key=corpus_key, batch_tokens=batch_tokens)[1]
+
+
+def _source(
+    checkpoint: Checkpoint, wanted: Wanted, tokenizer: Any, device: str, *, corpus_key: int, batch_tokens: int
+) -> tuple[Any, TextSource]:
+    network = load_model(checkpoint, dtype=wanted.dtype, device=device, trust_remote_code=wanted.trust_remote_code)
+    around = wrap_of(tokenizer) if wanted.wrap else UNWRAPPED
+    source = TextSource(
+        network,
+        tokenizer,
+        corpus_key=corpus_key,
+        kind=wanted.units or "id",
+        layers=wanted.layers,
+        max_tokens=longest_window(network.config, tokenizer, wanted.max_tokens, around),
+        batch_tokens=batch_tokens,
+        drop_special=wanted.drop_special,
+        wrap=wanted.wrap,
+        clean_words=wanted.clean_words,
+    )
+    return network, source
 
 
 def _wrap(tokenizer: Any, name: str, listener: Listener) -> Wrap:

@@ -17,7 +17,8 @@ from theodolite.sources.vectors.source import VectorSource
 from theodolite.surveys.folder import check_free
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.pilot import MASSIVE, POSITIONS
-from theodolite.surveys.run import Documents, Plan, run
+from theodolite.surveys.plan import Documents, Plan
+from theodolite.surveys.run import run
 from theodolite.surveys.survey import Survey
 
 BLOCK, BLOCKS = 4096, 16  # rows a batch, batches a shard

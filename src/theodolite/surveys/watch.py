@@ -20,7 +20,8 @@ from theodolite.sources.media.source import MediaSource
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.pilot import MASSIVE
-from theodolite.surveys.run import Documents, Plan, run
+from theodolite.surveys.plan import Documents, Plan
+from theodolite.surveys.run import run
 from theodolite.surveys.survey import Survey
 
 SHARD = 8  # inputs

@@ -56,6 +56,19 @@ def resolve(name: str, *, revision: str | None = None, progress: Progress | None
     return Checkpoint(name, folder, revision)
 
 
+def found_again(checkpoint: Checkpoint, expected: str) -> Checkpoint:
+    """Find here a model that another machine found, in the same place or by its name; refuse other weights."""
+    standing = (checkpoint.folder / "config.json").is_file()
+    here = checkpoint if standing else resolve(checkpoint.name, revision=checkpoint.revision)
+    found = weights_sha256(here.folder)
+    if found != expected:
+        raise InputError(
+            f"MODEL {checkpoint.name!r} in {here.folder} has other weights here: their sha256 is {found[:12]}…, "
+            f"{expected[:12]}… was wanted. Give every machine the same ones."
+        )
+    return checkpoint if standing else here
+
+
 def check_weights(folder: Path) -> list[Path]:
     """Return the folder's weight files; refuse a folder without any."""
     for pattern in WEIGHTS:

@@ -1,0 +1,1 @@
+"""Measuring on a user's own machines: `python -m theodolite.bench scaling`."""

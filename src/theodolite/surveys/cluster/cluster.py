@@ -1,0 +1,194 @@
+"""The engine of many machines: a crew of workers, the same survey out of them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from uuid import uuid4
+
+from theodolite.errors import InputError, TheodoliteError
+from theodolite.surveys.checkpoints import FOLDER as CHECKPOINTS
+from theodolite.surveys.checkpoints import Checkpoints
+from theodolite.surveys.cluster.agreement import check_memory, check_versions
+from theodolite.surveys.cluster.crew import Answer, Crew
+from theodolite.surveys.cluster.drive import Drive
+from theodolite.surveys.cluster.merging import merged
+from theodolite.surveys.cluster.worker import Hello, Worker
+from theodolite.surveys.early import standing
+from theodolite.surveys.engine import Work
+from theodolite.surveys.left_out import LeftOut
+from theodolite.surveys.listener import Listener
+from theodolite.surveys.partials import Partials
+from theodolite.surveys.pilot import Pilot
+from theodolite.surveys.plan import Plan
+from theodolite.surveys.state import SavedState, State
+
+STARTING = 300.0  # seconds that workers may take to start; a machine may have to wake up first
+SEEING = 10.0  # seconds until a file that one machine wrote is seen by another
+
+
+class Cluster:
+    """The engine of a crew. Enter it before the model is loaded: workers start meanwhile."""
+
+    def __init__(self, out: Path, crew: Crew) -> None:
+        self._out, self._crew = out, crew
+        self._names: list[str] = []
+        self._hosts: Counter[str] = Counter()
+        self._left_out = LeftOut()
+        self._facts: dict[str, Any] = {"name": "ray"}
+        self._seconds: dict[str, float] = {}
+        self._probes: dict[str, Path] = {}
+
+    def __enter__(self) -> Cluster:
+        self._names = [f"w{number}" for number in range(1, self._crew.room.workers + 1)]
+        for name in self._names:
+            self._crew.start(name, Worker)
+            self._greet(name)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._crew.close()
+        for probe in self._probes.values():
+            probe.unlink(missing_ok=True)
+
+    def ready(self, plan: Plan, out: Path | None, memory: int, listener: Listener) -> None:
+        """Hear every worker, compare their machines, see what they wrote, and have them load the model."""
+        if plan.remake is None:
+            raise InputError("--engine ray surveys models; this has none, so use --engine local.")
+        room = self._crew.room
+        listener.say(f"waiting for {room.workers} workers with {room.cpus} cores and {room.gpus} GPUs each")
+        heard: dict[str, Hello] = self._all("hello")
+        for name, hello in heard.items():
+            self._check(name, hello)
+        self._hosts = Counter(hello.host for hello in heard.values())
+        check_memory(list(heard.values()), memory)
+        began = time.monotonic()
+        listener.say(f"{room.workers} workers on {len(self._hosts)} machines load the model")
+        for name in self._names:
+            self._crew.ask(name, "load", plan.remake)
+        self._all("load")
+        self._seconds["load"] = time.monotonic() - began
+        self._facts |= {"workers": room.workers, "machines": len(self._hosts), "gpus_per_worker": room.gpus}
+
+    def pilot(self, plan: Plan, listener: Listener) -> Pilot:
+        """Have one worker take the pilot for all."""
+        self._crew.ask(self._names[0], "pilot", plan.pilot_documents, plan.model_sha256)
+        pilot: Pilot = self._all("pilot", 1)[self._names[0]]
+        return pilot
+
+    def fold(self, work: Work) -> State:
+        """Drive the workers until every shard is saved, then merge what they saved."""
+        assert work.out is not None
+        if work.resuming:
+            _take_over(work.out)
+            self._left_out = LeftOut.load(Partials(work.out).folder)
+        began = time.monotonic()
+        drive = Drive(work, self._crew, self._left_out, self._greet, self._check)
+        drive.run(self._names)
+        self._crew.close()
+        folded = time.monotonic()
+        states = drive.partials.disjoint(work.listener.warn)
+        _check_all_held(work.plan, states, self._left_out)
+        work.listener.say(f"merging what {len(states)} workers saved")
+        state = merged(work.out, list(states), work.frames, work.plan.source.units, self._crew.spread)
+        self._facts |= {"workers_lost": drive.deaths}
+        self._seconds |= {
+            "shards": folded - began,
+            "merge": time.monotonic() - folded,
+        } | {f"{name}_of_workers": spent for name, spent in drive.spent.items()}
+        return state
+
+    def left_out(self) -> LeftOut:
+        """Return the documents that raised, and the shards that no worker survived."""
+        return self._left_out
+
+    def facts(self) -> dict[str, Any]:
+        """Return how many did it."""
+        return self._facts
+
+    def seconds(self) -> dict[str, float]:
+        """Return how long the parts took; of workers, all their seconds together."""
+        return self._seconds
+
+    def _greet(self, name: str) -> None:
+        """Ask a worker what its machine is, and to leave a file where the survey will be."""
+        place = standing(self._out.absolute())
+        self._probes[name] = place / f".{self._out.name}.{uuid4().hex}.part"
+        self._crew.ask(name, "hello", self._probes[name], Path.cwd())
+
+    def _check(self, name: str, hello: Hello) -> None:
+        """Refuse a worker whose machine is not like this one, or does not see the folder."""
+        check_versions(hello)
+        _check_seen(self._probes.pop(name), hello.host)
+        if self._crew.room.gpus and not hello.gpus:
+            raise InputError(
+                f"--gpus-per-worker 1: {hello.host} lends a GPU that its torch cannot use; install a torch with "
+                "CUDA there, or survey with --gpus-per-worker 0."
+            )
+
+    def _all(self, method: str, count: int | None = None) -> dict[str, Any]:
+        """Return what all workers answer; the first that cannot ends the run, since nothing has begun."""
+        wanted, until = count or len(self._names), time.monotonic() + STARTING
+        heard: dict[str, Any] = {}
+        while len(heard) < wanted:
+            for answer in self._crew.answers(0.5):
+                heard[answer.name] = _value(answer)
+            if time.monotonic() > until and method == "hello":
+                raise TheodoliteError(
+                    f"--workers {wanted}: only {len(heard)} of them started within {STARTING:.0f} s; is the "
+                    "cluster busy with other work? `ray status` tells."
+                )
+        return heard
+
+
+def _value(answer: Answer) -> Any:
+    if answer.error is None:
+        return answer.value
+    if "No module named" in answer.error:
+        raise TheodoliteError(
+            f"A machine of the cluster lacks what a worker needs ({answer.error}); install the same "
+            "theodolite[ray] on all of them."
+        )
+    raise TheodoliteError(f"A worker could not {answer.method}: {answer.error}")
+
+
+def _check_seen(probe: Path, host: str) -> None:
+    """Refuse a folder that is one thing here and another there."""
+    until = time.monotonic() + SEEING
+    while not probe.is_file():
+        if time.monotonic() > until:
+            raise InputError(
+                f"--out: what {host} writes to {probe.parent} is not seen here, so it is another folder there; "
+                "give one that every machine of the cluster sees."
+            )
+        time.sleep(0.1)
+    probe.unlink(missing_ok=True)
+
+
+def _take_over(out: Path) -> None:
+    """Take up what a run in one process saved, if that was between two shards."""
+    saved = Checkpoints(out).latest(SavedState.open, lambda text: None)
+    if saved is None:
+        return
+    if saved.cursor:
+        raise InputError(
+            f"--resume: the run in {out} was begun with --engine local and stopped within a shard; use that."
+        )
+    Partials(out).adopt(out / CHECKPOINTS)
+
+
+def _check_all_held(plan: Plan, states: dict[str, SavedState], left_out: LeftOut) -> None:
+    held = {shard.index for saved in states.values() for shard in saved.shards}
+    missing = set(plan.shards) - held - left_out.shards.keys()
+    if missing:
+        raise TheodoliteError(
+            f"{len(missing)} shards that were saved cannot be read again; the same command with --resume folds "
+            "them once more."
+        )
+    if not held:
+        raise TheodoliteError(f"No shard could be folded. {left_out.told()}")

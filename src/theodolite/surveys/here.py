@@ -1,0 +1,130 @@
+"""The engine of one process: shards are folded one after the other, with a checkpoint now and then."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from theodolite.engines.local import Folded, fold_shards
+from theodolite.errors import TheodoliteError
+from theodolite.statistics.fold import LayerFold
+from theodolite.surveys.adding import add_saved
+from theodolite.surveys.checkpoints import Checkpoints
+from theodolite.surveys.engine import Work
+from theodolite.surveys.left_out import LeftOut
+from theodolite.surveys.listener import Listener, Progress
+from theodolite.surveys.partials import Partials
+from theodolite.surveys.pilot import Pilot, take_pilot
+from theodolite.surveys.plan import Plan
+from theodolite.surveys.state import SavedState, ShardKey, State
+
+
+class Here:
+    """The local engine."""
+
+    def __init__(self) -> None:
+        self._checkpoints: Checkpoints | None = None
+        self._left_out = LeftOut()
+
+    def ready(self, plan: Plan, out: Path | None, memory: int, listener: Listener) -> None:
+        """There is nothing to get ready: the model is loaded."""
+
+    def pilot(self, plan: Plan, listener: Listener) -> Pilot:
+        """Take the pilot."""
+        return take_pilot(plan.source, plan.pilot_documents, plan.model_sha256)
+
+    def fold(self, work: Work) -> State:
+        """Fold what neither a checkpoint nor a worker's saved state holds, then add the latter."""
+        plan, listener = work.plan, work.listener
+        state, partials = None, dict[str, SavedState]()
+        if work.out is not None:
+            self._checkpoints = Checkpoints(work.out, work.every)
+        if work.out is not None and work.resuming and self._checkpoints is not None:
+            units = plan.source.units
+            state = self._checkpoints.latest(lambda folder: State.load(folder, work.frames, units), listener.warn)
+            partials = self._of_workers(work.out, listener)
+            listener.say(_taken_up(state, partials, len(plan.shards)))
+        if state is None:
+            folds = {index: LayerFold(frame) for index, frame in work.frames.items()}
+            state = State(folds, plan.source.units)
+        held = {
+            shard.index for saved in partials.values() for shard in saved.shards
+        } | self._left_out.shards.keys()
+        _fold(plan, state, held, self._checkpoints, listener, self._left_out)
+        for name, saved in partials.items():
+            listener.say(f"adding what worker {name} saved")
+            add_saved(state, saved)
+        state.shards.sort()
+        return state
+
+    def left_out(self) -> LeftOut:
+        """Return what a cluster left out before this run took up its work; here an error ends the run."""
+        return self._left_out
+
+    def facts(self) -> dict[str, Any]:
+        """Return the engine's name."""
+        return {"name": "local"}
+
+    def seconds(self) -> dict[str, float]:
+        """Return the time that checkpoints took."""
+        return {"checkpoints": self._checkpoints.spent} if self._checkpoints is not None else {}
+
+    def _of_workers(self, out: Path, listener: Listener) -> dict[str, SavedState]:
+        """Return what a run on a cluster saved, kept from workers of it that may still be writing."""
+        partials = Partials(out)
+        for name in partials.names():
+            partials.fence(name)
+        self._left_out = LeftOut.load(partials.folder)
+        return partials.disjoint(listener.warn)
+
+
+def _fold(
+    plan: Plan,
+    state: State,
+    elsewhere: set[int],
+    checkpoints: Checkpoints | None,
+    listener: Listener,
+    left_out: LeftOut,
+) -> None:
+    """Fold what is held neither by the state nor elsewhere, with a checkpoint now and then."""
+    held = {shard.index for shard in state.shards} | elsewhere
+    rest = [index for index in plan.shards if index not in held]
+    done = begun = sum(plan.weight(index) for index in held)
+    began, before = time.monotonic(), state.positions
+
+    def told(step: Folded) -> None:
+        nonlocal done
+        state.positions += step.positions
+        state.cursor = step.batch
+        share = done + step.share * plan.weight(step.shard)
+        if step.last:
+            state.shards.append(ShardKey(plan.corpus_sha256, step.shard))
+            state.cursor = 0
+            done += plan.weight(step.shard)
+        listener.progress(Progress(share, state.positions - before, time.monotonic() - began, begun))
+        if checkpoints is not None and checkpoints.due():
+            checkpoints.save(state)
+        if listener.stop():
+            _stop(state, checkpoints)
+
+    if rest:
+        shards = ((index, left_out.without(index, documents)) for index, documents in plan.read(rest))
+        fold_shards(plan.source, state.folds, shards, skip=state.cursor, told=told)
+
+
+def _stop(state: State, checkpoints: Checkpoints | None) -> None:
+    if checkpoints is None:
+        raise TheodoliteError("Interrupted; nothing was saved, since no --out was given.")
+    checkpoints.save(state)
+    raise TheodoliteError(
+        f"Interrupted after {state.positions:,} positions, all saved: the same command with --resume goes on."
+    )
+
+
+def _taken_up(state: State | None, partials: dict[str, SavedState], total: int) -> str:
+    states: list[State | SavedState] = [*([state] if state is not None else []), *partials.values()]
+    if not states:
+        return "no checkpoint to take up: starting from the beginning"
+    shards, positions = sum(len(each.shards) for each in states), sum(each.positions for each in states)
+    return f"taking up after {shards} of {total} shards, {positions:,} positions"

@@ -1,0 +1,101 @@
+"""The same survey out of a real cluster: a head and two nodes on this host, in a network of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.engines.ray.surveyed import assert_same_numbers
+
+from theodolite.surveys.folder import open_survey
+
+NAMESPACE = ["unshare", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc", "--kill-child"]
+LIMIT = 300.0  # seconds; some 80 on two cores that nobody else uses
+
+
+def why_not() -> str | None:
+    """Say why no cluster can be started here."""
+    try:
+        import ray  # noqa: F401
+    except ImportError:
+        return "Ray is not installed: pip install 'theodolite[ray]'"
+    if shutil.which("unshare") is None or shutil.which("ip") is None:
+        return "unshare or ip is missing, and a cluster must not listen beyond loopback"
+    tried = subprocess.run([*NAMESPACE, "ip", "link", "set", "lo", "up"], capture_output=True, text=True)
+    return f"no network namespace allowed here: {tried.stderr.strip()}" if tried.returncode else None
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    root, here = tmp_path_factory.mktemp("cluster"), Path(__file__).parents[3]
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:  # sockets want a short path
+        token = Path(folder) / "token"  # of its own, whatever the user has at home
+        token.write_text(secrets.token_hex(32))
+        environment = os.environ | {
+            "RAY_FOLDER": folder,
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": str(token),
+            "PYTHONPATH": str(here),
+            "OMP_NUM_THREADS": "1",
+            "RAY_USAGE_STATS_ENABLED": "0",
+        }
+        environment.pop("RAY_ADDRESS", None)
+        inside = f"ip link set lo up && exec {sys.executable} -m tests.engines.ray.cluster_program {root}"
+        log = (root / "log").open("wb")
+        subprocess.run(
+            [*NAMESPACE, "sh", "-c", inside], env=environment, cwd=here, timeout=LIMIT, stdout=log, stderr=log
+        )
+    assert (root / "results.json").is_file(), (root / "log").read_text(errors="replace")[-2000:]
+    return root, json.loads((root / "results.json").read_text())
+
+
+def test_equal_to_local_and_stragglers_hold_nobody(scenes: tuple[Path, dict[str, Any]]) -> None:
+    root, results = scenes
+    found = results["straggler"]
+    assert "error" not in found, found
+    assert_same_numbers(open_survey(root / "straggler"), open_survey(root / "straggler-local"))
+    # The slow shard, which is the first, ends last: the other worker has folded all the rest by then.
+    assert len(found["shares"]) == found["shards"]
+    assert found["shares"][-2] == pytest.approx(1 - found["first"])
+
+
+def test_a_node_killed_and_a_document_that_raises(scenes: tuple[Path, dict[str, Any]]) -> None:
+    root, results = scenes
+    found = results["killed"]
+    assert "error" not in found, found
+    made = open_survey(root / "killed")
+    assert_same_numbers(made, open_survey(root / "killed-local"))
+    assert made.facts["engine"]["workers_lost"] >= 1
+    assert any("a worker was lost" in line for line in found["warned"])
+    (poison,) = made.facts["corpus"]["left_out"]["documents"]
+    assert poison["document"] == 50
+    assert poison["reason"] == "ValueError: cannot read document 50"
+    assert "document 50 ('" in found["warned"][-1]
+
+
+def test_the_driver_killed_and_taken_up(scenes: tuple[Path, dict[str, Any]]) -> None:
+    root, results = scenes
+    found = results["driver"]
+    assert "error" not in found, found
+    assert (found["finished"], found["unfinished"], found["code"]) == (False, True, 0), found["said"]
+    assert_same_numbers(open_survey(root / "driver"), open_survey(root / "driver-local"))
+    assert not (root / "driver" / "workers").exists()
+    assert (root / "driver" / "report.html").is_file()
+
+
+def test_what_the_cluster_cannot_give(scenes: tuple[Path, dict[str, Any]]) -> None:
+    root, results = scenes
+    assert "none of the cluster's 3 machines has a GPU" in results["refused"]["gpus"]
+    assert "--workers 9: the cluster has room for 2, with a core each" in results["refused"]["workers"]
+    assert not (root / "gpus").exists()
