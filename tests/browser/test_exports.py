@@ -62,7 +62,11 @@ def test_every_chart_exports(reader: Reader, which: str, request: pytest.Fixture
 def test_the_data_of_a_profile_is_the_table(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles")
     page.locator("#profiles").get_by_label("Measure").select_option("twonn")
-    head, rows = table(saved(page, page.locator("#profiles figure"), "csv")[1])
+    name, data = saved(page, page.locator("#profiles figure"), "csv")
+    assert name.endswith("-profile.csv")
+    head, rows = table(data)
+    assert head.pop(0) == "survey"  # taken away, it has to say of what it is
+    assert {row.pop(0) for row in rows} == {page.evaluate("theodolite.survey().name")}
     assert head == ["layer", "layer_name", "population", "twonn", "twonn_se"]
     layers = one.surveys[0].layers.sort_values("layer")
     expected = [
@@ -80,9 +84,10 @@ def test_the_data_of_a_profile_is_the_table(reader: Reader, one: Report) -> None
 def test_what_is_undefined_is_an_empty_cell(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles")
     page.locator("#profiles").get_by_label("Measure").select_option("tradeoff_r2")
-    _, rows = table(saved(page, page.locator("#profiles figure"), "csv")[1])
-    assert [row[3] for row in rows if row[0] == "0"] == ["", "", ""]
-    assert all(math.isfinite(float(row[3])) for row in rows if row[0] != "0")
+    head, cells = table(saved(page, page.locator("#profiles figure"), "csv")[1])
+    rows = [dict(zip(head, row, strict=True)) for row in cells]
+    assert [row["tradeoff_r2"] for row in rows if row["layer"] == "0"] == ["", "", ""]
+    assert all(math.isfinite(float(row["tradeoff_r2"])) for row in rows if row["layer"] != "0")
 
 
 def test_tokens_survive_the_csv(reader: Reader, one: Report) -> None:
@@ -91,7 +96,7 @@ def test_tokens_survive_the_csv(reader: Reader, one: Report) -> None:
     page.evaluate("theodolite.choose({ layer: 5 })")
     head, rows = table(saved(page, page.locator("#token-map figure").first, "csv")[1])
     shown = page.evaluate("theodolite.survey().units.text")
-    found = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+    found = {row[head.index("token")]: dict(zip(head, row, strict=True)) for row in rows}
     assert {"<script>alert(1)</script>", "\"'><img␣src=x␣onerror=alert(2)>", "\U0001f600", "(empty)", "↵"} <= set(
         found
     )
