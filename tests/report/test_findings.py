@@ -286,7 +286,6 @@ def test_a_finding_names_its_column_its_chart_and_its_definition(three: Tables) 
     known = formula_of_column() | {"m_of_q": "qmv/all"}
     assert all(one.formula == known[one.column] for one in found.values())
     assert all(one.chart for one in found.values())
-    assert found["mean_cosine"].anchor == "mean-cosineall-pairs"
     three.facts["formulas"] = {"layers": {"mean_cosine": "mean-cosine/as-it-was"}}
     assert told(three)["mean_cosine"].formula == "mean-cosine/as-it-was"
 

@@ -24,12 +24,11 @@ def view(
 ) -> None:
     """Make the page about surveys, series or laboratories and open it in the browser."""
     from theodolite.cli.console import Printer, result
-    from theodolite.cli.report import write_page
+    from theodolite.cli.report import chosen, write_page
     from theodolite.cli.reported import read_all
-    from theodolite.errors import InputError
 
-    if out is not None and out.is_dir():
-        raise InputError(f"--out {out} is a folder; give the name of a file, such as {out / NAME}.")
+    if out is not None:
+        chosen(out, "html")  # refused before anything is read
     found = read_all(folders, Printer().warn)
     page = _fresh() if out is None else out
     write_page(found, page)

@@ -6,6 +6,7 @@ from theodolite.measures.formula import formulas
 from theodolite.report.catalogue import anchor
 from theodolite.report.findings import Finding, findings, warnings
 from theodolite.report.numbers import count
+from theodolite.report.parts import present
 from theodolite.report.profiles import line_chart
 from theodolite.report.rows import populations, style_of
 from theodolite.report.summary import figures, sentences
@@ -30,6 +31,11 @@ def opening(tables: Tables, place: int, level: int) -> str:
     )
 
 
+def _part(tables: Tables, one: Finding) -> str:
+    """Return the part of the page that shows a finding best, or the profiles where the survey cannot fill it."""
+    return one.chart if one.chart in {part.key for part in present([tables])} else "profiles"
+
+
 def _legend(tables: Tables) -> str:
     """Return which sign stands for which population, where there are several."""
     known = populations(tables)
@@ -45,7 +51,7 @@ def _card(tables: Tables, one: Finding, place: int) -> str:
         # One layer is one dot, and the figure above has said it.
         drawn = draw(chart, f"s{place}-{one.key}") if len(chart.points()) > len(chart.series) else ""
         links = (
-            f'<a href="#profiles" data-measure="{escape(one.column)}" data-survey="{place}" '
+            f'<a href="#{_part(tables, one)}" data-measure="{escape(one.column)}" data-survey="{place}" '
             f'data-layer="{escape(one.place.removeprefix("at ").removeprefix("the "))}">Explore</a>'
         )
     if one.formula in formulas():

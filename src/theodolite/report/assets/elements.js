@@ -50,6 +50,4 @@
 
   // Text for Plotly, which reads a few tags in names, titles and hover texts: a name from outside is no markup.
   theodolite.words = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-
-  theodolite.clear = (element) => element.replaceChildren();
 })();

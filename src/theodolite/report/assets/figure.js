@@ -72,10 +72,8 @@
       const drawn = plot.layout && plot.clientWidth && !matchMedia("print").matches;
       if (drawn && Math.abs(plot._fullLayout.width - plot.clientWidth) > 1) Plotly.Plots.resize(plot);
     }).observe(plot);
-    let latest = null;
     const config = { responsive: true, displayModeBar: false, displaylogo: false, doubleClick: "reset", ...options.config };
     const draw = (traces, layout) => {
-      latest = [traces, layout];
       why.hidden = true;
       plot.hidden = exports.hidden = false;
       const words = options.describe ? options.describe() : "";
@@ -92,7 +90,6 @@
         plot.hidden = exports.hidden = true; // there is nothing to take away
       },
       title: (title, words) => caption.replaceChildren(el("b", {}, title), ` ${words || ""}`),
-      redraw: () => latest && !plot.hidden && draw(...latest),
     };
   };
 

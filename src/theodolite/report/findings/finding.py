@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from theodolite.measures.formula import anchor
 from theodolite.report.numbers import show
 from theodolite.report.rows import Row, defined, layer_name, layer_rows, number, populations
 from theodolite.report.tables import Tables
@@ -33,11 +32,6 @@ class Finding:
     chart: str = ""
     formula: str = ""
     place: str = ""
-
-    @property
-    def anchor(self) -> str:
-        """Where docs/measures.md defines its measure; empty where it has none."""
-        return anchor(self.formula)
 
 
 def highest(rows: list[Row], column: str) -> Row | None:
