@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from theodolite.batch import Batch
 from theodolite.engines.ahead import ahead
 from theodolite.sources.source import Source
-from theodolite.statistics.fold import LayerFold
+
+
+class Fold(Protocol):
+    """What takes in the batches of one layer."""
+
+    def update(self, batch: Batch) -> None:
+        """Take in one batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,7 @@ class Folded:
 
 def fold_shards(
     source: Source,
-    folds: Mapping[int, LayerFold],
+    folds: Mapping[int, Fold],
     shards: Iterable[tuple[int, list[tuple[int, Any]]]],
     *,
     skip: int = 0,

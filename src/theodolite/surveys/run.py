@@ -27,6 +27,7 @@ from theodolite.surveys.identity import differences
 from theodolite.surveys.listener import Listener, Progress
 from theodolite.surveys.pilot import FILE as PILOT_FILE
 from theodolite.surveys.pilot import Pilot, take_pilot
+from theodolite.surveys.residence import residing
 from theodolite.surveys.state import ShardKey, State
 from theodolite.surveys.survey import Survey
 from theodolite.surveys.tables import make_tables
@@ -54,6 +55,7 @@ class Plan:
     contextuality: bool = False
     budget: int | None = None
     pilot_from: Path | None = None
+    device: str | None = None  # where sums are kept while they are taken; None: on the processor
     norms: dict[int, Norm] = field(default_factory=dict)  # by layer, where the state leaves a norm
     finally_: Callable[[Survey], None] = lambda survey: None  # what is to be told of the finished survey
 
@@ -168,7 +170,8 @@ def _fold(plan: Plan, state: State, checkpoints: Checkpoints | None, listener: L
             _stop(state, checkpoints)
 
     if rest:
-        fold_shards(plan.source, state.folds, plan.read(rest), skip=state.cursor, told=told)
+        with residing(state, plan.device):
+            fold_shards(plan.source, state.folds, plan.read(rest), skip=state.cursor, told=told)
 
 
 def _stop(state: State, checkpoints: Checkpoints | None) -> None:
