@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from theodolite.batch import Batch
-from theodolite.engines.ahead import ahead
+from theodolite.engines.ahead import ahead, ahead_in_order
 from theodolite.sources.source import Source
+
+WORKERS = 2
+"""Shards tokenized at a time where a GPU waits for them: while Rust encodes one, Python packs the other."""
 
 
 class Fold(Protocol):
@@ -55,8 +58,13 @@ def fold_shards(
 def _steps(
     source: Source, shards: Iterable[tuple[int, list[tuple[int, Any]]]], skip: int
 ) -> Iterator[tuple[Any, Folded]]:
-    for index, documents in shards:
-        batches = source.prepare(documents)
+    def prepared(shard: tuple[int, list[tuple[int, Any]]]) -> tuple[int, Sequence[Any]]:
+        return shard[0], source.prepare(shard[1])
+
+    # Words get their codes in the order in which they are met, so there one shard comes after the other.
+    waited_for = getattr(source, "resident", False) and not source.units.open
+    workers = WORKERS if waited_for else 1
+    for index, batches in ahead_in_order(prepared, shards, workers):
         total, done = sum(batch.positions for batch in batches), 0
         if not batches:  # documents without one token that counts
             yield None, Folded(index, 0, True, 0, 1.0)

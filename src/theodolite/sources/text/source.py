@@ -21,6 +21,7 @@ from theodolite.sources.places import Spot, places, places_of
 from theodolite.sources.source import Sink
 from theodolite.sources.text.anatomy import Anatomy
 from theodolite.sources.text.cleaning import cleaned
+from theodolite.sources.text.packing import Packing
 from theodolite.sources.text.vocabulary import vocabulary
 from theodolite.sources.text.windows import Window, buckets, cut, encodable, shifted
 from theodolite.sources.text.words import Words, words_of
@@ -192,6 +193,8 @@ class TextSource:
         self, windows: Sequence[Window], texts: dict[int, str], heard: Sequence[Window] | None = None
     ) -> TextBatch:
         """Make one side of a batch; `heard` are the windows that the encoder reads, where these are fed."""
+        if self.units.kind != "word" and heard is None and all(len(window.ids) for window in windows):
+            return self._packed(windows)
         longest = max(map(len, windows))
         ids = np.full((len(windows), longest), self._pad, dtype=np.int64)
         mask = np.zeros((len(windows), longest), dtype=np.int64)
@@ -215,6 +218,17 @@ class TextSource:
         rank[order] = torch.arange(len(order))
         pool = rank[torch.from_numpy(np.concatenate(pooling))]
         return TextBatch(*tensors, row, where.take(order), pool, of)
+
+    def _packed(self, windows: Sequence[Window]) -> TextBatch:
+        """Make a batch in which every row is one token."""
+        causal = self.anatomy.causal
+        how = Packing(self._codes, self._pad, self.corpus_key, causal, drop_special=self.drop_special)
+        packed = how.windows(windows)
+        order = packed.places.by_unit()
+        rows = torch.from_numpy(packed.rows)[order]
+        of = tuple((each.document, each.number) for each in windows)
+        ids, mask = torch.from_numpy(packed.ids), torch.from_numpy(packed.mask)
+        return TextBatch(ids, mask, rows, packed.places.take(order), None, of)
 
     def _words(self, window: Window, counted: Any, texts: dict[int, str]) -> Words:
         if self.units.kind == "word":

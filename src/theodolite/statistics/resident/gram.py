@@ -29,8 +29,12 @@ def far_coordinates(centre: Tensor, spread: float) -> Tensor:
 
     spread: a typical |x - c|; 0 where unknown, and then all are far that are not 0.
 
-    >>> far_coordinates(torch.tensor([0.1, 3000.0, -0.2]), spread=1.0)
-    tensor([1])
+    Taken in eights, as the matrix units want them.
+
+    >>> centre = torch.zeros(64).index_fill(0, torch.tensor([5]), 3000.0)
+    >>> far = far_coordinates(centre, spread=1.0)
+    >>> len(far), 5 in far
+    (8, True)
     """
     squares, order = centre.double().square().sort(descending=True)
     rest = squares.flip(0).cumsum(0).flip(0)  # of this coordinate and all nearer ones
