@@ -42,12 +42,13 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1" and kernels.triton is no
 class Way:
     device: str
     kernels: bool
+    overlap: bool = False
 
     def desk(self) -> Desk:
-        return Desk(self.device, use_kernels=self.kernels)
+        return Desk(self.device, use_kernels=self.kernels, overlap=self.overlap)
 
     def __str__(self) -> str:
-        return f"{self.device}-{'kernels' if self.kernels else 'plain'}"
+        return f"{self.device}-{'kernels' if self.kernels else 'plain'}{'-beside' if self.overlap else ''}"
 
 
 def ways() -> Iterator[object]:
@@ -58,6 +59,7 @@ def ways() -> Iterator[object]:
     lacking = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
     yield pytest.param(Way("cuda", False), marks=[pytest.mark.gpu, lacking])
     yield pytest.param(Way("cuda", True), marks=[pytest.mark.gpu, lacking])
+    yield pytest.param(Way("cuda", True, overlap=True), marks=[pytest.mark.gpu, lacking])
 
 
 @pytest.fixture(params=ways(), ids=str)

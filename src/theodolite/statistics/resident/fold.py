@@ -30,6 +30,7 @@ from theodolite.statistics.resident.layout import Layout
 from theodolite.statistics.resident.pieces import Ints
 from theodolite.statistics.resident.plain import MASSIVE, NONFINITE, ODD, limits_of
 from theodolite.statistics.resident.reservoir import ResidentReservoir
+from theodolite.statistics.resident.side import Side
 from theodolite.statistics.resident.tables import ResidentTable, UnitRows
 from theodolite.statistics.resident.transfer import fetched, sent
 from theodolite.statistics.sample import FIELDS
@@ -43,9 +44,12 @@ OWED = 1  # layers whose second step may wait
 class Desk:
     """What the layers of one survey share: the layout of the batch under way, units' rows, and what is owed."""
 
-    def __init__(self, device: str | torch.device, *, use_kernels: bool | None = None) -> None:
+    def __init__(
+        self, device: str | torch.device, *, use_kernels: bool | None = None, overlap: bool = False
+    ) -> None:
         self.device = torch.device(device)
         self.use_kernels = use_kernels
+        self.side = Side(self.device) if overlap and self.device.type == "cuda" else None
         self.rows = (UnitRows(), UnitRows())  # of other and of first positions: the same in every layer
         self._owed: deque[Callable[[], None]] = deque()
         self._laid: tuple[Places, Layout, tuple[Tensor, Tensor]] | None = None
@@ -69,9 +73,11 @@ class Desk:
             self._owed.popleft()()
 
     def settle(self) -> None:
-        """Do all that was put off."""
+        """Do all that was put off, and let nothing that comes later begin before."""
         while self._owed:
             self._owed.popleft()()
+        if self.side is not None:
+            self.side.join()
 
 
 class ResidentFold:
@@ -105,13 +111,25 @@ class ResidentFold:
             self._host.update(batch)
         if not len(batch.places):
             return
+        if self.desk.side is not None:
+            self.desk.side.await_(self)  # what it did for this layer's batch before
         layout, rows = self.desk.layout(batch, apart_first=self.frame.apart_first)
         states = batch.states.detach().to(self.desk.device)
         bound = self.frame.massive_above if self.frame.apart_massive else math.inf
         passes = self._passes(states)
         seen = self._by_unit(states, layout, rows, 0, self._limits_of(states.dtype, bound), passes)
         marks = cast(Callable[[], NDArray[np.int8]], fetched(seen[2]))
-        self.desk.owe(lambda: self._second_step(*seen, marks, layout, passes))
+        side = self.desk.side
+        if side is None:
+            self.desk.owe(lambda: self._second_step(*seen, marks, layout, passes))
+            return
+        side.lend(seen)
+
+        def beside() -> None:
+            with side.running(self):
+                self._second_step(*seen, marks, layout, passes)
+
+        self.desk.owe(beside)
 
     def _passes(self, states: Tensor) -> ModuleType:
         chosen = self.desk.use_kernels
