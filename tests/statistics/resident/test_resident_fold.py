@@ -330,3 +330,37 @@ def test_a_unit_seen_once_has_no_spread(way: Way) -> None:
     sums = fold_of(small(torch.bfloat16), way).brought_back().moments.population(range(len(CELLS)))
     at = sums.codes.tolist().index(SEEN_ONCE)
     assert unit_moments(sums.n.numpy(), sums.sum.numpy(), sums.squares.numpy(), sums.centre.numpy()).v[at] == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("overlap", [False, True])
+def test_nothing_makes_the_device_stand_still(overlap: bool) -> None:
+    """Only the flags of the layer before are waited for, by an event; PyTorch would raise at any other wait."""
+    case = small(torch.bfloat16)
+    desk = Desk("cuda", overlap=overlap)
+    fold = ResidentFold(case.frame, desk)
+    batches = [replace(batch, states=batch.states.cuda()) for batch in case.batches(300)]
+    for batch in batches:  # tables grow and limits are sent the first time
+        fold.update(batch)
+    desk.settle()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for batch in batches:
+            fold.update(batch)
+        desk.settle()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert int(fold.state()["scatter.n"].sum()) == 2 * len(case.states)
+
+
+@pytest.mark.parametrize("rows", [2047, 2048, 5000])
+def test_products_of_many_rows_are_added_in_chunks(way: Way, rows: int) -> None:
+    states = torch.randn(rows, 40, generator=torch.Generator().manual_seed(4)).bfloat16()
+    states[:, 3] += 3000
+    case = of_states(states, torch.arange(rows) % 50, spread=6.0)
+    n, found = fold_of(case, way, size=rows).brought_back().scatter.covariance([0])
+    wanted = np.cov(case.x.T, bias=True)
+    assert n == rows
+    ours, truth = np.linalg.eigvalsh(found.numpy()), np.linalg.eigvalsh(wanted)
+    assert participation(ours) == pytest.approx(participation(truth), rel=SPECTRAL)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import cast
 
@@ -74,10 +75,15 @@ class Desk:
 
     def settle(self) -> None:
         """Do all that was put off, and let nothing that comes later begin before."""
-        while self._owed:
-            self._owed.popleft()()
-        if self.side is not None:
-            self.side.join()
+        with self.current():
+            while self._owed:
+                self._owed.popleft()()
+            if self.side is not None:
+                self.side.join()
+
+    def current(self) -> AbstractContextManager[object]:
+        """Make the device the one that kernels are started on."""
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
 
 class ResidentFold:
@@ -109,8 +115,11 @@ class ResidentFold:
         """Take in one batch: its sums by unit now, the rest when the next layer has been queued."""
         if self._host is not None:
             self._host.update(batch)
-        if not len(batch.places):
-            return
+        if len(batch.places):
+            with self.desk.current():
+                self._first_step(batch)
+
+    def _first_step(self, batch: Batch) -> None:
         if self.desk.side is not None:
             self.desk.side.await_(self)  # what it did for this layer's batch before
         layout, rows = self.desk.layout(batch, apart_first=self.frame.apart_first)

@@ -72,7 +72,8 @@ class Gram:
         matrix: (dim, dim) float64. x: (rows, dim), zero in rows that are not kept. keep: (rows,) bool.
         n: () int64, rows kept. sums: (dim,) of x - c, squares: (dim,) of (x - c)^2, float64: the diagonal.
         """
-        if x.dtype not in HALF:
+        if x.dtype not in HALF or (x.dtype == torch.float16 and len(self.far)):  # whose range x - c may leave
+            x = x.float() if x.dtype == torch.float16 else x
             y = torch.where(keep[:, None], x - self.centre.to(x.dtype), 0.0)
             _add_upper(matrix, y, n, sums, *self.centred, add_block)
         elif self.all_far:
@@ -150,6 +151,8 @@ def _chunks(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor | None]:
     rest = _products(a[whole * CHUNK :].T[None], b[whole * CHUNK :][None]) if len(a) % CHUNK else None
     left, right = (one[: whole * CHUNK].view(whole, CHUNK, one.shape[1]) for one in (a, b))
     size = 4 * a.shape[1] * b.shape[1]
+    if not whole:
+        return torch.zeros(0, a.shape[1], b.shape[1], device=a.device), rest
     if whole * size <= ROOM:
         return _products(left.transpose(1, 2), right), rest
     at_once = max(ROOM // size, 1)  # where not all fit, what comes back is added up already
