@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from theodolite.batch import Batch
+from theodolite.batch import Batch, Places
 from theodolite.engines.ahead import ahead, ahead_in_order
 from theodolite.sources.source import Source
 
@@ -39,17 +39,25 @@ def fold_shards(
     *,
     skip: int = 0,
     told: Callable[[Folded], None],
+    lay_out: Callable[[Places], None] | None = None,
 ) -> None:
     """Fold (index, documents) pairs in order, leaving out the first `skip` batches of the first one.
 
     The order of batches is fixed, so a run that is interrupted and taken up again adds the same numbers in the
-    same order as one that is not.
+    same order as one that is not. `lay_out` is called with the places of every batch before its turn.
     """
 
     def sink(batch: Batch) -> None:
         folds[batch.layer].update(batch)
 
-    for prepared, step in ahead(_steps(source, shards, skip)):
+    def steps() -> Iterator[tuple[Any, Folded]]:
+        for prepared, step in _steps(source, shards, skip):
+            for side in (prepared, getattr(prepared, "decoder", None)):
+                if lay_out is not None and side is not None:
+                    lay_out(side.places)
+            yield prepared, step
+
+    for prepared, step in ahead(steps()):
         if prepared is not None:
             source.run(prepared, sink)
         told(step)

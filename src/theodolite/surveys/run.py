@@ -170,8 +170,9 @@ def _fold(plan: Plan, state: State, checkpoints: Checkpoints | None, listener: L
             _stop(state, checkpoints)
 
     if rest:
-        with residing(state, plan.device):
-            fold_shards(plan.source, state.folds, plan.read(rest), skip=state.cursor, told=told)
+        with residing(state, plan.device) as lay_out:
+            shards = plan.read(rest)
+            fold_shards(plan.source, state.folds, shards, skip=state.cursor, told=told, lay_out=lay_out)
 
 
 def _stop(state: State, checkpoints: Checkpoints | None) -> None:

@@ -54,11 +54,21 @@ class Desk:
         self.rows = (UnitRows(), UnitRows())  # of other and of first positions: the same in every layer
         self._owed: deque[Callable[[], None]] = deque()
         self._laid: tuple[Places, Layout, tuple[Tensor, Tensor]] | None = None
+        self._ahead: dict[int, tuple[Places, Layout]] = {}
+        self.apart_first = True  # as the frames of all layers have it
 
-    def layout(self, batch: Batch, *, apart_first: bool) -> tuple[Layout, tuple[Tensor, Tensor]]:
+    def lay_out(self, places: Places) -> None:
+        """Lay a batch out before its turn, from the thread that prepares it: the model need not wait for that."""
+        if len(places):
+            with self.current():
+                self._ahead[id(places)] = places, Layout.of(places, self.device, apart_first=self.apart_first)
+
+    def layout(self, batch: Batch) -> tuple[Layout, tuple[Tensor, Tensor]]:
         """Return the batch's layout and the tables' rows of its runs, made once for layers that share places."""
         if self._laid is None or self._laid[0] is not batch.places:
-            layout = Layout.of(batch.places, self.device, apart_first=apart_first, rows=batch.rows)
+            _, layout = self._ahead.pop(id(batch.places), (None, None))
+            layout = layout or Layout.of(batch.places, self.device, apart_first=self.apart_first)
+            layout = layout.among(batch.rows)
             self._laid = batch.places, layout, self.runs(layout, self.rows)
         return self._laid[1:]
 
@@ -91,6 +101,7 @@ class ResidentFold:
 
     def __init__(self, frame: Frame, desk: Desk) -> None:
         self.frame, self.desk = frame, desk
+        desk.apart_first = frame.apart_first
         device, cells, dim = desk.device, len(CELLS), frame.dim
         self._centre = frame.centre.to(device)
         self._gram = Gram(frame.centre, frame.spread, device)
@@ -122,7 +133,7 @@ class ResidentFold:
     def _first_step(self, batch: Batch) -> None:
         if self.desk.side is not None:
             self.desk.side.await_(self)  # what it did for this layer's batch before
-        layout, rows = self.desk.layout(batch, apart_first=self.frame.apart_first)
+        layout, rows = self.desk.layout(batch)
         states = batch.states.detach().to(self.desk.device)
         bound = self.frame.massive_above if self.frame.apart_massive else math.inf
         passes = self._passes(states)

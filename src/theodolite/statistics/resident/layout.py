@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -48,6 +48,12 @@ class Layout:
         both = ((0, slice(0, self.others)), (1, slice(self.others, len(self))))
         return tuple((first, rows) for first, rows in both if rows.stop > rows.start)
 
+    def among(self, rows: Tensor | None) -> Layout:
+        """Return the layout of the same rows where they lie at `rows` among the states."""
+        if rows is None:
+            return self
+        return replace(self, index=rows if self.index is None else rows[self.index])
+
     @classmethod
     def of(cls, places: Places, device: torch.device, *, apart_first: bool, rows: Tensor | None = None) -> Layout:
         """Lay out the rows of these places; `rows` says where each lies among the states."""
@@ -61,12 +67,9 @@ class Layout:
         fields = (places.key.numpy(), places.context.numpy(), places.group.numpy())
         key, context, group = fields if order is None else (field[order] for field in fields)
         group = group + GROUPS * first
-        by_group = np.argsort(group, kind="stable")
+        by_group = np.argsort(group.astype(np.uint8), kind="stable")  # so small, they are sorted by counting
         others = int(len(first) - first.sum())
-        index = rows
-        if order is not None:
-            there = sent(order, device)
-            index = there if rows is None else rows.to(device)[there]
+        index = None if order is None else sent(order, device)
         return cls(
             unit,
             key,
@@ -88,7 +91,7 @@ class Layout:
         which = sent(rows, self.device)
         group, unit = self.group[rows], self.unit[rows]
         others = int((group < GROUPS).sum())
-        by_group = np.argsort(group, kind="stable")
+        by_group = np.argsort(group.astype(np.uint8), kind="stable")  # so small, they are sorted by counting
         layout = Layout(
             unit,
             self.key[rows],
