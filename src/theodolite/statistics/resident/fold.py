@@ -200,20 +200,23 @@ class ResidentFold:
     ) -> None:
         """Sum what is not by unit. `own` is written over: the rows told apart become 0."""
         told = marks()
-        self._offer(own, told, layout)
         rare = np.flatnonzero(told)
+        self._offer(own, told, rare, layout)
         if len(rare):
             self._fold_apart(own, told, rare, layout, passes)
             own.index_fill_(0, sent(rare, self.desk.device), 0.0)
         self._sum(own, norms, flags, layout, 0, passes)
 
-    def _offer(self, own: Tensor, told: NDArray[np.int8], layout: Layout) -> None:
+    def _offer(self, own: Tensor, told: NDArray[np.int8], rare: Ints, layout: Layout) -> None:
         """Offer the finite rows to the samples of their cells."""
         for cell, sample in enumerate(self._samples):
             part = slice(0, layout.others) if cell % 2 == 0 else slice(layout.others, len(layout))
-            near = layout.key[part] < sample.bound
-            near &= (told[part] & (NONFINITE | MASSIVE)) == (MASSIVE if cell >= 2 else 0)
-            rows = np.flatnonzero(near) + part.start
+            if cell < 2:
+                rows = np.flatnonzero(layout.key[part] < sample.bound) + part.start
+            else:
+                rows = rare[(rare >= part.start) & (rare < part.stop)]
+                rows = rows[layout.key[rows] < sample.bound]
+            rows = rows[(told[rows] & (NONFINITE | MASSIVE)) == (MASSIVE if cell >= 2 else 0)]
             if len(rows):
                 sample.offer(layout, rows, own)
 
