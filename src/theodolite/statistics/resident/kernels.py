@@ -239,9 +239,10 @@ if triton is not None:
         held = (i < height)[:, None] & (j < width)[None, :]
         at = i[:, None] * width + j[None, :]
         total = tl.zeros([HIGH, WIDE], tl.float64)
-        for chunk in range(0, chunks):
-            value = tl.load(partial + chunk.to(tl.int64) * height * width + at, mask=held, other=0.0)
-            total += value.to(tl.float64)
+        here = partial + at
+        for _ in range(0, chunks):
+            total += tl.load(here, mask=held, other=0.0).to(tl.float64)
+            here += height * width
         if REST:
             total += tl.load(left + at, mask=held, other=0.0).to(tl.float64)
         c_i = tl.load(centre + start + i, mask=i < height, other=0.0)
