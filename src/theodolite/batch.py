@@ -48,8 +48,17 @@ _UNIT_LIMIT = 2**40  # more unit codes than any vocabulary has, so that one inte
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The states of one layer at the positions that count; padding never gets here."""
+    """The states of one layer at the positions that count; padding never gets further than here.
+
+    On a GPU a source may hand over the states as they left the block, with `rows` to say which of them count and
+    in which order: what reads them there need not wait for a copy.
+    """
 
     layer: int
-    states: Tensor  # (positions, dim), any floating type
+    states: Tensor  # (positions, dim), any floating type; with `rows`, (any, dim)
     places: Places
+    rows: Tensor | None = None  # (positions,) int64, on the device of the states
+
+    def taken(self) -> Tensor:
+        """Return the states of the positions that count, in the order of the places. (positions, dim)"""
+        return self.states if self.rows is None else self.states.index_select(0, self.rows)

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Queue
 from threading import Event, Thread
 from typing import TypeVar
 
 Item = TypeVar("Item")
+Given = TypeVar("Given")
+Made = TypeVar("Made")
+
+
+def ahead_in_order(work: Callable[[Given], Made], items: Iterable[Given], workers: int) -> Iterator[Made]:
+    """Yield work(item) in order, up to `workers` of them under way at a time.
+
+    >>> list(ahead_in_order(abs, [-2, 1, -3], workers=2))
+    [2, 1, 3]
+    """
+    waiting: deque[Future[Made]] = deque()
+    with ThreadPoolExecutor(workers, thread_name_prefix="theodolite-prepare") as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) >= workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for one in waiting:
+                one.cancel()
 
 
 def ahead(items: Iterable[Item], depth: int = 8) -> Iterator[Item]:

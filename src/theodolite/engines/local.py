@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from theodolite.batch import Batch
-from theodolite.engines.ahead import ahead
+from theodolite.batch import Batch, Places
+from theodolite.engines.ahead import ahead, ahead_in_order
 from theodolite.sources.source import Source
-from theodolite.statistics.fold import LayerFold
+
+WORKERS = 2
+"""Shards tokenized at a time where a GPU waits for them: while Rust encodes one, Python packs the other."""
+
+
+class Fold(Protocol):
+    """What takes in the batches of one layer."""
+
+    def update(self, batch: Batch) -> None:
+        """Take in one batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +34,30 @@ class Folded:
 
 def fold_shards(
     source: Source,
-    folds: Mapping[int, LayerFold],
+    folds: Mapping[int, Fold],
     shards: Iterable[tuple[int, list[tuple[int, Any]]]],
     *,
     skip: int = 0,
     told: Callable[[Folded], None],
+    lay_out: Callable[[Places], None] | None = None,
 ) -> None:
     """Fold (index, documents) pairs in order, leaving out the first `skip` batches of the first one.
 
     The order of batches is fixed, so a run that is interrupted and taken up again adds the same numbers in the
-    same order as one that is not.
+    same order as one that is not. `lay_out` is called with the places of every batch before its turn.
     """
 
     def sink(batch: Batch) -> None:
         folds[batch.layer].update(batch)
 
-    for prepared, step in ahead(_steps(source, shards, skip)):
+    def steps() -> Iterator[tuple[Any, Folded]]:
+        for prepared, step in _steps(source, shards, skip):
+            for side in (prepared, getattr(prepared, "decoder", None)):
+                if lay_out is not None and side is not None:
+                    lay_out(side.places)
+            yield prepared, step
+
+    for prepared, step in ahead(steps()):
         if prepared is not None:
             source.run(prepared, sink)
         told(step)
@@ -49,8 +66,13 @@ def fold_shards(
 def _steps(
     source: Source, shards: Iterable[tuple[int, list[tuple[int, Any]]]], skip: int
 ) -> Iterator[tuple[Any, Folded]]:
-    for index, documents in shards:
-        batches = source.prepare(documents)
+    def prepared(shard: tuple[int, list[tuple[int, Any]]]) -> tuple[int, Sequence[Any]]:
+        return shard[0], source.prepare(shard[1])
+
+    # Words get their codes in the order in which they are met, so there one shard comes after the other.
+    waited_for = getattr(source, "resident", False) and not source.units.open
+    workers = WORKERS if waited_for else 1
+    for index, batches in ahead_in_order(prepared, shards, workers):
         total, done = sum(batch.positions for batch in batches), 0
         if not batches:  # documents without one token that counts
             yield None, Folded(index, 0, True, 0, 1.0)

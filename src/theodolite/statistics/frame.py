@@ -22,6 +22,7 @@ class Frame:
     apart_massive: bool = True
     sample_size: int = 4096
     contextuality: bool = False  # whether to keep what self-similarity and its kin need
+    spread: float = 0.0  # a typical |x - c|, where the pilot told it; only how fast sums are taken depends on it
     occurrences: tuple[int, int] = (512, 32)  # then also: of how many units to keep how many vectors each
 
     @property

@@ -44,7 +44,7 @@ class Rows:
     @classmethod
     def of(cls, batch: Batch, frame: Frame) -> Rows:
         """Sort a batch into cells; O(rows x dim), and no copy where the source had sorted it already."""
-        x, places = batch.states.detach().cpu(), batch.places
+        x, places = batch.taken().detach().cpu(), batch.places
         if x.dtype not in (torch.float32, torch.float64):
             x = x.float()  # exact for bfloat16 and float16
         norms = _norms(x)

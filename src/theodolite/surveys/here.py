@@ -17,6 +17,7 @@ from theodolite.surveys.listener import Listener, Progress
 from theodolite.surveys.partials import Partials
 from theodolite.surveys.pilot import Pilot, take_pilot
 from theodolite.surveys.plan import Plan
+from theodolite.surveys.residence import residing
 from theodolite.surveys.state import SavedState, ShardKey, State
 
 
@@ -110,7 +111,8 @@ def _fold(
 
     if rest:
         shards = ((index, left_out.without(index, documents)) for index, documents in plan.read(rest))
-        fold_shards(plan.source, state.folds, shards, skip=state.cursor, told=told)
+        with residing(state, plan.device) as lay_out:
+            fold_shards(plan.source, state.folds, shards, skip=state.cursor, told=told, lay_out=lay_out)
 
 
 def _stop(state: State, checkpoints: Checkpoints | None) -> None:

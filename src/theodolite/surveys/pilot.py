@@ -33,6 +33,7 @@ class LayerPilot:
 
     median_norm: float
     centre: Tensor  # (dim,) float32
+    spread: float = 0.0  # the median |x - c| of the same; 0 where a pilot of old did not tell. Moves no number.
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,9 @@ class Pilot:
         first, massive = told_apart(populations)
         word = self.layers[layer]
         size = min(sample_size, most_sampled(len(word.centre)))
-        return Frame(word.centre, MASSIVE * word.median_norm, first, massive, size, contextuality)
+        return Frame(
+            word.centre, MASSIVE * word.median_norm, first, massive, size, contextuality, spread=word.spread
+        )
 
     def save(self, folder: Path) -> None:
         """Write pilot.safetensors."""
@@ -65,6 +68,7 @@ class Pilot:
         for index, layer in self.layers.items():
             tensors[f"layer{index}.centre"] = layer.centre
             tensors[f"layer{index}.median_norm"] = torch.tensor(layer.median_norm, dtype=torch.float64)
+            tensors[f"layer{index}.spread"] = torch.tensor(layer.spread, dtype=torch.float64)
         write_tensors(folder / FILE, tensors, {"facts": json.dumps(self.facts | {"sha256": self.sha256})})
 
     @classmethod
@@ -75,7 +79,9 @@ class Pilot:
         tensors, metadata = read_tensors(folder / FILE)
         layers = {
             int(name.removeprefix("layer").removesuffix(".centre")): LayerPilot(
-                float(tensors[name.replace("centre", "median_norm")]), centre
+                float(tensors[name.replace("centre", "median_norm")]),
+                centre,
+                float(tensors.get(name.replace("centre", "spread"), 0.0)),
             )
             for name, centre in tensors.items()
             if name.endswith(".centre")
@@ -103,7 +109,7 @@ def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha25
     kept = {layer.index: Reservoir(min(POSITIONS, most_sampled(layer.dim))) for layer in source.layers}
 
     def sink(batch: Batch) -> None:
-        kept[batch.layer].offer(key=batch.places.key, first=batch.places.first, vector=batch.states.cpu().float())
+        kept[batch.layer].offer(key=batch.places.key, first=batch.places.first, vector=batch.taken().cpu().float())
 
     positions = 0
     for prepared in source.prepare(documents):
@@ -131,5 +137,7 @@ def _word(layer: Layer, vectors: Tensor, first: Tensor) -> LayerPilot:
     ordinary = (norms <= MASSIVE * median) & ~first
     # A mean that includes one massive position is worse than no centre; a median does not see it. A median of an
     # odd or even number of float32 values is here one of them, so that x - c is exact or rounds once.
-    centre = vectors[ordinary if ordinary.any() else norms <= MASSIVE * median].median(dim=0).values
-    return LayerPilot(median, centre)
+    middle = vectors[ordinary if ordinary.any() else norms <= MASSIVE * median]
+    centre = middle.median(dim=0).values
+    spread = torch.linalg.vector_norm(middle - centre, dim=1, dtype=torch.float64).median()
+    return LayerPilot(median, centre, float(spread))

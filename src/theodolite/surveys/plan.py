@@ -33,6 +33,7 @@ class Plan:
     contextuality: bool = False
     budget: int | None = None
     pilot_from: Path | None = None
+    device: str | None = None  # where sums are kept while they are taken; None: on the processor
     norms: dict[int, Norm] = field(default_factory=dict)  # by layer, where the state leaves a norm
     remake: Callable[[], Source] | None = None  # makes the same source on another machine; pickles
     finally_: Callable[[Survey], None] = lambda survey: None  # what is to be told of the finished survey

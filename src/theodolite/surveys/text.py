@@ -24,8 +24,10 @@ from theodolite.surveys.survey import Survey
 from theodolite.surveys.wanted import Wanted
 
 SHARD_CHARS = 2**19
+GPU_SHARD_CHARS = 2**22
+"""The windows of a shard are sorted by length; the larger batches of a GPU want more of them."""
 UNKNOWN = 0.1  # the share of unknown tokens that a user should hear of
-BATCH_TOKENS = {"cpu": 4096, "cuda": 32768}
+BATCH_TOKENS = {"cpu": 4096, "cuda": 131072}
 
 
 def plan(
@@ -44,13 +46,15 @@ def plan(
     options = wanted.text_options()
     documents = open_corpus(corpus, options, listener.say)
     listener.say(f"reading {documents.name}")
-    found = scan(documents, shard_chars=SHARD_CHARS)
+    kind = device.partition(":")[0]
+    shard_chars = GPU_SHARD_CHARS if kind == "cuda" else SHARD_CHARS
+    found = scan(documents, shard_chars=shard_chars)
     listener.say(f"loading {checkpoint.name}")
     tokenizer = load_tokenizer(checkpoint, trust_remote_code=wanted.trust_remote_code)
     around = _wrap(tokenizer, checkpoint.name, listener) if wanted.wrap else UNWRAPPED
     given = {
         "corpus_key": int(found.sha256[:16], 16),
-        "batch_tokens": wanted.batch_tokens or BATCH_TOKENS.get(device.partition(":")[0], BATCH_TOKENS["cpu"]),
+        "batch_tokens": wanted.batch_tokens or BATCH_TOKENS.get(kind, BATCH_TOKENS["cpu"]),
     }
     network, source = _source(checkpoint, wanted, tokenizer, here or device, **given)
     if wanted.target is not None and "decoder" not in {layer.stack for layer in source.anatomy.layers}:
@@ -84,7 +88,7 @@ def plan(
             | {
                 "max_tokens": source.max_tokens,
                 "batch_tokens": source.batch_tokens,
-                "shard_chars": SHARD_CHARS,
+                "shard_chars": shard_chars,
                 "drop_special": wanted.drop_special,
                 "wrap": bool(around),  # where it has no effect the survey is one without
                 "clean_words": wanted.clean_words,
@@ -121,6 +125,7 @@ def plan(
         types_bound=_types_bound(source, found.characters),
         budget=wanted.memory,
         pilot_from=wanted.pilot,
+        device=device if source.resident else None,
         norms={
             layer.index: placement.leaving[layer.index]
             for layer in source.layers
@@ -156,8 +161,14 @@ def _source(
         drop_special=wanted.drop_special,
         wrap=wanted.wrap,
         clean_words=wanted.clean_words,
+        resident=_resident(device),
     )
     return network, source
+
+
+def _resident(device: str) -> bool:
+    """Say whether sums are kept on this device while they are taken."""
+    return device.partition(":")[0] == "cuda"
 
 
 def _wrap(tokenizer: Any, name: str, listener: Listener) -> Wrap:

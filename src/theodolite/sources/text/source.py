@@ -21,6 +21,7 @@ from theodolite.sources.places import Spot, places, places_of
 from theodolite.sources.source import Sink
 from theodolite.sources.text.anatomy import Anatomy
 from theodolite.sources.text.cleaning import cleaned
+from theodolite.sources.text.packing import Packing
 from theodolite.sources.text.vocabulary import vocabulary
 from theodolite.sources.text.windows import Window, buckets, cut, encodable, shifted
 from theodolite.sources.text.words import Words, words_of
@@ -52,7 +53,7 @@ class TextSource:
     """A transformer over text, its states counted by vocabulary id, by surface or by word.
 
     `wrap` puts BOS and EOS around every window where the tokenizer does not; `clean_words`, for words alone, has
-    the model read the words of each document without all else.
+    the model read the words of each document without all else. `resident` leaves the states on the model's device.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class TextSource:
         drop_special: bool = False,
         wrap: bool = False,
         clean_words: bool = False,
+        resident: bool = False,
     ) -> None:
         check_cleaning(kind, clean_words=clean_words)
         self.anatomy = Anatomy.of(model)
@@ -80,6 +82,7 @@ class TextSource:
         self.drop_special = drop_special
         self.wrap = wrap_of(tokenizer) if wrap else UNWRAPPED
         self.clean_words = clean_words
+        self.resident = resident
         self.corpus_key = corpus_key
         self._codes = np.asarray(codes, dtype=np.int64)
         self._device = next(model.parameters()).device
@@ -128,7 +131,7 @@ class TextSource:
         """One forward pass; each layer's counted rows go to the sink as they leave the block."""
         of_layer = {layer.index: layer for layer in self.layers}
         sides = {"decoder": prepared.decoder} if prepared.decoder is not None else {}
-        rows = {side.rows: side.rows.to(self._device) for side in (prepared, *sides.values())}
+        rows = {side.rows: _sent(side.rows, self._device) for side in (prepared, *sides.values())}
 
         def take(index: int, states: Tensor) -> None:
             layer = of_layer[index]
@@ -136,6 +139,9 @@ class TextSource:
                 sink(self._without_units(index, states, prepared))
                 return
             side = sides.get(layer.stack, prepared)
+            if self.resident and side.pooling is None:
+                sink(Batch(index, states.flatten(0, 1), side.places, rows[side.rows]))
+                return
             chosen = states.flatten(0, 1).index_select(0, rows[side.rows]).cpu()
             if side.pooling is not None:
                 chosen = _averaged(chosen, side.pooling, side.positions)
@@ -145,7 +151,7 @@ class TextSource:
         if prepared.decoder is not None:
             inputs |= {"decoder_input_ids": prepared.decoder.ids, "decoder_attention_mask": prepared.decoder.mask}
         with self.anatomy.watched(take, list(of_layer)) as forward:
-            forward(**{name: tensor.to(self._device) for name, tensor in inputs.items()})
+            forward(**{name: _sent(tensor, self._device) for name, tensor in inputs.items()})
 
     def _without_units(self, index: int, states: Tensor, prepared: TextBatch) -> Batch:
         """Return the rows of states that stand for several positions each; windows are of one length here."""
@@ -187,6 +193,8 @@ class TextSource:
         self, windows: Sequence[Window], texts: dict[int, str], heard: Sequence[Window] | None = None
     ) -> TextBatch:
         """Make one side of a batch; `heard` are the windows that the encoder reads, where these are fed."""
+        if self.units.kind != "word" and heard is None and all(len(window.ids) for window in windows):
+            return self._packed(windows)
         longest = max(map(len, windows))
         ids = np.full((len(windows), longest), self._pad, dtype=np.int64)
         mask = np.zeros((len(windows), longest), dtype=np.int64)
@@ -211,6 +219,17 @@ class TextSource:
         pool = rank[torch.from_numpy(np.concatenate(pooling))]
         return TextBatch(*tensors, row, where.take(order), pool, of)
 
+    def _packed(self, windows: Sequence[Window]) -> TextBatch:
+        """Make a batch in which every row is one token."""
+        causal = self.anatomy.causal
+        how = Packing(self._codes, self._pad, self.corpus_key, causal, drop_special=self.drop_special)
+        packed = how.windows(windows)
+        order = packed.places.by_unit()
+        rows = torch.from_numpy(packed.rows)[order]
+        of = tuple((each.document, each.number) for each in windows)
+        ids, mask = torch.from_numpy(packed.ids), torch.from_numpy(packed.mask)
+        return TextBatch(ids, mask, rows, packed.places.take(order), None, of)
+
     def _words(self, window: Window, counted: Any, texts: dict[int, str]) -> Words:
         if self.units.kind == "word":
             return words_of(window, counted, texts[window.document], self.units, self._codes)
@@ -227,6 +246,11 @@ class TextSource:
         elif not self.anatomy.causal:
             context = mix(np.broadcast_to(context[-1:], context.shape), np.arange(len(window)))
         return Spot(window.document, window.number, words.code, words.first, context[words.last])
+
+
+def _sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return the tensor on the device; on a GPU through pinned memory, since a plain copy waits for its queue."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 class Labels(NamedTuple):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.errors import InputError
+from theodolite.sources.text.encoding import Encoded, encode
 from theodolite.sources.text.wrapping import UNWRAPPED, Wrap
 
 DEFAULT_MAX_TOKENS = 512
@@ -74,8 +75,11 @@ def cut(
         return []
     if not tokenizer.is_fast:
         return _cut_by_hand(documents, tokenizer, max_tokens, wrap)
+    texts = [encodable(text) for _, text in documents]
+    if not words and (flat := encode(tokenizer, texts, max_tokens - len(wrap))) is not None:
+        return _windows(documents, flat, wrap)
     encoded = tokenizer(
-        [encodable(text) for _, text in documents],
+        texts,
         truncation=True,
         max_length=max_tokens - len(wrap),
         return_overflowing_tokens=True,
@@ -96,6 +100,22 @@ def cut(
             numbers = np.array([-1 if w is None else w for w in encoded.word_ids(row)], dtype=np.int64)
             spans = np.asarray(encoded["offset_mapping"][row], dtype=np.int64)
         window = wrapped(Window(documents[at][0], number, ids, special, numbers, spans), wrap)
+        if len(window):
+            windows.append(window)
+    return windows
+
+
+def _windows(documents: Sequence[tuple[int, str]], flat: Encoded, wrap: Wrap) -> list[Window]:
+    """Return the windows of encoded documents, views of their ids; those without a token are left out."""
+    ends = np.cumsum(flat.lengths)
+    first = np.searchsorted(flat.text, flat.text)  # the first window of the same text
+    windows = []
+    places = zip(flat.text.tolist(), (np.arange(len(ends)) - first).tolist(), ends.tolist(), strict=True)
+    start = 0
+    for text, number, end in places:
+        ids, special = flat.ids[start:end], flat.special[start:end]
+        start = end
+        window = wrapped(Window(documents[text][0], number, ids, special), wrap)
         if len(window):
             windows.append(window)
     return windows

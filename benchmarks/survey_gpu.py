@@ -1,0 +1,605 @@
+"""A survey on one GPU at the paper's scale: what statistics cost beside the forward pass, and how right they are.
+
+    python -m benchmarks.survey_gpu                        # everything, about five minutes on an H200
+    python -m benchmarks.survey_gpu --scale 0.05           # a twentieth of the sentences
+    python -m benchmarks.survey_gpu --model DIR --model DIR   # real weights besides
+
+BERT-base shapes with random weights in bfloat16; 739,106 sentences of 12.3M tokens, units by Zipf's law; 13
+states; batches sorted by length, of up to 131,072 tokens. Random weights make no rogue coordinates, so eight
+coordinates of every layer are treated as such, which costs what they cost. Every part has a time limit of its own
+and prints one line of JSON when it is done; all of it is written to --out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from theodolite.batch import Batch
+from theodolite.engines.ahead import ahead
+from theodolite.measures.decomposition import unit_moments
+from theodolite.sources.text.checkpoint import load_model, load_tokenizer, resolve
+from theodolite.sources.text.packing import Packing
+from theodolite.sources.text.source import TextBatch, TextSource
+from theodolite.statistics.cells import POPULATIONS
+from theodolite.statistics.frame import Frame
+from theodolite.statistics.resident import kernels, plain
+from theodolite.statistics.resident.fold import Desk, ResidentFold
+from theodolite.statistics.resident.gram import Gram
+from theodolite.statistics.resident.layout import Layout
+from theodolite.statistics.resident.plain import limits_of
+from theodolite.statistics.resident.tables import ResidentTable
+from theodolite.surveys.pilot import MASSIVE, LayerPilot, _word
+
+SENTENCES, TOKENS = 739_106, 12_300_000
+VOCABULARY, FIRST, LAST = 30_522, 101, 102
+BF16_PEAK = 989e12
+"""Of an H100 or H200, dense, by the vendor's datasheet."""
+ROGUE = 300
+BOUNDS = {"everything_over_forward": 1.10, "text_to_tables_over_forward": 1.5}
+
+
+def lengths(count: int, seed: int = 0) -> NDArray[np.int64]:
+    """Lengths of sentences in tokens, special ones included: log-normal about the paper's mean of 16.6."""
+    drawn = np.random.default_rng(seed).lognormal(0.0, 0.5, count)
+    return np.clip(np.rint(drawn * (TOKENS / SENTENCES) / math.exp(0.125)), 4, 128).astype(np.int64)
+
+
+def zipf(count: int, vocabulary: int, seed: int = 1) -> NDArray[np.int64]:
+    """Ids whose frequency falls as 1/rank, none of them special."""
+    least = min(1000, vocabulary // 10)
+    cumulative = np.cumsum(1 / np.arange(1, vocabulary - least + 1))
+    drawn = np.random.default_rng(seed).random(count) * cumulative[-1]
+    return least + np.searchsorted(cumulative, drawn)
+
+
+def batches(source: TextSource, count: int, budget: int, vocabulary: int, *, pads: bool = True) -> list[TextBatch]:
+    """Sentences sorted by length and packed, each with a first and a last special token.
+
+    Without `pads` a batch holds sentences of one length, and nothing in it is padding.
+    """
+    sizes = np.sort(lengths(count))
+    how = Packing(source._codes, source._pad, 7, source.anatomy.causal)
+    made, start = [], 0
+    while start < len(sizes):
+        stop = min(start + max(budget // int(sizes[start]), 1), len(sizes))
+        if not pads:
+            stop = min(stop, int(np.searchsorted(sizes, sizes[start], side="right")))
+        while (stop - start) * int(sizes[stop - 1]) > budget and stop > start + 1:
+            stop = start + max(budget // int(sizes[stop - 1]), 1)
+        here = sizes[start:stop]
+        ids = zipf(int(here.sum()), vocabulary, seed=start)
+        ends = np.cumsum(here)
+        ids[ends - here], ids[ends - 1] = FIRST, LAST
+        number = np.zeros(len(here), dtype=np.int64)
+        packed = how.flat(ids, here, document=np.arange(start, stop), number=number)
+        order = packed.places.by_unit()
+        rows = torch.from_numpy(packed.rows)[order]
+        parts = torch.from_numpy(packed.ids), torch.from_numpy(packed.mask)
+        made.append(TextBatch(*parts, rows, packed.places.take(order), None, ()))
+        start = stop
+    return made
+
+
+def model_folder(folder: Path, layers: int = 12, dim: int = 768) -> Path:
+    """A BERT of these shapes with random weights, and a tokenizer of as many words."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    config = BertConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=dim,
+        num_hidden_layers=layers,
+        num_attention_heads=dim // 64,
+        intermediate_size=4 * dim,
+    )
+    torch.manual_seed(0)
+    model = BertModel(config, add_pooling_layer=False).to(torch.bfloat16)
+    model.save_pretrained(folder)
+    special = {0: "[PAD]", 100: "[UNK]", FIRST: "[CLS]", LAST: "[SEP]", 103: "[MASK]"}
+    words = {special.get(code, word(code)): code for code in range(VOCABULARY)}
+    tokenizer = Tokenizer(models.WordPiece(words, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", LAST), ("[CLS]", FIRST))
+    names = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=512, **{f"{k}_token": v for k, v in names.items()}
+    )
+    fast.save_pretrained(folder)
+    return folder
+
+
+def word(code: int) -> str:
+    """A made-up word of four to five letters for every id, no one the beginning of a piece."""
+    letters = []
+    rest = code + 26**3
+    while rest:
+        rest, letter = divmod(rest, 26)
+        letters.append(chr(97 + letter))
+    return "".join(letters)
+
+
+def text_file(path: Path, count: int) -> int:
+    """Sentences of made-up words with the same lengths and frequencies; return how many tokens they have."""
+    names = np.array([word(code) for code in range(VOCABULARY)], dtype=object)
+    total = 0
+    with path.open("w", encoding="utf-8") as file:
+        for start in range(0, count, 50_000):
+            sizes = lengths(min(50_000, count - start), seed=start + 1) - 2
+            words = names[zipf(int(sizes.sum()), VOCABULARY, seed=start + 2)]
+            file.writelines(" ".join(part) + "\n" for part in np.split(words, np.cumsum(sizes)[:-1]))
+            total += int(sizes.sum()) + 2 * len(sizes)
+    return total
+
+
+# The parts
+
+
+class Bench:
+    """What the parts share: the device, the model, the batches."""
+
+    def __init__(self, arguments: argparse.Namespace, folder: Path) -> None:
+        self.device = torch.device(arguments.device)
+        self.count = max(int(SENTENCES * arguments.scale), 200)
+        self.budget = arguments.batch_tokens
+        self.limit = arguments.limit
+        self.folder = folder
+        self.model_folder = model_folder(folder / "model", arguments.layers, arguments.dim)
+        self.source = self.source_of(self.model_folder)
+        self.batches = batches(self.source, self.count, self.budget, VOCABULARY)
+        self.forward_seconds = math.nan
+        self.forward_tokens = 0
+
+    def source_of(self, folder: Path) -> TextSource:
+        checkpoint = resolve(str(folder))
+        model = load_model(checkpoint, dtype="bfloat16", device=str(self.device))
+        return TextSource(model, load_tokenizer(checkpoint), batch_tokens=self.budget, resident=True)
+
+    def synchronize(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    # forward and everything
+
+    def frames(self, source: TextSource, some: Sequence[TextBatch]) -> dict[int, Frame]:
+        """What a pilot would have fixed, from every so manieth row of some batches."""
+        kept: dict[int, list[tuple[Tensor, Tensor]]] = {layer.index: [] for layer in source.layers}
+
+        def sink(batch: Batch) -> None:
+            rows = torch.arange(0, len(batch.places), max(len(batch.places) // 1024, 1))
+            taken = batch.taken()[rows.to(batch.states.device)].float().cpu()
+            kept[batch.layer].append((taken, batch.places.first[rows]))
+
+        for batch in some:
+            source.run(batch, sink)
+        words: dict[int, LayerPilot] = {}
+        for layer in source.layers:
+            vectors, first = (torch.cat(parts) for parts in zip(*kept[layer.index], strict=True))
+            words[layer.index] = _word(layer, vectors, first)
+        return {
+            index: Frame(one.centre, MASSIVE * one.median_norm, spread=one.spread) for index, one in words.items()
+        }
+
+    def timed(self, source: TextSource, some: Sequence[TextBatch], sink: Callable[[Batch], None]) -> float:
+        self.synchronize()
+        began = time.perf_counter()
+        for batch in some:
+            source.run(batch, sink)
+        self.synchronize()
+        return time.perf_counter() - began
+
+    def ratio(self, source: TextSource, some: Sequence[TextBatch], *, random: bool = True) -> dict[str, Any]:
+        """Forward alone and with everything, in turn, on the same batches in one run."""
+        middle = [some[0], some[len(some) // 2], some[-1]]
+        frames = self.frames(source, middle)
+        if random:
+            frames = {index: with_far(frame) for index, frame in frames.items()}
+
+        def folds(*, overlap: bool = False) -> dict[int, ResidentFold]:
+            desk = Desk(self.device, overlap=overlap)
+            return {index: ResidentFold(frame, desk) for index, frame in frames.items()}
+
+        def everything(held: dict[int, ResidentFold]) -> float:
+            desk = next(iter(held.values())).desk
+            self.synchronize()
+            began = time.perf_counter()
+            for batch in ahead(laid_out(some, desk)):
+                source.run(batch, lambda one: held[one.layer].update(one))
+            desk.settle()
+            self.synchronize()
+            return time.perf_counter() - began
+
+        def nothing(batch: Batch) -> None:
+            pass
+
+        warm = folds()
+        for batch in middle:
+            source.run(batch, nothing)
+            source.run(batch, lambda one: warm[one.layer].update(one))
+        next(iter(warm.values())).desk.settle()
+        forward, whole, beside = [], [], []
+        for _ in range(2):
+            forward.append(self.timed(source, some, nothing))
+            held = folds()
+            whole.append(everything(held))
+            beside.append(everything(folds(overlap=True)))
+        tokens = sum(batch.positions for batch in some)
+        padded = sum(batch.ids.numel() for batch in some)
+        weights = sum(p.numel() for n, p in _matrices(source))
+        best = min(forward)
+        return {
+            "tokens": tokens,
+            "padded_tokens": padded,
+            "batches": len(some),
+            "states": len(frames),
+            "forward_s": forward,
+            "everything_s": whole,
+            "everything_overlapping_s": beside,
+            "everything_over_forward": min(whole) / best,
+            "everything_overlapping_over_forward": min(beside) / best,
+            "ratios": [a / b for a, b in zip(whole, forward, strict=True)],
+            "tokens_per_s_forward": tokens / best,
+            "tokens_per_s_everything": tokens / min(whole),
+            "share_of_bf16_peak_forward": 2 * weights * padded / best / BF16_PEAK,
+            "far_coordinates": [len(fold._gram.far) for fold in held.values()],
+            "peak_GB": torch.cuda.max_memory_allocated() / 1e9 if self.device.type == "cuda" else None,
+        }
+
+    def part_survey(self) -> dict[str, Any]:
+        found = self.ratio(self.source, self.batches)
+        self.forward_seconds, self.forward_tokens = min(found["forward_s"]), found["tokens"]
+        return found
+
+    def part_unpadded(self) -> dict[str, Any]:
+        """The same sentences in batches of one length: no padding, no mask, more and smaller batches."""
+        return self.ratio(self.source, batches(self.source, self.count, self.budget, VOCABULARY, pads=False))
+
+    def part_compiled(self) -> dict[str, Any]:
+        """Blocks through torch.compile: what fused elementwise steps make of the forward pass."""
+        source = self.source_of(self.model_folder)
+        for tap in source.anatomy.blocks:
+            block = getattr(tap, "module", tap)
+            block.forward = torch.compile(block.forward, dynamic=True)
+        return self.ratio(source, self.batches[:: max(len(self.batches) // 24, 1)])
+
+    def part_apart(self) -> dict[str, Any]:
+        """What each step of a layer costs, warm, in milliseconds: the largest batch of the middle layer."""
+        batch = max(self.batches, key=lambda one: one.positions)
+        layer = len(self.source.layers) // 2
+        frame = with_far(self.frames(self.source, [batch])[layer])
+        held: list[Batch] = []
+        self.source.run(
+            batch, lambda one: held.append(replace(one, states=one.states.clone())) if one.layer == layer else None
+        )
+        one = held[0]
+        passes = kernels if kernels.usable(one.states) else plain
+        desk = Desk(self.device)
+        layout = Layout.of(one.places, self.device, apart_first=True).among(one.rows)
+        rows, limits = desk.runs(layout, desk.rows), limits_of(
+            frame.massive_above, one.states.dtype, self.device, mark_odd=True
+        )  # fmt: skip
+        centre = frame.centre.to(self.device)
+        tables = [ResidentTable(frame.dim, self.device) for _ in range(2)]
+        for table, of in zip(tables, desk.rows, strict=True):
+            table.reserve(of)
+        targets = tuple(zip(tables, rows, strict=True))
+        own, norms, flags = passes.unit_pass(one.states, layout, centre, limits, targets)
+        sums, counts = passes.group_pass(own, norms, flags, layout, centre)
+        gram, everything = Gram(frame.centre, frame.spread, self.device), Gram(frame.centre, 0.0, self.device)
+        near = Gram(torch.zeros(frame.dim), 1.0, self.device)
+        matrix = torch.zeros(frame.dim, frame.dim, dtype=torch.float64, device=self.device)
+        bins = torch.zeros(2, 6400, dtype=torch.int64, device=self.device)
+        zero = torch.zeros(2, dtype=torch.int64, device=self.device)
+        extremes = torch.zeros(2, 2, dtype=torch.float64, device=self.device)
+        keep, n = flags == 0, counts[:, 0].sum()
+        cell = sums.sum(dim=0)
+
+        def product(how: Gram) -> Callable[[], object]:
+            return lambda: how.add(matrix, own, keep, n, cell[0], cell[2], passes.add_block)
+
+        fold = ResidentFold(frame, desk)
+
+        def whole() -> None:
+            fold.update(one)
+            desk.settle()
+
+        steps: dict[str, Callable[[], object]] = {
+            "gather": one.taken,
+            "unit_pass": lambda: passes.unit_pass(one.states, layout, centre, limits, targets),
+            "group_pass": lambda: passes.group_pass(own, norms, flags, layout, centre),
+            "norms": lambda: passes.add_norms(bins, zero, extremes, norms, flags, layout.others),
+            "products_far": product(gram),
+            "products_near": product(near),
+            "products_all_split": product(everything),
+            "layer_whole_waiting": whole,
+        }
+        began = time.perf_counter()
+        for _ in range(3):
+            Layout.of(one.places, self.device, apart_first=True)
+        host = (time.perf_counter() - began) / 3
+        spent = {name: self.milliseconds(step) for name, step in steps.items()}
+        size = own.numel() * own.element_size()
+        flops = 2 * len(own) * frame.dim**2
+        return {
+            "rows": len(own),
+            "units": layout.units[0].runs + layout.units[1].runs,
+            "kernels": passes.__name__.rpartition(".")[2],
+            "layout_ms_on_the_processor": 1e3 * host,
+            "ms": spent,
+            "states_GB_per_s": {name: size / spent[name] / 1e6 for name in ("unit_pass", "group_pass")},
+            "products_TFLOPs_full": flops / spent["products_near"] / 1e9,
+        }
+
+    def milliseconds(self, call: Callable[[], object], runs: int = 20) -> float:
+        for _ in range(3):
+            call()
+        spent = []
+        for _ in range(runs):
+            self.synchronize()
+            began = time.perf_counter()
+            call()
+            self.synchronize()
+            spent.append(1e3 * (time.perf_counter() - began))
+        return statistics.median(spent)
+
+    # accuracy
+
+    def part_accuracy(self) -> dict[str, Any]:
+        """States of three batches with outliers planted, against two passes in float64 on the same states."""
+        layer = len(self.source.layers) // 2
+        chosen = [self.batches[at] for at in sorted({0, len(self.batches) // 2, len(self.batches) - 1})]
+        held: list[tuple[Tensor, Any]] = []
+
+        def sink(batch: Batch) -> None:
+            if batch.layer == layer:
+                x = batch.taken().float()
+                x[:, ROGUE % x.shape[1]] = 3000.0 + 40.0 * x[:, 1]  # bfloat16 is 16 apart there
+                x[batch.places.first.to(x.device)] *= 150
+                held.append((x.bfloat16(), batch.places))
+
+        for batch in chosen:
+            self.source.run(batch, sink)
+        x = torch.cat([states for states, _ in held])
+        unit, first = (torch.cat([getattr(p, f) for _, p in held]).to(self.device) for f in ("unit", "first"))
+        some = x[:: max(len(x) // 2048, 1)][~first[:: max(len(x) // 2048, 1)]].float().cpu()
+        word = _word(self.source.layers[layer], some, torch.zeros(len(some), dtype=torch.bool))
+        frame = Frame(word.centre, MASSIVE * word.median_norm, spread=word.spread)
+        found: dict[str, Any] = {"rows": len(x), "units": int(unit.unique().numel())}
+        for way in (True, False) if kernels.usable(x) else (False,):
+            fold = ResidentFold(frame, Desk(self.device, use_kernels=way))
+            for states, places in held:
+                fold.update(Batch(layer, states, places))
+            back = fold.brought_back()
+            for population, keep in {"all": torch.ones_like(first), "without-first": ~first}.items():
+                name = f"{'kernels' if way else 'plain'} {population}"
+                sums = back.moments.population(POPULATIONS[population])
+                codes, v, q = two_passes(x, unit, keep)
+                ours = unit_moments(sums.n.numpy(), sums.sum.numpy(), sums.squares.numpy(), sums.centre.numpy())
+                assert sums.codes.tolist() == codes.tolist()
+                error = np.abs(ours.v - v)
+                _, covariance = back.scatter.covariance(POPULATIONS[population])
+                spectrum = spectral_errors(covariance.numpy(), covariance_of(x, keep).numpy())
+                found[name] = {
+                    "worst_share_of_the_rule": float((error / (1e-6 * v + 1e-9 * q + 1e-300)).max()),
+                    "worst_share_of_the_processor_s_rule": float((error / (1e-9 * v + 1e-12 * q + 1e-300)).max()),
+                    **spectrum,
+                }
+        raw = raw_float32(x, unit, ~first)
+        codes, v, q = two_passes(x, unit, ~first)
+        spread = v > 0
+        found["uncentred float32 sums without-first"] = {
+            "worst_share_of_the_rule": float((np.abs(raw - v) / (1e-6 * v + 1e-9 * q + 1e-300))[spread].max())
+        }
+        return found
+
+    # text
+
+    def part_text(self) -> dict[str, Any]:
+        """The whole survey, from a text file to its folder, against the forward pass of as many tokens."""
+        import theodolite
+
+        corpus = self.folder / "corpus.txt"
+        tokens = text_file(corpus, self.count)
+        self.synchronize()
+        began = time.perf_counter()
+        made = theodolite.survey(
+            self.model_folder,
+            corpus,
+            device=str(self.device),
+            dtype="bfloat16",
+            batch_tokens=self.budget,
+            out=self.folder / "survey",
+            overwrite=True,
+        )
+        spent = time.perf_counter() - began
+        forward = self.forward_seconds * tokens / max(self.forward_tokens, 1)
+        return {
+            "tokens": tokens,
+            "positions": made.state.positions,
+            "seconds": spent,
+            "laps": made.facts["times"]["seconds"],
+            "forward_s_of_as_many_tokens": forward,
+            "text_to_tables_over_forward": spent / forward,
+            "fold_over_forward": made.facts["times"]["seconds"]["fold"] / forward,
+        }
+
+    # real weights
+
+    def part_weights(self, folders: Sequence[Path]) -> dict[str, Any]:
+        found = {}
+        for folder in folders:
+            source = self.source_of(folder)
+            vocabulary = min(len(source.units), len(source._codes))
+            some = batches(source, max(self.count // 4, 200), self.budget, vocabulary)
+            found[folder.name] = self.ratio(source, some, random=False)
+        return found
+
+    def part_machine(self) -> dict[str, Any]:
+        """The ceilings: a product and a copy."""
+        if self.device.type != "cuda":
+            return {"device": str(self.device), "torch": torch.__version__}
+        a, b = (torch.randn(8192, 8192, device=self.device, dtype=torch.bfloat16) for _ in range(2))
+        flat = torch.randn(2**29, device=self.device, dtype=torch.bfloat16)
+        into = torch.empty_like(flat)
+        return {
+            "device": torch.cuda.get_device_name(),
+            "torch": torch.__version__,
+            "triton": getattr(kernels.triton, "__version__", None),
+            "bf16_TFLOPs": 2 * 8192**3 / self.milliseconds(lambda: a @ b) / 1e9,
+            "copy_GB_per_s": 2 * flat.nbytes / self.milliseconds(lambda: into.copy_(flat)) / 1e6,
+        }
+
+
+def _matrices(source: TextSource) -> list[tuple[str, Tensor]]:
+    """The weights that every token is multiplied by."""
+    parts = [block.module.named_parameters() for block in source.anatomy.blocks if hasattr(block, "module")]
+    parts = parts or [block.named_parameters() for block in source.anatomy.blocks]
+    return [(name, value) for part in parts for name, value in part if value.dim() == 2]
+
+
+def laid_out(some: Sequence[TextBatch], desk: Desk) -> Iterator[TextBatch]:
+    """The batches, each laid out before its turn as the engine does it."""
+    for batch in some:
+        desk.lay_out(batch.places)
+        yield batch
+
+
+def with_far(frame: Frame) -> Frame:
+    """The frame with a spread so small that eight coordinates are far, unless more are."""
+    squares = frame.centre.double().square().sort(descending=True).values
+    if len(squares) < 64:
+        return frame
+    return replace(frame, spread=min(frame.spread, float(squares[8:].sum() + squares[7] / 2) ** 0.5))
+
+
+# Oracles
+
+
+def two_passes(x: Tensor, unit: Tensor, keep: Tensor) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]:
+    """Codes, V and Q of every unit in float64: the mean first, then the squares about it."""
+    x, unit = x[keep], unit[keep]
+    codes, of = unit.unique(return_inverse=True)
+    n = torch.bincount(of, minlength=len(codes)).double()
+    mean = torch.zeros(len(codes), x.shape[1], dtype=torch.float64, device=x.device)
+    v, q = (torch.zeros(len(codes), dtype=torch.float64, device=x.device) for _ in range(2))
+    for rows in torch.arange(len(x), device=x.device).split(32768):
+        mean.index_add_(0, of[rows], x[rows].double())
+    mean /= n[:, None]
+    for rows in torch.arange(len(x), device=x.device).split(32768):
+        here = x[rows].double()
+        q.index_add_(0, of[rows], here.square().sum(1))
+        v.index_add_(0, of[rows], (here - mean[of[rows]]).square().sum(1))
+    return codes.cpu().numpy(), (v / n).cpu().numpy(), (q / n).cpu().numpy()
+
+
+def raw_float32(x: Tensor, unit: Tensor, keep: Tensor) -> NDArray[np.float64]:
+    """V from float32 sums of x and |x|^2: the way that misses."""
+    x, unit = x[keep].float(), unit[keep]
+    codes, of = unit.unique(return_inverse=True)
+    n = torch.bincount(of, minlength=len(codes)).float()
+    total = torch.zeros(len(codes), x.shape[1], device=x.device).index_add_(0, of, x)
+    squares = torch.zeros(len(codes), device=x.device).index_add_(0, of, x.square().sum(1))
+    found: NDArray[np.float64] = (squares / n - (total / n[:, None]).square().sum(1)).double().cpu().numpy()
+    return found
+
+
+def covariance_of(x: Tensor, keep: Tensor) -> Tensor:
+    x = x[keep]
+    mean = torch.stack([part.double().sum(0) for part in x.split(32768)]).sum(0) / len(x)
+    total = torch.zeros(x.shape[1], x.shape[1], dtype=torch.float64, device=x.device)
+    for part in x.split(32768):
+        y = part.double() - mean
+        total += y.T @ y
+    return (total / len(x)).cpu()
+
+
+def spectral_errors(found: NDArray[np.float64], truth: NDArray[np.float64]) -> dict[str, float]:
+    ours, wanted = np.linalg.eigvalsh(found), np.linalg.eigvalsh(truth)
+
+    def measures(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        shares = np.clip(values / values.sum(), 1e-300, None)
+        entropy = -(shares * np.log(shares)).sum()
+        return np.array([shares[-1], 1 / (shares**2).sum(), np.exp(entropy)])
+
+    errors = np.abs(measures(ours) / measures(wanted) - 1)
+    names = ("anisotropy_svd", "participation_ratio", "effective_rank")
+    moves = truth.diagonal() > 0
+    coordinates = np.abs(found.diagonal()[moves] / truth.diagonal()[moves] - 1).max()
+    return dict(zip(names, errors.tolist(), strict=True)) | {"worst_coordinate_variance": float(coordinates)}
+
+
+# The run
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    def late(*_: object) -> None:
+        raise TimeoutError(f"not done in {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+PARTS = ("machine", "accuracy", "apart", "survey", "text", "weights", "unpadded", "compiled")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the sentences")
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--model", type=Path, action="append", default=[], help="a folder with real weights")
+    parser.add_argument("--limit", type=int, default=110, help="seconds for each part")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--batch-tokens", type=int, default=131_072)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--dim", type=int, default=768)
+    parser.add_argument("--out", type=Path, default=Path("build/survey_gpu.json"))
+    arguments = parser.parse_args()
+    found: dict[str, Any] = {"scale": arguments.scale}
+    with TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        bench = Bench(arguments, Path(folder))
+        found["preparing_s"] = time.perf_counter() - began
+        for part in arguments.parts.split(","):
+            if part == "weights" and not arguments.model:
+                continue
+            began = time.perf_counter()
+            try:
+                with at_most(arguments.limit):
+                    more = (arguments.model,) if part == "weights" else ()
+                    found[part] = getattr(bench, f"part_{part}")(*more)
+            except Exception as error:  # one part that fails must not cost the others
+                found[part] = {"failed": f"{type(error).__name__}: {error}"}
+            found[part]["part_s"] = time.perf_counter() - began
+            print(json.dumps({part: found[part]}), flush=True)
+            arguments.out.parent.mkdir(parents=True, exist_ok=True)
+            arguments.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    for name, bound in BOUNDS.items():
+        for part in found.values():
+            if isinstance(part, dict) and name in part:
+                print(f"{name}: {part[name]:.3f}   (at most {bound})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""The sample of a layer whose vectors stay on the device: chosen on the processor, which knows every key."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from theodolite.statistics.resident.layout import Layout
+from theodolite.statistics.resident.pieces import Ints
+from theodolite.statistics.resident.transfer import sent
+
+
+class ResidentReservoir:
+    """The rows of smallest key among all offered; see `statistics.sample.Reservoir`, whose choice this is."""
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        self.size, self.device = size, device
+        self.key, self.unit, self.context = (np.zeros(0, dtype=np.int64) for _ in range(3))
+        self._vectors: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    @property
+    def bound(self) -> int:
+        """Only rows of a smaller key than this can enter."""
+        return int(self.key.max(initial=-1)) if len(self) >= self.size else 2**63 - 1
+
+    def offer(self, layout: Layout, rows: Ints, own: Tensor) -> None:
+        """Take in these rows of the layout, whose vectors are the rows of `own`; nothing is waited for."""
+        key = layout.key[rows]
+        if not self.size:
+            return
+        kept = np.argsort(np.concatenate([self.key, key]), kind="stable")[: self.size]
+        incoming = kept[kept >= len(self)] - len(self)
+        stays = np.zeros(len(self), dtype=np.bool_)
+        stays[kept[kept < len(self)]] = True
+        free = np.flatnonzero(~stays)[: len(incoming)]
+        more = len(incoming) - len(free)
+        slots = np.concatenate([free, np.arange(len(self), len(self) + more)])
+        come = rows[incoming]
+        for name, values in (("key", layout.key), ("unit", layout.unit), ("context", layout.context)):
+            grown = np.concatenate([getattr(self, name), np.zeros(more, dtype=np.int64)])
+            grown[slots] = values[come]
+            setattr(self, name, grown)
+        both = sent(np.stack([slots, come]), self.device)
+        self._room(own).index_copy_(0, both[0], own.index_select(0, both[1]).to(self._room(own).dtype))
+
+    def state(self) -> dict[str, Tensor]:
+        """Return key, unit, context and vector, sorted by key, on the processor; nothing where none came."""
+        if self._vectors is None:
+            return {}
+        order = np.argsort(self.key)
+        held = {"key": self.key, "unit": self.unit, "context": self.context}
+        fields = {name: torch.from_numpy(values[order]) for name, values in held.items()}
+        return fields | {"vector": self._vectors[: len(self)].cpu()[torch.from_numpy(order)]}
+
+    def load(self, rows: dict[str, Tensor]) -> None:
+        """Take the rows back."""
+        self._vectors = None
+        self.key, self.unit, self.context = (rows[name].numpy().copy() for name in ("key", "unit", "context"))
+        self._room(rows["vector"])[: len(self)] = rows["vector"].to(self.device)
+
+    def _room(self, like: Tensor) -> Tensor:
+        if self._vectors is None:
+            dtype = like.dtype if like.dtype == torch.float64 else torch.float32
+            self._vectors = torch.zeros(self.size, like.shape[1], dtype=dtype, device=self.device)
+        return self._vectors

@@ -1,0 +1,120 @@
+"""Tables of sums by unit that live on a device while they fit there."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from theodolite.statistics.resident.pieces import Ints
+from theodolite.statistics.resident.transfer import sent
+from theodolite.statistics.unit_table import UnitTable
+
+RESERVE = 0.15
+"""The share of a GPU's memory that tables leave free, for the model's own needs."""
+
+
+class UnitRows:
+    """Which row of the tables each unit has, in the order of first appearance. Kept on the processor."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.codes = np.zeros(0, dtype=np.int64)
+        self._row_of = np.full(0, -1, dtype=np.int64)
+
+    def of(self, codes: Ints) -> Ints:
+        """Return the rows of these codes, each given at most once and ascending; new ones for new codes."""
+        top = int(codes[-1]) + 1 if len(codes) else 0
+        if top > len(self._row_of):
+            self._row_of = np.pad(self._row_of, (0, top - len(self._row_of)), constant_values=-1)
+        new = codes[self._row_of[codes] < 0]
+        if len(new):
+            self._row_of[new] = np.arange(self.size, self.size + len(new))
+            self.codes = np.concatenate([self.codes[: self.size], new])
+            self.size += len(new)
+        return self._row_of[codes]
+
+
+class ResidentTable:
+    """n, sum of x - c and sum of |x - c|^2 by unit, in float64, on the device or, once it is full, on the host.
+
+    The row of each unit is the caller's affair: layers of one survey share it. A row nobody wrote to has n = 0.
+    Memory: 8 (dim + 2) bytes a row.
+    """
+
+    def __init__(self, dim: int, device: torch.device) -> None:
+        self.dim, self.device = dim, device
+        self.n = torch.zeros(0, dtype=torch.int64, device=device)
+        self.sum = torch.zeros(0, dim, dtype=torch.float64, device=device)
+        self.squares = torch.zeros(0, dtype=torch.float64, device=device)
+        self.spilled: UnitTable | None = None
+
+    def reserve(self, rows: UnitRows) -> None:
+        """Make room for so many rows; where the device has none, move to the host for good."""
+        if self.spilled is not None or rows.size <= len(self.n):
+            return
+        capacity = rows.size + rows.size // 4 + 16
+        # While it grows the old table stands beside the new one.
+        if not fits(8 * capacity * (self.dim + 2), self.device):
+            held = self.held(rows)
+            self.spilled = UnitTable(self.dim)
+            self.spilled.load(*(part.cpu() for part in held))
+            self.n, self.sum, self.squares = self.n[:0], self.sum[:0].clone(), self.squares[:0]
+            return
+        self.n, self.sum, self.squares = (_grown(one, capacity) for one in (self.n, self.sum, self.squares))
+
+    def scratch(self, runs: int) -> ResidentTable:
+        """Return an empty table of one row for every run of a batch, whose sums `take_in` moves to the host."""
+        table = ResidentTable(self.dim, self.device)
+        table.n, table.sum, table.squares = (_grown(one, runs) for one in (table.n, table.sum, table.squares))
+        return table
+
+    def take_in(self, codes: Ints, batch: ResidentTable) -> None:
+        """Add a batch's sums on the host; waits for them."""
+        assert self.spilled is not None
+        seen = batch.n.cpu() > 0
+        parts = (part.cpu()[seen] for part in (batch.n, batch.sum, batch.squares))
+        self.spilled.add_sums(torch.from_numpy(codes)[seen], *parts)
+
+    def held(self, rows: UnitRows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return codes, n, sum and squares of the units seen, on the processor, in the order of the rows."""
+        if self.spilled is not None:
+            return self.spilled.codes, self.spilled.n, self.spilled.sum, self.spilled.squares
+        size = min(rows.size, len(self.n))
+        n = self.n[:size].cpu()
+        seen = (n > 0).nonzero().squeeze(1)
+        there = seen.to(self.device)
+        return (
+            torch.from_numpy(rows.codes[:size])[seen],
+            n[seen],
+            self.sum[there].cpu() if len(seen) < size else self.sum[:size].cpu(),
+            self.squares[:size].cpu()[seen],
+        )
+
+    def load(self, rows: UnitRows, codes: Tensor, n: Tensor, total: Tensor, squares: Tensor) -> None:
+        """Take sums back; every code once."""
+        order = torch.argsort(codes)
+        here = rows.of(codes[order].numpy())
+        self.reserve(rows)
+        if self.spilled is not None:
+            self.spilled.load(codes, n, total, squares)
+            return
+        at = sent(here, self.device)
+        self.n[at] = n[order].to(self.device)
+        self.sum[at] = total[order].to(self.device)
+        self.squares[at] = squares[order].to(self.device)
+
+
+def fits(count: int, device: torch.device) -> bool:
+    """Say whether so many bytes more can be had on the device: what is free now, and what PyTorch keeps unused."""
+    if device.type != "cuda":
+        return True
+    free, total = torch.cuda.mem_get_info(device)
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return count + RESERVE * total <= free + unused
+
+
+def _grown(tensor: Tensor, length: int) -> Tensor:
+    larger = tensor.new_zeros(length, *tensor.shape[1:])
+    larger[: len(tensor)] = tensor
+    return larger

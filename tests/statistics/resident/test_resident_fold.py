@@ -1,0 +1,366 @@
+"""Sums kept on a device against those of the processor and against two passes in float64.
+
+Run on the processor with plain PyTorch; on a GPU with both ways; with TRITON_INTERPRET=1 the kernels run here too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from tests import oracles
+from tests.hard_cases import SEEN_ONCE, Case, hard, of_states, places
+from tests.laws.harness import canonical
+
+from theodolite.batch import Batch
+from theodolite.measures.decomposition import unit_moments
+from theodolite.statistics.cells import CELLS, POPULATIONS
+from theodolite.statistics.fold import LayerFold
+from theodolite.statistics.frame import Frame
+from theodolite.statistics.moments import UnitSums
+from theodolite.statistics.resident import kernels
+from theodolite.statistics.resident.fold import Desk, ResidentFold
+from theodolite.statistics.statistic import State
+
+OF_V, OF_Q = 1e-6, 1e-9
+"""What the instrument promises of V(X_t) on a GPU."""
+FLOAT64_OF_V, FLOAT64_OF_Q = 1e-9, 1e-12
+"""What it keeps, since sums by unit are in float64 there too."""
+SPECTRAL = 1e-5
+"""Of every eigenvalue's share and of what is made of them."""
+SUMS = 3e-6
+"""Of n times the largest term: float32 within a batch on both sides, added in another order."""
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1" and kernels.triton is not None
+
+
+@dataclass(frozen=True)
+class Way:
+    device: str
+    kernels: bool
+    overlap: bool = False
+
+    def desk(self) -> Desk:
+        return Desk(self.device, use_kernels=self.kernels, overlap=self.overlap)
+
+    def __str__(self) -> str:
+        return f"{self.device}-{'kernels' if self.kernels else 'plain'}{'-beside' if self.overlap else ''}"
+
+
+def ways() -> Iterator[object]:
+    yield Way("cpu", False)
+    yield pytest.param(
+        Way("cpu", True), marks=pytest.mark.skipif(not INTERPRETED, reason="wants TRITON_INTERPRET=1")
+    )
+    lacking = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+    yield pytest.param(Way("cuda", False), marks=[pytest.mark.gpu, lacking])
+    yield pytest.param(Way("cuda", True), marks=[pytest.mark.gpu, lacking])
+    yield pytest.param(Way("cuda", True, overlap=True), marks=[pytest.mark.gpu, lacking])
+
+
+@pytest.fixture(params=ways(), ids=str)
+def way(request: pytest.FixtureRequest) -> Way:
+    return request.param
+
+
+DTYPES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64], ids=str)
+
+
+def small(dtype: torch.dtype, **settings: object) -> Case:
+    """A hard case that the interpreter is done with in a second; float16 cannot hold the long first ones."""
+    case = hard(dtype, rows=900, **{"offset": 300.0 if dtype == torch.float16 else 3000.0, **settings})
+    if dtype == torch.float16:
+        case = replace(case, states=case.states.clamp(-6e4, 6e4))
+    x, c = case.states.double(), case.frame.centre.double()
+    return replace(case, frame=replace(case.frame, spread=float((x - c).norm(dim=1).median())))
+
+
+def fold_of(case: Case, way: Way, frame: Frame | None = None, size: int = 257) -> ResidentFold:
+    fold = ResidentFold(frame or case.frame, way.desk())
+    feed(fold, case.batches(size), way)
+    return fold
+
+
+def feed(fold: ResidentFold, batches: list[Batch], way: Way) -> None:
+    if way.kernels and batches and batches[0].states.dtype == torch.float64:
+        pytest.skip("the kernels leave float64 to plain PyTorch")
+    for batch in batches:
+        fold.update(replace(batch, states=batch.states.to(way.device)))
+
+
+def v_errors(sums: UnitSums, case: Case, rows: NDArray[np.bool_]) -> tuple[NDArray[np.float64], ...]:
+    """|error of V|, V and Q of every unit of these rows, against two passes."""
+    truth = oracles.qmv_by_unit(case.x[rows], case.unit[rows])
+    assert sums.codes.tolist() == list(truth)
+    found = unit_moments(sums.n.numpy(), sums.sum.numpy(), sums.squares.numpy(), sums.centre.numpy())
+    v, q = (np.array([getattr(parts, name) for parts in truth.values()]) for name in "vq")
+    return np.abs(found.v - v), v, q
+
+
+@DTYPES
+@pytest.mark.parametrize("population", POPULATIONS)
+def test_v_of_every_unit_keeps_the_rule(way: Way, dtype: torch.dtype, population: str) -> None:
+    case = small(dtype)
+    sums = fold_of(case, way).brought_back().moments.population(POPULATIONS[population])
+    error, v, q = v_errors(sums, case, case.belongs(population))
+    assert (error <= OF_V * v + OF_Q * q).all()
+    assert (error <= FLOAT64_OF_V * v + FLOAT64_OF_Q * q).all()
+
+
+def test_uncentred_float32_sums_miss_the_rule() -> None:
+    """What a first sketch did: float32 sums of x and |x|^2 over sixteen rows, float64 between."""
+    case = small(torch.bfloat16, offset=3000.0)
+    ordinary = case.cells() == 0
+    x, unit = case.states[torch.from_numpy(ordinary)].float(), case.unit[ordinary]
+    codes = np.unique(unit)
+    n, total, squares = [], [], []
+    for code in codes:
+        parts = x[torch.from_numpy(unit == code)].split(16)
+        n.append(sum(map(len, parts)))
+        total.append(torch.stack([part.sum(0).double() for part in parts]).sum(0))
+        squares.append(sum((part.square().sum().double() for part in parts), torch.zeros((), dtype=torch.float64)))
+    sums = UnitSums(
+        torch.from_numpy(codes),
+        torch.tensor(n),
+        torch.stack(total),
+        torch.stack(squares),
+        torch.zeros(x.shape[1], dtype=torch.float64),
+    )
+    error, v, q = v_errors(sums, case, ordinary)
+    assert not (error <= OF_V * v + OF_Q * q)[v > 0].all()
+
+
+@DTYPES
+@pytest.mark.parametrize("apart", ["both", "first", "massive", "neither"])
+def test_every_sum_is_that_of_the_processor(way: Way, dtype: torch.dtype, apart: str) -> None:
+    case = small(dtype)
+    frame = replace(case.frame, apart_first=apart in ("both", "first"), apart_massive=apart in ("both", "massive"))
+    assert_alike(fold_of(case, way, frame).state(), case.fold(frame).state(), case)
+
+
+def assert_alike(found: State, wanted: State, case: Case) -> None:
+    """The same names, types, shapes, counts and choices; floats to the rounding of float32 within a batch."""
+    found, wanted = canonical(found), canonical(wanted)
+    assert found.keys() == wanted.keys()
+    finite = case.states.double()[torch.isfinite(case.states).all(1)]
+    reach = float(finite.norm(dim=1).max() + case.frame.centre.double().norm())
+    for name, tensor in wanted.items():
+        ours = found[name]
+        assert ours.dtype == tensor.dtype, name
+        assert ours.shape == tensor.shape, name
+        if name.endswith(".products"):
+            ours, tensor = ours.triu(), tensor.triu()
+        if not tensor.is_floating_point() or name.startswith("sample."):
+            assert torch.equal(ours, tensor), name
+        elif name in ("norms.lowest", "norms.highest"):
+            torch.testing.assert_close(ours, tensor, rtol=1e-6, atol=0)
+        else:
+            directed = name.startswith("directions.") or name == "groups.directions"
+            power = 0 if directed else 2 if name.endswith(("squares", "products")) else 1
+            bound = SUMS * len(case.states) * reach**power
+            assert (ours - tensor).abs().flatten().max().item() <= bound, name
+
+
+@DTYPES
+@pytest.mark.parametrize("spread", ["known", "unknown"])
+@pytest.mark.parametrize("population", POPULATIONS)
+def test_spectra_are_those_of_float64(way: Way, dtype: torch.dtype, spread: str, population: str) -> None:
+    case = small(dtype)
+    frame = case.frame if spread == "known" else replace(case.frame, spread=0.0)
+    n, found = fold_of(case, way, frame).brought_back().scatter.covariance(POPULATIONS[population])
+    rows = case.belongs(population)
+    wanted = np.cov(case.x[rows].T, bias=True)
+    assert n == rows.sum()
+    ours, truth = np.linalg.eigvalsh(found.numpy()), np.linalg.eigvalsh(wanted)
+    assert np.abs(ours - truth).max() <= SPECTRAL * truth.sum()
+    assert participation(ours) == pytest.approx(participation(truth), rel=SPECTRAL)
+    assert entropy(ours) == pytest.approx(entropy(truth), rel=SPECTRAL)
+    np.testing.assert_allclose(found.diagonal().numpy(), wanted.diagonal(), rtol=SPECTRAL)
+
+
+def participation(values: NDArray[np.float64]) -> float:
+    return float(values.sum() ** 2 / (values**2).sum())
+
+
+def entropy(values: NDArray[np.float64]) -> float:
+    shares = np.clip(values / values.sum(), 1e-300, None)
+    return float(-(shares * np.log(shares)).sum())
+
+
+def test_uncentred_products_miss_the_spectrum() -> None:
+    case = small(torch.float32)
+    rows = torch.from_numpy(case.cells() == 0)
+    x = case.states[rows].float()
+    raw = (x.T @ x).double() / len(x) - torch.outer(x.double().mean(0), x.double().mean(0))
+    wanted = np.linalg.eigvalsh(np.cov(case.x[rows.numpy()].T, bias=True))
+    assert participation(np.linalg.eigvalsh(raw.numpy())) != pytest.approx(participation(wanted), rel=SPECTRAL)
+
+
+def test_rows_that_lie_elsewhere_are_found(way: Way) -> None:
+    """States as they left the block: padded, in another order, with rows that do not count."""
+    case = small(torch.bfloat16)
+    padded = torch.full((2 * len(case.states), case.frame.dim), 7.0, dtype=torch.bfloat16)
+    at = torch.randperm(2 * len(case.states), generator=torch.Generator().manual_seed(3))[: len(case.states)]
+    padded[at] = case.states
+    fold = ResidentFold(case.frame, way.desk())
+    for part in torch.arange(len(case.places)).split(257):
+        places = case.places.take(part)
+        fold.update(Batch(0, padded.to(way.device), places, at[part].to(way.device)))
+    assert_same_bits(fold.state(), fold_of(case, way).state())
+
+
+def assert_same_bits(found: State, wanted: State) -> None:
+    found, wanted = canonical(found), canonical(wanted)
+    assert found.keys() == wanted.keys()
+    for name in wanted:
+        assert torch.equal(found[name], wanted[name]), name
+
+
+def test_taking_up_again_changes_no_bit(way: Way) -> None:
+    case = small(torch.bfloat16)
+    batches = case.batches(100)
+    whole = fold_of(case, way, size=100)
+    begun = ResidentFold(case.frame, way.desk())
+    feed(begun, batches[:4], way)
+    taken_up = ResidentFold(case.frame, way.desk())
+    taken_up.load(begun.state())
+    feed(taken_up, batches[4:], way)
+    assert_same_bits(taken_up.state(), whole.state())
+
+
+def test_what_the_processor_left_is_taken_up_here_and_back(way: Way) -> None:
+    case = small(torch.bfloat16)
+    batches = case.batches(100)
+    here = LayerFold(case.frame)
+    for batch in batches[:4]:
+        here.update(batch)
+    there = ResidentFold(case.frame, way.desk())
+    there.load({name: tensor.clone() for name, tensor in here.state().items()})
+    feed(there, batches[4:], way)
+    assert_alike(there.state(), case.fold(size=100).state(), case)
+    other = case.fold(size=100)
+    twice = there.brought_back()
+    twice.merge(other)
+    assert twice.moments.population(POPULATIONS["all"]).n.sum() == 2 * len(case.states)
+
+
+def test_the_state_does_not_move_with_what_comes_later(way: Way) -> None:
+    case = small(torch.bfloat16)
+    fold = fold_of(case, way)
+    state = fold.state()
+    before = {name: tensor.clone() for name, tensor in state.items()}
+    feed(fold, case.batches(300), way)
+    fold.state()
+    assert_same_bits(state, before)
+
+
+def test_rows_that_float32_cannot_square(way: Way) -> None:
+    """NaN, infinity, zero, and lengths whose squares overflow or vanish."""
+    case = small(torch.float32)
+    states = case.states.clone()
+    states[3], states[5, 0], states[8, 1], states[9, 2] = 0, torch.nan, torch.inf, -torch.inf
+    states[40, 0] = torch.nan  # a first position
+    states[11] *= 1e20
+    states[12] = torch.randn(case.frame.dim) * 1e-25
+    states[80] *= 1e17  # first too
+    case = replace(case, states=states)
+    found, wanted = fold_of(case, way).state(), case.fold().state()
+    assert_alike(found, wanted, case)
+    assert found["norms.nonfinite"].tolist() == [3, 1, 0, 0]
+    assert int(found["norms.zero"].sum()) == 1
+
+
+def test_one_row_and_none(way: Way) -> None:
+    fold = ResidentFold(Frame(torch.zeros(5), sample_size=3), way.desk())
+    feed(fold, [Batch(0, torch.zeros(0, 5), places(torch.zeros(0)))], way)
+    empty = LayerFold(Frame(torch.zeros(5), sample_size=3))
+    assert_same_bits(fold.state(), empty.state())
+    case = of_states(torch.randn(1, 5, generator=torch.Generator().manual_seed(1)))
+    assert_alike(fold_of(case, way).state(), case.fold().state(), case)
+
+
+def test_a_unit_in_every_row_is_shared_out_and_added_up(way: Way) -> None:
+    states = torch.randn(700, 20, generator=torch.Generator().manual_seed(2)).bfloat16()
+    case = of_states(states, torch.zeros(700))
+    sums = fold_of(case, way, size=700).brought_back().moments.population([0])
+    error, v, q = v_errors(sums, case, np.ones(700, dtype=np.bool_))
+    assert (error <= FLOAT64_OF_V * v + FLOAT64_OF_Q * q).all()
+
+
+def test_layers_share_a_desk(way: Way) -> None:
+    """Two layers fed in turn, as a model does it, hold what each holds alone."""
+    cases = [small(torch.bfloat16, seed=0), small(torch.bfloat16, seed=0)]
+    cases[1] = replace(cases[1], states=(cases[1].states.float() * 2).bfloat16())
+    desk = way.desk()
+    folds = [ResidentFold(case.frame, desk) for case in cases]
+    for one, other in zip(cases[0].batches(), cases[1].batches(), strict=True):
+        for fold, states in zip(folds, (one.states, other.states), strict=True):
+            fold.update(Batch(0, states.to(way.device), one.places))
+    for fold, case in zip(folds, cases, strict=True):
+        assert_same_bits(fold.state(), fold_of(case, way).state())
+
+
+def test_tables_that_do_not_fit_move_to_the_host(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = small(torch.bfloat16)
+    alone = fold_of(case, way, size=100)
+    desk = way.desk()
+    moving = ResidentFold(case.frame, desk)
+    batches = case.batches(100)
+    feed(moving, batches[:1], way)
+    monkeypatch.setattr("theodolite.statistics.resident.tables.fits", lambda count, device: False)
+    feed(moving, batches[1:], way)
+    assert_alike(moving.state(), alone.state(), case)
+    assert any(table.spilled is not None for table in moving._tables)
+    assert int(canonical(moving.state())["moments.ordinary.n"].sum()) == int((case.cells() == 0).sum())
+
+
+def test_contextuality_is_kept_beside(way: Way) -> None:
+    case = small(torch.bfloat16)
+    frame = replace(case.frame, contextuality=True, occurrences=(4, 4))
+    found, wanted = fold_of(case, way, frame).state(), case.fold(frame).state()
+    assert found.keys() == wanted.keys()
+    assert torch.equal(found["sentences.n"], wanted["sentences.n"])
+
+
+def test_a_unit_seen_once_has_no_spread(way: Way) -> None:
+    sums = fold_of(small(torch.bfloat16), way).brought_back().moments.population(range(len(CELLS)))
+    at = sums.codes.tolist().index(SEEN_ONCE)
+    assert unit_moments(sums.n.numpy(), sums.sum.numpy(), sums.squares.numpy(), sums.centre.numpy()).v[at] == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("overlap", [False, True])
+def test_nothing_makes_the_device_stand_still(overlap: bool) -> None:
+    """Only the flags of the layer before are waited for, by an event; PyTorch would raise at any other wait."""
+    case = small(torch.bfloat16)
+    desk = Desk("cuda", overlap=overlap)
+    fold = ResidentFold(case.frame, desk)
+    batches = [replace(batch, states=batch.states.cuda()) for batch in case.batches(300)]
+    for batch in batches:  # tables grow and limits are sent the first time
+        fold.update(batch)
+    desk.settle()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for batch in batches:
+            fold.update(batch)
+        desk.settle()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert int(fold.state()["scatter.n"].sum()) == 2 * len(case.states)
+
+
+@pytest.mark.parametrize("rows", [2047, 2048, 5000])
+def test_products_of_many_rows_are_added_in_chunks(way: Way, rows: int) -> None:
+    states = torch.randn(rows, 40, generator=torch.Generator().manual_seed(4)).bfloat16()
+    states[:, 3] += 3000
+    case = of_states(states, torch.arange(rows) % 50, spread=6.0)
+    n, found = fold_of(case, way, size=rows).brought_back().scatter.covariance([0])
+    wanted = np.cov(case.x.T, bias=True)
+    assert n == rows
+    ours, truth = np.linalg.eigvalsh(found.numpy()), np.linalg.eigvalsh(wanted)
+    assert participation(ours) == pytest.approx(participation(truth), rel=SPECTRAL)
