@@ -22,7 +22,19 @@ from typing import Any
 from benchmarks.machine import in_words, machine
 from benchmarks.row import Row, table
 
-PARTS = ("fold", "naive_loop", "twonn", "iso_score", "mean_cosine", "memory", "corpus_size", "merging", "callback")
+PARTS = (
+    "fold",
+    "reading",
+    "naive_loop",
+    "twonn",
+    "iso_score",
+    "mean_cosine",
+    "memory",
+    "corpus_size",
+    "merging",
+    "tables",
+    "callback",
+)
 
 
 def main() -> None:

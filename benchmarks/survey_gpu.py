@@ -5,7 +5,7 @@
     python -m benchmarks.survey_gpu --model DIR --model DIR   # real weights besides
 
 BERT-base shapes with random weights in bfloat16; 739,106 sentences of 12.3M tokens, units by Zipf's law; 13
-states; batches sorted by length, of up to 131,072 tokens. Random weights make no rogue coordinates, so eight
+states; batches sorted by length, of up to 262,144 tokens. Random weights make no rogue coordinates, so eight
 coordinates of every layer are treated as such, which costs what they cost. Every part has a time limit of its own
 and prints one line of JSON when it is done; all of it is written to --out.
 """
@@ -16,7 +16,6 @@ import argparse
 import json
 import math
 import signal
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -40,10 +39,8 @@ from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.resident import kernels, plain
 from theodolite.statistics.resident.fold import Desk, ResidentFold
-from theodolite.statistics.resident.gram import Gram
 from theodolite.statistics.resident.layout import Layout
-from theodolite.statistics.resident.plain import limits_of
-from theodolite.statistics.resident.tables import ResidentTable
+from theodolite.statistics.resident.passes import GroupSums
 from theodolite.surveys.pilot import MASSIVE, LayerPilot, _word
 
 SENTENCES, TOKENS = 739_106, 12_300_000
@@ -51,6 +48,7 @@ VOCABULARY, FIRST, LAST = 30_522, 101, 102
 BF16_PEAK = 989e12
 """Of an H100 or H200, dense, by the vendor's datasheet."""
 ROGUE = 300
+TURNS = 2  # forward alone and with everything, one after the other
 BOUNDS = {"everything_over_forward": 1.10, "text_to_tables_over_forward": 1.5}
 
 
@@ -158,6 +156,7 @@ class Bench:
         self.device = torch.device(arguments.device)
         self.count = max(int(SENTENCES * arguments.scale), 200)
         self.budget = arguments.batch_tokens
+        self.overlap = getattr(arguments, "overlap", True)
         self.limit = arguments.limit
         self.folder = folder
         self.model_folder = model_folder(folder / "model", arguments.layers, arguments.dim)
@@ -211,8 +210,8 @@ class Bench:
         if random:
             frames = {index: with_far(frame) for index, frame in frames.items()}
 
-        def folds(*, overlap: bool = False) -> dict[int, ResidentFold]:
-            desk = Desk(self.device, overlap=overlap)
+        def folds() -> dict[int, ResidentFold]:
+            desk = Desk(self.device, overlap=self.overlap)
             return {index: ResidentFold(frame, desk) for index, frame in frames.items()}
 
         def everything(held: dict[int, ResidentFold]) -> float:
@@ -233,12 +232,11 @@ class Bench:
             source.run(batch, nothing)
             source.run(batch, lambda one: warm[one.layer].update(one))
         next(iter(warm.values())).desk.settle()
-        forward, whole, beside = [], [], []
-        for _ in range(2):
+        forward, whole = [], []
+        for _ in range(TURNS):
             forward.append(self.timed(source, some, nothing))
             held = folds()
             whole.append(everything(held))
-            beside.append(everything(folds(overlap=True)))
         tokens = sum(batch.positions for batch in some)
         padded = sum(batch.ids.numel() for batch in some)
         weights = sum(p.numel() for n, p in _matrices(source))
@@ -250,14 +248,12 @@ class Bench:
             "states": len(frames),
             "forward_s": forward,
             "everything_s": whole,
-            "everything_overlapping_s": beside,
             "everything_over_forward": min(whole) / best,
-            "everything_overlapping_over_forward": min(beside) / best,
             "ratios": [a / b for a, b in zip(whole, forward, strict=True)],
             "tokens_per_s_forward": tokens / best,
             "tokens_per_s_everything": tokens / min(whole),
             "share_of_bf16_peak_forward": 2 * weights * padded / best / BF16_PEAK,
-            "far_coordinates": [len(fold._gram.far) for fold in held.values()],
+            "far_coordinates": [len(fold._far) for fold in held.values()],
             "peak_GB": torch.cuda.max_memory_allocated() / 1e9 if self.device.type == "cuda" else None,
         }
 
@@ -290,73 +286,67 @@ class Bench:
         one = held[0]
         passes = kernels if kernels.usable(one.states) else plain
         desk = Desk(self.device)
-        layout = Layout.of(one.places, self.device, apart_first=True).among(one.rows)
-        rows, limits = desk.runs(layout, desk.rows), limits_of(
-            frame.massive_above, one.states.dtype, self.device, mark_odd=True
-        )  # fmt: skip
-        centre = frame.centre.to(self.device)
-        tables = [ResidentTable(frame.dim, self.device) for _ in range(2)]
-        for table, of in zip(tables, desk.rows, strict=True):
-            table.reserve(of)
-        targets = tuple(zip(tables, rows, strict=True))
-        own, norms, flags = passes.unit_pass(one.states, layout, centre, limits, targets)
-        sums, counts = passes.group_pass(own, norms, flags, layout, centre)
-        gram, everything = Gram(frame.centre, frame.spread, self.device), Gram(frame.centre, 0.0, self.device)
-        near = Gram(torch.zeros(frame.dim), 1.0, self.device)
-        matrix = torch.zeros(frame.dim, frame.dim, dtype=torch.float64, device=self.device)
-        bins = torch.zeros(2, 6400, dtype=torch.int64, device=self.device)
-        zero = torch.zeros(2, dtype=torch.int64, device=self.device)
-        extremes = torch.zeros(2, 2, dtype=torch.float64, device=self.device)
-        keep, n = flags == 0, counts[:, 0].sum()
-        cell = sums.sum(dim=0)
-
-        def product(how: Gram) -> Callable[[], object]:
-            return lambda: how.add(matrix, own, keep, n, cell[0], cell[2], passes.add_block)
-
         fold = ResidentFold(frame, desk)
-
-        def whole() -> None:
-            fold.update(one)
-            desk.settle()
+        laid = desk.laid(one)
+        layout, form, centre = laid.layout, fold._form(one.states.dtype), fold._centre(one.states.dtype)
+        limits = fold._limits_of(one.states.dtype, frame.massive_above)
+        table = fold._tables[0]
+        table.reserve(desk.rows)
+        sums = GroupSums(*(part[:2] for part in fold._sums))
+        seen, n, by_cell = passes.measure_pass(one.states, layout, centre, limits, sums)
+        sheet, _ = passes.unit_pass(one.states, layout, seen.flags, form, centre, table, laid.rows)
+        chunks, ((_, those, _), *_) = next(sheet.rounds(form.dim))
+        partial = passes.products(chunks, form)
+        norms = (fold._bins[:2], fold._zero[:2], fold._extremes[:2], seen.norms, seen.flags, layout.others)
+        matrix = fold._matrix(0)
 
         steps: dict[str, Callable[[], object]] = {
-            "gather": one.taken,
-            "unit_pass": lambda: passes.unit_pass(one.states, layout, centre, limits, targets),
-            "group_pass": lambda: passes.group_pass(own, norms, flags, layout, centre),
-            "norms": lambda: passes.add_norms(bins, zero, extremes, norms, flags, layout.others),
-            "products_far": product(gram),
-            "products_near": product(near),
-            "products_all_split": product(everything),
-            "layer_whole_waiting": whole,
+            "copy": one.states.clone,
+            "measure_pass": lambda: passes.measure_pass(one.states, layout, centre, limits, sums),
+            "norms": lambda: passes.add_norms(*norms),
+            "unit_pass": lambda: passes.unit_pass(one.states, layout, seen.flags, form, centre, table, laid.rows),
+            "products": lambda: passes.products(chunks, form),
+            "products_by_library": lambda: plain.products(chunks, form),
+            "add_products": lambda: passes.add_products(matrix, partial[those], n[0], by_cell[0], form, True),
+            "layer_whole": lambda: fold.update(one),
         }
         began = time.perf_counter()
         for _ in range(3):
             Layout.of(one.places, self.device, apart_first=True)
         host = (time.perf_counter() - began) / 3
         spent = {name: self.milliseconds(step) for name, step in steps.items()}
-        size = own.numel() * own.element_size()
-        flops = 2 * len(own) * frame.dim**2
+        size = len(layout) * frame.dim * one.states.element_size()
+        flops = 2 * len(layout) * frame.dim**2
         return {
-            "rows": len(own),
-            "units": layout.units[0].runs + layout.units[1].runs,
+            "rows": len(layout),
+            "units": layout.units.runs,
             "kernels": passes.__name__.rpartition(".")[2],
             "layout_ms_on_the_processor": 1e3 * host,
             "ms": spent,
-            "states_GB_per_s": {name: size / spent[name] / 1e6 for name in ("unit_pass", "group_pass")},
-            "products_TFLOPs_full": flops / spent["products_near"] / 1e9,
+            "states_GB_per_s": {name: size / spent[name] / 1e6 for name in ("measure_pass", "unit_pass")},
+            "products_TFLOPs_as_if_full": flops / spent["products"] / 1e9,
         }
 
     def milliseconds(self, call: Callable[[], object], runs: int = 20) -> float:
-        for _ in range(3):
-            call()
+        """The device's time for one call among many in a row, the least of three times."""
+        call()
         spent = []
-        for _ in range(runs):
+        for _ in range(3):
             self.synchronize()
+            if self.device.type == "cuda":
+                torch.cuda._sleep(20_000_000)  # time to queue all of them: starting one takes longer than some run
+                begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                begin.record()
             began = time.perf_counter()
-            call()
-            self.synchronize()
-            spent.append(1e3 * (time.perf_counter() - began))
-        return statistics.median(spent)
+            for _ in range(runs):
+                call()
+            if self.device.type == "cuda":
+                end.record()
+                self.synchronize()
+                spent.append(begin.elapsed_time(end) / runs)
+            else:
+                spent.append(1e3 * (time.perf_counter() - began) / runs)
+        return min(spent)
 
     # accuracy
 
@@ -414,29 +404,35 @@ class Bench:
         """The whole survey, from a text file to its folder, against the forward pass of as many tokens."""
         import theodolite
 
-        corpus = self.folder / "corpus.txt"
-        tokens = text_file(corpus, self.count)
-        self.synchronize()
-        began = time.perf_counter()
-        made = theodolite.survey(
-            self.model_folder,
-            corpus,
-            device=str(self.device),
-            dtype="bfloat16",
-            batch_tokens=self.budget,
-            out=self.folder / "survey",
-            overwrite=True,
-        )
-        spent = time.perf_counter() - began
+        corpus, few = self.folder / "corpus.txt", self.folder / "few.txt"
+        tokens, _ = text_file(corpus, self.count), text_file(few, min(self.count, 4000))
+
+        def surveyed(of: Path) -> tuple[float, theodolite.Survey]:
+            began = time.perf_counter()
+            made = theodolite.survey(
+                self.model_folder,
+                of,
+                device=str(self.device),
+                dtype="bfloat16",
+                batch_tokens=self.budget,
+                out=self.folder / "survey",
+                overwrite=True,
+            )
+            return time.perf_counter() - began, made
+
+        first, _ = surveyed(few)  # libraries are loaded and kernels compiled once a process
+        spent, made = surveyed(corpus)
         forward = self.forward_seconds * tokens / max(self.forward_tokens, 1)
+        laps = made.facts["times"]["seconds"]
         return {
             "tokens": tokens,
             "positions": made.state.positions,
+            "few_before_s": first,
             "seconds": spent,
-            "laps": made.facts["times"]["seconds"],
+            "laps": laps,
             "forward_s_of_as_many_tokens": forward,
             "text_to_tables_over_forward": spent / forward,
-            "fold_over_forward": made.facts["times"]["seconds"]["fold"] / forward,
+            "fold_over_forward": laps["fold"] / forward,
         }
 
     # real weights
@@ -571,7 +567,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, action="append", default=[], help="a folder with real weights")
     parser.add_argument("--limit", type=int, default=110, help="seconds for each part")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--batch-tokens", type=int, default=131_072)
+    parser.add_argument("--batch-tokens", type=int, default=262_144)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--dim", type=int, default=768)
     parser.add_argument("--out", type=Path, default=Path("build/survey_gpu.json"))

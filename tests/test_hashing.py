@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from theodolite.hashing import mix, text_hash
+from theodolite.hashing import mix, mix_on, text_hash
 
 WORD = 2**64 - 1
 words = st.integers(min_value=-(2**63), max_value=WORD)
@@ -93,3 +93,13 @@ def test_texts_hash_as_pinned() -> None:
     assert text_hash("theodolite") == 0x6F44A31C82920D99
     assert text_hash("\ud800") != text_hash("\ud801")
     assert 0 <= text_hash("") <= WORD
+
+
+def test_mixing_on() -> None:
+    a, b = np.arange(6), np.arange(6)[::-1]
+    assert (mix_on(mix(3, a), b) == mix(3, a, b)).all()
+    assert (mix_on(mix(3), b) == mix(3, b)).all()
+    assert int(mix_on(mix(3), -1)) == int(mix(3, -1))
+    before = mix(a)
+    mix_on(before, b)
+    assert (before == mix(a)).all(), "it leaves what it is given alone"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 GROUPS = 20
@@ -33,17 +35,27 @@ class Places:
     def take(self, index: Tensor) -> Places:
         """Return the rows of the index, in its order."""
         fields = (self.unit, self.group, self.first, self.key, self.context, self.window)
-        return Places(*(field[index] for field in fields))
+        chosen = index.numpy()  # numpy takes rows in a third of the time
+        return Places(*(torch.from_numpy(field.numpy()[chosen]) for field in fields))
 
     def by_unit(self) -> Tensor:
         """Return the order that puts rows of one unit side by side, first positions after the others.
 
         Statistics want this order; a source that hands its rows over in it saves them a copy.
         """
-        return torch.argsort(self.first * _UNIT_LIMIT + self.unit, stable=True)
+        unit, first = self.unit.numpy(), self.first.numpy()
+        parts = (np.flatnonzero(~first), np.flatnonzero(first))
+        return torch.from_numpy(np.concatenate([part[_stable_order(unit[part])] for part in parts]))
 
 
-_UNIT_LIMIT = 2**40  # more unit codes than any vocabulary has, so that one integer sorts (flag, unit)
+def _stable_order(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the stable order of codes (rows,). 16 bits numpy sorts by counting, at a fifth of the cost."""
+    if not len(codes) or codes.min() < 0 or codes.max() >= 2**32:
+        return np.argsort(codes, kind="stable")
+    order = np.argsort(codes.astype(np.uint16), kind="stable")  # by the lower half
+    if codes.max() < 2**16:
+        return order
+    return order[np.argsort((codes >> 16).astype(np.uint16)[order], kind="stable")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,10 +35,21 @@ def mix(*parts: Part) -> NDArray[np.uint64]:
     # At least one axis: on scalars numpy warns of the overflow that arithmetic modulo 2^64 relies on.
     mixed = np.full(shape or (1,), _GAMMA, dtype=np.uint64)
     for word in words:
-        mixed ^= word
-        mixed += np.uint64(_GAMMA)
-        _finalise(mixed)
+        _mix_in(mixed, word)
     return mixed.reshape(shape)
+
+
+def mix_on(mixed: NDArray[np.uint64], part: Part) -> NDArray[np.uint64]:
+    """Return mix(a, b) from mix(a) and b: what many rows have in common need be mixed only once.
+
+    >>> bool(mix_on(mix(1), 2) == mix(1, 2))
+    True
+    """
+    other = _words(part)
+    shape = np.broadcast_shapes(np.shape(mixed), other.shape)
+    words = np.array(np.broadcast_to(mixed, shape or (1,)), dtype=np.uint64)  # a copy
+    _mix_in(words, other)
+    return words.reshape(shape)
 
 
 def unmix(mixed: NDArray[np.uint64], part: Part) -> NDArray[np.uint64]:
@@ -76,6 +87,13 @@ def _words(part: Part) -> NDArray[np.uint64]:
     if part.dtype.kind not in "iu":
         raise TypeError(f"mix() wants integers, but an array of {part.dtype} came")
     return part.astype(np.uint64, copy=False)
+
+
+def _mix_in(mixed: NDArray[np.uint64], word: NDArray[np.uint64]) -> None:
+    """Mix one more part into every word, in place."""
+    mixed ^= word
+    mixed += np.uint64(_GAMMA)
+    _finalise(mixed)
 
 
 def _finalise(words: NDArray[np.uint64]) -> None:

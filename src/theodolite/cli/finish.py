@@ -8,6 +8,7 @@ from typing import Any
 from theodolite.cli.console import result
 from theodolite.cli.layer_table import LEGEND, layers_json, print_layers
 from theodolite.cli.show_hints import massive_hint
+from theodolite.surveys.files import write_beside
 from theodolite.surveys.survey import Survey
 
 
@@ -18,8 +19,8 @@ def finish(survey: Survey, *, as_json: bool, quiet: bool) -> None:
 
     report = None
     if survey.folder is not None:
-        report = survey.folder / "report.html"
-        write([survey_tables(survey.folder)], report)
+        report, tables = survey.folder / "report.html", [survey_tables(survey.folder)]
+        write_beside(report, lambda file: write(tables, file))
     if as_json:
         found: dict[str, Any] = {"survey": str(survey.folder) if survey.folder else None, "name": survey.name}
         result(json.dumps(found | {"counts": survey.facts["counts"], "layers": layers_json(survey.layers)}))

@@ -23,6 +23,7 @@ from theodolite.studies.reading import TABLES, read
 from theodolite.studies.series import is_series
 from theodolite.studies.survey_tables import survey_tables
 from theodolite.studies.surveyed import Surveyed
+from theodolite.surveys.fetching import fetched
 from theodolite.surveys.folder import FACTS, UNFINISHED
 
 REPRODUCED = ("surveys", "laboratories")  # where `theodolite reproduce` puts them
@@ -57,7 +58,7 @@ def read_all(folders: Sequence[Path], warn: Callable[[str], None]) -> Reported:
 
 def _finished(folders: Sequence[Path], warn: Callable[[str], None]) -> list[Path]:
     kept = []
-    for given in folders:
+    for given in map(fetched, folders):
         inside = spread(given)
         for folder in inside:
             whole = (folder / FACTS).is_file() or not (folder / UNFINISHED).is_file()

@@ -38,7 +38,7 @@ def survey(
     corpus: Annotated[
         list[str], typer.Option(help=f"What to read: {Corpus}; for speech and vision a folder of files.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder for the survey.")],
+    out: Annotated[Path, typer.Option(help="Folder for the survey, or one in a bucket: s3://BUCKET/FOLDER.")],
     units: Annotated[
         str | None,
         typer.Option(

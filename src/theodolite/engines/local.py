@@ -40,18 +40,20 @@ def fold_shards(
     skip: int = 0,
     told: Callable[[Folded], None],
     lay_out: Callable[[Places], None] | None = None,
+    begun: Callable[[int, list[tuple[int, Any]]], Sequence[Any] | None] | None = None,
 ) -> None:
     """Fold (index, documents) pairs in order, leaving out the first `skip` batches of the first one.
 
     The order of batches is fixed, so a run that is interrupted and taken up again adds the same numbers in the
-    same order as one that is not. `lay_out` is called with the places of every batch before its turn.
+    same order as one that is not. `lay_out` is called with the places of every batch before its turn. `begun`
+    gives the batches of a shard that has been prepared already, None for others.
     """
 
     def sink(batch: Batch) -> None:
         folds[batch.layer].update(batch)
 
     def steps() -> Iterator[tuple[Any, Folded]]:
-        for prepared, step in _steps(source, shards, skip):
+        for prepared, step in _steps(source, shards, skip, begun or (lambda shard, documents: None)):
             for side in (prepared, getattr(prepared, "decoder", None)):
                 if lay_out is not None and side is not None:
                     lay_out(side.places)
@@ -64,10 +66,14 @@ def fold_shards(
 
 
 def _steps(
-    source: Source, shards: Iterable[tuple[int, list[tuple[int, Any]]]], skip: int
+    source: Source,
+    shards: Iterable[tuple[int, list[tuple[int, Any]]]],
+    skip: int,
+    begun: Callable[[int, list[tuple[int, Any]]], Sequence[Any] | None],
 ) -> Iterator[tuple[Any, Folded]]:
     def prepared(shard: tuple[int, list[tuple[int, Any]]]) -> tuple[int, Sequence[Any]]:
-        return shard[0], source.prepare(shard[1])
+        batches = begun(*shard)
+        return shard[0], source.prepare(shard[1]) if batches is None else batches
 
     # Words get their codes in the order in which they are met, so there one shard comes after the other.
     waited_for = getattr(source, "resident", False) and not source.units.open

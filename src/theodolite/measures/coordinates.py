@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.measures.formula import formula
+from theodolite.measures.unit_sums import Sums, spread_of_means, sum_of
 
 Array = NDArray[np.float64]
 PAPER = "Yamagiwa and Shimodaira 2024, eq. (17)-(23) and appendix D"
-BLOCK = 2048  # units whose means are held at a time
 SQUARES = 2e-6
 """What a sum of squares may be off by, of itself: float32 within a batch, float64 between."""
 DIRECTIONS = 1e-6
@@ -45,21 +45,13 @@ def coordinate_moments(mean: Array, v: Array) -> tuple[Array, Array]:
     cost="exact; from the sums by unit",
     citation=PAPER,
 )
-def between(n: NDArray[np.int64], total: Array) -> Array:
+def between(n: NDArray[np.int64], total: Sums) -> Array:
     """Return each coordinate's spread of the units' means, summed directly. (units,), (units, dim) -> (dim,)
 
     >>> between(np.array([1, 1]), np.array([[0.0, 5.0], [2.0, 5.0]]))
     array([1., 0.])
     """
-    share, mean = n / n.sum(), total.sum(axis=0) / n.sum()
-    spread = np.zeros_like(mean)
-    for start in range(0, len(n), BLOCK):
-        of = slice(start, start + BLOCK)
-        away = total[of] / n[of, None]
-        away -= mean
-        np.square(away, out=away)
-        spread += share[of] @ away
-    return np.asarray(spread)
+    return spread_of_means(n, total, sum_of(total) / n.sum())
 
 
 @formula(

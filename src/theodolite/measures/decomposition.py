@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from theodolite.measures.formula import formula
 from theodolite.measures.resampling import told
+from theodolite.measures.unit_sums import Rows, Sums, squared_distances, sum_of
 
 Array = NDArray[np.float64]
 PAPER = "Yamagiwa and Shimodaira 2024, eq. (4)-(6), (9)-(11)"
-BLOCK = 2048  # units whose means are held at a time
 
 
 class UnitMoments(NamedTuple):
@@ -45,7 +45,7 @@ class Decomposition(NamedTuple):
     cost="exact; one float64 vector a unit",
     citation=PAPER,
 )
-def unit_moments(n: NDArray[np.int64], total: Array, squares: Array, centre: Array) -> UnitMoments:
+def unit_moments(n: NDArray[np.int64], total: Sums, squares: Array, centre: Array) -> UnitMoments:
     """Return Q, M and V of each unit from its sums about the centre.
 
     V = squares/n - |total/n|^2 is free of cancellation because the centre is near; what is left below the rounding
@@ -57,10 +57,10 @@ def unit_moments(n: NDArray[np.int64], total: Array, squares: Array, centre: Arr
     UnitMoments(q=array([5.]), m=array([4.]), v=array([1.]))
     """
     second = squares / n
-    v = second - squared_distances(n, total, np.zeros_like(centre))
+    about, m = squared_distances(n, total, np.zeros_like(centre), -centre)
+    v = second - about
     rounding = np.finfo(np.float64).eps * (64 + 4 * np.sqrt(n)) * second
     v[(v <= rounding) | (n == 1)] = 0.0
-    m = squared_distances(n, total, -centre)
     return UnitMoments(m + v, m, v)
 
 
@@ -93,30 +93,18 @@ def unbiased(n: NDArray[np.int64], m: Array, v: Array) -> tuple[Array, Array]:
     "(v_within_se, v_between_se, v_within_of_q_se, v_between_of_q_se, v_within_of_v_se)",
 )
 def decomposition(
-    n: NDArray[np.int64], total: Array, squares: Array, centre: Array, unit_v: Array
+    n: NDArray[np.int64], total: Sums, squares: Array, centre: Array, unit_v: Array, rows: Rows | None = None
 ) -> Decomposition:
-    """Return the decomposition over the given units; V_B is summed directly, not subtracted."""
+    """Return the decomposition over the given units; V_B is summed directly, not subtracted.
+
+    `rows` says which of `total` are meant, where not all are: the others are of those alone.
+    """
     share = n / n.sum()
-    mean = total.sum(axis=0) / n.sum()
+    mean = sum_of(total, rows) / n.sum()
     v_within = float(share @ unit_v)
-    v_between = float(share @ squared_distances(n, total, mean))
+    v_between = float(share @ squared_distances(n, total, mean, rows=rows)[0])
     m = float(np.square(mean + centre).sum())
     return Decomposition(m + v_within + v_between, m, v_within + v_between, v_within, v_between)
-
-
-def squared_distances(n: NDArray[np.int64], total: Array, point: Array) -> Array:
-    """Return |total/n - point|^2 of each unit, a block at a time: the sums may fill the memory. (units,)
-
-    >>> squared_distances(np.array([2]), np.array([[2.0, 4.0]]), np.array([1.0, 1.0]))
-    array([1.])
-    """
-    found = np.empty(len(n))
-    for start in range(0, len(n), BLOCK):
-        of = slice(start, start + BLOCK)
-        away = total[of] / n[of, None]
-        away -= point
-        found[of] = np.einsum("ij,ij->i", away, away)
-    return found
 
 
 FREQUENT = (10, 100_000)

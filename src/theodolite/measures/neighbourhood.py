@@ -4,6 +4,8 @@ The pass is that of `neighbours`, and the two nearest are exact as there. Of the
 believed where rounding can have moved it by little, and measured again in float64 by subtraction elsewhere.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import torch
@@ -46,6 +48,10 @@ class Neighbourhood:
 
     def __len__(self) -> int:
         return len(self.distances)
+
+    def cpu(self) -> Neighbourhood:
+        """Return the same in memory, whatever device the vectors lay on."""
+        return Neighbourhood(self.distances.cpu(), self.others.cpu(), self.duplicates)
 
     @property
     def k(self) -> int:

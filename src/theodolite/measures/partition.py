@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from theodolite.measures.formula import formula
 
@@ -21,11 +23,11 @@ MOST = 2048
     cost="sums over up to 2,048 vectors of the sample, in log space; directions of everything, exact",
     citation="Mu and Viswanath 2018, All-but-the-Top; after Arora et al. 2016",
 )
-def partition_isotropy_log(vectors: NDArray[np.floating], directions: Array) -> float:
+def partition_isotropy_log(vectors: NDArray[np.floating] | Tensor, directions: Array) -> float:
     """Return log of min Z / max Z; NaN without vectors. vectors: (n, dim), directions: (dim, any), unit columns
 
     Vectors are taken as they are: multiplied by 2, their measure falls. Only differences of the largest
-    exponents enter, so that norms of 20,000 overflow nothing.
+    exponents enter, so that norms of 20,000 overflow nothing. Vectors in a tensor are multiplied where it lies.
 
     >>> cross = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, -2.0]])
     >>> log_ratio = partition_isotropy_log(cross, np.eye(2))
@@ -34,6 +36,10 @@ def partition_isotropy_log(vectors: NDArray[np.floating], directions: Array) -> 
     """
     if not len(vectors) or not directions.size:
         return float("nan")
+    if isinstance(vectors, Tensor):
+        there = vectors.double() @ torch.from_numpy(directions).to(vectors.device)
+        both = torch.cat([there.logsumexp(0), there.neg_().logsumexp(0)])
+        return float(both.min() - both.max())
     exponents = vectors.astype(np.float64) @ directions
     z = np.concatenate([_log_sum_exp(exponents), _log_sum_exp(np.negative(exponents, out=exponents))])
     return float(z.min() - z.max())

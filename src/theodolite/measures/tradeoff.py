@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.measures.formula import formula
+from theodolite.measures.resampling import KEPT, in_bytes
 
 Array = NDArray[np.float64]
 PAPER = "Yamagiwa and Shimodaira 2024, figure 4"
@@ -81,10 +83,17 @@ def bootstrap(m: Array, v: Array, *, seed: int = 0, resamples: int = RESAMPLES) 
 
 def resampled(units: int, *, seed: int = 0, resamples: int = RESAMPLES) -> Array:
     """Return how often each unit is drawn when as many are drawn with replacement. -> (resamples, units)"""
+    made = _remembered if units * resamples <= KEPT else _counted
+    return made(units, seed, resamples).astype(np.float64)
+
+
+def _counted(units: int, seed: int, resamples: int) -> NDArray[np.integer[Any]]:
     rng = np.random.default_rng(seed)
     drawn = rng.integers(units, size=(resamples, units)) + units * np.arange(resamples)[:, None]
-    counts = np.bincount(drawn.ravel(), minlength=resamples * units)
-    return counts.reshape(resamples, units).astype(np.float64)
+    return in_bytes(np.bincount(drawn.ravel(), minlength=resamples * units).reshape(resamples, units))
+
+
+_remembered = lru_cache(maxsize=3)(_counted)
 
 
 class Lines(NamedTuple):

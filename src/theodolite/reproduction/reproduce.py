@@ -20,6 +20,7 @@ from theodolite.reproduction.plan import CONTEXTUAL, UNITS, Edition, Task, check
 from theodolite.reproduction.preparing import prepare
 from theodolite.reproduction.surveying import surveyed
 from theodolite.surveys.listener import Listener
+from theodolite.surveys.storage import on_disk
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def reproduce(
     used again, unfinished ones resumed, others refused. `units` None are the paper's own. `contextuality` None is
     what the paper's exhibits can use: for the surveys of `norm-variance`, but not for those by words besides.
     """
-    listener, given, folder = listener or Listener(), dict(options or {}), Path(out)
+    listener, given, folder = listener or Listener(), dict(options or {}), on_disk(out, "reproduce")
     known = list(all_exhibits().values())
     check_paper(paper, known)
     if folder.exists() and not folder.is_dir():

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from theodolite.batch import GROUPS, Places
-from theodolite.hashing import mix
+from theodolite.hashing import mix, mix_on
 
 GROUP_SALT = 0x67726F7570  # keeps a document's group independent of its rows' keys
 
@@ -47,17 +47,23 @@ def places(
     unit: NDArray[np.int64],
     context: NDArray[np.uint64],
     ordered: bool = True,
+    of: NDArray[np.int64] | None = None,
 ) -> Places:
     """Make the places of rows, all arrays (rows,). The hashes depend on where a row stands and on nothing else.
 
-    Where positions are not `ordered`, as in a picture, none is a first one.
+    Where positions are not `ordered`, as in a picture, none is a first one. With `of` (rows,), documents and
+    windows are (windows,), and it says which of them each row is of: what its rows share is hashed once.
     """
-    key = mix(corpus_key, document, window, position) >> np.uint64(1)
-    group = mix(GROUP_SALT, corpus_key, document) % np.uint64(GROUPS)
-    of_window = np.broadcast_to(window_key(document, window), key.shape)
+    shared = mix(corpus_key, document, window)
+    group = (mix(GROUP_SALT, corpus_key, document) % np.uint64(GROUPS)).astype(np.int64)
+    of_window = window_key(document, window)
+    if of is not None:
+        shared, group, of_window = shared[of], group[of], of_window[of]
+    key = mix_on(shared, position) >> np.uint64(1)
+    of_window = np.broadcast_to(of_window, key.shape)
     return Places(
         unit=torch.from_numpy(unit),
-        group=torch.from_numpy(group.astype(np.int64)),
+        group=torch.from_numpy(group),
         first=torch.from_numpy((position == 0) & ordered),
         key=torch.from_numpy(key.astype(np.int64)),
         context=torch.from_numpy(context.view(np.int64)),

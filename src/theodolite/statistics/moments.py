@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from theodolite.statistics.cells import CELLS
@@ -24,6 +27,11 @@ class UnitSums:
     sum: Tensor  # (units, dim) float64
     squares: Tensor  # (units,) float64
     centre: Tensor  # (dim,) float64
+
+    @property
+    def readable(self) -> NDArray[np.float64] | Tensor:
+        """The sums as formulas take them: an array in memory, a tensor on a device. (units, dim)"""
+        return self.sum if self.sum.device.type != "cpu" else self.sum.numpy()
 
 
 class Moments(Statistic):
@@ -80,7 +88,16 @@ class Moments(Statistic):
         for table in self.tables:
             table.recode(codes)
 
-    def population(self, cells: Iterable[int]) -> UnitSums:
-        """Add the tables of these cells; units ordered by code."""
-        sums = together([self.tables[cell] for cell in cells], self.frame.dim)
-        return UnitSums(*sums, self.frame.centre.double())
+    def population(self, cells: Iterable[int], there: Mapping[int, Tensor] | None = None) -> UnitSums:
+        """Add the tables of these cells; units ordered by code. To be read, not written: it may be a table itself.
+
+        `there` holds the cells' sums where they have been moved to a device (`moved`): then `sum` is made there.
+        """
+        chosen = list(cells)
+        sums = None if there is None else [there[cell] for cell in chosen]
+        found = together([self.tables[cell] for cell in chosen], self.frame.dim, sums)
+        return UnitSums(*found, self.frame.centre.double())
+
+    def moved(self, device: torch.device) -> dict[int, Tensor]:
+        """Return a copy of each cell's sums on a device, what `population` can take. (units, dim) each"""
+        return {cell: table.sum.to(device) for cell, table in enumerate(self.tables)}

@@ -107,18 +107,38 @@ class UnitTable:
             self._squares = _grown(self._squares, capacity)
 
 
-def together(tables: Sequence[UnitTable], dim: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return codes, n, sum and squares of the tables added up, ordered by code; one copy of the sums is made."""
-    codes = torch.unique(torch.cat([torch.zeros(0, dtype=torch.int64), *(table.codes for table in tables)]))
+def together(
+    tables: Sequence[UnitTable], dim: int, sums: Sequence[Tensor] | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return codes, n, sum and squares of the tables added up, ordered by code: to be read, not written.
+
+    One copy of the sums is made, and none where a single table holds them in order. `sums` are those of the tables
+    where they have been copied to a device: then the sum is made there.
+    """
+    sums = [table.sum for table in tables] if sums is None else sums
+    held = [(table, total) for table, total in zip(tables, sums, strict=True) if table.size]
+    codes = torch.unique(torch.cat([torch.zeros(0, dtype=torch.int64), *(table.codes for table, _ in held)]))
+    if len(held) == 1 and torch.equal(codes, held[0][0].codes):
+        table, total = held[0]
+        return codes, table.n, total, table.squares
     n = torch.zeros(len(codes), dtype=torch.int64)
-    total = torch.zeros(len(codes), dim, dtype=torch.float64)
     squares = torch.zeros(len(codes), dtype=torch.float64)
-    for table in tables:
+    total = _placed(codes, *held[0]) if held else torch.zeros(0, dim, dtype=torch.float64)
+    for number, (table, more) in enumerate(held):
         rows = torch.searchsorted(codes, table.codes)
         n.index_add_(0, rows, table.n)
-        total.index_add_(0, rows, table.sum)
         squares.index_add_(0, rows, table.squares)
+        if number:
+            total.index_add_(0, rows.to(total.device), more)
     return codes, n, total, squares
+
+
+def _placed(codes: Tensor, table: UnitTable, sums: Tensor) -> Tensor:
+    """Return the table's sums in the rows of their codes, 0 elsewhere. -> (codes, dim)"""
+    shape, rows = (len(codes), sums.shape[1]), torch.searchsorted(codes, table.codes).to(sums.device)
+    total = sums.new_empty(shape) if len(rows) == len(codes) else sums.new_zeros(shape)
+    total[rows] = sums
+    return total
 
 
 def _grown(tensor: Tensor, length: int, fill: int = 0) -> Tensor:

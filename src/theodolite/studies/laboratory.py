@@ -17,6 +17,7 @@ from theodolite.errors import DamagedError, InputError
 from theodolite.studies.surveyed import Surveyed
 from theodolite.surveys.files import read_json, read_tensors, write_beside, write_json, write_tensors
 from theodolite.surveys.run import versions
+from theodolite.surveys.storage import on_disk
 
 FACTS, VECTORS = "laboratory.json", "vectors.safetensors"
 SCHEMA = 1
@@ -97,6 +98,7 @@ def as_surveyed(folder: str | Path) -> Surveyed:
 
 def check_free(folder: Path, laboratory: str, *, overwrite: bool) -> None:
     """Refuse a folder that holds something else, or the same if it may not be replaced."""
+    folder = on_disk(folder, laboratory)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder} is a file; give the name of a folder.")
     held = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []

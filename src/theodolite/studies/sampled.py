@@ -14,6 +14,7 @@ from theodolite.statistics.cells import CELLS, POPULATIONS
 from theodolite.statistics.fold import most_sampled
 from theodolite.studies.choice import check_population
 from theodolite.studies.surveyed import Surveyed
+from theodolite.surveys.fetching import fetched
 from theodolite.surveys.files import verify
 from theodolite.surveys.folder import open_tables
 from theodolite.surveys.state import SAMPLE
@@ -38,7 +39,7 @@ class SampleFile:
     """sample.safetensors of a finished survey, checked once, with the facts beside it."""
 
     def __init__(self, folder: str | Path, tables: tuple[str, ...] = ("units",)) -> None:
-        self.folder = Path(folder)
+        self.folder = fetched(folder, [SAMPLE])
         facts, found = open_tables(folder, tables)
         self.survey = Surveyed(facts, found, self.folder)
         self.layers = {layer["index"]: Layer(**layer) for layer in facts["layers"]}

@@ -10,6 +10,8 @@ import pandas as pd
 
 from theodolite.naming import survey_name
 from theodolite.studies.projections import projections
+from theodolite.surveys.bucket import Bucket
+from theodolite.surveys.fetching import fetched
 from theodolite.surveys.folder import LATER, REPORTED, open_tables
 from theodolite.surveys.state import SAMPLE
 
@@ -17,12 +19,12 @@ POINTS, WIDTH, POINTS_IN_ALL, FEWEST = 1500, 768, 24_000, 300
 """Vectors of a layer that are drawn, at a width that still allows them; over all layers; and at least."""
 
 
-def survey_tables(folder: str | Path) -> dict[str, Any]:
+def survey_tables(folder: str | Path | Bucket) -> dict[str, Any]:
     """Return name, facts and tables by name, as theodolite.report takes them; what a survey has not is empty."""
-    path = Path(folder)
-    facts, _ = open_tables(path, [])
+    facts, _ = open_tables(folder, [])
+    path = fetched(folder, [SAMPLE])
     later = [name for name in LATER if f"{name}.parquet" in facts["files"]]
-    _, tables = open_tables(path, [*REPORTED, *later])
+    _, tables = open_tables(folder, [*REPORTED, *later])
     return {"name": survey_name(facts), "facts": facts, **tables, "projections": _projections(path, facts)}
 
 

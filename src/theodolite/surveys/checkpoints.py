@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from theodolite.errors import DamagedError
+from theodolite.surveys.bucket import Bucket
 from theodolite.surveys.files import checksum, read_json, verify, write_json
-from theodolite.surveys.state import SAMPLE, STATE, State
+from theodolite.surveys.shelves import MANIFEST, BucketShelf, FolderShelf
+from theodolite.surveys.state import SAMPLE, STATE, SavedState, State
+from theodolite.surveys.storage import Place
 
 FOLDER = "checkpoints"
 EVERY_SECONDS = 60.0
 SHARE = 0.03  # of the run's time, at the most
-KEPT = 2
 
 Loaded = TypeVar("Loaded")
 
 
 class Checkpoints:
-    """Numbered folders beside the survey, each whole before it gets its name."""
+    """The last saves of a state, on a shelf beside the survey."""
 
-    def __init__(self, folder: Path, every: float = EVERY_SECONDS) -> None:
-        self.folder = folder / FOLDER
+    def __init__(self, place: Place, every: float = EVERY_SECONDS) -> None:
+        folder = place / FOLDER
+        self.shelf = BucketShelf(folder) if isinstance(folder, Bucket) else FolderShelf(folder)
         self.every = every
         self.spent = 0.0
         self._cost = 0.0
@@ -40,45 +41,49 @@ class Checkpoints:
         self._last = time.monotonic()
 
     def save(self, state: State) -> None:
-        """Write the state under the next number, then forget all but the last two."""
+        """Put the state on the shelf."""
         began = time.monotonic()
-        numbers = self._numbers()
-        number = numbers[-1] + 1 if numbers else 1
-        part = self.folder / f".{number:06d}.{os.getpid()}.part"
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        try:
-            state.save(part)
-            write_json(part / "checkpoint.json", {name: checksum(part / name) for name in (STATE, SAMPLE)})
-            part.rename(self.folder / f"{number:06d}")
-        except BaseException:
-            shutil.rmtree(part, ignore_errors=True)
-            raise
-        for old in [*numbers, number][:-KEPT]:
-            shutil.rmtree(self.folder / f"{old:06d}", ignore_errors=True)
+
+        def write(folder: Path) -> None:
+            state.save(folder)
+            write_json(folder / MANIFEST, {name: checksum(folder / name) for name in (STATE, SAMPLE)})
+
+        self.shelf.keep(write)
         self._last = time.monotonic()
         self._cost = self._last - began
         self.spent += self._cost
 
     def latest(self, load: Callable[[Path], Loaded], told: Callable[[str], None]) -> Loaded | None:
-        """Return the newest checkpoint that is whole, telling of each that is not; None if there is none."""
-        for part in self.folder.glob(".*.part"):  # what a killed run was writing, as large as the state
-            shutil.rmtree(part, ignore_errors=True)
-        for number in reversed(self._numbers()):
-            folder = self.folder / f"{number:06d}"
+        """Return what `load` makes of the newest checkpoint that is whole; None if there is none.
+
+        Each that is not is told of. The folder that `load` is given may be gone when it is done.
+        """
+        for save in self.shelf.saves():
             try:
-                for name, expected in read_json(folder / "checkpoint.json").items():
-                    verify(folder / name, expected)
-                return load(folder)
+                with self.shelf.opened(save) as folder:
+                    for name, expected in read_json(folder / MANIFEST).items():
+                        verify(folder / name, expected)
+                    return load(folder)
+            except DamagedError as error:
+                told(f"{error} Going back to the checkpoint before.")
+                self.shelf.discard(save)
+        return None
+
+    def held(self, told: Callable[[str], None]) -> SavedState | None:
+        """Return what the newest checkpoint says of itself; one in a bucket is not fetched for that."""
+        if isinstance(self.shelf, FolderShelf):
+            return self.latest(SavedState.open, told)
+        for save in self.shelf.saves():
+            try:
+                return SavedState.open(Bucket(save))
             except DamagedError as error:
                 told(f"{error} Going back to the checkpoint before.")
         return None
 
+    def tidy(self) -> None:
+        """Forget all but the last two; for the one who decides which of them count."""
+        self.shelf.tidy()
+
     def clear(self) -> None:
         """Remove all of them: the survey is finished."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _numbers(self) -> list[int]:
-        if not self.folder.is_dir():
-            return []
-        return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdigit())
+        self.shelf.clear()

@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 
 from theodolite.measures.coordinates import between, coordinate_moments, cosine_shares, within
+from theodolite.measures.unit_sums import sum_of
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.moments import UnitSums
+from theodolite.surveys.curves import headed
 
 COORDINATES = "layer population coordinate q_i mu_i v_i v_within_i v_between_i cosine_share_i".split()
 
@@ -21,10 +23,10 @@ def coordinate_rows(
 
     `v_within` is the layer's V_W, which float64 sums know to be 0 where it is: then every v_within_i is.
     """
-    n, total = sums.n.numpy(), sums.sum.numpy()
+    n, total = sums.n.numpy(), sums.readable
     if not n.sum() or fold.wide:  # a million rows a layer would say little
         return pd.DataFrame({column: [] for column in COORDINATES[2:]})
-    mean = total.sum(axis=0) / n.sum() + sums.centre.numpy()
+    mean = sum_of(total) / n.sum() + sums.centre.numpy()
     second, v = (part.numpy() for part in fold.scatter.variances(cells))
     undefined = np.full(len(mean), np.nan)
     v_between_i, v_within_i = undefined, undefined
@@ -45,9 +47,5 @@ def coordinate_rows(
 
 def joined(parts: Sequence[tuple[int, str, pd.DataFrame]]) -> pd.DataFrame:
     """Return one table of (layer, population, rows)."""
-    headed = []
-    for layer, population, rows in parts:
-        head = {"layer": np.full(len(rows), layer), "population": [population] * len(rows)}
-        headed.append(pd.concat([pd.DataFrame(head), rows], axis=1))
-    table = pd.concat(headed, ignore_index=True) if headed else pd.DataFrame(columns=COORDINATES)
+    table = headed(parts) if parts else pd.DataFrame(columns=COORDINATES)
     return table[COORDINATES].astype({"layer": "int64", "coordinate": "int64"})

@@ -44,9 +44,17 @@ def spectrum_curve(eigenvalues: Array) -> pd.DataFrame:
     return pd.DataFrame(dict(zip(TABLES["spectra"][2:], columns, strict=True)))
 
 
+def headed(parts: Sequence[tuple[int, str, pd.DataFrame]]) -> pd.DataFrame:
+    """Return one table of (layer, population, rows), these two as columns."""
+    layers, populations, rows = zip(*parts, strict=True)
+    of = np.repeat(np.arange(len(parts)), [len(some) for some in rows])
+    table: pd.DataFrame = pd.concat(rows, ignore_index=True)
+    return table.assign(layer=np.array(layers)[of], population=pd.Series(populations).take(of).array)
+
+
 def curves(name: str, parts: Sequence[tuple[int, str, pd.DataFrame]] = ()) -> pd.DataFrame:
     """Return one table of (layer, population, rows), also where there are none."""
     columns = TABLES[name]
-    headed = [rows.assign(layer=layer, population=population) for layer, population, rows in parts if len(rows)]
-    table = pd.concat(headed, ignore_index=True) if headed else pd.DataFrame(columns=columns)
+    held = [part for part in parts if len(part[2])]
+    table = headed(held) if held else pd.DataFrame(columns=columns)
     return table[columns].astype({column: TYPES[column] for column in columns})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from uuid import uuid4
 
 from theodolite.errors import InputError, nearest
 from theodolite.sources.layers import layer_numbers
@@ -12,10 +13,12 @@ from theodolite.sources.text.checkpoint import DTYPES
 from theodolite.sources.text.source import check_cleaning
 from theodolite.sources.text.vocabulary import KINDS
 from theodolite.statistics.cells import POPULATIONS
+from theodolite.surveys.bucket import Bucket
 from theodolite.surveys.folder import check_free
 from theodolite.surveys.pilot import FILE as PILOT
 from theodolite.surveys.pilot import Pilot
 from theodolite.surveys.run import part_of
+from theodolite.surveys.storage import Place
 from theodolite.surveys.wanted import Wanted
 
 ENGINES = ("local", "ray")
@@ -67,7 +70,7 @@ def check_device(device: str | None) -> None:
         raise InputError(f"--device {device!r} cannot be used here; try --device cpu. ({said[0]})") from None
 
 
-def check_engine(engine: str, out: Path | None, *, device: str | None, workers: int | None, gpus: int) -> None:
+def check_engine(engine: str, out: Place | None, *, device: str | None, workers: int | None, gpus: int) -> None:
     """Refuse an engine that is none, and what only another one has a use for."""
     if engine not in ENGINES:
         raise InputError(f"--engine {engine!r} is not one of {', '.join(ENGINES)}.{nearest(engine, [*ENGINES])}")
@@ -83,7 +86,9 @@ def check_engine(engine: str, out: Path | None, *, device: str | None, workers: 
         )
 
 
-def check_folders(out: Path | None, pilot: Path | None, *, resume: bool = False, overwrite: bool = False) -> None:
+def check_folders(
+    out: Place | None, pilot: Place | None, *, resume: bool = False, overwrite: bool = False
+) -> None:
     """Refuse a folder in use or one that cannot be written, and a --pilot without a pilot."""
     if out is not None and not resume:
         check_free(out, overwrite=overwrite)
@@ -94,8 +99,13 @@ def check_folders(out: Path | None, pilot: Path | None, *, resume: bool = False,
         Pilot.load(pilot)
 
 
-def _check_writable(out: Path) -> None:
+def _check_writable(out: Place) -> None:
     """Try to write where the folder will be; its lock stands beside it, so that place counts too."""
+    if isinstance(out, Bucket):
+        probe = out / f".{uuid4().hex}.part"
+        probe.touch()
+        probe.unlink(missing_ok=True)
+        return
     for place in dict.fromkeys((standing(out.absolute().parent), standing(out.absolute()))):
         try:
             with tempfile.TemporaryFile(dir=place):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from theodolite.statistics.frame import Frame
@@ -13,6 +12,7 @@ from theodolite.surveys.listener import Listener
 from theodolite.surveys.pilot import Pilot
 from theodolite.surveys.plan import Plan
 from theodolite.surveys.state import State
+from theodolite.surveys.storage import Place
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Work:
 
     plan: Plan
     frames: Mapping[int, Frame]  # by layer
-    out: Path | None
+    out: Place | None
     resuming: bool  # the folder holds the beginning of this very run
     every: float  # seconds between checkpoints, at the least
     listener: Listener
@@ -30,7 +30,7 @@ class Work:
 class Engine(Protocol):
     """Runs a plan; what comes out does not depend on which engine did."""
 
-    def ready(self, plan: Plan, out: Path | None, memory: int, listener: Listener) -> None:
+    def ready(self, plan: Plan, out: Place | None, memory: int, listener: Listener) -> None:
         """Refuse what cannot work, before anything is written; `memory` is what a whole state takes."""
 
     def pilot(self, plan: Plan, listener: Listener) -> Pilot:

@@ -5,18 +5,33 @@ from __future__ import annotations
 import errno
 import json
 import os
-import zlib
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from torch import Tensor
 
 from theodolite.errors import DamagedError, TheodoliteError
+from theodolite.surveys.bucket import Bucket
+from theodolite.surveys.crc import crc32_of
+from theodolite.surveys.storage import Place
+from theodolite.surveys.tensor_file import write_safetensors
+
+_MASK = threading.Lock()
 
 
-def write_beside(path: Path, write: Callable[[Path], None]) -> None:
-    """Call `write` with a temporary name in the same folder, then move the file to its own name."""
+def write_beside(path: Place, write: Callable[[Path], None]) -> None:
+    """Call `write` with a temporary name in the same folder, then move the file to its own name.
+
+    For a bucket it is written on disk and uploaded.
+    """
+    if isinstance(path, Bucket):
+        with TemporaryDirectory(prefix="theodolite-") as folder:
+            write_beside(Path(folder) / path.name, write)
+            path.put(Path(folder) / path.name)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -35,13 +50,13 @@ def write_beside(path: Path, write: Callable[[Path], None]) -> None:
         raise
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
+def write_json(path: Place, value: Mapping[str, Any]) -> None:
     """Write readable JSON."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     write_beside(path, lambda beside: _write_text(beside, text))
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Place) -> dict[str, Any]:
     """Read a JSON object that write_json left."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
@@ -52,19 +67,27 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write a safetensors file; nothing is copied in memory."""
-    from safetensors.torch import save_file
+def write_tensors(path: Place, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    """Write a safetensors file and return its checksum; nothing is copied in memory."""
+    found = ""
 
-    whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    write_beside(path, lambda beside: save_file(whole, beside, dict(metadata)))
+    def write(beside: Path) -> None:
+        nonlocal found
+        found = write_safetensors(beside, tensors, metadata)
+
+    write_beside(path, write)
+    return found
 
 
-def read_tensors(path: Path, prefix: str = "") -> tuple[dict[str, Tensor], dict[str, str]]:
+def read_tensors(path: Place, prefix: str = "") -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read a safetensors file: tensors of our own whose names begin so, and the metadata."""
     from safetensors import SafetensorError, safe_open
 
     try:
+        if isinstance(path, Bucket):
+            with TemporaryDirectory(prefix="theodolite-") as folder:
+                path.get(Path(folder) / path.name)
+                return read_tensors(Path(folder) / path.name, prefix)
         with safe_open(path, framework="pt") as file:
             names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
             return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
@@ -72,24 +95,23 @@ def read_tensors(path: Path, prefix: str = "") -> tuple[dict[str, Tensor], dict[
         raise DamagedError(f"{path} cannot be read: {error}") from error
 
 
-def read_metadata(path: Path) -> dict[str, str]:
+def read_metadata(path: Place) -> dict[str, str]:
     """Read only what a safetensors file says of itself."""
     from safetensors import SafetensorError, safe_open
 
     try:
+        if isinstance(path, Bucket):  # eight bytes tell how long the JSON is that the file begins with
+            length = int.from_bytes(path.read_bytes(0, 8), "little")
+            return dict(json.loads(path.read_bytes(8, 8 + length)).get("__metadata__", {}))
         with safe_open(path, framework="pt") as file:
             return file.metadata() or {}
-    except (OSError, SafetensorError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise DamagedError(f"{path} cannot be read: {error}") from error
 
 
 def checksum(path: Path) -> str:
     """Return a CRC-32 of a file: enough to notice damage, and quick."""
-    value = 0
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 24):
-            value = zlib.crc32(block, value)
-    return f"crc32:{value:08x}"
+    return f"crc32:{crc32_of(path):08x}"
 
 
 def verify(path: Path, expected: str) -> None:
@@ -120,6 +142,7 @@ def _full(path: Path) -> TheodoliteError:
 
 def _umask() -> int:
     """Return the process's mask; there is no way to read it but to set it."""
-    mask = os.umask(0o022)
-    os.umask(mask)
+    with _MASK:  # two threads at once would each take the other's for the process's
+        mask = os.umask(0o022)
+        os.umask(mask)
     return mask

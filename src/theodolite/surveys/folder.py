@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,22 @@ import pandas as pd
 from theodolite.errors import DamagedError, InputError
 from theodolite.measures.formula import formula_of_column
 from theodolite.sources.units import OPEN, Unit, Units
-from theodolite.surveys import layer_norms
+from theodolite.surveys import fetching, layer_norms
 from theodolite.surveys import pilot as pilots
+from theodolite.surveys.bucket import Bucket
 from theodolite.surveys.curves import curves
 from theodolite.surveys.files import checksum, read_json, verify, write_beside, write_json
 from theodolite.surveys.layer_norms import load_norms, norms_table, save_norms
+from theodolite.surveys.lease import LOCK
 from theodolite.surveys.pilot import Pilot
 from theodolite.surveys.state import SAMPLE, STATE, State
+from theodolite.surveys.storage import Place, placed, remove
 from theodolite.surveys.survey import Survey
 from theodolite.surveys.tables import Tables
+from theodolite.surveys.writing import Checksums
 
 SCHEMA = 1
-FACTS, UNFINISHED = "survey.json", "unfinished.json"
+FACTS, UNFINISHED = fetching.FACTS, "unfinished.json"
 REPORTED = ("layers", "tokens", "units")
 LATER = ("scales", "spectra")  # a survey made before these were is read without
 TABLES = (*REPORTED, "coordinates", *LATER)
@@ -47,11 +51,12 @@ OURS = {
 }
 
 
-def check_free(folder: Path, *, overwrite: bool) -> list[str]:
+def check_free(folder: Place, *, overwrite: bool) -> list[str]:
     """Refuse a folder in use, unless what is in it is a survey that may be overwritten; return what is in it."""
-    if folder.exists() and not folder.is_dir():
+    if folder.is_file():
         raise InputError(f"--out {folder} is a file; give the name of a folder.")
-    present = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    there = folder.iterdir() if folder.is_dir() else []
+    present = sorted(path.name for path in there if path.name != LOCK)
     used = [name for name in present if not (name.startswith(".") and name.endswith(".part"))]
     foreign = [name for name in used if name not in OURS]
     if foreign:
@@ -65,24 +70,35 @@ def check_free(folder: Path, *, overwrite: bool) -> list[str]:
     return present
 
 
-def claim(folder: Path, *, overwrite: bool) -> None:
+def claim(folder: Place, *, overwrite: bool) -> None:
     """Make the folder, emptied of an older survey if that may be overwritten."""
     present = check_free(folder, overwrite=overwrite)
     for name in sorted(present, key=lambda name: name != FACTS):  # that first: without it no folder looks whole
-        path = folder / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    folder.mkdir(parents=True, exist_ok=True)
+        remove(folder / name)
+    if isinstance(folder, Path):
+        folder.mkdir(parents=True, exist_ok=True)
 
 
-def save(survey: Survey, folder: Path) -> None:
-    """Write every file, survey.json last: a folder with it is whole."""
+def save(survey: Survey, folder: Place, state: Callable[[], Checksums] | None = None) -> None:
+    """Write every file, survey.json last: a folder with it is whole. `state` waits for its files, if begun."""
+    if isinstance(folder, Bucket):
+        fetching.forget_copy(folder)
+        save(survey, fetching.copy_of(folder))
+        folder.put_all(fetching.copy_of(folder), [*FILES, FACTS])
+        survey.folder = folder
+        return
     folder.mkdir(parents=True, exist_ok=True)
     survey.pilot.save(folder)
-    survey.state.save(folder)
     save_norms(survey.norms, folder)
-    for name in TABLES:
-        write_table(folder / f"{name}.parquet", getattr(survey.tables, name))
-    survey.facts["files"] = {name: checksum(folder / name) for name in FILES}
+    state = state or (lambda: survey.state.save(folder))
+    with ThreadPoolExecutor(len(TABLES)) as pool:
+        tables = [
+            pool.submit(write_table, folder / f"{name}.parquet", getattr(survey.tables, name)) for name in TABLES
+        ]
+        known = state()
+        for table in tables:
+            table.result()
+    survey.facts["files"] = {name: known.get(name) or checksum(folder / name) for name in FILES}
     write_json(folder / FACTS, survey.facts | {SEAL: _seal(survey.facts)})
     survey.folder = folder
 
@@ -108,16 +124,18 @@ def _bytes(told: dict[str, str]) -> dict[bytes, bytes]:
 
 
 def open_tables(
-    folder: str | Path, names: Sequence[str] = REPORTED
+    folder: str | Path | Bucket, names: Sequence[str] = REPORTED
 ) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     """Return a survey's facts and the tables named, without reading its state.
 
     Beside the Parquet tables there is "layer_norms": gamma and beta by layer and coordinate.
     """
-    path = Path(folder)
-    facts = _read_facts(path)
-    for name in names:
-        _verify(path, facts, layer_norms.FILE if name == LAYER_NORMS else f"{name}.parquet")
+    place = placed(folder)
+    facts = _read_facts(place)
+    files = [layer_norms.FILE if name == LAYER_NORMS else f"{name}.parquet" for name in names]
+    path = fetching.fetched(place, files)
+    for file in files:
+        _verify(path, facts, file)
     return facts, {
         name: norms_table(load_norms(path)) if name == LAYER_NORMS else _read_table(path / f"{name}.parquet")
         for name in names
@@ -130,7 +148,7 @@ def _verify(path: Path, facts: dict[str, Any], name: str) -> None:
     verify(path / name, facts["files"][name])
 
 
-def _read_facts(path: Path) -> dict[str, Any]:
+def _read_facts(path: Place) -> dict[str, Any]:
     """Return survey.json of a finished survey that this version can read."""
     if not path.is_dir():
         raise InputError(f"{path} is no folder; give the folder that `theodolite survey --out` made.")
@@ -147,10 +165,11 @@ def _read_facts(path: Path) -> dict[str, Any]:
     return facts
 
 
-def open_survey(folder: str | Path) -> Survey:
-    """Open the folder of a finished survey, checking every file."""
-    path = Path(folder)
-    facts = _read_facts(path)
+def open_survey(folder: str | Path | Bucket) -> Survey:
+    """Open the folder of a finished survey, checking every file; one in a bucket is fetched to disk."""
+    place = placed(folder)
+    facts = _read_facts(place)
+    path = fetching.fetched(place, FILES)
     missing = {name for name in LATER if f"{name}.parquet" not in facts["files"]}
     for name in FILES:
         if name.removesuffix(".parquet") not in missing:
@@ -172,7 +191,7 @@ def open_survey(folder: str | Path) -> Survey:
     # An open vocabulary is listed whole in the state; of a closed one the table has what was seen.
     kind = settings["units"]
     units = Units(kind) if kind in OPEN else _units(tables.units, kind)
-    return Survey(facts, tables, State.load(path, frames, units), pilot, path, load_norms(path))
+    return Survey(facts, tables, State.load(path, frames, units), pilot, place, load_norms(path))
 
 
 def _units(table: pd.DataFrame, kind: str) -> Units:
@@ -213,10 +232,12 @@ def _read_table(path: Path) -> pd.DataFrame:
 
 def _encodable(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with lone surrogates, which Parquet cannot hold, written as \\udcXX."""
-    fixed = table.copy()
+    fixed = table.copy(deep=False)
     for column in ("unit", "text"):
-        if column in fixed:
-            fixed[column] = fixed[column].map(_encodable_text)
+        if column in fixed and getattr(fixed[column].dtype, "storage", None) != "pyarrow":  # that holds none
+            values = fixed[column].tolist()  # each many times: a unit has a row in every layer and population
+            written = {value: _encodable_text(value) for value in set(values)}
+            fixed[column] = [written[value] for value in values]
     return fixed
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 from theodolite.engines.local import Folded, fold_shards
 from theodolite.errors import TheodoliteError
 from theodolite.statistics.fold import LayerFold
-from theodolite.surveys.adding import add_saved
+from theodolite.surveys.begun import Begun
 from theodolite.surveys.checkpoints import Checkpoints
 from theodolite.surveys.engine import Work
 from theodolite.surveys.left_out import LeftOut
@@ -19,6 +18,7 @@ from theodolite.surveys.pilot import Pilot, take_pilot
 from theodolite.surveys.plan import Plan
 from theodolite.surveys.residence import residing
 from theodolite.surveys.state import SavedState, ShardKey, State
+from theodolite.surveys.storage import Place
 
 
 class Here:
@@ -27,12 +27,14 @@ class Here:
     def __init__(self) -> None:
         self._checkpoints: Checkpoints | None = None
         self._left_out = LeftOut()
+        self._begun: Begun | None = None
 
-    def ready(self, plan: Plan, out: Path | None, memory: int, listener: Listener) -> None:
+    def ready(self, plan: Plan, out: Place | None, memory: int, listener: Listener) -> None:
         """There is nothing to get ready: the model is loaded."""
 
     def pilot(self, plan: Plan, listener: Listener) -> Pilot:
-        """Take the pilot."""
+        """Take the pilot; where a GPU does, the processor begins with the first shard meanwhile."""
+        self._begun = Begun(plan)
         return take_pilot(plan.source, plan.pilot_documents, plan.model_sha256)
 
     def fold(self, work: Work) -> State:
@@ -44,7 +46,7 @@ class Here:
         if work.out is not None and work.resuming and self._checkpoints is not None:
             units = plan.source.units
             state = self._checkpoints.latest(lambda folder: State.load(folder, work.frames, units), listener.warn)
-            partials = self._of_workers(work.out, listener)
+            partials = self._of_workers(work.out, state, listener)
             listener.say(_taken_up(state, partials, len(plan.shards)))
         if state is None:
             folds = {index: LayerFold(frame) for index, frame in work.frames.items()}
@@ -52,10 +54,11 @@ class Here:
         held = {
             shard.index for saved in partials.values() for shard in saved.shards
         } | self._left_out.shards.keys()
-        _fold(plan, state, held, self._checkpoints, listener, self._left_out)
+        _fold(plan, state, held, self._checkpoints, listener, self._left_out, self._begun)
         for name, saved in partials.items():
+            assert work.out is not None
             listener.say(f"adding what worker {name} saved")
-            add_saved(state, saved)
+            Partials(work.out).add_to(state, name, saved)
         state.shards.sort()
         return state
 
@@ -71,13 +74,16 @@ class Here:
         """Return the time that checkpoints took."""
         return {"checkpoints": self._checkpoints.spent} if self._checkpoints is not None else {}
 
-    def _of_workers(self, out: Path, listener: Listener) -> dict[str, SavedState]:
+    def _of_workers(self, out: Place, state: State | None, listener: Listener) -> dict[str, SavedState]:
         """Return what a run on a cluster saved, kept from workers of it that may still be writing."""
         partials = Partials(out)
         for name in partials.names():
             partials.fence(name)
         self._left_out = LeftOut.load(partials.folder)
-        return partials.disjoint(listener.warn)
+        mine = set(state.shards) if state is not None else set()
+        found = partials.disjoint(listener.warn)
+        # In a bucket workers begin with a copy of what a run in one process saved; one killed then leaves both.
+        return {name: saved for name, saved in found.items() if not mine & set(saved.shards)}
 
 
 def _fold(
@@ -87,6 +93,7 @@ def _fold(
     checkpoints: Checkpoints | None,
     listener: Listener,
     left_out: LeftOut,
+    first: Begun | None,
 ) -> None:
     """Fold what is held neither by the state nor elsewhere, with a checkpoint now and then."""
     held = {shard.index for shard in state.shards} | elsewhere
@@ -106,13 +113,16 @@ def _fold(
         listener.progress(Progress(share, state.positions - before, time.monotonic() - began, begun))
         if checkpoints is not None and checkpoints.due():
             checkpoints.save(state)
+            checkpoints.tidy()
         if listener.stop():
             _stop(state, checkpoints)
 
     if rest:
         shards = ((index, left_out.without(index, documents)) for index, documents in plan.read(rest))
         with residing(state, plan.device) as lay_out:
-            fold_shards(plan.source, state.folds, shards, skip=state.cursor, told=told, lay_out=lay_out)
+            fold_shards(
+                plan.source, state.folds, shards, skip=state.cursor, told=told, lay_out=lay_out, begun=first
+            )
 
 
 def _stop(state: State, checkpoints: Checkpoints | None) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from theodolite.surveys.files import read_json, write_json
+from theodolite.surveys.storage import Place
 
 FILE = "left-out.json"
 SHOWN = 3
@@ -75,12 +75,12 @@ class LeftOut:
         count = "1 document was" if self.documents == 1 else f"{self.documents:,} documents were"
         return f"{count} left out: {'; '.join(each[:SHOWN])}{more}"
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Place) -> None:
         """Write left-out.json."""
         write_json(folder / FILE, self.listed())
 
     @classmethod
-    def load(cls, folder: Path) -> LeftOut:
+    def load(cls, folder: Place) -> LeftOut:
         """Read left-out.json; nothing is left out where there is none."""
         if not (folder / FILE).is_file():
             return cls()

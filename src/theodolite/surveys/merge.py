@@ -14,6 +14,7 @@ from theodolite.surveys.folder import check_free, claim, open_survey, save
 from theodolite.surveys.identity import differences
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.state import State
+from theodolite.surveys.storage import placed
 from theodolite.surveys.survey import Survey
 from theodolite.surveys.tables import make_tables
 
@@ -36,7 +37,7 @@ def merge(
     listener = listener or Listener()
     if len(surveys) < 2:
         raise InputError(f"merge wants at least two surveys; {len(surveys)} came.")
-    folder = Path(out) if out is not None else None
+    folder = placed(out) if out is not None else None
     if folder is not None:
         check_free(folder, overwrite=overwrite)
     merged = _copy(_opened(surveys[0]))

@@ -14,6 +14,7 @@ from theodolite.surveys.early import check_device, check_engine, check_folders, 
 from theodolite.surveys.engine import Engine
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.run import run
+from theodolite.surveys.storage import Place, placed
 from theodolite.surveys.survey import Survey
 from theodolite.surveys.wanted import Wanted
 
@@ -65,7 +66,8 @@ def survey(
 
     `model` is a catalogue name, a folder, a .gguf file or a hub name; `corpus` what it reads: for text a catalogue
     name, a file, a glob or strings, for speech and vision a folder of recordings or pictures. With `out` the run
-    is checkpointed and leaves its folder there; without, it stays in memory until `Survey.save`.
+    is checkpointed and leaves its folder there, on disk or at an address such as s3://BUCKET/FOLDER; without, it
+    stays in memory until `Survey.save`.
 
     `units` is what vectors are counted by: id, surface or word for text (id unless told), none, position, document
     or label for the rest. `batch_tokens` is the padded size of a batch; `part` "i/n" folds every n-th shard, for
@@ -79,7 +81,7 @@ def survey(
     `engine` "ray" has `workers` on the cluster at `address` do it, each with a GPU or none: the same survey.
     """
     listener = listener or Listener()
-    folder = Path(out) if out is not None else None
+    folder = placed(out) if out is not None else None
     wanted = Wanted(
         units=units,
         layers=layers,
@@ -103,7 +105,7 @@ def survey(
         max_seconds=max_seconds,
         populations=populations,
         sample_size=sample_size,
-        pilot=Path(pilot) if pilot is not None else None,
+        pilot=placed(pilot) if pilot is not None else None,
         part=part,
         memory=memory,
         dtype=dtype,
@@ -141,7 +143,7 @@ def survey_checkpoint(
     corpus: str | Path | Iterable[str],
     wanted: Wanted,
     *,
-    out: Path | None = None,
+    out: Place | None = None,
     device: str | None = None,
     resume: bool = False,
     overwrite: bool = False,

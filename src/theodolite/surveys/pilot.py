@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from theodolite.statistics.fold import most_sampled
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.sample import Reservoir
 from theodolite.surveys.files import read_tensors, write_tensors
+from theodolite.surveys.storage import Place
 
 POSITIONS = 2048  # kept of each layer: enough for medians, and bounded
 MASSIVE = 10.0  # a norm above this multiple of the median is massive
@@ -62,7 +62,7 @@ class Pilot:
             word.centre, MASSIVE * word.median_norm, first, massive, size, contextuality, spread=word.spread
         )
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Place) -> None:
         """Write pilot.safetensors."""
         tensors: dict[str, Tensor] = {}
         for index, layer in self.layers.items():
@@ -72,7 +72,7 @@ class Pilot:
         write_tensors(folder / FILE, tensors, {"facts": json.dumps(self.facts | {"sha256": self.sha256})})
 
     @classmethod
-    def load(cls, folder: Path) -> Pilot:
+    def load(cls, folder: Place) -> Pilot:
         """Read pilot.safetensors of a survey folder."""
         if not (folder / FILE).is_file():
             raise InputError(f"--pilot {folder}: there is no {FILE} in it; give the folder of a survey.")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from theodolite.sources.source import Source
 from theodolite.sources.text.norm import Norm
+from theodolite.surveys.storage import Place
 from theodolite.surveys.survey import Survey
 
 Documents = list[tuple[int, Any]]
@@ -32,7 +32,7 @@ class Plan:
     types_bound: int
     contextuality: bool = False
     budget: int | None = None
-    pilot_from: Path | None = None
+    pilot_from: Place | None = None
     device: str | None = None  # where sums are kept while they are taken; None: on the processor
     norms: dict[int, Norm] = field(default_factory=dict)  # by layer, where the state leaves a norm
     remake: Callable[[], Source] | None = None  # makes the same source on another machine; pickles

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
+import torch
+
 from theodolite.batch import Places
+from theodolite.errors import TheodoliteError
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.resident.fold import Desk, ResidentFold
 from theodolite.surveys.state import State
@@ -23,11 +26,17 @@ def residing(state: State, device: str | None) -> Iterator[Callable[[Places], No
     if device is None:
         yield None
         return
-    desk = Desk(device)
+    desk = Desk(device, overlap=True)
     moved = {index: ResidentFold(fold.frame, desk) for index, fold in state.folds.items() if not fold.wide}
     for index, there in moved.items():
         there.load(state.folds[index].state())
         state.folds[index] = cast(LayerFold, there)  # it is fed and saved in the same way, and not read off
-    yield desk.lay_out
+    try:
+        yield desk.lay_out
+    except torch.OutOfMemoryError:
+        raise TheodoliteError(
+            f"The memory of {device} is full: give a smaller --batch-tokens (a survey under way keeps its own, so "
+            "with --overwrite, or in another folder), or fewer --layers."
+        ) from None
     for index, there in moved.items():
         state.folds[index] = there.brought_back()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from theodolite.measures.coordinates import cosine_shares, rogue
 from theodolite.measures.cosine import mean_cosine
@@ -15,6 +16,7 @@ from theodolite.measures.decomposition import UnitMoments, decomposition, freque
 from theodolite.measures.jackknife import jackknife
 from theodolite.measures.norms import norm_quantiles
 from theodolite.measures.tradeoff import ROUNDING, bootstrap, coefficient_of_variation, line
+from theodolite.measures.unit_sums import Sums
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.moments import UnitSums
 from theodolite.statistics.norms import bin_edges
@@ -63,15 +65,17 @@ def layer_row(
     with_units: bool = True,
     special: Collection[int] = (),
     shape: Shape | None = None,
+    there: Mapping[int, Tensor] | None = None,
 ) -> Measured:
     """Measure one layer's population; also return what tokens.parquet is made of. `special` are codes of units.
 
-    The last is the units' self-similarity, NaN where it was not kept. `shape` is that of these cells, if known.
+    The last is the units' self-similarity, NaN where it was not kept. `shape` is that of these cells, if known,
+    and `there` the sums by unit where they have been moved to a device.
     """
-    sums = fold.moments.population(cells)
+    sums = fold.moments.population(cells, there)
     n, total, squares, centre = (
         sums.n.numpy(),
-        sums.sum.numpy(),
+        sums.readable,
         sums.squares.numpy(),
         sums.centre.numpy(),
     )
@@ -96,7 +100,7 @@ def layer_row(
 def _add_decomposition(
     row: Row,
     n: NDArray[np.int64],
-    total: NDArray[np.float64],
+    total: Sums,
     squares: NDArray[np.float64],
     centre: NDArray[np.float64],
     units: UnitMoments,

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 
 from theodolite.errors import InputError
 from theodolite.measures.formula import formula_of_column
@@ -27,8 +26,10 @@ from theodolite.surveys.pilot import FILE as PILOT_FILE
 from theodolite.surveys.pilot import Pilot
 from theodolite.surveys.plan import Plan
 from theodolite.surveys.state import State
+from theodolite.surveys.storage import Place
 from theodolite.surveys.survey import Survey
 from theodolite.surveys.tables import make_tables
+from theodolite.surveys.writing import begun
 
 FORMULATED = ("layers", "tokens", "coordinates", "scales", "spectra")  # tables whose columns have formulas
 
@@ -51,7 +52,7 @@ class Clock:
 def run(
     plan: Plan,
     *,
-    out: Path | None = None,
+    out: Place | None = None,
     resume: bool = False,
     overwrite: bool = False,
     listener: Listener | None = None,
@@ -59,15 +60,16 @@ def run(
     engine: Engine | None = None,
 ) -> Survey:
     """Carry a plan out. With `out`, checkpoints and the finished folder go there, and no other run's meanwhile."""
-    with alone(out) if out is not None else nullcontext():
-        made = _run(plan, out, resume, overwrite, listener or Listener(), checkpoint_every, engine or Here())
+    listener = listener or Listener()
+    with alone(out, listener.say) if out is not None else nullcontext():
+        made = _run(plan, out, resume, overwrite, listener, checkpoint_every, engine or Here())
     plan.finally_(made)
     return made
 
 
 def _run(
     plan: Plan,
-    out: Path | None,
+    out: Place | None,
     resume: bool,
     overwrite: bool,
     listener: Listener,
@@ -105,25 +107,27 @@ def _run(
     }
     state = engine.fold(Work(plan, frames, out, resuming, checkpoint_every, listener))
     clock.lap("fold")
-    survey = _finished(plan, state, pilot, clock, estimate, listener, engine)
-    survey.facts["times"]["seconds"] |= {name: round(spent, 3) for name, spent in engine.seconds().items()}
+    with begun(state, out) as written:
+        survey = _finished(plan, state, pilot, clock, estimate, listener, engine)
+        survey.facts["times"]["seconds"] |= {name: round(spent, 3) for name, spent in engine.seconds().items()}
+        if out is not None:
+            listener.say("writing the survey")
+            save(survey, out, written)
     if out is not None:
-        listener.say("writing the survey")
-        save(survey, out)
         _tidy(out)
     return survey
 
 
-def _tidy(out: Path) -> None:
+def _tidy(out: Place) -> None:
     """Remove what only an unfinished run needs, and what killed ones left half written."""
     (out / UNFINISHED).unlink(missing_ok=True)
     Checkpoints(out).clear()
     Partials(out).clear()
-    for part in out.glob(".*.part"):
+    for part in [path for path in out.iterdir() if path.name.startswith(".") and path.name.endswith(".part")]:
         part.unlink(missing_ok=True)
 
 
-def _pilot(plan: Plan, resumed: Path | None, listener: Listener, engine: Engine) -> Pilot:
+def _pilot(plan: Plan, resumed: Place | None, listener: Listener, engine: Engine) -> Pilot:
     """Read the pilot of this run or of another survey, or take one."""
     if resumed is not None and (resumed / PILOT_FILE).is_file():
         return Pilot.load(resumed)
@@ -135,7 +139,7 @@ def _pilot(plan: Plan, resumed: Path | None, listener: Listener, engine: Engine)
     return engine.pilot(plan, listener)
 
 
-def _can_resume(out: Path, plan: Plan) -> bool:
+def _can_resume(out: Place, plan: Plan) -> bool:
     """Say whether the folder holds the beginning of this run; refuse if it is the beginning of another."""
     for name in (UNFINISHED, FACTS):
         if (out / name).is_file():
@@ -178,7 +182,8 @@ def _finished(
     engine: Engine,
 ) -> Survey:
     layers = plan.source.layers
-    tables = make_tables(state, layers, plan.populations, told=listener.say)
+    spare = max(estimate["budget"] - estimate["bytes"], 0)
+    tables = make_tables(state, layers, plan.populations, told=listener.say, device=plan.device, spare=spare)
     clock.lap("tables")
     whole = tables.layers[tables.layers["population"] == plan.populations[0]]
     lost = whole[whole["nonfinite"] > 0]

@@ -56,8 +56,11 @@ class Shape:
     spectrum: pd.DataFrame
 
 
-def shape_of(fold: LayerFold, cells: Sequence[int]) -> Shape:
-    """Measure the cells together. Two dim x dim eigenproblems, and all pairs of the sample."""
+def shape_of(fold: LayerFold, cells: Sequence[int], device: str | None = None) -> Shape:
+    """Measure the cells together. Two dim x dim eigenproblems, and all pairs of the sample.
+
+    With a device, the sample is measured there. The eigenproblems stay: several cores solve several at once.
+    """
     centred, directions, numbers = _spectral(fold, cells)
     sample = fold.sample.population(cells)
     if not sample:
@@ -66,10 +69,11 @@ def shape_of(fold: LayerFold, cells: Sequence[int]) -> Shape:
             [*numbers, (EMPTY, nothing)], dict.fromkeys(COUNTS, 0), scale_curve(None), spectrum_curve(centred)
         )
     vectors, contexts = sample["vector"], sample["context"]
-    directed = list(_directed(narrowed(vectors, centred=False) if fold.wide else vectors, directions))
+    directed = list(_directed(narrowed(vectors, centred=False) if fold.wide else vectors, directions, device))
     gram = _gram(vectors) if fold.wide else (NARROW, dict.fromkeys(GRAM, float("nan")))
     vectors = narrowed(vectors) if fold.wide else vectors
-    near = neighbourhood(vectors, contexts=contexts)
+    vectors, contexts = (rows if device is None else rows.to(device) for rows in (vectors, contexts))
+    near = neighbourhood(vectors, contexts=contexts).cpu()
     estimate = twonn_of(near.distances[:, :2], near.duplicates)
     numbers += [
         *directed,
@@ -124,12 +128,13 @@ def variance_numbers(covariance: Array) -> dict[str, float]:
     }
 
 
-def _directed(vectors: Tensor, directions: Array) -> Iterator[Numbers]:
+def _directed(vectors: Tensor, directions: Array, device: str | None) -> Iterator[Numbers]:
     x = vectors.numpy()
     cosine = sampled_cosine(x)
     yield cosine.reason or "", {"sampled_cosine": cosine.value, "sampled_cosine_se": cosine.se}
     known = directions.shape[1] > 0
-    log_ratio = partition_isotropy_log(x[:MOST], directions) if known else float("nan")
+    some = x[:MOST] if device is None else vectors[:MOST].to(device)
+    log_ratio = partition_isotropy_log(some, directions) if known else float("nan")
     yield (
         "not finite" if known else TOO_WIDE,
         {"partition_isotropy": float(np.exp(log_ratio)), "partition_isotropy_log": log_ratio},

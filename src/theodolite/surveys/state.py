@@ -14,6 +14,7 @@ from theodolite.sources.units import Unit, Units
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.frame import Frame
 from theodolite.surveys.files import read_metadata, read_tensors, write_tensors
+from theodolite.surveys.storage import Place
 
 STATE, SAMPLE = "state.safetensors", "sample.safetensors"
 
@@ -36,8 +37,8 @@ class State:
     cursor: int = 0  # batches folded of the shard after these
     positions: int = 0
 
-    def save(self, folder: Path) -> None:
-        """Write state.safetensors and sample.safetensors."""
+    def save(self, folder: Path) -> dict[str, str]:
+        """Write state.safetensors and sample.safetensors, and return their checksums."""
         sums: dict[str, Tensor] = {}
         samples: dict[str, Tensor] = {}
         for index, fold in self.folds.items():
@@ -49,8 +50,10 @@ class State:
             "positions": self.positions,
             "units": _listed(self.units),
         }
-        write_tensors(folder / STATE, sums, {"facts": json.dumps(facts)})
-        write_tensors(folder / SAMPLE, samples, {})
+        return {
+            STATE: write_tensors(folder / STATE, sums, {"facts": json.dumps(facts)}),
+            SAMPLE: write_tensors(folder / SAMPLE, samples, {}),
+        }
 
     @classmethod
     def load(cls, folder: Path, frames: Mapping[int, Frame], units: Units) -> State:
@@ -66,14 +69,14 @@ class State:
 class SavedState:
     """A state on disk: what it holds is known at once, its sums are read a layer at a time."""
 
-    folder: Path
+    folder: Place
     shards: tuple[ShardKey, ...]
     cursor: int
     positions: int
     units: tuple[Unit, ...]  # of an open vocabulary; a closed one is known from the tokenizer
 
     @classmethod
-    def open(cls, folder: Path) -> SavedState:
+    def open(cls, folder: Place) -> SavedState:
         """Read what the state says of itself, and no sum."""
         facts = json.loads(read_metadata(folder / STATE)["facts"])
         shards = tuple(ShardKey(corpus, index) for corpus, index in facts["shards"])

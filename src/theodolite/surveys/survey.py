@@ -13,6 +13,7 @@ from theodolite.sources.layers import Layer
 from theodolite.sources.text.norm import Norm
 from theodolite.surveys.pilot import Pilot
 from theodolite.surveys.state import State
+from theodolite.surveys.storage import Place, placed
 from theodolite.surveys.tables import Tables
 
 SHOWN = "layer layer_name population n q m v mean_cosine anisotropy_svd effective_rank twonn".split()
@@ -26,7 +27,7 @@ class Survey:
     tables: Tables
     state: State
     pilot: Pilot
-    folder: Path | None = None
+    folder: Place | None = None
     norms: dict[int, Norm] = field(default_factory=dict)  # by layer, where the state leaves a norm
 
     @property
@@ -64,11 +65,11 @@ class Survey:
         """What was surveyed, in a few words."""
         return survey_name(self.facts)
 
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> Place:
         """Write the survey's folder and return it."""
         from theodolite.surveys.folder import claim, save
 
-        path = Path(folder)
+        path = placed(folder)
         claim(path, overwrite=overwrite)
         save(self, path)
         return path

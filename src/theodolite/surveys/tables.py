@@ -8,20 +8,23 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
 from theodolite.errors import TheodoliteError
 from theodolite.measures.decomposition import UnitMoments, unbiased
 from theodolite.sources.layers import Layer
 from theodolite.statistics.cells import POPULATIONS
-from theodolite.statistics.moments import UnitSums
+from theodolite.statistics.fold import LayerFold
 from theodolite.surveys import contextual
 from theodolite.surveys.coordinates import coordinate_rows, joined
 from theodolite.surveys.curves import curves
 from theodolite.surveys.rows import layer_row
 from theodolite.surveys.shape import ROGUE, SHAPE, Shape, shape_of
 from theodolite.surveys.shape import WHOLE as WHOLE_SHAPE
+from theodolite.surveys.side_by_side import side_by_side
 from theodolite.surveys.state import State
+from theodolite.surveys.there import sums_there
 from theodolite.surveys.unit_sets import COUNTS, SET_COLUMNS
 
 LAYERS = (
@@ -43,9 +46,6 @@ UNITS = "unit row id text special tokens_per_unit".split()
 WHOLE = "layer library_index n types dim twonn_n zero nonfinite massive sample_duplicates".split()
 WHOLE += [*COUNTS.values(), *contextual.COUNTS, *WHOLE_SHAPE]
 
-_Kept = tuple[dict[str, Any], NDArray[np.int64], NDArray[np.int64], UnitMoments, NDArray[np.float64]]
-"""Of a population: its row, and by unit the code, n, Q, M and V, and self-similarity."""
-
 
 @dataclass(frozen=True)
 class Tables:
@@ -59,6 +59,23 @@ class Tables:
     spectra: pd.DataFrame
 
 
+COPIES = 3
+"""How many copies of one layer's sums by unit there may be at once; `memory` counts with as many."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is kept of one layer's population: a row, and by unit the code, n, Q, M and V, and self-similarity."""
+
+    row: dict[str, Any]
+    codes: NDArray[np.int64]
+    n: NDArray[np.int64]
+    units: UnitMoments
+    similarity: NDArray[np.float64]
+    by_coordinate: pd.DataFrame
+    shape: Shape
+
+
 def make_tables(
     state: State,
     layers: Sequence[Layer],
@@ -66,69 +83,104 @@ def make_tables(
     *,
     lost: dict[str, str] | None = None,
     told: Callable[[str], None] | None = None,
+    device: str | None = None,
+    workers: int | None = None,
+    spare: int = 0,
 ) -> Tables:
-    """Read everything off the state. `lost` names populations that cannot be told, with the reason."""
+    """Read everything off the state. `lost` names populations that cannot be told, with the reason.
+
+    With a `device`, passes over the sums by unit and over the sample are made there. Layers are measured side by
+    side, as many as torch may use threads or as `workers` says; `spare` bytes may go into copies of their sums.
+    """
     rows, tokens, coordinates, seen = [], [], [], np.zeros(len(state.units), dtype=bool)
     scales, spectra = [], []
-    names = np.array([unit.key for unit in state.units.known], dtype=object)
+    names = pd.Series([unit.key for unit in state.units.known])
     special = [code for code, unit in enumerate(state.units.known) if unit.special]
-    for layer in layers:
-        fold = state.folds[layer.index]
+    wanted = [population for population in populations if population not in (lost or {})]
+
+    def measure(layer: Layer) -> dict[str, Measured]:
         with_units = layer.units and state.units.kind != "none"
-        if told:
-            told(f"measuring layer {layer.index} ({layer.name})")
-        measured: dict[tuple[int, ...], tuple[_Kept, pd.DataFrame, Shape]] = {}
-        for population in populations:
-            head = {"layer": layer.index, "layer_name": layer.name, "library_index": layer.library_index}
-            head["population"] = population
-            if lost and population in lost:
-                rows.append(head | {"undefined": _all_undefined(lost[population])})
-                continue
-            # Where no position is massive, say, two populations are the same vectors: measure them once.
-            cells = tuple(cell for cell in POPULATIONS[population] if fold.holds(cell)) or (0,)
-            if cells not in measured:
-                shape = shape_of(fold, cells)
-                found = layer_row(fold, cells, with_units=with_units, special=special, shape=shape)
-                within = found[0]["v_within"]
-                by_coordinate = coordinate_rows(fold, cells, found[1], v_within=within, with_units=with_units)
-                measured[cells] = _without_sums(*found), by_coordinate, shape
-                del found  # with the sums, as large as all that the fold keeps of this layer: no two at once
-            (row, codes, n, units, similarity), by_coordinate, shape = measured[cells]
-            if population == "all" and row["n"] == 0:
-                raise TheodoliteError(_nothing_left(layer, row["nonfinite"]))
-            rows.append(head | row)
-            coordinates.append((layer.index, population, by_coordinate))
-            scales.append((layer.index, population, shape.scales))
-            spectra.append((layer.index, population, shape.spectrum))
-            if with_units:
-                seen[codes] = True
-                m_unbiased, v_unbiased = unbiased(n, units.m, units.v)
-                columns = (layer.index, population, names[codes], n, *units, m_unbiased, v_unbiased, similarity)
-                tokens.append(pd.DataFrame(dict(zip(TOKENS, columns, strict=True))))
-    kept = _layers(rows), _tokens(tokens), _units(state, seen), joined(coordinates)
+        return _measured(state.folds[layer.index], wanted, with_units, special, device)
+
+    workers = workers or _workers(state, layers, spare)
+    with side_by_side(measure, layers, workers) as waits:
+        for layer, found in zip(layers, waits, strict=True):
+            with_units = layer.units and state.units.kind != "none"
+            if told:
+                told(f"measuring layer {layer.index} ({layer.name})")
+            measured = found()
+            for population in populations:
+                head = {"layer": layer.index, "layer_name": layer.name, "library_index": layer.library_index}
+                head["population"] = population
+                if population not in measured:
+                    rows.append(head | {"undefined": _all_undefined((lost or {})[population])})
+                    continue
+                one = measured[population]
+                if population == "all" and one.row["n"] == 0:
+                    raise TheodoliteError(_nothing_left(layer, one.row["nonfinite"]))
+                rows.append(head | one.row)
+                coordinates.append((layer.index, population, one.by_coordinate))
+                scales.append((layer.index, population, one.shape.scales))
+                spectra.append((layer.index, population, one.shape.spectrum))
+                if with_units:
+                    seen[one.codes] = True
+                    tokens.append((layer.index, population, one))
+    kept = _layers(rows), _tokens(tokens, names), _units(state, seen), joined(coordinates)
     return Tables(*kept, curves("scales", scales), curves("spectra", spectra))
 
 
-def _without_sums(
-    row: dict[str, Any], sums: UnitSums, units: UnitMoments, similarity: NDArray[np.float64]
-) -> _Kept:
-    return row, sums.codes.numpy(), sums.n.numpy(), units, similarity
+def _measured(
+    fold: LayerFold, populations: Sequence[str], with_units: bool, special: Sequence[int], device: str | None
+) -> dict[str, Measured]:
+    """Measure one layer's populations. Where no position is massive, say, two are the same vectors, met once."""
+    measured: dict[tuple[int, ...], Measured] = {}
+    found = {}
+    there = sums_there(fold, device)
+    for population in populations:
+        cells = tuple(cell for cell in POPULATIONS[population] if fold.holds(cell)) or (0,)
+        if cells not in measured:
+            shape = shape_of(fold, cells, device)
+            row, sums, units, similarity = layer_row(
+                fold, cells, with_units=with_units, special=special, shape=shape, there=there
+            )
+            within = row["v_within"]
+            by_coordinate = coordinate_rows(fold, cells, sums, v_within=within, with_units=with_units)
+            # Not the sums, as large as all that the fold keeps of this layer; codes and n may be parts of them.
+            codes, n = sums.codes.numpy().copy(), sums.n.numpy().copy()
+            measured[cells] = Measured(row, codes, n, units, similarity, by_coordinate, shape)
+            del sums
+        found[population] = measured[cells]
+    return found
+
+
+def _workers(state: State, layers: Sequence[Layer], spare: int) -> int:
+    """Return how many layers to measure at once: as many as there are threads, and as copies of sums have room."""
+    folds = [state.folds[layer.index] for layer in layers]
+    largest = max((table.sum.nbytes for fold in folds for table in fold.moments.tables), default=0)
+    copy = max(largest * (1 if all(fold.contextuality is None for fold in folds) else 2), 1)
+    return max(min(torch.get_num_threads(), len(layers), COPIES + spare // copy), 1)
 
 
 def _layers(rows: list[dict[str, object]]) -> pd.DataFrame:
     frame = pd.DataFrame(rows).reindex(columns=LAYERS)
-    for column in frame.columns:
-        if column in WHOLE:
-            frame[column] = frame[column].astype("Int64")
-        elif column not in ("layer_name", "population", "undefined"):
-            frame[column] = frame[column].astype("float64")
-    return frame
+    numbers = [column for column in frame.columns if column not in ("layer_name", "population", "undefined")]
+    return frame.astype({column: "Int64" if column in WHOLE else "float64" for column in numbers})
 
 
-def _tokens(parts: list[pd.DataFrame]) -> pd.DataFrame:
+def _tokens(parts: list[tuple[int, str, Measured]], names: pd.Series) -> pd.DataFrame:
+    """Return one table of all layers and populations; `names` are the units' keys by code."""
     if not parts:
         return pd.DataFrame({column: [] for column in TOKENS})
-    return pd.concat(parts, ignore_index=True)
+    layer, population, found = zip(*parts, strict=True)
+    numbers = [(one.n, *one.units, *unbiased(one.n, one.units.m, one.units.v), one.similarity) for one in found]
+    of = np.repeat(np.arange(len(parts)), [len(one.codes) for one in found])
+    columns = (
+        np.array(layer)[of],
+        pd.Series(population).take(of).array,
+        names.take(np.concatenate([one.codes for one in found])).array,  # a million rows and few names: once each
+        *(np.concatenate(column) for column in zip(*numbers, strict=True)),
+    )
+    return pd.DataFrame(dict(zip(TOKENS, columns, strict=True)), copy=False)
 
 
 def _units(state: State, seen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> pd.DataFrame:

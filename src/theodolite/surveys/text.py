@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from theodolite.engines.ahead import beside
 from theodolite.errors import InputError
 from theodolite.sources.corpus import open_corpus, scan, shard_documents
 from theodolite.sources.text.checkpoint import Checkpoint, found_again, load_model, load_tokenizer
@@ -17,6 +18,7 @@ from theodolite.sources.text.source import TextSource
 from theodolite.sources.text.vocabulary import level, special_ids
 from theodolite.sources.text.windows import longest_window
 from theodolite.sources.text.wrapping import UNWRAPPED, Wrap, own, wrap_of
+from theodolite.surveys.batch_tokens import batch_tokens
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.model_facts import model_facts
 from theodolite.surveys.plan import Documents, Plan
@@ -27,7 +29,6 @@ SHARD_CHARS = 2**19
 GPU_SHARD_CHARS = 2**22
 """The windows of a shard are sorted by length; the larger batches of a GPU want more of them."""
 UNKNOWN = 0.1  # the share of unknown tokens that a user should hear of
-BATCH_TOKENS = {"cpu": 4096, "cuda": 131072}
 
 
 def plan(
@@ -48,18 +49,19 @@ def plan(
     listener.say(f"reading {documents.name}")
     kind = device.partition(":")[0]
     shard_chars = GPU_SHARD_CHARS if kind == "cuda" else SHARD_CHARS
-    found = scan(documents, shard_chars=shard_chars)
+    scanned = beside(lambda: scan(documents, shard_chars=shard_chars))
+    hashed = beside(lambda: checkpoint.sha256)
     listener.say(f"loading {checkpoint.name}")
     tokenizer = load_tokenizer(checkpoint, trust_remote_code=wanted.trust_remote_code)
     around = _wrap(tokenizer, checkpoint.name, listener) if wanted.wrap else UNWRAPPED
-    given = {
-        "corpus_key": int(found.sha256[:16], 16),
-        "batch_tokens": wanted.batch_tokens or BATCH_TOKENS.get(kind, BATCH_TOKENS["cpu"]),
-    }
-    network, source = _source(checkpoint, wanted, tokenizer, here or device, **given)
+    network, source = _source(checkpoint, wanted, tokenizer, here or device)
+    source.batch_tokens = wanted.batch_tokens or batch_tokens(device, max(layer.dim for layer in source.layers))
     if wanted.target is not None and "decoder" not in {layer.stack for layer in source.anatomy.layers}:
         raise InputError(f"--target is what a decoder is fed beside an encoder; {checkpoint.name} has not both.")
     placement = placement_of(source.anatomy)
+    hashed()
+    found = scanned()
+    source.corpus_key = int(found.sha256[:16], 16)
     shards = {shard.index: shard for shard in found.shards}
     chosen = wanted.chosen(list(shards))
 
@@ -131,7 +133,15 @@ def plan(
             for layer in source.layers
             if layer.index in placement.leaving
         },
-        remake=partial(remade, checkpoint, checkpoint.sha256, wanted, device, **given),
+        remake=partial(
+            remade,
+            checkpoint,
+            checkpoint.sha256,
+            wanted,
+            device,
+            corpus_key=source.corpus_key,
+            batch_tokens=source.batch_tokens,
+        ),
         finally_=warn,
     )
 
@@ -142,22 +152,20 @@ def remade(
     """Make the source of a plan on another machine."""
     here = found_again(checkpoint, sha256)
     tokenizer = load_tokenizer(here, trust_remote_code=wanted.trust_remote_code)
-    return _source(here, wanted, tokenizer, device, corpus_key=corpus_key, batch_tokens=batch_tokens)[1]
+    _, source = _source(here, wanted, tokenizer, device)
+    source.corpus_key, source.batch_tokens = corpus_key, batch_tokens
+    return source
 
 
-def _source(
-    checkpoint: Checkpoint, wanted: Wanted, tokenizer: Any, device: str, *, corpus_key: int, batch_tokens: int
-) -> tuple[Any, TextSource]:
+def _source(checkpoint: Checkpoint, wanted: Wanted, tokenizer: Any, device: str) -> tuple[Any, TextSource]:
     network = load_model(checkpoint, dtype=wanted.dtype, device=device, trust_remote_code=wanted.trust_remote_code)
     around = wrap_of(tokenizer) if wanted.wrap else UNWRAPPED
     source = TextSource(
         network,
         tokenizer,
-        corpus_key=corpus_key,
         kind=wanted.units or "id",
         layers=wanted.layers,
         max_tokens=longest_window(network.config, tokenizer, wanted.max_tokens, around),
-        batch_tokens=batch_tokens,
         drop_special=wanted.drop_special,
         wrap=wanted.wrap,
         clean_words=wanted.clean_words,

@@ -16,6 +16,7 @@ from theodolite.measures.decomposition import (
     frequent_text,
 )
 from theodolite.measures.resampling import ERRORS, PARTS, unit_errors
+from theodolite.measures.unit_sums import Sums
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -37,7 +38,7 @@ Told = tuple[str, dict[str, float]]
 
 
 def set_sums(
-    n: NDArray[np.int64], total: Array, squares: Array, centre: Array, units: UnitMoments, special: Mask
+    n: NDArray[np.int64], total: Sums, squares: Array, centre: Array, units: UnitMoments, special: Mask
 ) -> Iterator[Told]:
     """Yield numbers by column, with the reason for those of them that are NaN. `special`: (units,)"""
     sets = {
@@ -57,8 +58,8 @@ def set_sums(
             yield few, dict.fromkeys([f"{prefix}{name}" for name in (*PARTS, *ERRORS)], float("nan"))
             continue
         if key not in summed:
-            of = slice(None) if used.all() else used
-            summed[key] = decomposition(n[of], total[of], squares[of], centre, units.v[of])
+            of = None if used.all() else used.nonzero()[0]
+            summed[key] = decomposition(n[used], total, squares[used], centre, units.v[used], of)
         yield "not finite", {f"{prefix}{part}": number for part, number in summed[key]._asdict().items()}
         yield _errors(prefix, count, error)
 

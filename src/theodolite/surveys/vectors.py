@@ -19,6 +19,7 @@ from theodolite.surveys.listener import Listener
 from theodolite.surveys.pilot import MASSIVE, POSITIONS
 from theodolite.surveys.plan import Documents, Plan
 from theodolite.surveys.run import run
+from theodolite.surveys.storage import placed
 from theodolite.surveys.survey import Survey
 
 BLOCK, BLOCKS = 4096, 16  # rows a batch, batches a shard
@@ -41,7 +42,7 @@ def measure(
 
     In a file `groups` names the column or array of labels; with an array it is the labels themselves.
     """
-    folder = Path(out) if out is not None else None
+    folder = placed(out) if out is not None else None
     if folder is not None and not resume:
         check_free(folder, overwrite=overwrite)
     name, digest, data = _opened(vectors, column, groups)

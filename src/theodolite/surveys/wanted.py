@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from theodolite.errors import InputError
@@ -13,6 +12,7 @@ from theodolite.sources.source import Source
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.surveys.pilot import MASSIVE
 from theodolite.surveys.run import part_of
+from theodolite.surveys.storage import Place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Wanted:
     max_seconds: float = 30.0
     populations: Sequence[str] = tuple(POPULATIONS)
     sample_size: int = 4096
-    pilot: Path | None = None
+    pilot: Place | None = None
     part: str | None = None
     memory: int | None = None
     dtype: str = "float32"

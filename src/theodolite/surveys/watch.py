@@ -22,6 +22,7 @@ from theodolite.surveys.listener import Listener
 from theodolite.surveys.pilot import MASSIVE
 from theodolite.surveys.plan import Documents, Plan
 from theodolite.surveys.run import run
+from theodolite.surveys.storage import placed
 from theodolite.surveys.survey import Survey
 
 SHARD = 8  # inputs
@@ -133,7 +134,7 @@ def watch(
             types_bound=1 if units == "none" else max(items, 2**16),
             budget=memory,
         )
-        folder = Path(out) if out is not None else None
+        folder = placed(out) if out is not None else None
         return run(plan, out=folder, resume=resume, overwrite=overwrite, listener=listener)
 
 

@@ -22,6 +22,7 @@ from typing import Any
 import psutil
 from tests.engines.ray.poisoned import POISON, SLOW, poisoned
 from tests.engines.ray.surveyed import DOCUMENTS, SHARD_CHARS, planned
+from tests.object_store import s3
 from tests.small_models import make
 
 from theodolite.engines.ray.connecting import connected
@@ -29,11 +30,13 @@ from theodolite.engines.ray.pool import Pool
 from theodolite.errors import TheodoliteError
 from theodolite.surveys import checkpoints
 from theodolite.surveys import text as text_surveys
+from theodolite.surveys.bucket import Bucket
 from theodolite.surveys.cluster.cluster import Cluster
 from theodolite.surveys.listener import Listener, Progress
 from theodolite.surveys.models import survey
 from theodolite.surveys.plan import Plan
 from theodolite.surveys.run import run
+from theodolite.surveys.storage import Place
 
 PORT = 6399
 ADDRESS = f"127.0.0.1:{PORT}"
@@ -101,7 +104,7 @@ class Heard(Listener):
             self.do()
 
 
-def on_cluster(plan: Plan, out: Path, heard: Listener, **options: Any) -> Any:
+def on_cluster(plan: Plan, out: Place, heard: Listener, **options: Any) -> Any:
     with connected(ADDRESS), Cluster(out, Pool(2, 0)) as cluster:
         return run(plan, out=out, engine=cluster, listener=heard, checkpoint_every=0.0, **options)
 
@@ -162,6 +165,16 @@ def driver(model: Path, root: Path) -> dict[str, Any]:
     return {**ended, "code": done.returncode, "said": done.stdout + done.stderr}
 
 
+def bucket(model: Path, root: Path, store: str) -> dict[str, Any]:
+    """Workers save to a bucket; what is left there is fetched for the test to see."""
+    plan, out, heard = planned(model), Bucket(f"{store}/runs/survey"), Heard()
+    on_cluster(plan, out, heard)
+    run(plan, out=root / "bucket-local")
+    for name in out.below():
+        (out / name).get(root / "bucket" / name)
+    return {"shares": heard.shares}
+
+
 def refused(model: Path, root: Path) -> dict[str, str]:
     """What the cluster cannot give is a sentence."""
     said = {}
@@ -181,20 +194,27 @@ def small_steps() -> None:
 
 
 def main() -> None:
-    """Start the cluster, go through the scenes, and write what came of them."""
+    """Start a store and the cluster, go through the scenes, and write what came of them."""
     root = Path(sys.argv[1])
     small_steps()
+    with s3() as store:  # first: the nodes learn from this process where it is
+        scenes(root, store)
+
+
+def scenes(root: Path, store: str) -> None:
+    """Go through them on one cluster."""
     model, results, began = make("bert", root / "model"), dict[str, Any](), time.monotonic()
     start_head(Path(os.environ["RAY_FOLDER"]))
     nodes = [start_node(), start_node()]
     results["seconds"] = {"cluster": time.monotonic() - began}
-    scenes: dict[str, Callable[[], dict[str, Any]]] = {
+    each: dict[str, Callable[[], dict[str, Any]]] = {
         "refused": lambda: refused(model, root),
         "straggler": lambda: straggler(model, root),
         "driver": lambda: driver(model, root),
+        "bucket": lambda: bucket(model, root, store),
         "killed": lambda: killed(model, root, nodes[1]),
     }
-    for name, scene in scenes.items():
+    for name, scene in each.items():
         began = time.monotonic()
         try:
             results[name] = scene()

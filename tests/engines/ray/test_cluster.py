@@ -94,6 +94,16 @@ def test_the_driver_killed_and_taken_up(scenes: tuple[Path, dict[str, Any]]) -> 
     assert (root / "driver" / "report.html").is_file()
 
 
+def test_in_a_bucket(scenes: tuple[Path, dict[str, Any]]) -> None:
+    root, results = scenes
+    assert "error" not in results["bucket"], results["bucket"]
+    made = open_survey(root / "bucket")
+    assert made.facts["engine"]["workers"] == 2
+    assert_same_numbers(made, open_survey(root / "bucket-local"))
+    names = {path.name for path in (root / "bucket").iterdir()}
+    assert names == {path.name for path in (root / "bucket-local").iterdir()}  # nothing of the workers
+
+
 def test_what_the_cluster_cannot_give(scenes: tuple[Path, dict[str, Any]]) -> None:
     root, results = scenes
     assert "none of the cluster's 3 machines has a GPU" in results["refused"]["gpus"]

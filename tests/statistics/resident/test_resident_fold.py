@@ -314,7 +314,7 @@ def test_tables_that_do_not_fit_move_to_the_host(way: Way, monkeypatch: pytest.M
     monkeypatch.setattr("theodolite.statistics.resident.tables.fits", lambda count, device: False)
     feed(moving, batches[1:], way)
     assert_alike(moving.state(), alone.state(), case)
-    assert any(table.spilled is not None for table in moving._tables)
+    assert any(table.spilled is not None for table in moving._tables.values())
     assert int(canonical(moving.state())["moments.ordinary.n"].sum()) == int((case.cells() == 0).sum())
 
 
@@ -334,11 +334,10 @@ def test_a_unit_seen_once_has_no_spread(way: Way) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
-@pytest.mark.parametrize("overlap", [False, True])
-def test_nothing_makes_the_device_stand_still(overlap: bool) -> None:
+def test_nothing_makes_the_device_stand_still() -> None:
     """Only the flags of the layer before are waited for, by an event; PyTorch would raise at any other wait."""
     case = small(torch.bfloat16)
-    desk = Desk("cuda", overlap=overlap)
+    desk = Desk("cuda")
     fold = ResidentFold(case.frame, desk)
     batches = [replace(batch, states=batch.states.cuda()) for batch in case.batches(300)]
     for batch in batches:  # tables grow and limits are sent the first time

@@ -7,8 +7,10 @@ from pathlib import Path
 from theodolite.errors import InputError
 from theodolite.sources.corpus.dataset import DatasetName, find_dataset, is_dataset, read_dataset
 from theodolite.sources.corpus.files import find_files, reader_of
-from theodolite.sources.corpus.filters import Tally, keep
+from theodolite.sources.corpus.filters import Kept, Tally, keep
 from theodolite.sources.corpus.options import CorpusOptions
+
+TEXTS = 1024  # of those in memory, looked at together
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,26 +29,27 @@ class Corpus:
 
     def documents(self) -> Iterator[tuple[int, str]]:
         """Yield (document number, text) of those kept, in order, from the start each time."""
-        return self.tallied(Tally())
+        for block in self.blocks(Tally()):
+            yield from zip(block.numbers.tolist(), block.texts, strict=True)
 
-    def tallied(self, tally: Tally) -> Iterator[tuple[int, str]]:
-        """Yield as `documents` does, and leave in the tally how many were read and how many removed."""
+    def blocks(self, tally: Tally) -> Iterator[Kept]:
+        """Yield what `documents` does, many at a time, and leave in the tally how many were read and removed."""
         kept = False
-        for numbered in keep(self._every(), self.options, tally):
+        for block in keep(self._every(), self.options, tally):
             kept = True
-            yield numbered
+            yield block
         if not kept:
             raise self._none_kept(tally)
 
-    def _every(self) -> Iterator[str]:
-        """Yield every document before filters."""
-        yield from _written(self.texts)
+    def _every(self) -> Iterator[list[str]]:
+        """Yield every document before filters, many at a time, never none."""
+        for start in range(0, len(self.texts), TEXTS):
+            if block := _written(self.texts[start : start + TEXTS]):
+                yield block
         for path in self.files:
-            for block in _blocks(path, self.options):
-                yield from block
+            yield from _blocks(path, self.options)
         if self.dataset is not None:
-            for rows in read_dataset(self.dataset, self.options):
-                yield from _written(rows)
+            yield from filter(None, map(_written, read_dataset(self.dataset, self.options)))
 
     def _none_kept(self, tally: Tally) -> InputError:
         if not tally.read:

@@ -28,7 +28,7 @@ def line_blocks(path: Path, errors: str, block: int = BLOCK) -> Iterator[tuple[i
     number = 1
     for offset, data in _whole_lines(path, block):
         text = _decode(data, errors, path, number, offset)
-        lines = text.replace("\r\n", "\n").split("\n")
+        lines = (text.replace("\r\n", "\n") if "\r" in text else text).split("\n")
         if data.endswith(b"\n"):
             lines.pop()
         yield number, lines

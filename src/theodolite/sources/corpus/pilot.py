@@ -1,8 +1,12 @@
 """The pilot's documents: a few, chosen by hash, so that no part of a corpus speaks for the whole."""
 
 import heapq
+from collections.abc import Sequence
 
-from theodolite.sources.corpus.filters import NumberHashes
+import numpy as np
+from numpy.typing import NDArray
+
+from theodolite.hashing import mix
 
 _LEAST_BUDGET = 8_192
 _LARGEST_SHARE = 20  # one part in twenty: 5%
@@ -17,17 +21,20 @@ class PilotChooser:
     def __init__(self, most: int, per_document: int) -> None:
         self._most = max(1, most)
         self._cut = per_document
-        self._hash_of = NumberHashes()
         # heapq keeps the smallest on top, and the largest hash is the one to drop, hence the minus.
         self._heap: list[tuple[int, int, str]] = []
 
-    def add(self, number: int, text: str) -> None:
-        """Take in a document if its hash is among the smallest so far."""
-        key = -self._hash_of(number)
-        if len(self._heap) < self._most:
-            heapq.heappush(self._heap, (key, number, text[: self._cut]))
-        elif key > self._heap[0][0]:
-            heapq.heapreplace(self._heap, (key, number, text[: self._cut]))
+    def add(self, numbers: NDArray[np.int64], texts: Sequence[str]) -> None:
+        """Take in documents whose hashes are among the smallest so far."""
+        hashes = mix(numbers)
+        full = len(self._heap) >= self._most
+        near = np.flatnonzero(hashes < np.uint64(-self._heap[0][0])) if full else np.arange(len(hashes))
+        for place in near.tolist():
+            held = (-int(hashes[place]), int(numbers[place]), texts[place][: self._cut])
+            if len(self._heap) < self._most:
+                heapq.heappush(self._heap, held)
+            elif held[0] > self._heap[0][0]:
+                heapq.heapreplace(self._heap, held)
 
     def choose(self, budget: int) -> tuple[tuple[int, str], ...]:
         """Return, by number, the documents of smallest hash up to where the next would pass the budget.

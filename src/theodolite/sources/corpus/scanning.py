@@ -1,15 +1,22 @@
 """The scan: one pass before a survey that learns what the corpus is and where its shards lie."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
+from struct import Struct
+
+import numpy as np
 
 from theodolite.sources.corpus.corpus import Corpus
 from theodolite.sources.corpus.filters import Tally
 from theodolite.sources.corpus.labelled import Labelled
 from theodolite.sources.corpus.pilot import PilotChooser, pilot_budget
 from theodolite.sources.corpus.shards import Shard, ShardCutter
+from theodolite.sources.corpus.words import word_counts
 
 MOST_WORDS = 256
+_LENGTH = Struct("<Q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +58,28 @@ def scan(
     tally, digest = Tally(), sha256()
     cutter, chooser = ShardCutter(shard_chars), PilotChooser(pilot_documents, per_document)
     documents = characters = 0
-    words = [0] * (MOST_WORDS + 1)
-    for number, text in corpus.tallied(tally):
-        form = text.encode("utf-8", "surrogatepass")
-        digest.update(len(form).to_bytes(8, "little") + form)
-        if isinstance(text, Labelled):
-            label = text.label.encode("utf-8", "surrogatepass")
-            digest.update(len(label).to_bytes(8, "little") + label)
-        documents += 1
-        characters += len(text)
-        words[min(len(text.split()), MOST_WORDS)] += 1
-        cutter.add(len(text))
-        chooser.add(number, text)
+    words = np.zeros(MOST_WORDS + 1, dtype=np.int64)
+    for numbers, texts in corpus.blocks(tally):
+        digest.update(_framed(texts))
+        lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+        documents += len(texts)
+        characters += int(lengths.sum())
+        words += np.bincount(np.minimum(word_counts(texts), MOST_WORDS), minlength=len(words))
+        cutter.add_all(lengths)
+        chooser.add(numbers, texts)
     pilot = chooser.choose(pilot_budget(characters, pilot_chars))
-    return Scan(digest.hexdigest(), documents, characters, tally.read, cutter.finish(), pilot, tuple(words))
+    return Scan(
+        digest.hexdigest(), documents, characters, tally.read, cutter.finish(), pilot, tuple(words.tolist())
+    )
+
+
+def _framed(texts: Sequence[str]) -> bytes:
+    """Return what the sha256 of a corpus is over: each text after its length, and so each label."""
+    if Labelled in set(map(type, texts)):
+        pairs = ((text, text.label) if isinstance(text, Labelled) else (text,) for text in texts)
+        texts = list(chain.from_iterable(pairs))
+    try:
+        forms = list(map(str.encode, texts))
+    except UnicodeEncodeError:
+        forms = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return b"".join(chain.from_iterable(zip(map(_LENGTH.pack, map(len, forms)), forms, strict=True)))

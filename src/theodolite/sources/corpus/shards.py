@@ -4,8 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+from numpy.typing import NDArray
+
 from theodolite.errors import InputError
 from theodolite.sources.corpus.corpus import Corpus
+from theodolite.sources.corpus.filters import Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,17 @@ class ShardCutter:
         if self._held >= self._wanted:
             self._close()
 
+    def add_all(self, characters: NDArray[np.int64]) -> None:
+        """Take in documents of so many characters each. (documents,)"""
+        ends = np.cumsum(characters)
+        taken = before = 0  # documents, and their characters
+        while (last := int(np.searchsorted(ends, before + self._wanted - self._held))) < len(ends):
+            self._seen += last + 1 - taken
+            taken, before = last + 1, int(ends[last])
+            self._close()
+        self._seen += len(ends) - taken
+        self._held += (int(ends[-1]) if len(ends) else 0) - before
+
     def finish(self) -> tuple[Shard, ...]:
         """Return all shards, the last of which may hold less than the others."""
         if self._seen > self._start:
@@ -62,14 +77,19 @@ def shard_documents(corpus: Corpus, shards: Sequence[Shard]) -> Iterator[tuple[S
             raise ValueError(f"shards must not overlap, but {before} and {after} came")
     if not wanted:
         return
-    documents = enumerate(corpus.documents())
+    blocks = corpus.blocks(Tally())
+    rest, passed = list[tuple[int, str]](), 0  # what is left of the block under way, and the documents before that
     for shard in wanted:
         held: list[tuple[int, str]] = []
-        for ordinal, numbered in documents:
-            if ordinal >= shard.start:
-                held.append(numbered)
-            if ordinal + 1 == shard.stop:
-                break
+        while passed < shard.stop:
+            if not rest:
+                block = next(blocks, None)
+                if block is None:
+                    break
+                rest = list(zip(block.numbers.tolist(), block.texts, strict=True))
+            now = rest[: shard.stop - passed]
+            held += now[max(shard.start - passed, 0) :]
+            rest, passed = rest[len(now) :], passed + len(now)
         if len(held) != shard.stop - shard.start:
             raise InputError(
                 f"CORPUS '{corpus.name}' now keeps fewer than {shard.stop:,} documents, so it has changed since "

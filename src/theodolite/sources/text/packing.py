@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.batch import Places
-from theodolite.hashing import mix
+from theodolite.hashing import mix, mix_on
 from theodolite.sources.places import places
-from theodolite.sources.text.windows import Window
+from theodolite.sources.text.flat import Flat
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +33,14 @@ class Packing:
     causal: bool
     drop_special: bool = False
 
-    def windows(self, windows: Sequence[Window]) -> Packed:
-        """Pack windows, at least one of them with a token."""
-        lengths = np.array([len(window.ids) for window in windows], dtype=np.int64)
-        special = np.concatenate([window.special for window in windows]) if self.drop_special else None
+    def windows(self, windows: Flat) -> Packed:
+        """Pack windows, each of them with a token."""
         return self.flat(
-            np.concatenate([window.ids for window in windows]),
-            lengths,
-            document=np.array([window.document for window in windows], dtype=np.int64),
-            number=np.array([window.number for window in windows], dtype=np.int64),
-            special=special,
+            windows.ids,
+            windows.lengths,
+            document=windows.document,
+            number=windows.number,
+            special=windows.special if self.drop_special else None,
         )
 
     def flat(
@@ -57,33 +54,32 @@ class Packing:
     ) -> Packed:
         """Pack ids (tokens,) that stand window after window; lengths, document and number are (windows,)."""
         longest, count = int(lengths.max()), len(lengths)
-        starts = np.cumsum(lengths) - lengths
+        held = np.arange(longest) < lengths[:, None]
+        padded = np.full((count, longest), self.pad, dtype=np.int64)
+        padded[held] = ids
+        rows = np.flatnonzero(held)
         of = np.repeat(np.arange(count), lengths)
-        position = np.arange(len(ids)) - starts[of]
-        rows = of * longest + position
-        padded = np.full(count * longest, self.pad, dtype=np.int64)
-        mask = np.zeros(count * longest, dtype=np.int64)
-        padded[rows] = ids
-        mask[rows] = 1
-        context = self._contexts(ids, position, starts, of)
+        position = rows - (longest * np.arange(count))[of]
+        context = self._contexts(ids, position, lengths, of)
         if special is not None:
             kept = ~special
             ids, of, position, rows, context = ids[kept], of[kept], position[kept], rows[kept], context[kept]
         where = places(
             self.corpus_key,
-            document=document[of].astype(np.uint64),
-            window=number[of].astype(np.uint64),
+            document=document,
+            window=number,
             position=position,
             unit=self.codes[ids],
             context=context,
+            of=of,
         )
-        return Packed(padded.reshape(count, longest), mask.reshape(count, longest), rows, where)
+        return Packed(padded, held.astype(np.int64), rows, where)
 
     def _contexts(
         self,
         ids: NDArray[np.int64],
         position: NDArray[np.int64],
-        starts: NDArray[np.int64],
+        lengths: NDArray[np.int64],
         of: NDArray[np.int64],
     ) -> NDArray[np.uint64]:
         """Return a hash of what the model saw for each token: all ids up to it, or its whole window and its place.
@@ -91,9 +87,8 @@ class Packing:
         Sums of hashes wrap around, so that those of one window are a difference of those of all.
         """
         sums = np.cumsum(mix(ids, position))
-        before = np.where(starts > 0, sums[starts - 1], np.uint64(0))
-        left = sums - before[of]
+        whole = sums[np.cumsum(lengths) - 1]
+        before = np.append(np.uint64(0), whole[:-1])
         if self.causal:
-            return left
-        ends = np.append(starts[1:], len(ids)) - 1
-        return mix(left[ends][of], position)
+            return sums - before[of]
+        return mix_on(mix(whole - before)[of], position)

@@ -21,9 +21,20 @@ from theodolite.sources.places import Spot, places, places_of
 from theodolite.sources.source import Sink
 from theodolite.sources.text.anatomy import Anatomy
 from theodolite.sources.text.cleaning import cleaned
+from theodolite.sources.text.flat import Flat
 from theodolite.sources.text.packing import Packing
+from theodolite.sources.text.padding import PaddingMask
 from theodolite.sources.text.vocabulary import vocabulary
-from theodolite.sources.text.windows import Window, buckets, cut, encodable, shifted
+from theodolite.sources.text.windows import (
+    Window,
+    bucket_bounds,
+    buckets,
+    cut,
+    cut_flat,
+    encodable,
+    flattened,
+    shifted,
+)
 from theodolite.sources.text.words import Words, words_of
 from theodolite.sources.text.wrapping import UNWRAPPED, wrap_of
 
@@ -99,6 +110,9 @@ class TextSource:
 
         `only` leaves out all windows but these, each a document's number and its own in it.
         """
+        if (flat := self._flat(documents, only)) is not None:
+            bounds = bucket_bounds(flat.lengths, self.batch_tokens, pads=self.anatomy.pads)
+            return [batch for part in flat.parts(bounds) if (batch := self._packed(part)).positions]
         windows, texts = self.windows(documents)
         windows = [window for window in windows if len(window) >= self._least]
         if only is not None:
@@ -107,6 +121,20 @@ class TextSource:
         labels = self._labels(documents)
         # Words get their codes in the order of the batches, which is the order in which they are folded.
         return [batch for group in groups if (batch := self._batch(group, texts, labels)).positions]
+
+    def _flat(self, documents: Sequence[tuple[int, str]], only: Collection[tuple[int, int]] | None) -> Flat | None:
+        """Return the windows by rising length, as arrays; None where they must be looked at one by one."""
+        if not all((self.units.kind != "word", self._start is None)):
+            return None
+        flat = cut_flat(documents, self.tokenizer, self.max_tokens, self.wrap)
+        if flat is None:
+            return None
+        order = np.argsort(flat.lengths, kind="stable")
+        order = order[flat.lengths[order] >= self._least]
+        if only is not None:
+            names = flat.names()
+            order = np.array([window for window in order.tolist() if names[window] in only], dtype=np.int64)
+        return flat.taken(order)
 
     def windows(self, documents: Sequence[tuple[int, str]]) -> tuple[list[Window], dict[int, str]]:
         """Return the windows of documents and, by document, the text in which their words stand (else nothing)."""
@@ -151,7 +179,12 @@ class TextSource:
         if prepared.decoder is not None:
             inputs |= {"decoder_input_ids": prepared.decoder.ids, "decoder_attention_mask": prepared.decoder.mask}
         with self.anatomy.watched(take, list(of_layer)) as forward:
-            forward(**{name: _sent(tensor, self._device) for name, tensor in inputs.items()})
+            forward(**{name: self._given(name, tensor) for name, tensor in inputs.items()})
+
+    def _given(self, name: str, tensor: Tensor) -> Tensor:
+        """Return what the model is given, where it runs."""
+        there = _sent(tensor, self._device)
+        return PaddingMask.of(there, tensor) if there.is_cuda and name.endswith("attention_mask") else there
 
     def _without_units(self, index: int, states: Tensor, prepared: TextBatch) -> Batch:
         """Return the rows of states that stand for several positions each; windows are of one length here."""
@@ -194,7 +227,7 @@ class TextSource:
     ) -> TextBatch:
         """Make one side of a batch; `heard` are the windows that the encoder reads, where these are fed."""
         if self.units.kind != "word" and heard is None and all(len(window.ids) for window in windows):
-            return self._packed(windows)
+            return self._packed(flattened(windows))
         longest = max(map(len, windows))
         ids = np.full((len(windows), longest), self._pad, dtype=np.int64)
         mask = np.zeros((len(windows), longest), dtype=np.int64)
@@ -219,16 +252,15 @@ class TextSource:
         pool = rank[torch.from_numpy(np.concatenate(pooling))]
         return TextBatch(*tensors, row, where.take(order), pool, of)
 
-    def _packed(self, windows: Sequence[Window]) -> TextBatch:
+    def _packed(self, windows: Flat) -> TextBatch:
         """Make a batch in which every row is one token."""
         causal = self.anatomy.causal
         how = Packing(self._codes, self._pad, self.corpus_key, causal, drop_special=self.drop_special)
         packed = how.windows(windows)
         order = packed.places.by_unit()
-        rows = torch.from_numpy(packed.rows)[order]
-        of = tuple((each.document, each.number) for each in windows)
+        rows = torch.from_numpy(packed.rows[order.numpy()])
         ids, mask = torch.from_numpy(packed.ids), torch.from_numpy(packed.mask)
-        return TextBatch(ids, mask, rows, packed.places.take(order), None, of)
+        return TextBatch(ids, mask, rows, packed.places.take(order), None, windows.names())
 
     def _words(self, window: Window, counted: Any, texts: dict[int, str]) -> Words:
         if self.units.kind == "word":

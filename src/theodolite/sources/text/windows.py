@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.errors import InputError
-from theodolite.sources.text.encoding import Encoded, encode
+from theodolite.sources.text.encoding import encode
+from theodolite.sources.text.flat import Flat
 from theodolite.sources.text.wrapping import UNWRAPPED, Wrap
 
 DEFAULT_MAX_TOKENS = 512
@@ -75,11 +77,10 @@ def cut(
         return []
     if not tokenizer.is_fast:
         return _cut_by_hand(documents, tokenizer, max_tokens, wrap)
-    texts = [encodable(text) for _, text in documents]
-    if not words and (flat := encode(tokenizer, texts, max_tokens - len(wrap))) is not None:
-        return _windows(documents, flat, wrap)
+    if not words and (flat := cut_flat(documents, tokenizer, max_tokens, wrap)) is not None:
+        return _windows(flat)
     encoded = tokenizer(
-        texts,
+        [encodable(text) for _, text in documents],
         truncation=True,
         max_length=max_tokens - len(wrap),
         return_overflowing_tokens=True,
@@ -105,20 +106,43 @@ def cut(
     return windows
 
 
-def _windows(documents: Sequence[tuple[int, str]], flat: Encoded, wrap: Wrap) -> list[Window]:
-    """Return the windows of encoded documents, views of their ids; those without a token are left out."""
-    ends = np.cumsum(flat.lengths)
-    first = np.searchsorted(flat.text, flat.text)  # the first window of the same text
-    windows = []
-    places = zip(flat.text.tolist(), (np.arange(len(ends)) - first).tolist(), ends.tolist(), strict=True)
-    start = 0
-    for text, number, end in places:
-        ids, special = flat.ids[start:end], flat.special[start:end]
-        start = end
-        window = wrapped(Window(documents[text][0], number, ids, special), wrap)
-        if len(window):
-            windows.append(window)
-    return windows
+def cut_flat(
+    documents: Sequence[tuple[int, str]], tokenizer: Any, max_tokens: int, wrap: Wrap = UNWRAPPED
+) -> Flat | None:
+    """Return what `cut` does as arrays; None where this tokenizer, or no document, gives none."""
+    if not (documents and tokenizer.is_fast):
+        return None
+    texts = [text for _, text in documents]
+    if not all(map(str.isascii, texts)):
+        texts = list(map(encodable, texts))
+    found = encode(tokenizer, texts, max_tokens, wrap)
+    if found is None:
+        return None
+    document = np.array([number for number, _ in documents], dtype=np.int64)
+    first = np.searchsorted(found.text, found.text)  # the first window of the same text
+    number = np.arange(len(found.text)) - first
+    flat = Flat(found.ids, found.special, found.lengths, document[found.text], number)
+    return flat if found.lengths.all() else flat.taken(np.flatnonzero(found.lengths))
+
+
+def flattened(windows: Sequence[Window]) -> Flat:
+    """Return windows, at least one, as arrays."""
+    return Flat(
+        np.concatenate([window.ids for window in windows]),
+        np.concatenate([window.special for window in windows]),
+        np.array([len(window) for window in windows], dtype=np.int64),
+        np.array([window.document for window in windows], dtype=np.int64),
+        np.array([window.number for window in windows], dtype=np.int64),
+    )
+
+
+def _windows(flat: Flat) -> list[Window]:
+    """Return the windows as objects, with views of their ids."""
+    ends = flat.ends.tolist()
+    return [
+        Window(document, number, flat.ids[start:end], flat.special[start:end])
+        for (document, number), start, end in zip(flat.names(), [0, *ends], ends, strict=False)
+    ]
 
 
 def _cut_by_hand(
@@ -183,15 +207,30 @@ def buckets(windows: Sequence[Window], budget: int, *, pads: bool = True) -> lis
     apart, another batch costs less. A pure function of the windows: sorted by length, equal lengths in order.
     Without `pads` a group holds windows of one length only, for models whose states padding would move.
     """
-    groups: list[list[Window]] = []
-    held = 0  # tokens of the last group
-    for window in sorted(windows, key=len):
-        fits = bool(groups) and (pads or len(groups[-1][0]) == len(window))
-        padded = (len(groups[-1]) + 1) * len(window) if fits else 0
-        if fits and padded <= budget and padded - held - len(window) <= budget // PADDING:
-            groups[-1].append(window)
-            held += len(window)
-        else:
-            groups.append([window])
-            held = len(window)
-    return groups
+    ordered = sorted(windows, key=len)
+    lengths = np.array([len(window) for window in ordered], dtype=np.int64)
+    return [ordered[start:stop] for start, stop in bucket_bounds(lengths, budget, pads=pads)]
+
+
+def bucket_bounds(lengths: NDArray[np.int64], budget: int, *, pads: bool = True) -> list[tuple[int, int]]:
+    """Return where the groups of `buckets` begin and end among windows of rising lengths (windows,).
+
+    How much of a group is padding when a longer window joins it depends on what it holds, not on how many join:
+    windows of one length are put into groups together.
+    """
+    sizes, counts = np.unique(lengths, return_counts=True)
+    bounds = [0]  # of groups
+    held = taken = 0  # tokens and windows of the last group
+    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+        most = budget // max(size, 1)
+        fits = taken and pads and taken * size - held <= budget // PADDING
+        room = max(most - taken, 0) if fits else 0
+        while count:
+            if not room:
+                bounds.append(bounds[-1])
+                held, taken, room = 0, 0, max(most, 1)
+            joining = min(room, count)
+            bounds[-1] += joining
+            held, taken = held + joining * size, taken + joining
+            room, count = room - joining, count - joining
+    return list(pairwise(bounds))

@@ -1,9 +1,9 @@
 """The statistics of a layer kept on a device: what `LayerFold` holds, summed where the states are.
 
-A batch is folded in two steps. As the states leave the block, one pass sums them by unit, copies them (blocks may
-write over what they gave out) and flags the rows that are massive or not finite. The rest waits until the next
-layer has been queued: by then the processor can read the flags without the device ever standing still, and knows
-which rows belong to which cell. The files are those of `LayerFold`: surveys made here and on the processor merge.
+A batch is folded as its states leave the block, before the next block may write over them. Rows that are massive
+or not finite, known only then, are left out and kept apart; the processor learns which they are when later layers
+have been queued, so that neither it nor the device stands still, and has them folded into cells of their own. The
+files are those of `LayerFold`: surveys made here and on the processor merge.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import cast
 
@@ -26,10 +27,10 @@ from theodolite.statistics.fold import CONTEXTUAL, LayerFold
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.norms import BINS
 from theodolite.statistics.resident import kernels, plain
-from theodolite.statistics.resident.gram import Gram
+from theodolite.statistics.resident.gram import Form, far_coordinates
 from theodolite.statistics.resident.layout import Layout
+from theodolite.statistics.resident.passes import MASSIVE, NONFINITE, ODD, GroupSums, limits_of
 from theodolite.statistics.resident.pieces import Ints
-from theodolite.statistics.resident.plain import MASSIVE, NONFINITE, ODD, limits_of
 from theodolite.statistics.resident.reservoir import ResidentReservoir
 from theodolite.statistics.resident.side import Side
 from theodolite.statistics.resident.tables import ResidentTable, UnitRows
@@ -37,9 +38,26 @@ from theodolite.statistics.resident.transfer import fetched, sent
 from theodolite.statistics.sample import FIELDS
 from theodolite.statistics.statistic import State
 
-Seen = tuple[Tensor, Tensor, Tensor]
-"""Rows in the layout's order, their norms and their flags."""
-OWED = 1  # layers whose second step may wait
+OWED = 3
+"""Layers whose rows kept apart may wait; each holds as much of them as it has states."""
+COMMON, RARE = 0, 2
+"""The first cell of those whose positions are not massive, and of those whose are; first positions come next."""
+
+
+@dataclass(frozen=True)
+class Laid:
+    """A batch as the layers that share its places see it."""
+
+    layout: Layout
+    rows: Tensor  # (runs,) int64, the row of each run in the tables
+    offered: tuple[Ints, Ints]  # rows of the layout that a sample may want, by their key: others, then first ones
+    offered_at: Tensor  # where all those lie among the states
+
+    def among(self, rows: Tensor | None) -> Laid:
+        """Return the same where the states lie at `rows` among others."""
+        if rows is None:
+            return self
+        return replace(self, layout=self.layout.among(rows), offered_at=rows[self.offered_at])
 
 
 class Desk:
@@ -51,34 +69,51 @@ class Desk:
         self.device = torch.device(device)
         self.use_kernels = use_kernels
         self.side = Side(self.device) if overlap and self.device.type == "cuda" else None
-        self.rows = (UnitRows(), UnitRows())  # of other and of first positions: the same in every layer
+        self.rows = UnitRows()  # the same in every layer
+        self.folds: list[ResidentFold] = []
         self._owed: deque[Callable[[], None]] = deque()
-        self._laid: tuple[Places, Layout, tuple[Tensor, Tensor]] | None = None
-        self._ahead: dict[int, tuple[Places, Layout]] = {}
-        self.apart_first = True  # as the frames of all layers have it
+        self._laid: tuple[Places, Laid] | None = None
+        self._ahead: dict[int, tuple[Places, Laid]] = {}
+
+    @property
+    def apart_first(self) -> bool:
+        """Say whether first positions are told apart, as the frames of all layers have it."""
+        return all(fold.frame.apart_first for fold in self.folds)
 
     def lay_out(self, places: Places) -> None:
         """Lay a batch out before its turn, from the thread that prepares it: the model need not wait for that."""
         if len(places):
             with self.current():
-                self._ahead[id(places)] = places, Layout.of(places, self.device, apart_first=self.apart_first)
+                self._ahead[id(places)] = places, self._lay(places)
 
-    def layout(self, batch: Batch) -> tuple[Layout, tuple[Tensor, Tensor]]:
-        """Return the batch's layout and the tables' rows of its runs, made once for layers that share places."""
+    def laid(self, batch: Batch) -> Laid:
+        """Return the batch as it is laid out, once for layers that share places."""
         if self._laid is None or self._laid[0] is not batch.places:
-            _, layout = self._ahead.pop(id(batch.places), (None, None))
-            layout = layout or Layout.of(batch.places, self.device, apart_first=self.apart_first)
-            layout = layout.among(batch.rows)
-            self._laid = batch.places, layout, self.runs(layout, self.rows)
-        return self._laid[1:]
+            _, laid = self._ahead.pop(id(batch.places), (None, None))
+            self._laid = batch.places, (laid or self._lay(batch.places)).among(batch.rows)
+        return self._laid[1]
 
-    def runs(self, layout: Layout, rows: tuple[UnitRows, UnitRows]) -> tuple[Tensor, Tensor]:
+    def _lay(self, places: Places) -> Laid:
+        layout = Layout.of(places, self.device, apart_first=self.apart_first)
+        offered = self._offered(layout)
+        at = layout.index[sent(np.concatenate(offered), self.device)]
+        return Laid(layout, self.runs(layout, self.rows), offered, at)
+
+    def runs(self, layout: Layout, rows: UnitRows) -> Tensor:
         """Return, on the device, the row of every run."""
-        other, first = (sent(rows[part].of(layout.units[part].keys), self.device) for part in (0, 1))
-        return other, first
+        return sent(rows.of(layout.units.keys), self.device)
+
+    def _offered(self, layout: Layout) -> tuple[Ints, Ints]:
+        """Return the rows that the sample of some layer may want, if they are not massive there."""
+        found = [np.zeros(0, dtype=np.int64)] * 2
+        for first, rows in layout.parts:
+            bound = max(fold.samples[COMMON + first].bound for fold in self.folds)
+            some = np.flatnonzero(layout.key[rows] < bound) + rows.start
+            found[first] = some[np.argsort(layout.key[some])]
+        return found[0], found[1]
 
     def owe(self, debt: Callable[[], None]) -> None:
-        """Put off a second step, and do the ones before."""
+        """Put off what wants to know more than is known yet, and do the ones before."""
         self._owed.append(debt)
         while len(self._owed) > OWED:
             self._owed.popleft()()
@@ -101,55 +136,49 @@ class ResidentFold:
 
     def __init__(self, frame: Frame, desk: Desk) -> None:
         self.frame, self.desk = frame, desk
-        desk.apart_first = frame.apart_first
+        desk.folds.append(self)
         device, cells, dim = desk.device, len(CELLS), frame.dim
-        self._centre = frame.centre.to(device)
-        self._gram = Gram(frame.centre, frame.spread, device)
+        self._centres: dict[torch.dtype, Tensor] = {}
+        self._far = far_coordinates(frame.centre, frame.spread)
+        self._forms: dict[torch.dtype, Form] = {}
         self._limits: dict[tuple[torch.dtype, float | None], Tensor] = {}
-        self._rare = (UnitRows(), UnitRows())  # rows of massive units, which each layer has its own of
-        self._tables = [ResidentTable(dim, device) for _ in CELLS]
-        self._samples = [ResidentReservoir(frame.sample_size, device) for _ in CELLS]
+        self._rare = UnitRows()  # rows of massive units, which each layer has its own of
+        self._tables = {offset: ResidentTable(dim, device) for offset in (COMMON, RARE)}
+        self.samples = [ResidentReservoir(frame.sample_size, device) for _ in CELLS]
         self._products: dict[int, Tensor] = {}
-        # y, u, y^2 and u^2 as `group_pass` gives them: by cell and group (the squares not kept so), and by cell.
-        self._groups = torch.zeros(cells, GROUPS, 2, dim, dtype=torch.float64, device=device)
-        self._squares = torch.zeros(cells, GROUPS, dtype=torch.float64, device=device)
-        self._cells = torch.zeros(cells, 4, dim, dtype=torch.float64, device=device)
-        self._n = torch.zeros(cells, GROUPS, 2, dtype=torch.int64, device=device)  # summed, and directed
+        self._sums = GroupSums(
+            groups=torch.zeros(cells, GROUPS, 2, dim, dtype=torch.float64, device=device),
+            squares=torch.zeros(cells, GROUPS, dtype=torch.float64, device=device),
+            cells=torch.zeros(cells, 4, dim, dtype=torch.float64, device=device),
+            n=torch.zeros(cells, GROUPS, 2, dtype=torch.int64, device=device),
+        )
         self._bins = torch.zeros(cells, BINS, dtype=torch.int64, device=device)
         self._zero = torch.zeros(cells, dtype=torch.int64, device=device)
         self._extremes = torch.tensor([[math.inf, -math.inf]] * cells, dtype=torch.float64).to(device)
         self._nonfinite = torch.zeros(cells, dtype=torch.int64)
+        pairs = {offset: slice(offset, offset + 2) for offset in (COMMON, RARE)}
+        self._sums_of = {offset: GroupSums(*(part[two] for part in self._sums)) for offset, two in pairs.items()}
+        norms = (self._bins, self._zero, self._extremes)
+        self._norms_of = {offset: tuple(part[two] for part in norms) for offset, two in pairs.items()}
         self._host = LayerFold(frame, CONTEXTUAL) if frame.contextuality else None
 
     @torch.no_grad()
     def update(self, batch: Batch) -> None:
-        """Take in one batch: its sums by unit now, the rest when the next layer has been queued."""
+        """Take in one batch: its ordinary rows now, the others when later layers have been queued."""
         if self._host is not None:
             self._host.update(batch)
-        if len(batch.places):
-            with self.desk.current():
-                self._first_step(batch)
-
-    def _first_step(self, batch: Batch) -> None:
-        if self.desk.side is not None:
-            self.desk.side.await_(self)  # what it did for this layer's batch before
-        layout, rows = self.desk.layout(batch)
-        states = batch.states.detach().to(self.desk.device)
-        bound = self.frame.massive_above if self.frame.apart_massive else math.inf
-        passes = self._passes(states)
-        seen = self._by_unit(states, layout, rows, 0, self._limits_of(states.dtype, bound), passes)
-        marks = cast(Callable[[], NDArray[np.int8]], fetched(seen[2]))
-        side = self.desk.side
-        if side is None:
-            self.desk.owe(lambda: self._second_step(*seen, marks, layout, passes))
+        if not len(batch.places):
             return
-        side.lend(seen)
-
-        def beside() -> None:
-            with side.running(self):
-                self._second_step(*seen, marks, layout, passes)
-
-        self.desk.owe(beside)
+        with self.desk.current():
+            laid = self.desk.laid(batch)
+            states = batch.states.detach().to(self.desk.device)
+            bound = self.frame.massive_above if self.frame.apart_massive else math.inf
+            passes = self._passes(states)
+            limits = self._limits_of(states.dtype, bound)
+            flags, apart = self._fold(states, laid.layout, laid.rows, COMMON, limits, passes)
+            marks = cast(Callable[[], NDArray[np.int8]], fetched(flags))
+            offered = states.index_select(0, laid.offered_at) if len(laid.offered_at) else None
+            self.desk.owe(lambda: self._fold_rest(apart, marks, laid, offered, passes))
 
     def _passes(self, states: Tensor) -> ModuleType:
         chosen = self.desk.use_kernels
@@ -162,103 +191,96 @@ class ResidentFold:
             self._limits[dtype, bound] = limits_of(massive, dtype, self.desk.device, mark_odd=bound is not None)
         return self._limits[dtype, bound]
 
-    def _rows_of(self, offset: int) -> tuple[UnitRows, UnitRows]:
+    def _form(self, dtype: torch.dtype) -> Form:
+        if dtype not in self._forms:
+            self._forms[dtype] = Form.of(dtype, self.frame.centre, self._far, self.desk.device)
+        return self._forms[dtype]
+
+    def _centre(self, dtype: torch.dtype) -> Tensor:
+        """Return the centre, in the type of the states if that holds it, as it does where they had it measured."""
+        if dtype not in self._centres:
+            exact = bool((self.frame.centre.to(dtype).double() == self.frame.centre.double()).all())
+            self._centres[dtype] = self.frame.centre.to(dtype if exact else torch.float64).to(self.desk.device)
+        return self._centres[dtype]
+
+    def _rows_of(self, offset: int) -> UnitRows:
         return self._rare if offset else self.desk.rows
 
-    def _by_unit(
-        self,
-        states: Tensor,
-        layout: Layout,
-        rows: tuple[Tensor, Tensor],
-        offset: int,
-        limits: Tensor,
-        passes: ModuleType,
-    ) -> Seen:
-        """Add rows to the tables of cells `offset` and the next; return them, their norms and their flags."""
-        tables = self._tables[offset : offset + 2]
-        targets = []
-        for part, table in enumerate(tables):
-            table.reserve(self._rows_of(offset)[part])
-            runs = layout.units[part].runs
-            aside = table.spilled is not None
-            into = table.scratch(runs) if aside else table
-            targets.append((into, torch.arange(runs, device=self.desk.device) if aside else rows[part]))
-        seen: Seen = passes.unit_pass(states, layout, self._centre, limits, tuple(targets))
-        for part, table in enumerate(tables):
-            if table.spilled is not None:
-                table.take_in(layout.units[part].keys, targets[part][0])
-        return seen
+    def _fold(
+        self, states: Tensor, layout: Layout, rows: Tensor, offset: int, limits: Tensor, passes: ModuleType
+    ) -> tuple[Tensor, Tensor]:
+        """Add the rows that are not flagged to the cells `offset` and the next; return flags, and what was."""
+        form, centre, table = self._form(states.dtype), self._centre(states.dtype), self._tables[offset]
+        table.reserve(self._rows_of(offset))
+        aside = table.spilled is not None
+        into = table.scratch(layout.units.runs) if aside else table
+        at = torch.arange(layout.units.runs, device=self.desk.device) if aside else rows
+        measured, n, by_cell = passes.measure_pass(states, layout, centre, limits, self._sums_of[offset])
+        passes.add_norms(*self._norms_of[offset], measured.norms, measured.flags, layout.others)
+        sheet, apart = passes.unit_pass(states, layout, measured.flags, form, centre, into, at)
+        if aside:
+            table.take_in(layout.units.keys, into)
+        side = self.desk.side
+        with side.running((sheet.rows, n, by_cell)) if side is not None else nullcontext():
+            for chunks, parts in sheet.rounds(form.dim):
+                partial = passes.products(chunks, form)
+                for part, those, closing in parts:
+                    matrix = self._matrix(offset + part)
+                    passes.add_products(matrix, partial[those], n[part], by_cell[part], form, closing)
+        return measured.flags, apart
 
-    def _second_step(
+    def _fold_rest(
         self,
-        own: Tensor,
-        norms: Tensor,
-        flags: Tensor,
+        apart: Tensor,
         marks: Callable[[], NDArray[np.int8]],
-        layout: Layout,
+        laid: Laid,
+        offered: Tensor | None,
         passes: ModuleType,
     ) -> None:
-        """Sum what is not by unit. `own` is written over: the rows told apart become 0."""
+        """Offer rows to the samples, now that it is known whose they are; fold those that were kept apart."""
         told = marks()
+        if offered is not None:
+            self._offer(COMMON, laid.layout, laid.offered, told, offered, np.arange(len(offered)))
+        if not told.any():
+            return
         rare = np.flatnonzero(told)
-        self._offer(own, told, rare, layout)
-        if len(rare):
-            self._fold_apart(own, told, rare, layout, passes)
-            own.index_fill_(0, sent(rare, self.desk.device), 0.0)
-        self._sum(own, norms, flags, layout, 0, passes)
-
-    def _offer(self, own: Tensor, told: NDArray[np.int8], rare: Ints, layout: Layout) -> None:
-        """Offer the finite rows to the samples of their cells."""
-        for cell, sample in enumerate(self._samples):
-            part = slice(0, layout.others) if cell % 2 == 0 else slice(layout.others, len(layout))
-            if cell < 2:
-                rows = np.flatnonzero(layout.key[part] < sample.bound) + part.start
-            else:
-                rows = rare[(rare >= part.start) & (rare < part.stop)]
-                rows = rows[layout.key[rows] < sample.bound]
-            rows = rows[(told[rows] & (NONFINITE | MASSIVE)) == (MASSIVE if cell >= 2 else 0)]
-            if len(rows):
-                sample.offer(layout, rows, own)
-
-    def _fold_apart(
-        self, own: Tensor, told: NDArray[np.int8], rare: Ints, layout: Layout, passes: ModuleType
-    ) -> None:
-        """Count what is not finite; fold massive rows into their own cells, and odd ones in float64."""
         lost = rare[(told[rare] & NONFINITE) > 0]
-        self._nonfinite[0] += int((lost < layout.others).sum())
-        self._nonfinite[1] += int((lost >= layout.others).sum())
+        self._nonfinite[0] += int((lost < laid.layout.others).sum())
+        self._nonfinite[1] += int((lost >= laid.layout.others).sum())
+        parts = rare[rare < laid.layout.others], rare[rare >= laid.layout.others]
+        self._offer(RARE, laid.layout, parts, told, apart, rare)
         for mark in (MASSIVE, ODD, MASSIVE | ODD):
             rows = rare[told[rare] == mark]
             if not len(rows):
                 continue
-            offset = 2 if mark & MASSIVE else 0
-            part, which = layout.taken(rows)
-            x = own.index_select(0, which)
-            limits = self._limits_of(own.dtype, None)
-            if mark & ODD:
-                x, passes = x.double(), plain
-            runs = self.desk.runs(part, self._rows_of(offset))
-            self._sum(*self._by_unit(x, part, runs, offset, limits, passes), part, offset, passes)
+            offset = RARE if mark & MASSIVE else COMMON
+            layout, states = laid.layout.taken(rows), apart
+            limits = self._limits_of(states.dtype, None)
+            if mark & ODD:  # float64 holds what float32 cannot
+                states, passes = states.index_select(0, layout.index).double(), plain
+                layout = layout.gathered()
+            self._fold(states, layout, self.desk.runs(layout, self._rows_of(offset)), offset, limits, passes)
 
-    def _sum(
-        self, own: Tensor, norms: Tensor, flags: Tensor, layout: Layout, offset: int, passes: ModuleType
+    def _offer(
+        self,
+        offset: int,
+        layout: Layout,
+        rows: tuple[Ints, Ints],
+        told: NDArray[np.int8],
+        vectors: Tensor,
+        at: Ints,
     ) -> None:
-        """Add what `group_pass` gives, the histogram of norms and the products to cells `offset` and the next."""
-        sums, counts = passes.group_pass(own, norms, flags, layout, self._centre)
-        here = slice(offset, offset + 2)
-        by_group = sums.view(2, GROUPS, 4, -1)
-        by_cell = by_group.sum(dim=1)
-        self._groups[here] += by_group[:, :, :2]
-        self._squares[here] += by_group[:, :, 2].sum(dim=2)
-        self._cells[here] += by_cell
-        counts = counts.view(2, GROUPS, 2)
-        self._n[here] += counts
-        passes.add_norms(self._bins[here], self._zero[here], self._extremes[here], norms, flags, layout.others)
-        n, keep = counts[:, :, 0].sum(dim=1), flags == 0
-        for first, rows in layout.parts:
-            y, _, y_squares, _ = by_cell[first].unbind()
-            matrix = self._matrix(offset + first)
-            self._gram.add(matrix, own[rows], keep[rows], n[first], y, y_squares, passes.add_block)
+        """Offer finite rows of the layout, which lie `at` these places among the vectors, to the samples."""
+        wanted = MASSIVE if offset else 0
+        for first, some in enumerate(rows):
+            where, at = at[: len(some)], at[len(some) :]
+            sample = self.samples[offset + first]
+            fit = np.flatnonzero((told[some] & (NONFINITE | MASSIVE)) == wanted)
+            fit = fit[layout.key[some[fit]] < sample.bound]
+            if offset == COMMON:
+                fit = fit[: sample.size]  # they come by their key
+            if len(fit):
+                sample.offer(layout, some[fit], vectors, where[fit])
 
     def _matrix(self, cell: int) -> Tensor:
         if cell not in self._products:
@@ -269,30 +291,30 @@ class ResidentFold:
     def state(self) -> State:
         """Return all sums by name on the processor, as `LayerFold.state` does."""
         self.desk.settle()
-        n = self._n.sum(dim=1).cpu()
+        sums = GroupSums(*(part.cpu() for part in self._sums))
+        n = sums.n.sum(dim=1)
         state: State = {}
-        for cell, name in enumerate(CELLS):
-            parts = self._tables[cell].held(self._rows_of(cell & 2)[cell & 1])
-            if len(parts[0]):
-                state |= {f"moments.{name}.{key}": value for key, value in zip(_TABLE, parts, strict=True)}
-        cells = self._cells.cpu()
+        for offset, table in self._tables.items():
+            for first, parts in enumerate(table.held(self._rows_of(offset))):
+                if len(parts[0]):
+                    name = CELLS[offset + first]
+                    state |= {f"moments.{name}.{key}": value for key, value in zip(_TABLE, parts, strict=True)}
         state |= {
-            "directions.n": n[:, 1].clone(),
-            "directions.sum": cells[:, 1],
-            "directions.squares": cells[:, 3],
+            "directions.n": n[:, 1],
+            "directions.sum": sums.cells[:, 1],
+            "directions.squares": sums.cells[:, 3],
         }
-        state |= {"scatter.n": n[:, 0].clone(), "scatter.sum": cells[:, 0]}
+        state |= {"scatter.n": n[:, 0], "scatter.sum": sums.cells[:, 0]}
         for cell, matrix in sorted(self._products.items()):
             if n[cell, 0]:
                 state[f"scatter.{CELLS[cell]}.products"] = matrix.cpu()
         low, high = self._extremes.cpu().unbind(dim=1)
         state |= {"norms.counts": self._bins.cpu(), "norms.zero": self._zero.cpu()}
-        state |= {"norms.nonfinite": self._nonfinite.clone(), "norms.lowest": low, "norms.highest": high}
-        for name, sample in zip(CELLS, self._samples, strict=True):
+        state |= {"norms.nonfinite": self._nonfinite, "norms.lowest": low, "norms.highest": high}
+        for name, sample in zip(CELLS, self.samples, strict=True):
             state |= {f"sample.{name}.{field}": values for field, values in sample.state().items()}
-        counts, groups = self._n.cpu(), self._groups.cpu()
-        state |= {"groups.n": counts[..., 0], "groups.sum": groups[:, :, 0], "groups.squares": self._squares.cpu()}
-        state |= {"groups.directed": counts[..., 1], "groups.directions": groups[:, :, 1]}
+        state |= {"groups.n": sums.n[..., 0], "groups.sum": sums.groups[:, :, 0], "groups.squares": sums.squares}
+        state |= {"groups.directed": sums.n[..., 1], "groups.directions": sums.groups[:, :, 1]}
         if self._host is not None:
             state |= self._host.state()
         # Each a tensor of its own: nothing that is written out or merged may be a view of another.
@@ -300,20 +322,20 @@ class ResidentFold:
 
     def load(self, state: State) -> None:
         """Take up sums that this or a fold on the processor has left, into a fold that is empty."""
-        device = self.desk.device
+        device, sums = self.desk.device, self._sums
         for cell, name in enumerate(CELLS):
             if f"moments.{name}.codes" in state:
                 parts = (state[f"moments.{name}.{key}"] for key in _TABLE)
-                self._tables[cell].load(self._rows_of(cell & 2)[cell & 1], *parts)
+                self._tables[cell & 2].load(self._rows_of(cell & 2), cell & 1, *parts)
             if f"scatter.{name}.products" in state:
                 self._products[cell] = state[f"scatter.{name}.products"].to(device, copy=True)
             if f"sample.{name}.key" in state:
-                self._samples[cell].load({field: state[f"sample.{name}.{field}"] for field in FIELDS})
-        self._cells[:, 0], self._cells[:, 1] = state["scatter.sum"], state["directions.sum"]
-        self._cells[:, 3] = state["directions.squares"]
-        self._n[..., 0], self._n[..., 1] = state["groups.n"], state["groups.directed"]
-        self._groups[:, :, 0], self._groups[:, :, 1] = state["groups.sum"], state["groups.directions"]
-        self._squares.copy_(state["groups.squares"])
+                self.samples[cell].load({field: state[f"sample.{name}.{field}"] for field in FIELDS})
+        sums.cells[:, 0], sums.cells[:, 1] = state["scatter.sum"], state["directions.sum"]
+        sums.cells[:, 3] = state["directions.squares"]
+        sums.n[..., 0], sums.n[..., 1] = state["groups.n"], state["groups.directed"]
+        sums.groups[:, :, 0], sums.groups[:, :, 1] = state["groups.sum"], state["groups.directions"]
+        sums.squares.copy_(state["groups.squares"])
         self._bins.copy_(state["norms.counts"])
         self._zero.copy_(state["norms.zero"])
         self._extremes.copy_(torch.stack([state["norms.lowest"], state["norms.highest"]], dim=1))

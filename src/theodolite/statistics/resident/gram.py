@@ -3,24 +3,23 @@
 Half-precision states are multiplied as they are: each product of two is exact in float32, and only sums round.
 What sums lose is a share of x_i x_j, so far coordinates would drown the others: those few, the ones whose centres
 together are longer than the spread of the layer, are centred first, and what that leaves is told in two numbers of
-half precision each. Where that concerns more than a quarter of the coordinates, it is done to all.
-
-Cost for n rows of dim d = 768, in products of n d^2 multiplications: 0.67 for the states (blocks on and above the
-diagonal); 2 r/d more for r far coordinates; 1.67 if all are. float32 states: 0.67, in float32.
+half precision each, the second in a column of its own behind the others. Where that concerns more than a quarter
+of the coordinates, it is done to all. float32 states are centred and multiplied in float32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 CHUNK = 2048
 """Rows whose products are summed in float32; the matrix units cut off what they cannot hold, 3e-6 in so many."""
-BLOCK = 256  # columns multiplied at a time; only blocks on and above the diagonal are
-ROOM = 2**28  # bytes of partial products
-MULTIPLE = 8  # the matrix units want columns in eights
+ROOM = 2**29  # bytes of partial products
+STEP = 64  # the rows of a chunk are a multiple of it
+MULTIPLE = 16  # the matrix units want columns in sixteens
 HALF = (torch.bfloat16, torch.float16)
 
 
@@ -29,12 +28,12 @@ def far_coordinates(centre: Tensor, spread: float) -> Tensor:
 
     spread: a typical |x - c|; 0 where unknown, and then all are far that are not 0.
 
-    Taken in eights, as the matrix units want them.
+    Taken in sixteens, as the matrix units want them.
 
-    >>> centre = torch.zeros(64).index_fill(0, torch.tensor([5]), 3000.0)
+    >>> centre = torch.zeros(128).index_fill(0, torch.tensor([5]), 3000.0)
     >>> far = far_coordinates(centre, spread=1.0)
     >>> len(far), 5 in far
-    (8, True)
+    (16, True)
     """
     squares, order = centre.double().square().sort(descending=True)
     rest = squares.flip(0).cumsum(0).flip(0)  # of this coordinate and all nearer ones
@@ -46,137 +45,124 @@ def far_coordinates(centre: Tensor, spread: float) -> Tensor:
     return torch.arange(len(centre)) if 4 * len(far) > len(centre) else far.sort().values
 
 
-class Gram:
-    """Multiplies batches of one layer; holds the centre and which coordinates are far."""
+@dataclass(frozen=True)
+class Form:
+    """How rows are written down to be multiplied: `dim` columns, and `extra` for what those of far ones leave."""
 
-    def __init__(self, centre: Tensor, spread: float, device: torch.device) -> None:
-        far = far_coordinates(centre, spread)
-        self.all_far = len(far) == len(centre)
-        near = torch.ones(len(centre), dtype=torch.float64)
-        near[far] = 0.0
-        self.centre, self.far, self.near = (one.to(device) for one in (centre.double(), far, near))
-        self.centred = torch.zeros_like(self.centre), torch.ones_like(self.near)  # what is centred needs no moving
+    dtype: torch.dtype
+    dim: int
+    extra: int
+    centre: Tensor  # (dim,) float64: what is left to be moved, 0 where x - c is written
+    centred: Tensor  # (dim,) bool: where it is
+    behind: Tensor  # (dim,) int32: the extra column of this coordinate, counted from 0; -1: it has none
+    far: Tensor  # (extra,) int32: the coordinates of the extra columns
+    taken: Tensor  # (dim,) float32: what is taken from the state before it is written, 0 where nothing is
 
-    def add(
-        self,
-        matrix: Tensor,
-        x: Tensor,
-        keep: Tensor,
-        n: Tensor,
-        sums: Tensor,
-        squares: Tensor,
-        add_block: AddBlock,
-    ) -> None:
-        """Add the sum of (x - c)(x - c)^T over the rows kept, right on and above the diagonal.
+    @property
+    def width(self) -> int:
+        """How many columns there are."""
+        return self.dim + self.extra
 
-        matrix: (dim, dim) float64. x: (rows, dim), zero in rows that are not kept. keep: (rows,) bool.
-        n: () int64, rows kept. sums: (dim,) of x - c, squares: (dim,) of (x - c)^2, float64: the diagonal.
-        """
-        if x.dtype not in HALF or (x.dtype == torch.float16 and len(self.far)):  # whose range x - c may leave
-            x = x.float() if x.dtype == torch.float16 else x
-            y = torch.where(keep[:, None], x - self.centre.to(x.dtype), 0.0)
-            _add_upper(matrix, y, n, sums, *self.centred, add_block)
-        elif self.all_far:
-            y = torch.where(keep[:, None], x.float() - self.centre.float(), 0.0)
-            high, low = _parts(y, x.dtype)
-            _add_upper(matrix, high, n, sums, *self.centred, add_block)
-            crossed = product(low, high)
-            crossed.fill_diagonal_(0.0)
-            matrix += crossed
-            matrix += crossed.T
-        else:
-            _add_upper(matrix, x, n, sums, self.centre, self.near, add_block)
-            if len(self.far):
-                self._add_far(matrix, x, keep, sums)
-        matrix.diagonal().add_(squares)
+    @property
+    def all_centred(self) -> bool:
+        """Say whether x - c is written everywhere, in full."""
+        return self.dtype not in HALF
 
-    def _add_far(self, matrix: Tensor, x: Tensor, keep: Tensor, sums: Tensor) -> None:
-        """Add the lines and columns of the far coordinates, each centred by itself."""
-        count, c = len(self.far), self.centre
-        y = torch.where(keep[:, None], x[:, self.far].float() - c[self.far].float(), 0.0)
-        both = torch.cat(_parts(y, x.dtype), dim=1)
-        by_all = product(both, x)
-        # sum of y_i (x_j - c_j), and 0 where j is far too
-        lines = (by_all[:count] + by_all[count:] - torch.outer(sums[self.far], c)) * self.near
-        matrix.index_add_(1, self.far, lines.T)
-        among = product(both, both[:, :count].contiguous())
-        together = among[:count] + among[count:] + among[count:].T
-        together.fill_diagonal_(0.0)
-        matrix.index_add_(0, self.far, lines.index_copy_(1, self.far, together))
+    @classmethod
+    def of(cls, dtype: torch.dtype, centre: Tensor, far: Tensor, device: torch.device) -> Form:
+        """Choose the form for states of this type; `centre` and `far` are on the processor."""
+        dim = len(centre)
+        if dtype not in HALF or (dtype == torch.float16 and len(far)):  # whose range x - c may leave
+            wide = torch.float64 if dtype == torch.float64 else torch.float32
+            none = torch.full((dim,), -1, dtype=torch.int32)
+            zero, everywhere = torch.zeros(dim, dtype=torch.float64), torch.ones(dim, dtype=torch.bool)
+            parts = (zero, everywhere, none, none[:0], centre.float())
+            return cls(wide, dim, 0, *(part.to(device) for part in parts))
+        behind = torch.full((dim,), -1, dtype=torch.int32)
+        behind[far] = torch.arange(len(far), dtype=torch.int32)
+        centred = behind >= 0
+        left = torch.where(centred, 0.0, centre.double())
+        parts = (left, centred, behind, far.int(), torch.where(centred, centre.float(), 0.0))
+        return cls(dtype, dim, len(far), *(part.to(device) for part in parts))
 
 
-AddBlock = Callable[[Tensor, Tensor, Tensor | None, int, Tensor, Tensor, Tensor, Tensor], None]
+@dataclass(frozen=True)
+class Sheet:
+    """Rows written down: the other positions, then the first, each filled up with 0 to whole chunks."""
+
+    rows: Tensor  # (chunks, rows of a chunk, width)
+    chunks: tuple[range, range]  # of the others, of the first
+    gap: int  # rows of 0 between the two
+
+    @classmethod
+    def room(cls, form: Form, others: int, first: int, device: torch.device) -> Sheet:
+        """Return a sheet for so many rows, with nothing written yet."""
+        chunk = min(CHUNK, -(-max(others, first) // STEP) * STEP)
+        before, after = -(-others // chunk), -(-first // chunk)
+        rows = torch.empty((before + after) * chunk, form.width, dtype=form.dtype, device=device)
+        chunks = range(before), range(before, before + after)
+        return cls(rows.view(-1, chunk, form.width), chunks, before * chunk - others)
+
+    def gaps(self, rows: int) -> list[tuple[int, int]]:
+        """Return from where to where, counted without chunks, nothing is written of so many rows."""
+        whole = self.rows.shape[0] * self.rows.shape[1]
+        begin = self.chunks[0].stop * self.rows.shape[1]
+        both = (begin - self.gap, begin), (rows + self.gap, whole)
+        return [(start, stop) for start, stop in both if stop > start]
+
+    def place(self, rows: Tensor, others: int) -> Tensor:
+        """Return where in the sheet, counted without chunks, these rows of a layout stand."""
+        return torch.where(rows < others, rows, rows + self.gap)
+
+    def rounds(self, dim: int) -> Iterator[tuple[Tensor, list[tuple[int, slice, bool]]]]:
+        """Yield chunks as many at a time as products have room for, and of which part which are, if its last."""
+        at_once = max(ROOM // (4 * dim * self.rows.shape[2]), 1)
+        for start in range(0, len(self.rows), at_once):
+            stop = min(start + at_once, len(self.rows))
+            held = []
+            for part, chunks in enumerate(self.chunks):
+                low, high = max(chunks.start, start), min(chunks.stop, stop)
+                if low < high:
+                    held.append((part, slice(low - start, high - start), high == chunks.stop))
+            yield self.rows[start:stop], held
 
 
-def add_block(
-    matrix: Tensor,
-    partial: Tensor,
-    rest: Tensor | None,
-    start: int,
-    n: Tensor,
-    sums: Tensor,
-    centre: Tensor,
-    near: Tensor,
+Products = Callable[[Tensor, Form], Tensor]
+AddProducts = Callable[[Tensor, Tensor, Tensor, Tensor, Form, bool], None]
+
+
+def products(chunks: Tensor, form: Form) -> Tensor:
+    """Return, chunk by chunk, the products of the coordinates' columns with all. (chunks, dim, width)"""
+    left = chunks[:, :, : form.dim].transpose(1, 2)
+    if chunks.dtype not in HALF:
+        return _in_full(left, chunks)
+    if chunks.is_cuda:
+        return torch.bmm(left, chunks, out_dtype=torch.float32)
+    return torch.bmm(left.float(), chunks.float())
+
+
+def add_products(
+    matrix: Tensor, partial: Tensor, n: Tensor, by_coordinate: Tensor, form: Form, closing: bool
 ) -> None:
-    """Add partial products of uncentred columns from `start` on, moved to the centre, without the diagonal.
+    """Add partial products of one part to its matrix, right on and above the diagonal.
 
-    partial: (chunks, p, q) of columns start ... start + p with columns start ... start + q; rest: (1, p, q).
-    y y^T = x x^T - c s^T - s c^T - n c c^T with s the sum of y. Coordinates where `near` is 0 are left out.
+    matrix: (dim, dim) float64, the sum of y y^T with y = x - c. partial: (chunks, dim, width). n: () rows.
+    by_coordinate: (4, dim) float64, of which the sums of y and of y^2 are used: the latter are the diagonal.
+    With x for what is written, y y^T = x x^T - c s^T - s c^T - n c c^T, s the sum of y; that and the diagonal come
+    with the last of a part's products, which is `closing`.
     """
     total = partial.sum(dim=0, dtype=torch.float64)
-    if rest is not None:
-        total += rest[0]
-    rows, columns = slice(start, start + partial.shape[1]), slice(start, start + partial.shape[2])
-    s, c = sums, centre
-    total -= torch.outer(c[rows], s[columns]) + torch.outer(s[rows] + n * c[rows], c[columns])
-    total *= near[rows, None] * near[columns]
-    total.fill_diagonal_(0.0)
-    matrix[rows, columns] += total
-
-
-def _add_upper(
-    matrix: Tensor, x: Tensor, n: Tensor, sums: Tensor, centre: Tensor, near: Tensor, add_block: AddBlock
-) -> None:
-    """Add the blocks of x^T x on and above the diagonal."""
-    dim = x.shape[1]
-    for start in range(0, dim, BLOCK):
-        left, right = x[:, start : start + BLOCK], x[:, start:]
-        partial, rest = _chunks(left, right)
-        add_block(matrix, partial, rest, start, n, sums, centre, near)
-
-
-def _chunks(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return a^T b by chunk of rows, and for the rows that are left over. (chunks, p, q), (1, p, q)"""
-    whole = len(a) // CHUNK
-    rest = _products(a[whole * CHUNK :].T[None], b[whole * CHUNK :][None]) if len(a) % CHUNK else None
-    left, right = (one[: whole * CHUNK].view(whole, CHUNK, one.shape[1]) for one in (a, b))
-    size = 4 * a.shape[1] * b.shape[1]
-    if not whole:
-        return torch.zeros(0, a.shape[1], b.shape[1], device=a.device), rest
-    if whole * size <= ROOM:
-        return _products(left.transpose(1, 2), right), rest
-    at_once = max(ROOM // size, 1)  # where not all fit, what comes back is added up already
-    groups = [
-        _products(left[at : at + at_once].transpose(1, 2), right[at : at + at_once]).sum(0, dtype=torch.float64)
-        for at in range(0, whole, at_once)
-    ]
-    return torch.stack(groups), rest
-
-
-def product(a: Tensor, b: Tensor) -> Tensor:
-    """Return a^T b, in float32 within a chunk of rows and in float64 between. (rows, p), (rows, q) -> (p, q)"""
-    partial, rest = _chunks(a, b)
-    total = partial.sum(dim=0, dtype=torch.float64)
-    return total if rest is None else total + rest[0]
-
-
-def _products(left: Tensor, right: Tensor) -> Tensor:
-    """Multiply matrix by matrix, the result in float32 or wider."""
-    if left.dtype not in HALF:
-        return _in_full(left, right)
-    if left.is_cuda:
-        return torch.bmm(left, right, out_dtype=torch.float32)
-    return torch.bmm(left.float(), right.float())
+    product = total[:, : form.dim]
+    if form.extra:
+        rest = total[:, form.dim :]
+        product = product.index_add(1, form.far, rest).index_add(0, form.far, rest.T)
+    if closing:
+        c, s = form.centre, by_coordinate[0]
+        product = product - torch.outer(c, s) - torch.outer(s + n * c, c)
+    product = product.clone().fill_diagonal_(0.0)
+    matrix += product
+    if closing:
+        matrix.diagonal().add_(by_coordinate[2])
 
 
 def _in_full(left: Tensor, right: Tensor) -> Tensor:
@@ -189,9 +175,3 @@ def _in_full(left: Tensor, right: Tensor) -> Tensor:
         return torch.bmm(left, right)
     finally:
         torch.backends.cuda.matmul.allow_tf32 = allowed
-
-
-def _parts(y: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return two half-precision matrices that add up to y, but for 2^-17 of it (bfloat16)."""
-    high = y.to(dtype)
-    return high, (y - high.float()).to(dtype)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from theodolite.batch import GROUPS, Places
 from theodolite.statistics.resident.pieces import Ints, Pieces
-from theodolite.statistics.resident.transfer import sent
+from theodolite.statistics.resident.transfer import sent_together
 
 UNIT_ROWS, GROUP_ROWS = 32, 64
 """Rows of a piece at the most: of units, which are many, and of groups, of which there are forty."""
@@ -28,11 +28,12 @@ class Layout:
     context: Ints
     group: Ints  # 20 first + group
     others: int  # how many rows are no first positions; those come before
-    index: Tensor | None  # (rows,) int64 on the device: where a row lies among the states; None: where it is
-    units: tuple[Pieces, Pieces]  # the others, the first
-    groups: Pieces
-    by_group: Tensor  # (rows,) int32 on the device: the order of the groups' pieces
-    of_row: Tensor  # (rows,) int64 on the device: `group`
+    units: Pieces  # of one (unit, first), the key is 2 unit + first
+    groups: Pieces  # of one `group`, in the order of `by_group`
+    by_group: Tensor  # (rows,) int32 on the device, as the next: which row of the layout comes there
+    bounds: Tensor  # (41,) int32: at which piece each of the forty groups begins
+    index: Tensor  # (rows,) int32: where a row of the layout lies among the states
+    by_group_index: Tensor  # (rows,) int32: the same in the order of the groups
 
     def __len__(self) -> int:
         return len(self.unit)
@@ -40,7 +41,7 @@ class Layout:
     @property
     def device(self) -> torch.device:
         """Where the layout is told."""
-        return self.of_row.device
+        return self.index.device
 
     @property
     def parts(self) -> tuple[tuple[int, slice], ...]:
@@ -52,59 +53,42 @@ class Layout:
         """Return the layout of the same rows where they lie at `rows` among the states."""
         if rows is None:
             return self
-        return replace(self, index=rows if self.index is None else rows[self.index])
+        index = rows[self.index].int()
+        return replace(self, index=index, by_group_index=index[self.by_group])
 
     @classmethod
-    def of(cls, places: Places, device: torch.device, *, apart_first: bool, rows: Tensor | None = None) -> Layout:
-        """Lay out the rows of these places; `rows` says where each lies among the states."""
+    def of(cls, places: Places, device: torch.device, *, apart_first: bool) -> Layout:
+        """Lay out the rows of these places."""
         unit = places.unit.numpy()
         first = places.first.numpy() if apart_first else np.zeros(len(unit), dtype=np.bool_)
         wanted = first * 2**40 + unit
-        order = None
+        fields = (unit, places.key.numpy(), places.context.numpy(), places.group.numpy() + GROUPS * first)
+        order = np.arange(len(unit))
         if len(unit) > 1 and not (wanted[1:] >= wanted[:-1]).all():  # sources hand their rows over in order
             order = np.argsort(wanted, kind="stable")
-            unit, first = unit[order], first[order]
-        fields = (places.key.numpy(), places.context.numpy(), places.group.numpy())
-        key, context, group = fields if order is None else (field[order] for field in fields)
-        group = group + GROUPS * first
-        by_group = np.argsort(group.astype(np.uint8), kind="stable")  # so small, they are sorted by counting
-        others = int(len(first) - first.sum())
-        index = None if order is None else sent(order, device)
-        return cls(
-            unit,
-            key,
-            context,
-            group,
-            others,
-            index,
-            (
-                Pieces.of(unit[:others], UNIT_ROWS, device),
-                Pieces.of(unit[others:], UNIT_ROWS, device, offset=others),
-            ),
-            Pieces.of(group[by_group], GROUP_ROWS, device),
-            sent(by_group.astype(np.int32), device),
-            sent(group, device),
-        )
+            fields = tuple(field[order] for field in fields)  # type: ignore[assignment]
+        return cls._cut(*fields, order, device)
 
-    def taken(self, rows: Ints) -> tuple[Layout, Tensor]:
-        """Return the layout of some of the rows, in ascending order, and on the device which those are."""
-        which = sent(rows, self.device)
-        group, unit = self.group[rows], self.unit[rows]
-        others = int((group < GROUPS).sum())
+    def taken(self, rows: Ints) -> Layout:
+        """Return the layout of some of the rows, in ascending order, as they lie in a matrix of all of them."""
+        unit, key, context, group = (field[rows] for field in (self.unit, self.key, self.context, self.group))
+        return Layout._cut(unit, key, context, group, rows, self.device)
+
+    def gathered(self) -> Layout:
+        """Return the same layout of rows that have been put in its order."""
+        index = torch.arange(len(self), dtype=torch.int32, device=self.device)
+        return replace(self, index=index, by_group_index=self.by_group)
+
+    @classmethod
+    def _cut(cls, unit: Ints, key: Ints, context: Ints, group: Ints, lie: Ints, device: torch.device) -> Layout:
         by_group = np.argsort(group.astype(np.uint8), kind="stable")  # so small, they are sorted by counting
-        layout = Layout(
-            unit,
-            self.key[rows],
-            self.context[rows],
-            group,
-            others,
-            None,
-            (
-                Pieces.of(unit[:others], UNIT_ROWS, self.device),
-                Pieces.of(unit[others:], UNIT_ROWS, self.device, offset=others),
-            ),
-            Pieces.of(group[by_group], GROUP_ROWS, self.device),
-            sent(by_group.astype(np.int32), self.device),
-            sent(group, self.device),
-        )
-        return layout, which
+        first = group >= GROUPS
+        units = Pieces.of(2 * unit + first, UNIT_ROWS)
+        groups = Pieces.of(group[by_group], GROUP_ROWS)
+        of_piece = groups.keys[groups.run.numpy()]
+        bounds = np.searchsorted(of_piece, np.arange(2 * GROUPS + 1))
+        more = (torch.from_numpy(one.astype(np.int32)) for one in (by_group, bounds, lie, lie[by_group]))
+        count = len(units.tensors())
+        there = sent_together([*units.tensors(), *groups.tensors(), *more], device)
+        pieces = units.at(there[:count]), groups.at(there[count : 2 * count])
+        return cls(unit, key, context, group, int(len(first) - first.sum()), *pieces, *there[2 * count :])

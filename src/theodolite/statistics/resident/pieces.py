@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from theodolite.statistics.resident.transfer import sent
-
 Ints = NDArray[np.int64]
+_SENT = ("start", "length", "run", "slot", "long_run", "long_slot", "long_pieces")
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,16 @@ class Pieces:
     added up in their order, so that the sums do not depend on who was done first.
     """
 
-    keys: Ints  # (runs,) on the processor
+    keys: Ints  # (runs,) on the processor, as the next
+    lengths: Ints  # (runs,)
     slots: int
-    lengths: Tensor  # (runs,) int64
-    start: Tensor  # (pieces,) int32
-    length: Tensor  # (pieces,) int32
-    run: Tensor  # (pieces,) int32
-    slot: Tensor  # (pieces,) int32, -1 where the run has one piece
-    long_run: Tensor  # (long runs,) int32
-    long_slot: Tensor  # (long runs,) int32, its first slot
-    long_pieces: Tensor  # (long runs,) int32
+    start: Tensor  # (pieces,) int32, as all these
+    length: Tensor  # (pieces,)
+    run: Tensor  # (pieces,)
+    slot: Tensor  # (pieces,) -1 where the run has one piece
+    long_run: Tensor  # (long runs,)
+    long_slot: Tensor  # (long runs,) its first slot
+    long_pieces: Tensor  # (long runs,)
 
     @property
     def runs(self) -> int:
@@ -39,21 +39,43 @@ class Pieces:
         return len(self.keys)
 
     @classmethod
-    def of(cls, keys: Ints, longest: int, device: torch.device, offset: int = 0) -> Pieces:
-        """Cut rows whose sorted keys are given into pieces of at most `longest` rows; rows count from `offset`."""
+    def of(cls, keys: Ints, longest: int) -> Pieces:
+        """Cut rows, of which those with one key lie side by side, into pieces of at most `longest` rows."""
         starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
         lengths = np.diff(starts, append=len(keys))
         pieces = -(-lengths // longest)
         run = np.repeat(np.arange(len(starts)), pieces)
         number = np.arange(len(run)) - np.repeat(np.cumsum(pieces) - pieces, pieces)  # of the piece in its run
-        start = starts[run] + number * longest
         length = np.minimum(lengths[run] - number * longest, longest)
         is_long = pieces > 1
         slot = np.where(is_long[run], np.cumsum(is_long[run]) - 1, -1)
         long_pieces = pieces[is_long]
-        # One transfer for all: many small ones cost more than the kernels they feed.
-        whole = (start + offset, length, run, slot, is_long.nonzero()[0], np.cumsum(long_pieces) - long_pieces)
-        fields = sent(np.concatenate([*whole, long_pieces, lengths]).astype(np.int32), device)
-        sizes = [*map(len, whole), len(long_pieces), len(lengths)]
-        *parts, counts = torch.split(fields, sizes)
-        return cls(keys[starts], int(long_pieces.sum()), counts.long(), *parts)
+        fields = (
+            starts[run] + number * longest,
+            length,
+            run,
+            slot,
+            is_long.nonzero()[0],
+            np.cumsum(long_pieces) - long_pieces,
+            long_pieces,
+        )
+        here = (torch.from_numpy(field.astype(np.int32)) for field in fields)
+        return cls(keys[starts], lengths, int(long_pieces.sum()), *here)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Return what a device needs."""
+        return tuple(getattr(self, name) for name in _SENT)
+
+    def at(self, tensors: Sequence[Tensor]) -> Pieces:
+        """Return the same with these tensors, which are somewhere else."""
+        start, length, run, slot, long_run, long_slot, long_pieces = tensors
+        return replace(
+            self,
+            start=start,
+            length=length,
+            run=run,
+            slot=slot,
+            long_run=long_run,
+            long_slot=long_slot,
+            long_pieces=long_pieces,
+        )

@@ -1,4 +1,4 @@
-"""A second queue of a GPU's work: statistics wait for memory while the model's products do not need it."""
+"""A second queue of a GPU's work: products wait for nobody while the model's next block runs."""
 
 from __future__ import annotations
 
@@ -10,31 +10,19 @@ from torch import Tensor
 
 
 class Side:
-    """A stream beside the model's. What runs on it for one owner is over before the owner's next step begins."""
+    """A stream beside the model's; what is put on it is done in its order."""
 
     def __init__(self, device: torch.device) -> None:
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        self._done: dict[int, torch.cuda.Event] = {}
-
-    def lend(self, tensors: Sequence[Tensor]) -> None:
-        """Let the stream use tensors of the model's stream, as they are now, however long it takes."""
-        self._stream.wait_stream(torch.cuda.current_stream())
-        for tensor in tensors:
-            tensor.record_stream(self._stream)
 
     @contextmanager
-    def running(self, owner: object) -> Iterator[None]:
-        """Put work of the owner on the stream."""
+    def running(self, lent: Sequence[Tensor]) -> Iterator[None]:
+        """Put work on the stream that reads what is lent, as it is now, however long it takes."""
+        self._stream.wait_stream(torch.cuda.current_stream())
+        for tensor in lent:
+            tensor.record_stream(self._stream)
         with torch.cuda.stream(self._stream):
             yield
-            event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            event.record()
-        self._done[id(owner)] = event
-
-    def await_(self, owner: object) -> None:
-        """Let the model's stream go on only after the owner's work here; the processor waits for nothing."""
-        if id(owner) in self._done:
-            torch.cuda.current_stream().wait_event(self._done[id(owner)])
 
     def join(self) -> None:
         """Let the model's stream go on only after all work here."""

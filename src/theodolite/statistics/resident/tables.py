@@ -15,30 +15,33 @@ RESERVE = 0.15
 
 
 class UnitRows:
-    """Which row of the tables each unit has, in the order of first appearance. Kept on the processor."""
+    """Which row of the tables each key has, in the order of first appearance. Kept on the processor.
+
+    The key of a unit's other positions is twice its code; that of its first ones is one more.
+    """
 
     def __init__(self) -> None:
         self.size = 0
-        self.codes = np.zeros(0, dtype=np.int64)
+        self.keys = np.zeros(0, dtype=np.int64)
         self._row_of = np.full(0, -1, dtype=np.int64)
 
-    def of(self, codes: Ints) -> Ints:
-        """Return the rows of these codes, each given at most once and ascending; new ones for new codes."""
-        top = int(codes[-1]) + 1 if len(codes) else 0
+    def of(self, keys: Ints) -> Ints:
+        """Return the rows of these keys, each given at most once; new ones for new keys."""
+        top = int(keys.max(initial=-1)) + 1
         if top > len(self._row_of):
             self._row_of = np.pad(self._row_of, (0, top - len(self._row_of)), constant_values=-1)
-        new = codes[self._row_of[codes] < 0]
+        new = keys[self._row_of[keys] < 0]
         if len(new):
             self._row_of[new] = np.arange(self.size, self.size + len(new))
-            self.codes = np.concatenate([self.codes[: self.size], new])
+            self.keys = np.concatenate([self.keys, new])
             self.size += len(new)
-        return self._row_of[codes]
+        return self._row_of[keys]
 
 
 class ResidentTable:
     """n, sum of x - c and sum of |x - c|^2 by unit, in float64, on the device or, once it is full, on the host.
 
-    The row of each unit is the caller's affair: layers of one survey share it. A row nobody wrote to has n = 0.
+    The row of each key is the caller's affair: layers of one survey share it. A row nobody wrote to has n = 0.
     Memory: 8 (dim + 2) bytes a row.
     """
 
@@ -58,7 +61,8 @@ class ResidentTable:
         if not fits(8 * capacity * (self.dim + 2), self.device):
             held = self.held(rows)
             self.spilled = UnitTable(self.dim)
-            self.spilled.load(*(part.cpu() for part in held))
+            for first, (codes, *sums) in enumerate(held):
+                self.spilled.add_sums(2 * codes + first, *sums)
             self.n, self.sum, self.squares = self.n[:0], self.sum[:0].clone(), self.squares[:0]
             return
         self.n, self.sum, self.squares = (_grown(one, capacity) for one in (self.n, self.sum, self.squares))
@@ -69,40 +73,36 @@ class ResidentTable:
         table.n, table.sum, table.squares = (_grown(one, runs) for one in (table.n, table.sum, table.squares))
         return table
 
-    def take_in(self, codes: Ints, batch: ResidentTable) -> None:
+    def take_in(self, keys: Ints, batch: ResidentTable) -> None:
         """Add a batch's sums on the host; waits for them."""
         assert self.spilled is not None
         seen = batch.n.cpu() > 0
         parts = (part.cpu()[seen] for part in (batch.n, batch.sum, batch.squares))
-        self.spilled.add_sums(torch.from_numpy(codes)[seen], *parts)
+        self.spilled.add_sums(torch.from_numpy(keys)[seen], *parts)
 
-    def held(self, rows: UnitRows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return codes, n, sum and squares of the units seen, on the processor, in the order of the rows."""
+    def held(self, rows: UnitRows) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """Return codes, n, sum and squares of the units seen, on the processor: other positions, then first."""
         if self.spilled is not None:
-            return self.spilled.codes, self.spilled.n, self.spilled.sum, self.spilled.squares
+            of = self.spilled
+            picked = [((of.codes % 2) == first).nonzero().squeeze(1) for first in (0, 1)]
+            return [(of.codes[at] // 2, of.n[at], of.sum[at], of.squares[at]) for at in picked]
         size = min(rows.size, len(self.n))
-        n = self.n[:size].cpu()
-        seen = (n > 0).nonzero().squeeze(1)
-        there = seen.to(self.device)
-        return (
-            torch.from_numpy(rows.codes[:size])[seen],
-            n[seen],
-            self.sum[there].cpu() if len(seen) < size else self.sum[:size].cpu(),
-            self.squares[:size].cpu()[seen],
-        )
+        n, squares = self.n[:size].cpu(), self.squares[:size].cpu()
+        keys = torch.from_numpy(rows.keys[:size])
+        picked = [((n > 0) & (keys % 2 == first)).nonzero().squeeze(1) for first in (0, 1)]
+        return [(keys[at] // 2, n[at], self.sum[at.to(self.device)].cpu(), squares[at]) for at in picked]
 
-    def load(self, rows: UnitRows, codes: Tensor, n: Tensor, total: Tensor, squares: Tensor) -> None:
-        """Take sums back; every code once."""
-        order = torch.argsort(codes)
-        here = rows.of(codes[order].numpy())
+    def load(self, rows: UnitRows, first: int, codes: Tensor, n: Tensor, total: Tensor, squares: Tensor) -> None:
+        """Take sums of other or of first positions back; every code once."""
+        keys = 2 * codes + first
+        here = rows.of(keys.numpy())
         self.reserve(rows)
         if self.spilled is not None:
-            self.spilled.load(codes, n, total, squares)
+            self.spilled.add_sums(keys, n, total, squares)
             return
         at = sent(here, self.device)
-        self.n[at] = n[order].to(self.device)
-        self.sum[at] = total[order].to(self.device)
-        self.squares[at] = squares[order].to(self.device)
+        for into, values in ((self.n, n), (self.sum, total), (self.squares, squares)):
+            into[at] = values.to(self.device)
 
 
 def fits(count: int, device: torch.device) -> bool:

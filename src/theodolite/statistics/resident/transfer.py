@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+ALIGNED = 64
+"""Numbers to whose multiples every part of a parcel begins: a kernel is compiled anew for other alignments."""
 
 
 def sent(array: NDArray[np.generic] | Tensor, device: torch.device) -> Tensor:
@@ -16,6 +19,18 @@ def sent(array: NDArray[np.generic] | Tensor, device: torch.device) -> Tensor:
     if device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def sent_together(parts: Sequence[Tensor], device: torch.device) -> tuple[Tensor, ...]:
+    """Return int32 vectors on the device, in one transfer: many small ones cost more than what they feed."""
+    if device.type != "cuda":
+        return tuple(part.to(device) for part in parts)
+    starts = np.cumsum([0, *(-(-len(part) // ALIGNED) * ALIGNED for part in parts)])
+    parcel = torch.empty(int(starts[-1]), dtype=torch.int32, pin_memory=True)
+    for part, start in zip(parts, starts, strict=False):
+        parcel[start : start + len(part)] = part
+    there = parcel.to(device, non_blocking=True)
+    return tuple(there[start : start + len(part)] for part, start in zip(parts, starts, strict=False))
 
 
 def fetched(tensor: Tensor) -> Callable[[], NDArray[np.generic]]:

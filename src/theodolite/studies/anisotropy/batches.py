@@ -19,6 +19,7 @@ from theodolite.studies.surveyed import Surveyed
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.pilot import Pilot
 from theodolite.surveys.reopening import Reopened, check_readable, reopen
+from theodolite.surveys.storage import on_disk
 from theodolite.surveys.stretch_states import BUDGET, states_of
 from theodolite.surveys.stretches import INTERRUPTED, Chosen, choose_stretches
 from theodolite.surveys.token_sets import Among
@@ -51,6 +52,7 @@ def make_batches(
     """
     _check(count, size)
     listener = listener or Listener()
+    folder = on_disk(folder, "batches")
     survey = read(folder, ("layers",))
     check_readable(survey.facts)
     wanted = surveyed_layers(survey, layers)
@@ -70,7 +72,7 @@ def make_batches(
     )
     _tell(found, count, size, reopened, listener)
     how = Measuring(size, dimension, device or survey.facts["model"]["device"], lambda: _tick(listener))
-    table = _measured(Path(folder), reopened, found, populations, how, budget, listener)
+    table = _measured(folder, reopened, found, populations, how, budget, listener)
     facts = {
         "count": count,
         "size": size,
@@ -81,7 +83,7 @@ def make_batches(
         "positions": sum(stretch.positions for stretch in found.stretches),
         "device": how.device,
     }
-    write_batches(Path(folder), survey.facts, table, facts)
+    write_batches(folder, survey.facts, table, facts)
     return read(folder, ("layers", BATCHES))
 
 

@@ -18,6 +18,7 @@ from theodolite.studies.surveyed import Surveyed, check_layer, middle_layer
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.pilot import Pilot
 from theodolite.surveys.reopening import check_readable, reopen
+from theodolite.surveys.storage import on_disk
 from theodolite.surveys.token_sets import Among, TokenSets, gather
 
 MOST = 200
@@ -45,7 +46,7 @@ def make_sets(
     """
     if most < 1:
         raise InputError(f"--most {most}: wanted at least 1 vector a token.")
-    path = Path(folder)
+    path = on_disk(folder, "sets")
     survey = read(path, ("tokens", "units"))
     check_readable(survey.facts)
     at = middle_layer(survey) if layer is None else check_layer(survey, layer)

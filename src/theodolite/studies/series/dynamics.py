@@ -24,6 +24,7 @@ from theodolite.surveys.folder import FACTS, open_tables
 from theodolite.surveys.identity import differences
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.models import best_device, survey_checkpoint
+from theodolite.surveys.storage import on_disk
 from theodolite.surveys.wanted import Wanted
 
 STEPS = "steps"
@@ -76,7 +77,7 @@ def dynamics(
     weights are read on besides; 0 leaves that out. The same command again goes on where it stopped, and with more
     checkpoints adds them.
     """
-    listener, folder = listener or Listener(), Path(out)
+    listener, folder = listener or Listener(), on_disk(out, "dynamics")
     wanted = Wanted(**(options or {}))
     check_words(wanted)
     check_numbers(wanted.sample_size, wanted.batch_tokens)

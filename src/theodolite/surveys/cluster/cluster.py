@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 from uuid import uuid4
 
 from theodolite.errors import InputError, TheodoliteError
+from theodolite.surveys.bucket import Bucket
 from theodolite.surveys.checkpoints import FOLDER as CHECKPOINTS
 from theodolite.surveys.checkpoints import Checkpoints
 from theodolite.surveys.cluster.agreement import check_memory, check_versions
@@ -25,6 +28,7 @@ from theodolite.surveys.partials import Partials
 from theodolite.surveys.pilot import Pilot
 from theodolite.surveys.plan import Plan
 from theodolite.surveys.state import SavedState, State
+from theodolite.surveys.storage import Place
 
 STARTING = 300.0  # seconds that workers may take to start; a machine may have to wake up first
 SEEING = 10.0  # seconds until a file that one machine wrote is seen by another
@@ -33,14 +37,14 @@ SEEING = 10.0  # seconds until a file that one machine wrote is seen by another
 class Cluster:
     """The engine of a crew. Enter it before the model is loaded: workers start meanwhile."""
 
-    def __init__(self, out: Path, crew: Crew) -> None:
+    def __init__(self, out: Place, crew: Crew) -> None:
         self._out, self._crew = out, crew
         self._names: list[str] = []
         self._hosts: Counter[str] = Counter()
         self._left_out = LeftOut()
         self._facts: dict[str, Any] = {"name": "ray"}
         self._seconds: dict[str, float] = {}
-        self._probes: dict[str, Path] = {}
+        self._probes: dict[str, Place] = {}
 
     def __enter__(self) -> Cluster:
         self._names = [f"w{number}" for number in range(1, self._crew.room.workers + 1)]
@@ -53,10 +57,11 @@ class Cluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._crew.close()
-        for probe in self._probes.values():
-            probe.unlink(missing_ok=True)
+        with suppress(TheodoliteError):  # a bucket that does not answer now
+            for probe in self._probes.values():
+                probe.unlink(missing_ok=True)
 
-    def ready(self, plan: Plan, out: Path | None, memory: int, listener: Listener) -> None:
+    def ready(self, plan: Plan, out: Place | None, memory: int, listener: Listener) -> None:
         """Hear every worker, compare their machines, see what they wrote, and have them load the model."""
         if plan.remake is None:
             raise InputError("--engine ray surveys models; this has none, so use --engine local.")
@@ -96,6 +101,7 @@ class Cluster:
         _check_all_held(work.plan, states, self._left_out)
         work.listener.say(f"merging what {len(states)} workers saved")
         state = merged(work.out, list(states), work.frames, work.plan.source.units, self._crew.spread)
+        _check_all_held(work.plan, {"merged": state}, self._left_out)
         self._facts |= {"workers_lost": drive.deaths}
         self._seconds |= {
             "shards": folded - began,
@@ -117,7 +123,7 @@ class Cluster:
 
     def _greet(self, name: str) -> None:
         """Ask a worker what its machine is, and to leave a file where the survey will be."""
-        place = standing(self._out.absolute())
+        place = self._out if isinstance(self._out, Bucket) else standing(self._out.absolute())
         self._probes[name] = place / f".{self._out.name}.{uuid4().hex}.part"
         self._crew.ask(name, "hello", self._probes[name], Path.cwd())
 
@@ -157,7 +163,7 @@ def _value(answer: Answer) -> Any:
     raise TheodoliteError(f"A worker could not {answer.method}: {answer.error}")
 
 
-def _check_seen(probe: Path, host: str) -> None:
+def _check_seen(probe: Place, host: str) -> None:
     """Refuse a folder that is one thing here and another there."""
     until = time.monotonic() + SEEING
     while not probe.is_file():
@@ -170,9 +176,9 @@ def _check_seen(probe: Path, host: str) -> None:
     probe.unlink(missing_ok=True)
 
 
-def _take_over(out: Path) -> None:
+def _take_over(out: Place) -> None:
     """Take up what a run in one process saved, if that was between two shards."""
-    saved = Checkpoints(out).latest(SavedState.open, lambda text: None)
+    saved = Checkpoints(out).held(lambda text: None)
     if saved is None:
         return
     if saved.cursor:
@@ -182,7 +188,7 @@ def _take_over(out: Path) -> None:
     Partials(out).adopt(out / CHECKPOINTS)
 
 
-def _check_all_held(plan: Plan, states: dict[str, SavedState], left_out: LeftOut) -> None:
+def _check_all_held(plan: Plan, states: Mapping[str, SavedState | State], left_out: LeftOut) -> None:
     held = {shard.index for saved in states.values() for shard in saved.shards}
     missing = set(plan.shards) - held - left_out.shards.keys()
     if missing:

@@ -167,6 +167,7 @@ class Drive:
     def _safe(self, worker: str) -> None:
         self._unsaved.discard(worker)
         self._tries.pop(self._folder[worker], None)
+        self.partials.tidy(self._folder[worker])
 
     def _not_folded(self, worker: str, report: Report, documents: int) -> None:
         """Leave out what raised, and have the shard folded again, with those that were undone with it."""

@@ -12,13 +12,14 @@ from theodolite.surveys.adding import add_saved
 from theodolite.surveys.checkpoints import Checkpoints
 from theodolite.surveys.partials import Partials
 from theodolite.surveys.state import SavedState, State
+from theodolite.surveys.storage import Place
 
 WIDE = 8
 Spread = Callable[[Callable[..., Any], list[tuple[Any, ...]]], Sequence[Any]]
 
 
 def merged(
-    out: Path, names: Sequence[str], frames: Mapping[int, Frame], units: Units, spread: Spread, wide: int = WIDE
+    out: Place, names: Sequence[str], frames: Mapping[int, Frame], units: Units, spread: Spread, wide: int = WIDE
 ) -> State:
     """Return the sum of the states in these folders; all but the last step are made on other machines by `spread`.
 
@@ -37,22 +38,21 @@ def merged(
     return total([partials.path(name) for name in rest], frames, units)
 
 
-def merge_into(out: Path, names: Sequence[str], into: str, frames: Mapping[int, Frame], units: Units) -> None:
+def merge_into(out: Place, names: Sequence[str], into: str, frames: Mapping[int, Frame], units: Units) -> None:
     """Save the sum of some folders' states in another."""
     partials = Partials(out)
     fresh = Units(units.kind, list(units.known))
     Checkpoints(partials.path(into)).save(total([partials.path(name) for name in names], frames, fresh))
 
 
-def total(folders: Sequence[Path], frames: Mapping[int, Frame], units: Units) -> State:
+def total(folders: Sequence[Place], frames: Mapping[int, Frame], units: Units) -> State:
     """Return the sum of the newest states in these folders."""
 
-    def newest(folder: Path, load: Callable[[Path], Any]) -> Any:
+    def newest(folder: Place, load: Callable[[Path], Any]) -> Any:
         return Checkpoints(folder).latest(load, lambda text: None)
 
     state: State = newest(folders[0], lambda path: State.load(path, frames, units))
     for folder in folders[1:]:
-        saved: SavedState = newest(folder, SavedState.open)
-        add_saved(state, saved)
+        newest(folder, lambda path: add_saved(state, SavedState.open(path)))
     state.shards.sort()
     return state

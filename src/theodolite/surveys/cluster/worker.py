@@ -21,6 +21,7 @@ from theodolite.surveys.left_out import Poison
 from theodolite.surveys.pilot import Pilot, take_pilot
 from theodolite.surveys.plan import Documents
 from theodolite.surveys.state import ShardKey, State
+from theodolite.surveys.storage import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,11 @@ class Worker:
         self._source: Source
         self._state: State
         self._checkpoints: Checkpoints
-        self._begun: tuple[Path, Mapping[int, Frame], str, float]
+        self._begun: tuple[Place, Mapping[int, Frame], str, float]
         self._closed = 0
         self._safe = 0  # shards that are saved
 
-    def hello(self, probe: Path, where: Path) -> Hello:
+    def hello(self, probe: Place, where: Path) -> Hello:
         """Write the probe, which the driver will look for, and say what is here.
 
         Paths mean what they mean to the driver, in the folder `where` it was started, if that is here too.
@@ -100,7 +101,7 @@ class Worker:
                 raise
             return take_pilot(self._source, [each for each in documents if each[0] not in bad], model_sha256)
 
-    def begin(self, folder: Path, frames: Mapping[int, Frame], corpus_sha256: str, every: float) -> int:
+    def begin(self, folder: Place, frames: Mapping[int, Frame], corpus_sha256: str, every: float) -> int:
         """Take up what is saved in the folder, or begin empty; return how many shards that is."""
         self._begun = (folder, frames, corpus_sha256, every)
         units = self._source.units

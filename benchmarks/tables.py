@@ -1,0 +1,275 @@
+"""What a survey does after its fold: the tables read off the sums, and the folder written, stage by stage.
+
+    python -m benchmarks.tables --device cuda
+    python -m benchmarks.tables --massive 2000
+
+The sums are made up at the size of the paper's survey of BERT: 13 layers of 768 coordinates, 30,000 units that
+occur by Zipf's law, 12.3 million positions, samples of 4,096. Units have means of their own, one coordinate stands
+at 20. With `--massive` so many units are met at a massive position too, and no two populations are the same.
+The sums are written while the tables are made, as a survey does it. Stages are seconds of the threads that they
+ran in, added up: with several threads they are more than the time that passed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+
+from benchmarks.alone import main
+from benchmarks.row import Row, seconds
+from theodolite.batch import GROUPS
+from theodolite.sources.layers import Layer
+from theodolite.sources.units import Unit, Units
+from theodolite.statistics.cells import CELLS, POPULATIONS
+from theodolite.statistics.fold import LayerFold
+from theodolite.statistics.frame import Frame
+from theodolite.statistics.norms import bin_edges
+from theodolite.surveys.folder import save
+from theodolite.surveys.pilot import LayerPilot, Pilot
+from theodolite.surveys.state import State
+from theodolite.surveys.survey import Survey
+from theodolite.surveys.tables import make_tables
+from theodolite.surveys.writing import begun
+
+SPREAD = 0.7
+"""Of a unit's vectors about their mean, in each coordinate; means are 1 apart."""
+STAGES = {
+    "eigenvalues": ("surveys.shape", "_spectral"),
+    "nearest neighbours": ("surveys.shape", "neighbourhood"),
+    "dimensions and curves": ("surveys.shape", "_dimensions"),
+    "batches": ("surveys.shape", "_batches"),
+    "partition function": ("surveys.shape", "_directed"),
+    "sums of a population": ("statistics.moments", "together"),
+    "units": ("surveys.rows", "unit_moments"),
+    "everything": ("surveys.rows", "decomposition"),
+    "sets of units": ("surveys.unit_sets", "decomposition"),
+    "bootstrap of sets": ("surveys.unit_sets", "unit_errors"),
+    "bootstrap of fits": ("surveys.rows", "bootstrap"),
+    "jackknife": ("surveys.rows", "_add_errors"),
+    "coordinates": ("surveys.tables", "coordinate_rows"),
+    "rows of units": ("surveys.tables", "unbiased"),
+    "joining": ("surveys.tables", "_tokens"),
+    "sums to the disk": ("surveys.state", "write_tensors"),
+    "tables to the disk": ("surveys.folder", "write_table"),
+    "checksums": ("surveys.folder", "checksum"),
+}
+"""What is timed: functions by the module that calls them. One that is gone is left out."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of everything."""
+
+    layers: int = 13
+    dim: int = 768
+    units: int = 30_000
+    positions: int = 12_300_000
+    sample: int = 4096
+    massive: int = 0  # units that are also met at a massive position
+
+
+QUICK = Size(2, 48, 400, 40_000, 300, 20)
+
+
+def run(quick: bool = False, device: str = "", massive: int = 0, rounds: int = 2) -> dict[str, Any]:
+    """Make the tables and the folder some times, and the tables once by one thread alone."""
+    size = QUICK if quick else Size(massive=massive)
+    state, layers = finished(size)
+    on = {"device": device} if device else {}
+    spent: dict[str, list[float]] = {"tables": [], "files": [], "plain": []}
+    stages: list[dict[str, float]] = []
+    with TemporaryDirectory() as folder:
+        for number in range(rounds + 1):  # the first warms up
+            with timed() as found:
+                began = time.perf_counter()
+                with begun(state, Path(folder)) as state_written:
+                    tables = make_tables(state, layers, tuple(POPULATIONS), spare=2**40, **on)
+                    made = time.perf_counter()
+                    save(Survey({"layers": []}, tables, state, pilot(state)), Path(folder), state_written)
+                written = time.perf_counter()
+            names = [path for path in Path(folder).iterdir() if path.is_file()]
+            bytes_ = sum(path.stat().st_size for path in names)
+            plain = _plain_write(Path(folder) / "plain", bytes_)
+            if number or not rounds:
+                for name, taken in zip(spent, (made - began, written - made, plain), strict=True):
+                    spent[name].append(taken)
+                stages.append(found)
+    best = min(range(len(stages)), key=lambda number: spent["tables"][number])
+    tables_s, files_s, plain_s = (min(taken) for taken in spent.values())
+    began = time.perf_counter()
+    make_tables(state, layers, tuple(POPULATIONS), workers=1)
+    alone = time.perf_counter() - began
+    where = f"on {device}" if device else "all threads"
+    return {
+        "rows": [
+            Row(
+                f"tables {where} over one thread", tables_s / alone, 1.0, seconds(tables_s), seconds(alone)
+            ).told(),
+            Row(
+                "folder over writing as many bytes",
+                files_s / plain_s,
+                None,
+                f"{seconds(files_s)} for {bytes_ / 1e6:.0f} MB",
+                seconds(plain_s),
+            ).told(),
+        ],
+        "after_the_fold_s": tables_s + files_s,
+        "tables_s": spent["tables"],
+        "files_s": spent["files"],
+        "stages_s": {name: round(taken, 4) for name, taken in sorted(stages[best].items(), key=lambda x: -x[1])},
+    }
+
+
+@contextmanager
+def timed() -> Iterator[dict[str, float]]:
+    """Time every stage while the context lasts."""
+    found: dict[str, float] = defaultdict(float)
+    lock = threading.Lock()
+
+    def watched(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*args: Any, **options: Any) -> Any:
+            began = time.perf_counter()
+            made = call(*args, **options)
+            made = list(made) if isinstance(made, Iterator) else made  # a generator works when it is read
+            with lock:
+                found[name] += time.perf_counter() - began
+            return made
+
+        return wrapped
+
+    patches = []
+    for name, (module, function) in STAGES.items():
+        of = import_module(f"theodolite.{module}")
+        if hasattr(of, function):
+            patches.append(patch.object(of, function, watched(name, getattr(of, function))))
+    for each in patches:
+        each.start()
+    try:
+        yield found
+    finally:
+        for each in patches:
+            each.stop()
+
+
+def _plain_write(path: Path, size: int) -> float:
+    """Write as many bytes and wait for the disk, in seconds."""
+    import os
+
+    block = b"\0" * min(size, 1 << 26)
+    began = time.perf_counter()
+    with path.open("wb") as stream:
+        for start in range(0, size, len(block)):
+            stream.write(block[: size - start])
+        stream.flush()
+        os.fsync(stream.fileno())
+    spent = time.perf_counter() - began
+    path.unlink()
+    return spent
+
+
+# The sums
+
+
+def finished(size: Size) -> tuple[State, list[Layer]]:
+    """Return the sums as a fold would leave them, the layers multiples of one another."""
+    units = [Unit(f"unit{code}", f"unit{code}", code, code < 2) for code in range(size.units)]
+    layers = [Layer(index, f"block {index}", size.dim) for index in range(size.layers)]
+    one = _Sums(size)
+    folds = {layer.index: one.fold(1 + layer.index / 16) for layer in layers}
+    return State(folds, Units("token", units), positions=size.positions), layers
+
+
+def pilot(state: State) -> Pilot:
+    """Return a pilot that says what the sums are about."""
+    return Pilot({index: LayerPilot(1.0, fold.frame.centre.clone()) for index, fold in state.folds.items()}, {})
+
+
+class _Sums:
+    """The sums of one layer: ordinary positions of every unit, first ones of unit 0, massive ones of some."""
+
+    def __init__(self, size: Size) -> None:
+        self.size, dim = size, size.dim
+        random = torch.Generator().manual_seed(0)
+        self.centre = torch.zeros(dim)
+        self.centre[dim // 3] = 20.0
+        means = torch.randn(size.units, dim, generator=random)
+        share = 1 / torch.arange(3, size.units + 3, dtype=torch.float64)
+        n = (share / share.sum() * size.positions).round().long().clamp_min(1)
+        self.cells: dict[int, dict[str, Tensor]] = {}
+        for cell, codes, times, by in (
+            (0, torch.arange(size.units), n, 1.0),
+            (1, torch.arange(1), torch.tensor([size.positions // 30]), 1.0),
+            (2, torch.arange(2, 2 + size.massive), torch.full((size.massive,), 3), 40.0),
+        ):
+            if len(codes):
+                self.cells[cell] = self._cell(codes, times, by * means[codes], random)
+
+    def _cell(self, codes: Tensor, n: Tensor, means: Tensor, random: torch.Generator) -> dict[str, Tensor]:
+        size, dim = self.size, self.size.dim
+        total = means.double() * n[:, None]
+        within = SPREAD**2 * dim * n.double()
+        drawn = torch.multinomial(n.double(), min(size.sample, int(n.sum())), replacement=True, generator=random)
+        noise = SPREAD * torch.randn(len(drawn), dim, generator=random)
+        groups = torch.full((GROUPS,), int(n.sum()) // GROUPS)
+        groups[0] += int(n.sum()) - int(groups.sum())
+        drift = 1 + 0.01 * torch.randn(GROUPS, generator=random).double()[:, None]
+        norms = torch.linalg.vector_norm(means + self.centre, dim=1).double()
+        at = torch.searchsorted(bin_edges(), norms).clamp(1, len(bin_edges()) - 1) - 1
+        return {
+            "codes": codes,
+            "n": n,
+            "sum": total,
+            "squares": (total.square().sum(1) / n) + within,
+            "products": total.T @ (total / n[:, None]) + SPREAD**2 * n.sum() * torch.eye(dim, dtype=torch.float64),
+            "histogram": torch.bincount(at, weights=n.double(), minlength=len(bin_edges()) - 1).long(),
+            "lengths": torch.stack([norms.min(), norms.max()]),
+            "key": torch.randint(0, 2**62, (len(drawn),), generator=random),
+            "unit": codes[drawn],
+            "context": torch.randint(0, 2**62, (len(drawn),), generator=random),
+            "vector": means[drawn] + noise + self.centre,
+            "groups": groups,
+            "drift": drift,
+        }
+
+    def fold(self, by: float) -> LayerFold:
+        """Return the layer whose vectors are so many times as far from the centre."""
+        dim, size = self.size.dim, self.size
+        fold = LayerFold(Frame(self.centre, massive_above=1e3, sample_size=size.sample))
+        state = {name: tensor.clone() for name, tensor in fold.state().items()}
+        for cell, sums in self.cells.items():
+            name, n, total = CELLS[cell], int(sums["n"].sum()), sums["sum"].sum(0) * by
+            state |= {f"moments.{name}.{part}": sums[part].clone() for part in ("codes", "n")}
+            state[f"moments.{name}.sum"] = sums["sum"] * by
+            state[f"moments.{name}.squares"] = sums["squares"] * by**2
+            direction = (total / n + self.centre) / (dim**0.5 * by)
+            state["directions.n"][cell], state["directions.sum"][cell] = n, n * direction
+            state["directions.squares"][cell] = n / dim
+            state["scatter.n"][cell], state["scatter.sum"][cell] = n, total
+            state[f"scatter.{name}.products"] = sums["products"] * by**2
+            state["norms.counts"][cell] = sums["histogram"]
+            state["norms.lowest"][cell], state["norms.highest"][cell] = sums["lengths"].tolist()
+            state |= {f"sample.{name}.{part}": sums[part].clone() for part in ("key", "unit", "context")}
+            state[f"sample.{name}.vector"] = (sums["vector"] - self.centre) * by + self.centre
+            groups = sums["groups"]
+            state["groups.n"][cell], state["groups.directed"][cell] = groups, groups
+            state["groups.sum"][cell] = groups[:, None] / n * total * sums["drift"]
+            state["groups.squares"][cell] = groups / n * float(sums["squares"].sum()) * by**2
+            state["groups.directions"][cell] = groups[:, None] * direction * sums["drift"]
+        fold.load(state)
+        return fold
+
+
+if __name__ == "__main__":
+    main(run, __doc__, device="", massive=0, rounds=2)

@@ -1,0 +1,49 @@
+"""Side by side: one call for each of several things, on as many threads as there are cores to use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
+
+import torch
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
+
+
+@contextmanager
+def side_by_side(
+    call: Callable[[Given], Made], given: Sequence[Given], workers: int
+) -> Iterator[Iterator[Callable[[], Made]]]:
+    """Give, in order, what waits for the outcome of each. With one worker the call is made when it is waited for.
+
+    The calls leave Python for products, eigenvalues and passes over large arrays, so that threads do not stand in
+    each other's way. Of the libraries below none may then take all cores for itself: each keeps to one thread.
+    """
+    if workers < 2:
+        yield (partial(call, one) for one in given)
+        return
+    with _one_thread_each(), ThreadPoolExecutor(workers, "theodolite") as pool:
+        begun = [pool.submit(call, one) for one in given]
+        try:
+            yield (one.result for one in begun)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Let torch and the linear algebra of numpy and scipy use one thread in every thread that calls them."""
+    import scipy.linalg  # noqa: F401 - only what is loaded can be told
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # threads begun from here on take it up
+    try:
+        with threadpool_limits(1, user_api="blas"):
+            yield
+    finally:
+        torch.set_num_threads(before)
