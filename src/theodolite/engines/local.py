@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from theodolite.batch import Batch, Places
 from theodolite.engines.ahead import ahead, ahead_in_order
+from theodolite.engines.forked import forked, room_for
 from theodolite.sources.source import Source
 
 WORKERS = 2
-"""Shards tokenized at a time where a GPU waits for them: while Rust encodes one, Python packs the other."""
+"""Shards tokenized at a time where a GPU waits and no copies of this process can help: while Rust encodes one,
+Python packs the other."""
 
 
 class Fold(Protocol):
@@ -71,19 +74,35 @@ def _steps(
     skip: int,
     begun: Callable[[int, list[tuple[int, Any]]], Sequence[Any] | None],
 ) -> Iterator[tuple[Any, Folded]]:
-    def prepared(shard: tuple[int, list[tuple[int, Any]]]) -> tuple[int, Sequence[Any]]:
-        batches = begun(*shard)
-        return shard[0], source.prepare(shard[1]) if batches is None else batches
+    with _preparing(source) as (prepare, workers):
 
+        def prepared(shard: tuple[int, list[tuple[int, Any]]]) -> tuple[int, Sequence[Any]]:
+            batches = begun(*shard)
+            return shard[0], prepare(shard[1]) if batches is None else batches
+
+        for index, batches in ahead_in_order(prepared, shards, workers):
+            yield from _of_shard(index, batches, skip)
+            skip = 0
+
+
+@contextmanager
+def _preparing(source: Source) -> Iterator[tuple[Callable[[list[tuple[int, Any]]], Sequence[Any]], int]]:
+    """Give what prepares the documents of a shard, and how many shards at a time."""
     # Words get their codes in the order in which they are met, so there one shard comes after the other.
-    waited_for = getattr(source, "resident", False) and not source.units.open
-    workers = WORKERS if waited_for else 1
-    for index, batches in ahead_in_order(prepared, shards, workers):
-        total, done = sum(batch.positions for batch in batches), 0
-        if not batches:  # documents without one token that counts
-            yield None, Folded(index, 0, True, 0, 1.0)
-        for number, batch in enumerate(batches, start=1):
-            done += batch.positions
-            if number > skip:
-                yield batch, Folded(index, number, number == len(batches), batch.positions, done / total)
-        skip = 0
+    if not getattr(source, "resident", False) or source.units.open:
+        yield source.prepare, 1
+    elif copies := room_for():
+        with forked(source.prepare, copies) as prepare:
+            yield prepare, copies
+    else:
+        yield source.prepare, WORKERS
+
+
+def _of_shard(index: int, batches: Sequence[Any], skip: int) -> Iterator[tuple[Any, Folded]]:
+    total, done = sum(batch.positions for batch in batches), 0
+    if not batches:  # documents without one token that counts
+        yield None, Folded(index, 0, True, 0, 1.0)
+    for number, batch in enumerate(batches, start=1):
+        done += batch.positions
+        if number > skip:
+            yield batch, Folded(index, number, number == len(batches), batch.positions, done / total)

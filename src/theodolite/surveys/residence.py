@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import cast
 
@@ -13,6 +14,8 @@ from theodolite.errors import TheodoliteError
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.resident.fold import Desk, ResidentFold
 from theodolite.surveys.state import State
+
+TOGETHER = 4  # layers brought back at a time: one thread does not fill the way to a GPU
 
 
 @contextmanager
@@ -38,5 +41,7 @@ def residing(state: State, device: str | None) -> Iterator[Callable[[Places], No
             f"The memory of {device} is full: give a smaller --batch-tokens (a survey under way keeps its own, so "
             "with --overwrite, or in another folder), or fewer --layers."
         ) from None
-    for index, there in moved.items():
-        state.folds[index] = there.brought_back()
+    desk.settle()
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        for index, fold in zip(moved, pool.map(ResidentFold.brought_back, moved.values()), strict=True):
+            state.folds[index] = fold

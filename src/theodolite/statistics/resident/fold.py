@@ -317,8 +317,13 @@ class ResidentFold:
         state |= {"groups.directed": sums.n[..., 1], "groups.directions": sums.groups[:, :, 1]}
         if self._host is not None:
             state |= self._host.state()
-        # Each a tensor of its own: nothing that is written out or merged may be a view of another.
-        return {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in state.items()}
+        return {name: self._own(tensor) for name, tensor in state.items()}
+
+    def _own(self, tensor: Tensor) -> Tensor:
+        """Return a tensor that is no view of another: what is written out or merged may not change later."""
+        came = self.desk.device.type == "cuda" and tensor is not self._nonfinite
+        whole = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
+        return tensor if came and whole else tensor.clone(memory_format=torch.contiguous_format)
 
     def load(self, state: State) -> None:
         """Take up sums that this or a fold on the processor has left, into a fold that is empty."""
