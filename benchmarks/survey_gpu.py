@@ -29,6 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from benchmarks.packed import EndToEnd, laid_end_to_end, plain_attention
 from theodolite.batch import Batch
 from theodolite.engines.ahead import ahead
 from theodolite.measures.decomposition import unit_moments
@@ -265,6 +266,28 @@ class Bench:
     def part_unpadded(self) -> dict[str, Any]:
         """The same sentences in batches of one length: no padding, no mask, more and smaller batches."""
         return self.ratio(self.source, batches(self.source, self.count, self.budget, VOCABULARY, pads=False))
+
+    def part_packed(self) -> dict[str, Any]:
+        """The same batches laid end to end, attention within each sentence: no padding at all."""
+        source = EndToEnd.of(self.source)
+        with laid_end_to_end(source.anatomy.model):
+            off = self.difference(source, self.batches[len(self.batches) // 2])
+            return self.ratio(source, self.batches) | {"states_off_by": off}
+
+    def difference(self, other: TextSource, batch: TextBatch) -> list[float]:
+        """By layer, how far another source's states are from ours, as a share of their length."""
+        ours: dict[int, Tensor] = {}
+        off: dict[int, float] = {}
+
+        def compare(one: Batch) -> None:
+            wanted = ours[one.layer]
+            error = torch.linalg.vector_norm(one.taken().float() - wanted, dim=1)
+            off[one.layer] = float((error / torch.linalg.vector_norm(wanted, dim=1)).median())
+
+        with plain_attention(self.source.anatomy.model):
+            self.source.run(batch, lambda one: ours.__setitem__(one.layer, one.taken().float()))
+        other.run(batch, compare)
+        return [off[index] for index in sorted(off)]
 
     def part_compiled(self) -> dict[str, Any]:
         """Blocks through torch.compile: what fused elementwise steps make of the forward pass."""
@@ -557,7 +580,7 @@ def at_most(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-PARTS = ("machine", "accuracy", "apart", "survey", "text", "weights", "unpadded", "compiled")
+PARTS = ("machine", "accuracy", "apart", "survey", "text", "weights", "unpadded", "packed", "compiled")
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks import __main__ as command
-from benchmarks import iso_score, mean_cosine, peers, twonn
+from benchmarks import iso_score, mean_cosine, peers, survey_gpu, twonn
 from benchmarks.row import Row, table
 from benchmarks.turns import ratio, take_turns
 
@@ -58,6 +58,28 @@ def test_a_part_that_cannot_run_says_so_and_leaves_the_others_alone(
     assert all(row["ratio"] for row in written["parts"]["mean_cosine"]["rows"])
     assert {"cores", "cpu", "torch"} <= written["machine"].keys()
     assert written["date"]
+
+
+def test_the_survey_on_a_gpu_runs_here_too_and_keeps_its_rule(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What it reaches into changes; its ratios mean nothing on the processor, its errors do."""
+    out = tmp_path / "gpu.json"
+    size = "--scale 0.0003 --layers 1 --dim 64 --batch-tokens 1024 --device cpu".split()
+    parts = ["--parts", "machine,accuracy,apart,survey,text,unpadded,packed", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["survey_gpu", *size, *parts])
+    survey_gpu.main()
+    found = json.loads(out.read_text())
+    for part in ("machine", "accuracy", "apart", "survey", "text", "unpadded", "packed"):
+        assert "failed" not in found[part], found[part]
+    for name, errors in found["accuracy"].items():
+        if name.startswith("plain"):
+            assert errors["worst_share_of_the_rule"] < 1
+            assert errors["effective_rank"] < 1e-5
+        elif name.startswith("uncentred"):
+            assert errors["worst_share_of_the_rule"] > 1
+    assert max(found["packed"]["states_off_by"]) < 2e-2  # of bfloat16 states, each rounded to 4e-3
+    assert found["unpadded"]["tokens"] == found["unpadded"]["padded_tokens"]
 
 
 def test_ways_take_turns_at_going_first() -> None:

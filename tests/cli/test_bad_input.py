@@ -201,6 +201,33 @@ def test_measure_tells_what_is_wrong(theodolite: Theodolite, tmp_path, name, arr
     refused(theodolite("measure", path, *options), *words)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["report", "DIR", "--out", "s3://bucket/page.html"],
+        ["report", "DIR", "--out", "gs://bucket/page.md"],  # whose package need not be installed
+        ["view", "DIR", "--out", "s3://bucket/page.html", "--no-open"],
+        ["compare", "DIR", "--out", "s3://bucket/compared.png"],
+        ["exhibit", "norm-variance/fig2", "DIR", "--out", "s3://bucket/figure.png"],
+        ["exhibit", "norm-variance/fig2", "DIR", "--out", "figure.png", "--data", "s3://bucket/figure.csv"],
+        ["export", "DIR", "--to", "projector", "--out", "s3://bucket/vectors"],
+        ["what-if", "DIR", "--out", "s3://bucket/table.csv"],
+    ],
+)
+def test_what_writes_on_disk_alone_makes_no_folder_named_s3(
+    theodolite: Theodolite, tmp_path, monkeypatch, command
+):
+    monkeypatch.chdir(tmp_path)
+    address = next(word for word in command if "://" in word)
+    refused(theodolite(*command), f"{address}: `theodolite {command[0]}` writes on disk alone; give a path there")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_address_of_this_disk_is_a_path(theodolite: Theodolite, tmp_path):
+    ran = theodolite("report", tmp_path, "--out", f"file://{tmp_path}/page.txt")
+    refused(ran, f"--out {tmp_path}/page.txt: a report is a page or Markdown")
+
+
 def test_debug_shows_the_traceback(corpus, tmp_path):
     command = [sys.executable, "-m", "theodolite", "show", str(tmp_path / "nothing"), "--debug"]
     ran = subprocess.run(command, capture_output=True, text=True)

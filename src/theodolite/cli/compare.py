@@ -7,13 +7,16 @@ from typing import Annotated
 
 import typer
 
+from theodolite.cli.options import on_disk
+
 
 def compare(
     surveys: Annotated[list[Path], typer.Argument(help="Folders of surveys, as many as you like.")],
     out: Annotated[
         Path,
         typer.Option(
-            help="File to write: .png, .svg, .pdf, or .csv, .md, .json of the numbers; or a folder for all."
+            help="File to write: .png, .svg, .pdf, or .csv, .md, .json of the numbers; or a folder for all.",
+            callback=on_disk,
         ),
     ],
     measure: Annotated[

@@ -7,13 +7,18 @@ from typing import Annotated
 
 import typer
 
+from theodolite.cli.options import on_disk
+
 
 def exhibit(
     name: Annotated[
         str, typer.Argument(help="PAPER/ID, such as norm-variance/fig2; `theodolite exhibits` lists.")
     ],
     surveys: Annotated[list[Path], typer.Argument(help="Folders of surveys, one a model.")],
-    out: Annotated[Path, typer.Option(help="File to write: .png, .svg or .pdf; a table also .csv, .md or .json.")],
+    out: Annotated[
+        Path,
+        typer.Option(help="File to write: .png, .svg or .pdf; a table also .csv, .md or .json.", callback=on_disk),
+    ],
     layer: Annotated[
         list[int] | None, typer.Option(help="Layer to draw; several times for a grid of layers.")
     ] = None,
@@ -39,7 +44,9 @@ def exhibit(
         str | None,
         typer.Option(help="Axis of training steps: linear or log. Default: log where they span that much."),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Also write the numbers drawn to this .csv.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Also write the numbers drawn to this .csv.", callback=on_disk)
+    ] = None,
 ) -> None:
     """Draw one figure or table of a paper from finished surveys."""
     from theodolite.cli.console import result

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+def on_disk(context: typer.Context, given: Path | None) -> Path | None:
+    """Refuse the address of a bucket for what a verb writes on disk, before anything is read."""
+    if given is None:
+        return None
+    from theodolite.surveys.storage import on_disk as checked
+
+    return checked(given, str(context.info_name))
+
 
 Layers = Annotated[str | None, typer.Option(help="Layers to take, such as 0,6,12 or 0-3 or -1. Default: all.")]
 Field = Annotated[str, typer.Option(help="Field of a .jsonl that holds the text.")]

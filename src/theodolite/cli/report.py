@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from theodolite.cli.options import on_disk
+
 if TYPE_CHECKING:
     from theodolite.cli.reported import Reported
 
@@ -23,7 +25,10 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="File to write; - prints Markdown. Default: report.html, with --format md report.md."),
+        typer.Option(
+            help="File to write; - prints Markdown. Default: report.html, with --format md report.md.",
+            callback=on_disk,
+        ),
     ] = None,
     format_: Annotated[
         str | None,

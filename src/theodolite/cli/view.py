@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from theodolite.cli.options import on_disk
+
 NAME = "report.html"
 
 
@@ -18,7 +20,9 @@ def view(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="The page to write. Default: report.html in a new folder among temporary ones."),
+        typer.Option(
+            help="The page to write. Default: report.html in a new folder among temporary ones.", callback=on_disk
+        ),
     ] = None,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
 ) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from theodolite.cli.options import on_disk
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -43,7 +45,8 @@ def what_if(
     layers: Annotated[str | None, typer.Option(help="Layers such as 0,6,12 or 0-3 or -1. Default: all.")] = None,
     population: Annotated[str, typer.Option(help="all, without-first or without-massive.")] = "all",
     out: Annotated[
-        Path | None, typer.Option(help="Also write the whole table: .csv, .md, .json or .parquet.")
+        Path | None,
+        typer.Option(help="Also write the whole table: .csv, .md, .json or .parquet.", callback=on_disk),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print every row and column as JSON.")] = False,
 ) -> None:

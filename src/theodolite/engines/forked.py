@@ -48,6 +48,7 @@ def forked(work: Callable[[Given], Made], copies: int) -> Iterator[Callable[[Giv
     making, spare = Lock(), Semaphore(copies)
 
     def copy() -> Connection[Any, Any]:
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")  # said, it warns of no fork; see `_serve`
         with making, warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of threads: the copy uses none of them
             here, there = context.Pipe()

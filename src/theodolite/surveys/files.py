@@ -19,6 +19,7 @@ from theodolite.surveys.crc import crc32_of
 from theodolite.surveys.storage import Place
 from theodolite.surveys.tensor_file import write_safetensors
 
+AGAIN = " What was saved before is whole; free some space and run the same command again with --resume."
 _MASK = threading.Lock()
 
 
@@ -134,10 +135,7 @@ def _told(path: Path, error: OSError) -> TheodoliteError:
 
 
 def _full(path: Path) -> TheodoliteError:
-    return TheodoliteError(
-        f"The disk is full: {path} could not be written. What was saved before is whole; free some space and run "
-        "the same command again with --resume."
-    )
+    return TheodoliteError(f"The disk is full: {path} could not be written.{AGAIN}")
 
 
 def _umask() -> int:

@@ -116,7 +116,6 @@ def survey(
     check_folders(folder, wanted.pilot, resume=resume, overwrite=overwrite)
     check_engine(engine, folder, device=device, workers=workers, gpus=gpus_per_worker)
     check_device(device)
-    checkpoint = resolve(str(model), revision=revision, progress=listener.say)
     given: dict[str, Any] = {
         "out": folder,
         "device": device,
@@ -126,6 +125,7 @@ def survey(
         "checkpoint_every": checkpoint_every,
     }
     if engine == "local" or folder is None:
+        checkpoint = resolve(str(model), revision=revision, progress=listener.say)
         return survey_checkpoint(checkpoint, corpus, wanted, **given)
     from theodolite.engines.ray.connecting import connected
     from theodolite.engines.ray.pool import Pool
@@ -134,8 +134,11 @@ def survey(
     listener.say(f"joining the cluster at {address}")
     # Other machines start elsewhere, so the folder's whole path; and this one only looks at the model.
     given |= {"out": folder.absolute(), "device": "cuda" if gpus_per_worker else "cpu", "here": "cpu"}
-    with connected(address), Cluster(given["out"], Pool(workers, gpus_per_worker)) as cluster:
-        return survey_checkpoint(checkpoint, corpus, wanted, engine=cluster, **given)
+    with connected(address):
+        pool = Pool(workers, gpus_per_worker)  # what the cluster has not is told before a model is fetched
+        checkpoint = resolve(str(model), revision=revision, progress=listener.say)
+        with Cluster(given["out"], pool) as cluster:
+            return survey_checkpoint(checkpoint, corpus, wanted, engine=cluster, **given)
 
 
 def survey_checkpoint(

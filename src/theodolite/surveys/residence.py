@@ -11,6 +11,7 @@ import torch
 
 from theodolite.batch import Places
 from theodolite.errors import TheodoliteError
+from theodolite.sources.source import Source
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.resident.fold import Desk, ResidentFold
 from theodolite.surveys.state import State
@@ -24,16 +25,12 @@ def residing(state: State, device: str | None) -> Iterator[Callable[[Places], No
 
     Gives what is to be called with the places of every batch before its turn.
 
-    A checkpoint meanwhile copies them: its file is the same wherever they live. Layers too wide for matrices stay.
+    A checkpoint meanwhile copies them: its file is the same wherever they live.
     """
     if device is None:
         yield None
         return
-    desk = Desk(device, overlap=True)
-    moved = {index: ResidentFold(fold.frame, desk) for index, fold in state.folds.items() if not fold.wide}
-    for index, there in moved.items():
-        there.load(state.folds[index].state())
-        state.folds[index] = cast(LayerFold, there)  # it is fed and saved in the same way, and not read off
+    desk = moved(state, device)
     try:
         yield desk.lay_out
     except torch.OutOfMemoryError:
@@ -42,6 +39,26 @@ def residing(state: State, device: str | None) -> Iterator[Callable[[Places], No
             "with --overwrite, or in another folder), or fewer --layers."
         ) from None
     desk.settle()
+    there = {index: fold for index, fold in state.folds.items() if isinstance(fold, ResidentFold)}
     with ThreadPoolExecutor(TOGETHER) as pool:
-        for index, fold in zip(moved, pool.map(ResidentFold.brought_back, moved.values()), strict=True):
+        for index, fold in zip(there, pool.map(ResidentFold.brought_back, there.values()), strict=True):
             state.folds[index] = fold
+
+
+def home(source: Source) -> str | None:
+    """Return the device where the sums of a source's states are kept while they are taken; None: the processor."""
+    return str(getattr(source, "device", "")) if getattr(source, "resident", False) else None
+
+
+def moved(state: State, device: str) -> Desk:
+    """Move the sums to a device. They are fed and saved there as here, and not read off.
+
+    Layers too wide for matrices stay.
+    """
+    desk = Desk(device, overlap=True)
+    for index, fold in state.folds.items():
+        if not fold.wide:
+            there = ResidentFold(fold.frame, desk)
+            there.load(fold.state())
+            state.folds[index] = cast(LayerFold, there)
+    return desk

@@ -12,6 +12,7 @@ from theodolite.surveys.bucket import Bucket
 Place = Path | Bucket
 
 ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,3}(.*)", re.DOTALL)  # a Path keeps one slash of two
+HERE = ("file", "local")  # addresses of this disk
 
 
 def placed(given: str | Path | Bucket) -> Place:
@@ -26,7 +27,7 @@ def placed(given: str | Path | Bucket) -> Place:
     if match is None:
         return Path(given)
     protocol, rest = match[1].lower(), match[2].strip("/")
-    if protocol in ("file", "local"):
+    if protocol in HERE:
         return Path("/") / rest
     found = Bucket(f"{protocol}://{rest}")
     found.check()
@@ -36,11 +37,12 @@ def placed(given: str | Path | Bucket) -> Place:
 
 
 def on_disk(given: str | Path, verb: str) -> Path:
-    """Return the folder, for what writes there by itself; refuse a bucket."""
-    place = placed(given)
-    if isinstance(place, Bucket):
-        raise InputError(f"{place}: `theodolite {verb}` writes on disk alone; give a folder there.")
-    return place
+    """Return the file or folder, for what writes there by itself; refuse a bucket, before it is looked for."""
+    match = ADDRESS.fullmatch(str(given))
+    if match is not None and (protocol := match[1].lower()) not in HERE:
+        address = f"{protocol}://{match[2].strip('/')}"
+        raise InputError(f"{address}: `theodolite {verb}` writes on disk alone; give a path there.")
+    return Path(given) if match is None else Path("/") / match[2].strip("/")
 
 
 def remove(place: Place, *, missing_ok: bool = False) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,94 +18,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
+from tests.engines.ray import faults
+from tests.engines.ray.nodes import ADDRESS, WAIT, Heard, kill, oddly, on_cluster, start_head, start_node
 from tests.engines.ray.poisoned import POISON, SLOW, poisoned
 from tests.engines.ray.surveyed import DOCUMENTS, SHARD_CHARS, planned
 from tests.object_store import s3
 from tests.small_models import make
 
-from theodolite.engines.ray.connecting import connected
-from theodolite.engines.ray.pool import Pool
 from theodolite.errors import TheodoliteError
 from theodolite.surveys import checkpoints
 from theodolite.surveys import text as text_surveys
 from theodolite.surveys.bucket import Bucket
-from theodolite.surveys.cluster.cluster import Cluster
-from theodolite.surveys.listener import Listener, Progress
 from theodolite.surveys.models import survey
-from theodolite.surveys.plan import Plan
 from theodolite.surveys.run import run
-from theodolite.surveys.storage import Place
-
-PORT = 6399
-ADDRESS = f"127.0.0.1:{PORT}"
-WAIT = 60.0
-
-
-def ray_start(*options: str) -> subprocess.Popen[bytes]:
-    """Start a node as users do; it stays a child of this program."""
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
-    command += ["--object-store-memory=80000000", *options]
-    return subprocess.Popen(command)
-
-
-def start_head(folder: Path) -> None:
-    """Start a head that lends nothing, so that every worker is on a node that can be killed."""
-    place = ["--node-ip-address=127.0.0.1", f"--port={PORT}", f"--temp-dir={folder}"]
-    ray_start("--head", *place, "--num-cpus=0", "--include-dashboard=false")
-    until = time.monotonic() + WAIT
-    while time.monotonic() < until:
-        try:
-            socket.create_connection(("127.0.0.1", PORT), timeout=1).close()
-            with connected(ADDRESS):
-                return
-        except (OSError, TheodoliteError):
-            time.sleep(0.3)
-    raise TimeoutError("the head did not start")
-
-
-def start_node() -> subprocess.Popen[bytes]:
-    """Start a node with one core, and wait until the cluster knows it."""
-    import ray
-
-    with connected(ADDRESS):
-        before = sum(node["Alive"] for node in ray.nodes())
-        process = ray_start(f"--address={ADDRESS}", "--num-cpus=1")
-        until = time.monotonic() + WAIT
-        while sum(node["Alive"] for node in ray.nodes()) <= before:
-            if time.monotonic() > until:
-                raise TimeoutError("a node did not start")
-            time.sleep(0.1)
-    return process
-
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a node as a power cut would: all of its processes at once."""
-    tree = psutil.Process(process.pid)
-    for each in [*tree.children(recursive=True), tree]:
-        each.kill()
-
-
-class Heard(Listener):
-    """Keeps what is said, and does something after so many shards."""
-
-    def __init__(self, after: int = -1, do: Callable[[], None] = lambda: None) -> None:
-        self.warned: list[str] = []
-        self.shares: list[float] = []
-        self.after, self.do = after, do
-
-    def warn(self, text: str) -> None:
-        self.warned.append(text)
-
-    def progress(self, progress: Progress) -> None:
-        self.shares.append(progress.share)
-        if len(self.shares) == self.after:
-            self.do()
-
-
-def on_cluster(plan: Plan, out: Place, heard: Listener, **options: Any) -> Any:
-    with connected(ADDRESS), Cluster(out, Pool(2, 0)) as cluster:
-        return run(plan, out=out, engine=cluster, listener=heard, checkpoint_every=0.0, **options)
 
 
 def straggler(model: Path, root: Path) -> dict[str, Any]:
@@ -204,14 +128,20 @@ def main() -> None:
 def scenes(root: Path, store: str) -> None:
     """Go through them on one cluster."""
     model, results, began = make("bert", root / "model"), dict[str, Any](), time.monotonic()
+    faults.small_disk(root)  # before the nodes, which see it too
     start_head(Path(os.environ["RAY_FOLDER"]))
-    nodes = [start_node(), start_node()]
+    nodes = [start_node(), start_node(*oddly(root / "odd"))]
     results["seconds"] = {"cluster": time.monotonic() - began}
     each: dict[str, Callable[[], dict[str, Any]]] = {
         "refused": lambda: refused(model, root),
+        "commands": lambda: faults.commands(model, root, nodes[1]),
+        "versions": lambda: faults.versions(model, root),
         "straggler": lambda: straggler(model, root),
         "driver": lambda: driver(model, root),
         "bucket": lambda: bucket(model, root, store),
+        "pictures": lambda: faults.pictures(root),
+        "full machine": lambda: faults.full_machine(model, root, store, nodes[1]),
+        "full folder": lambda: faults.full_folder(model, root),
         "killed": lambda: killed(model, root, nodes[1]),
     }
     for name, scene in each.items():

@@ -25,9 +25,9 @@ WORDS = 1e-5
 products in another order too: what merging surveys is held to. Measured 1e-8."""
 
 
-def planned(model: Path, documents: list[str] | None = None, **wanted: Any) -> Plan:
+def planned(model: Path, documents: list[str] | None = None, *, device: str = "cpu", **wanted: Any) -> Plan:
     settings = {"batch_tokens": 256, "layers": "0,2", "sample_size": 64, **wanted}
-    return text.plan(resolve(str(model)), documents or DOCUMENTS, Wanted(**settings), "cpu", Listener())
+    return text.plan(resolve(str(model)), documents or DOCUMENTS, Wanted(**settings), device, Listener())
 
 
 def assert_same_bits(one: Any, other: Any) -> None:

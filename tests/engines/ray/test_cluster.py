@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.engines.ray.nodes import ODD
 from tests.engines.ray.surveyed import assert_same_numbers
 
 from theodolite.surveys.folder import open_survey
 
 NAMESPACE = ["unshare", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc", "--kill-child"]
-LIMIT = 300.0  # seconds; some 80 on two cores that nobody else uses
+LIMIT = 400.0  # seconds; some 130 on two cores that nobody else uses
 
 
 def why_not() -> str | None:
@@ -109,3 +110,68 @@ def test_what_the_cluster_cannot_give(scenes: tuple[Path, dict[str, Any]]) -> No
     assert "none of the cluster's 3 machines has a GPU" in results["refused"]["gpus"]
     assert "--workers 9: the cluster has room for 2, with a core each" in results["refused"]["workers"]
     assert not (root / "gpus").exists()
+
+
+def one_sentence(ended: dict[str, Any]) -> str:
+    """Return what a command said, which is all it said, as a user's fault."""
+    assert (ended["code"], ended["out"], len(ended["said"])) == (2, "", 1), ended
+    return str(ended["said"][0])
+
+
+@pytest.mark.parametrize(("name", "why"), [("other", "the one here is another"), ("none", "none is used here")])
+def test_a_token_that_is_not_the_clusters(scenes: tuple[Path, dict[str, Any]], name: str, why: str) -> None:
+    """Ray alone takes 20 seconds and as many lines, and says that it failed to connect."""
+    found = scenes[1]["commands"]
+    assert "error" not in found, found
+    assert f"the cluster wants its token ({why}); set RAY_AUTH_MODE=token" in one_sentence(found[name])
+    assert found[name]["seconds"] < found["unseen"]["seconds"]
+
+
+def test_a_folder_that_one_machine_does_not_see(scenes: tuple[Path, dict[str, Any]]) -> None:
+    root, results = scenes
+    found = results["commands"]
+    assert "error" not in found, found
+    said = one_sentence(found["unseen"])
+    assert f"--out: what {ODD} writes to {root}/odd/unseen is not seen here, so it is another folder there" in said
+    assert found["here"] == ["few.txt"]
+    assert all(name.endswith(".part") for name in found["there"])  # its probe at the most, on a disk of its own
+
+
+def test_other_versions_on_one_machine(scenes: tuple[Path, dict[str, Any]]) -> None:
+    found = scenes[1]["versions"]
+    words = (
+        f"{ODD} has other versions than this machine (numpy 1.2.3 there, {found['mine']} here); install the same"
+    )
+    assert words in found["said"]
+    assert not found["there"]
+
+
+def test_pictures(scenes: tuple[Path, dict[str, Any]]) -> None:
+    root, results = scenes
+    assert "error" not in results["pictures"], results["pictures"]
+    assert len(results["pictures"]["shares"]) == 5  # shards
+    assert_same_numbers(open_survey(root / "pictures-survey"), open_survey(root / "pictures-local"))
+
+
+def test_a_full_disk_on_one_machine(scenes: tuple[Path, dict[str, Any]]) -> None:
+    root, results = scenes
+    found = results["full machine"]
+    assert "error" not in found, found
+    first, *_, last = found["warned"]
+    assert first.startswith(f"{ODD}: The disk is full: {root}/odd/temporary/")
+    assert first.endswith("could not be written. The sums are kept in memory, and saving is tried again.")
+    assert f"a worker was lost ({ODD}: The disk is full" in last
+    assert "had not saved are folded again" in last
+    assert_same_numbers(open_survey(root / "full-machine"), open_survey(root / "bucket-local"))
+
+
+def test_a_full_disk_for_all_and_then_room(scenes: tuple[Path, dict[str, Any]]) -> None:
+    root, results = scenes
+    found = results["full folder"]
+    assert "error" not in found, found
+    assert not found["finished"]
+    assert found["said"].startswith("No worker is left: each was lost")
+    assert "The disk is full" in found["said"]
+    assert found["said"].count("--resume") == 1
+    assert 0 < found["folded"] < found["shards"]  # what was saved is not folded again
+    assert_same_numbers(open_survey(root / "full-folder"), open_survey(root / "bucket-local"))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from theodolite.engines.ray import connecting
+from theodolite.engines.ray import answering, connecting
 from theodolite.errors import InputError
 from theodolite.surveys.models import survey
 
@@ -20,25 +21,52 @@ def test_nobody_there() -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         began = time.monotonic()
         with pytest.raises(InputError, match=rf"--address {address} does not answer \(Connection refused\)"):
-            connecting.check(address)
-        assert time.monotonic() - began < connecting.SECONDS + 1
+            answering.check(address)
+        assert time.monotonic() - began < answering.SECONDS + 1
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 505 \r\n", b"", b"\0\0"])
+def test_a_port_that_is_another_programs(answer: bytes) -> None:
+    """Such as the dashboard's: Ray would try for a quarter of an hour."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            stream, _ = server.accept()
+            with stream:
+                stream.recv(1024)
+                stream.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(InputError, match=r"answers, but not as the head of a Ray cluster; give the port"):
+            answering.check(f"127.0.0.1:{server.getsockname()[1]}")
+        thread.join()
+
+
+def test_a_port_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answering, "SECONDS", 0.2)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        pytest.raises(InputError, match=r"does not answer \(timed out\)"),
+    ):
+        answering.check(f"127.0.0.1:{server.getsockname()[1]}")
 
 
 @pytest.mark.parametrize("address", ["somewhere", "host:", ":6379", "host:port", "127.0.0.1:99999"])
 def test_no_address(address: str) -> None:
     with pytest.raises(InputError, match="--address"):
-        connecting.check(address)
+        answering.check(address)
 
 
 def test_a_client_beside_the_cluster_is_sent_into_it() -> None:
     with pytest.raises(InputError, match="runs on a machine of the cluster, not beside it"):
-        connecting.check("ray://10.0.0.1:10001")
+        answering.check("ray://10.0.0.1:10001")
 
 
 def test_where_auto_leads_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    with pytest.raises(InputError, match=r"127.0.0.1:1 does not answer"):
-        connecting.check("auto")
+    with pytest.raises(InputError, match=r"--address auto \(127.0.0.1:1\) does not answer"):
+        answering.check("auto")
 
 
 def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,3 +94,22 @@ def test_what_is_refused_early(small_model: Any, tmp_path: Path, given: dict[str
     with pytest.raises(InputError, match=words):
         survey(small_model("bert"), ["One."], **given)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_cluster_is_asked_before_a_model_is_fetched(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"127.0.0.1:1 does not answer"):
+        survey("no/such-model", ["One."], engine="ray", out=tmp_path / "out", address="127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("mode", "said", "words"),
+    [
+        ("", "RPC error: InvalidAuthToken: Authentication token is missing or incorrect", "none is used here"),
+        ("token", "RPC error: InvalidAuthToken: Authentication token", "the one here is another"),
+        ("token", "no authentication token was found", "no authentication token was found"),
+    ],
+)
+def test_a_token_that_does_not_let_in(monkeypatch: pytest.MonkeyPatch, mode: str, said: str, words: str) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    told = str(answering.no_entry("--address auto", said))
+    assert told.startswith(f"--address auto: the cluster wants its token ({words}); set RAY_AUTH_MODE=token here")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.engines.ray.crew import DriverKilledError, Fate, HereCrew
 from tests.engines.ray.poisoned import POISON, VENOM, poisoned
 from tests.engines.ray.surveyed import DOCUMENTS, SHARD_CHARS, assert_same_bits, assert_same_numbers, planned
@@ -20,11 +21,16 @@ from theodolite.surveys import checkpoints
 from theodolite.surveys import text as text_surveys
 from theodolite.surveys.cluster import cluster as clusters
 from theodolite.surveys.cluster import merging
+from theodolite.surveys.cluster import worker as workers
 from theodolite.surveys.cluster.cluster import Cluster
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.merge import merge
 from theodolite.surveys.plan import Plan
+from theodolite.surveys.residence import moved
 from theodolite.surveys.run import run
+
+LACKING = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, LACKING])]
 
 
 class Ear(Listener):
@@ -100,6 +106,20 @@ class TestUndisturbed:
         assert ear.shares == sorted(ear.shares)
         assert ear.shares[-1] == pytest.approx(1)
         assert made.facts["engine"]["workers"] == 3
+
+    @pytest.mark.parametrize("device", DEVICES)
+    def test_workers_that_keep_their_sums_on_a_device_give_the_bits_of_one_process(
+        self, small_model: Any, tmp_path: Path, device: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """On the processor only because the test says so."""
+        monkeypatch.setattr(text_surveys, "_resident", lambda kind: True)
+        monkeypatch.setattr(text_surveys, "GPU_SHARD_CHARS", SHARD_CHARS)
+        kept: list[str] = []
+        monkeypatch.setattr(workers, "moved", lambda state, where: kept.append(where) or moved(state, where))
+        alone = run(planned(small_model("bert"), device=device), out=tmp_path / "local")
+        made = crewed(planned(small_model("bert"), device=device), tmp_path / "one", HereCrew(1))
+        assert_same_bits(made, alone)
+        assert [where.partition(":")[0] for where in kept] == [device]
 
     def test_the_merge_is_a_tree(
         self, plan: Plan, local: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -372,7 +392,7 @@ class TestFaults:
             ask(name, method, *((Path("/nowhere/probe"), *arguments[1:]) if method == "hello" else arguments))
 
         crew.ask = there  # type: ignore[method-assign]
-        with pytest.raises(TheodoliteError, match=r"cannot write to /nowhere .*that every machine .* sees"):
+        with pytest.raises(InputError, match=r"^--out: .* cannot write to /nowhere .*that every machine .* sees"):
             crewed(plan, tmp_path / "out", crew)
 
     def test_other_versions(self, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

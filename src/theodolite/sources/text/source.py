@@ -96,7 +96,7 @@ class TextSource:
         self.resident = resident
         self.corpus_key = corpus_key
         self._codes = np.asarray(codes, dtype=np.int64)
-        self._device = next(model.parameters()).device
+        self.device = next(model.parameters()).device
         # RoBERTa finds positions by the pad id, so padding with another one would move every state.
         configured = getattr(model.config, "pad_token_id", None)
         self._pad = next((i for i in (configured, tokenizer.pad_token_id) if i is not None), 0)
@@ -159,7 +159,7 @@ class TextSource:
         """One forward pass; each layer's counted rows go to the sink as they leave the block."""
         of_layer = {layer.index: layer for layer in self.layers}
         sides = {"decoder": prepared.decoder} if prepared.decoder is not None else {}
-        rows = {side.rows: _sent(side.rows, self._device) for side in (prepared, *sides.values())}
+        rows = {side.rows: _sent(side.rows, self.device) for side in (prepared, *sides.values())}
 
         def take(index: int, states: Tensor) -> None:
             layer = of_layer[index]
@@ -183,7 +183,7 @@ class TextSource:
 
     def _given(self, name: str, tensor: Tensor) -> Tensor:
         """Return what the model is given, where it runs."""
-        there = _sent(tensor, self._device)
+        there = _sent(tensor, self.device)
         return PaddingMask.of(there, tensor) if there.is_cuda and name.endswith("attention_mask") else there
 
     def _without_units(self, index: int, states: Tensor, prepared: TextBatch) -> Batch:

@@ -17,6 +17,7 @@ from theodolite.studies.sample_export import atlas, projector
 from theodolite.studies.sample_export.table import TABLES, told_of
 from theodolite.studies.sample_export.where import Whereabouts
 from theodolite.studies.sampled import SampledRows, SampleFile
+from theodolite.surveys.storage import on_disk
 
 VIEWERS = ("embedding-atlas", "projector")
 
@@ -58,7 +59,7 @@ def export(
         raise InputError(f"--to {to!r} is not one of {', '.join(VIEWERS)}.{nearest(to, list(VIEWERS))}")
     if limit is not None and limit < 1:
         raise InputError(f"--limit {limit}: wanted 1 or more.")
-    path = Path(out)
+    path = on_disk(out, "export")
     if to == "projector":
         if project is not None:
             raise InputError("--project is for embedding-atlas; the projector makes its own, PCA, t-SNE and UMAP.")

@@ -31,6 +31,7 @@ from theodolite.surveys.state import SavedState, State
 from theodolite.surveys.storage import Place
 
 STARTING = 300.0  # seconds that workers may take to start; a machine may have to wake up first
+DOING = {"hello": "begin", "load": "load the model", "pilot": "take the pilot"}
 SEEING = 10.0  # seconds until a file that one machine wrote is seen by another
 
 
@@ -160,7 +161,9 @@ def _value(answer: Answer) -> Any:
             f"A machine of the cluster lacks what a worker needs ({answer.error}); install the same "
             "theodolite[ray] on all of them."
         )
-    raise TheodoliteError(f"A worker could not {answer.method}: {answer.error}")
+    if answer.error.startswith("--"):  # what the user gave does not do there
+        raise InputError(answer.error)
+    raise TheodoliteError(f"A worker could not {DOING.get(answer.method, answer.method)}: {answer.error}")
 
 
 def _check_seen(probe: Place, host: str) -> None:

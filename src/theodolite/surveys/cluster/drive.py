@@ -17,6 +17,7 @@ from theodolite.errors import TheodoliteError
 from theodolite.surveys.cluster.crew import Answer, Crew
 from theodolite.surveys.cluster.worker import Report, Worker
 from theodolite.surveys.engine import Work
+from theodolite.surveys.files import AGAIN
 from theodolite.surveys.left_out import LeftOut, LostShard
 from theodolite.surveys.listener import Progress
 from theodolite.surveys.partials import Partials
@@ -159,7 +160,8 @@ class Drive:
         if report.saved:
             self._safe(worker)
         if report.unsaved is not None:
-            self.work.listener.warn(f"{report.unsaved} The sums are kept in memory, and saving is tried again.")
+            reason = report.unsaved.removesuffix(AGAIN)
+            self.work.listener.warn(f"{reason} The sums are kept in memory, and saving is tried again.")
         self._positions[report.shard] = report.positions
         done = sum(self._positions.values())
         self.work.listener.progress(Progress(self._share(), done, time.monotonic() - self._began, self._begun))
@@ -184,7 +186,7 @@ class Drive:
     def _lost(self, worker: str, reason: str) -> None:
         """Take a dead worker's folder, have folded again what it does not hold, and start another in its place."""
         self.deaths += 1
-        self._last_words = reason
+        self._last_words = reason = reason.removesuffix(AGAIN)  # this run goes on by itself
         self._unsaved.discard(worker)
         old = self._folder.pop(worker)
         folder = self.partials.fence(old)

@@ -20,6 +20,7 @@ from theodolite.surveys.cluster.culprits import culprits
 from theodolite.surveys.left_out import Poison
 from theodolite.surveys.pilot import Pilot, take_pilot
 from theodolite.surveys.plan import Documents
+from theodolite.surveys.residence import home, moved
 from theodolite.surveys.state import ShardKey, State
 from theodolite.surveys.storage import Place
 
@@ -110,6 +111,8 @@ class Worker:
         self._checkpoints = Checkpoints(folder, every)
         saved = self._checkpoints.latest(lambda path: State.load(path, frames, units), lambda text: None)
         self._state = saved or State({index: LayerFold(frame) for index, frame in frames.items()}, units)
+        if (device := home(self._source)) is not None:
+            moved(self._state, device)  # saved from there; here nothing is read off
         self._safe = len(self._state.shards)
         return self._safe
 
