@@ -1,7 +1,7 @@
 """Answering: a cluster's head at an address, which lets this machine in, or one sentence within seconds.
 
-Ray finds out after minutes and then does not tell what it was, so it is asked here first. What is taken from Ray for
-that is not documented by it: where another version has it not, nothing is learned and joining tells.
+Ray finds out after minutes and then does not tell what it was, so the head is asked here first. What is taken from
+Ray for that is not documented by it: where another version has it not, nothing is learned and joining tells.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 
 from theodolite.errors import InputError
 
@@ -76,8 +77,8 @@ def no_entry(shown: str, said: str) -> InputError:
     elif "InvalidAuthToken" in said:
         said = "the one here is another"
     return InputError(
-        f"{shown}: the cluster wants its token ({said}); set RAY_AUTH_MODE=token here, and RAY_AUTH_TOKEN_PATH to a "
-        "file with the token of its head (`ray get-auth-token` prints it there)."
+        f"{shown}: the cluster wants its token ({said}); set RAY_AUTH_MODE=token here, and RAY_AUTH_TOKEN_PATH to "
+        "a file with the token of its head (`ray get-auth-token` prints it there)."
     )
 
 
@@ -102,10 +103,9 @@ def _take_token_at_home() -> None:
 def _refused_token(where: str) -> str | None:
     """Return what the head says of this machine's token, None if it lets it in."""
     try:
-        from ray._raylet import InnerGcsClient
-
+        raylet = import_module("ray._raylet")
         with _silence():
-            InnerGcsClient.standalone(where, None, int(1000 * SECONDS))
+            raylet.InnerGcsClient.standalone(where, None, int(1000 * SECONDS))
     except Exception as error:
         if type(error).__name__ == "AuthenticationError":
             return " ".join(str(error).split())
