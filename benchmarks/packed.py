@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import Batch
+from theodolite.pinned import sent
 from theodolite.sources.text.source import TextBatch, TextSource
 
 NAME = "theodolite_end_to_end"
@@ -97,11 +99,7 @@ class EndToEnd(TextSource):
         starts = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
         place = held.flatten().cumsum(0) - 1
         position = torch.arange(held.shape[1]).expand_as(held)[held]
-        device = self.device
-
-        def there(tensor: Tensor) -> Tensor:
-            return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
-
+        there = partial(sent, device=self.device)
         rows = there(place[prepared.rows])
         _SPANS.append(Spans(there(starts.int()), int(lengths.max())))
         wanted = [layer.index for layer in self.layers]

@@ -157,7 +157,6 @@ class Bench:
         self.device = torch.device(arguments.device)
         self.count = max(int(SENTENCES * arguments.scale), 200)
         self.budget = arguments.batch_tokens
-        self.overlap = getattr(arguments, "overlap", True)
         self.limit = arguments.limit
         self.folder = folder
         self.model_folder = model_folder(folder / "model", arguments.layers, arguments.dim)
@@ -212,7 +211,7 @@ class Bench:
             frames = {index: with_far(frame) for index, frame in frames.items()}
 
         def folds() -> dict[int, ResidentFold]:
-            desk = Desk(self.device, overlap=self.overlap)
+            desk = Desk(self.device, overlap=True)
             return {index: ResidentFold(frame, desk) for index, frame in frames.items()}
 
         def everything(held: dict[int, ResidentFold]) -> float:

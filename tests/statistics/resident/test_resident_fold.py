@@ -304,6 +304,27 @@ def test_layers_share_a_desk(way: Way) -> None:
         assert_same_bits(fold.state(), fold_of(case, way).state())
 
 
+def test_what_is_laid_out_ahead_is_used_once_and_never_piles_up(way: Way) -> None:
+    """A decoder's rows are laid out too where only layers of the encoder are surveyed."""
+    case = small(torch.bfloat16)
+    desk = way.desk()
+    fold = ResidentFold(case.frame, desk)
+    batches = case.batches(257)
+    for batch in batches:
+        desk.lay_out(batch.places)
+        desk.lay_out(replace(batch.places))  # which nobody asks for
+    for number, batch in enumerate(batches, start=1):
+        feed(fold, [batch], way)
+        assert len(desk._ahead) == 2 * (len(batches) - number) + 1
+    assert_same_bits(fold.state(), fold_of(case, way).state())
+
+
+def test_a_desk_without_a_fold_lays_nothing_out(way: Way) -> None:
+    desk = way.desk()
+    desk.lay_out(small(torch.bfloat16).places)
+    assert not desk._ahead
+
+
 def test_tables_that_do_not_fit_move_to_the_host(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     case = small(torch.bfloat16)
     alone = fold_of(case, way, size=100)

@@ -15,6 +15,7 @@ from torch import Tensor
 from theodolite.batch import Batch, Places
 from theodolite.errors import InputError
 from theodolite.hashing import mix
+from theodolite.pinned import sent
 from theodolite.sources.corpus.labelled import labels_of
 from theodolite.sources.layers import Layer, choose
 from theodolite.sources.places import Spot, places, places_of
@@ -159,7 +160,7 @@ class TextSource:
         """One forward pass; each layer's counted rows go to the sink as they leave the block."""
         of_layer = {layer.index: layer for layer in self.layers}
         sides = {"decoder": prepared.decoder} if prepared.decoder is not None else {}
-        rows = {side.rows: _sent(side.rows, self.device) for side in (prepared, *sides.values())}
+        rows = {side.rows: sent(side.rows, self.device) for side in (prepared, *sides.values())}
 
         def take(index: int, states: Tensor) -> None:
             layer = of_layer[index]
@@ -183,7 +184,7 @@ class TextSource:
 
     def _given(self, name: str, tensor: Tensor) -> Tensor:
         """Return what the model is given, where it runs."""
-        there = _sent(tensor, self.device)
+        there = sent(tensor, self.device)
         return PaddingMask.of(there, tensor) if there.is_cuda and name.endswith("attention_mask") else there
 
     def _without_units(self, index: int, states: Tensor, prepared: TextBatch) -> Batch:
@@ -278,11 +279,6 @@ class TextSource:
         elif not self.anatomy.causal:
             context = mix(np.broadcast_to(context[-1:], context.shape), np.arange(len(window)))
         return Spot(window.document, window.number, words.code, words.first, context[words.last])
-
-
-def _sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """Return the tensor on the device; on a GPU through pinned memory, since a plain copy waits for its queue."""
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 class Labels(NamedTuple):

@@ -82,16 +82,26 @@ class Desk:
 
     def lay_out(self, places: Places) -> None:
         """Lay a batch out before its turn, from the thread that prepares it: the model need not wait for that."""
-        if len(places):
+        if len(places) and self.folds:
             with self.current():
                 self._ahead[id(places)] = places, self._lay(places)
 
     def laid(self, batch: Batch) -> Laid:
         """Return the batch as it is laid out, once for layers that share places."""
         if self._laid is None or self._laid[0] is not batch.places:
-            _, laid = self._ahead.pop(id(batch.places), (None, None))
-            self._laid = batch.places, (laid or self._lay(batch.places)).among(batch.rows)
+            laid = self._taken(batch.places) or self._lay(batch.places)
+            self._laid = batch.places, laid.among(batch.rows)
         return self._laid[1]
+
+    def _taken(self, places: Places) -> Laid | None:
+        """Return what was laid out ahead; what came before it will not be asked for, as of a stack left out."""
+        if id(places) not in self._ahead:
+            return None
+        for earlier in list(self._ahead):
+            _, laid = self._ahead.pop(earlier)
+            if earlier == id(places):
+                return laid
+        return None
 
     def _lay(self, places: Places) -> Laid:
         layout = Layout.of(places, self.device, apart_first=self.apart_first)

@@ -9,16 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from theodolite import pinned
+
 ALIGNED = 64
 """Numbers to whose multiples every part of a parcel begins: a kernel is compiled anew for other alignments."""
 
 
-def sent(array: NDArray[np.generic] | Tensor, device: torch.device) -> Tensor:
-    """Return the array on the device. On a GPU through pinned memory: a plain copy would wait for its queue."""
-    tensor = array if isinstance(array, Tensor) else torch.from_numpy(np.ascontiguousarray(array))
-    if device.type != "cuda":
-        return tensor.to(device)
-    return tensor.pin_memory().to(device, non_blocking=True)
+def sent(array: NDArray[np.generic], device: torch.device) -> Tensor:
+    """Return the array on the device; nothing is waited for."""
+    return pinned.sent(torch.from_numpy(np.ascontiguousarray(array)), device)
 
 
 def sent_together(parts: Sequence[Tensor], device: torch.device) -> tuple[Tensor, ...]:
@@ -41,14 +40,14 @@ def fetched(tensor: Tensor) -> Callable[[], NDArray[np.generic]]:
     if not tensor.is_cuda:
         here: NDArray[np.generic] = tensor.numpy().copy()
         return lambda: here
-    pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-    pinned.copy_(tensor, non_blocking=True)
+    copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    copy.copy_(tensor, non_blocking=True)
     done = torch.cuda.Event()  # type: ignore[no-untyped-call]
     done.record()
 
     def wait() -> NDArray[np.generic]:
         done.synchronize()
-        there: NDArray[np.generic] = pinned.numpy()
+        there: NDArray[np.generic] = copy.numpy()
         return there
 
     return wait
