@@ -54,18 +54,23 @@ def quick() -> Bucket:
     return Bucket(f"memory://{uuid4().hex}/survey")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Compute all of them alike: products shared out to other numbers of threads end in other bits."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(autouse=True)
-def small_steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make many small shards and a checkpoint after every batch; a lock is silent soon."""
     monkeypatch.setattr(text_surveys, "SHARD_CHARS", SHARD_CHARS)
     monkeypatch.setattr(checkpoints, "SHARE", float("inf"))
     monkeypatch.setattr(lease, "BEAT", 0.05)
     monkeypatch.setattr(lease, "SILENCE", 0.3)
     monkeypatch.setattr(lease, "SETTLING", 0.01)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

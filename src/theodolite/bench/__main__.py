@@ -9,7 +9,7 @@ import sys
 from transformers.utils import logging
 
 from theodolite.bench import scaling
-from theodolite.errors import TheodoliteError
+from theodolite.errors import InputError, TheodoliteError
 
 
 def main() -> None:
@@ -32,15 +32,28 @@ def main() -> None:
             given.model,
             given.corpus,
             limit=given.limit,
-            workers=[int(each) for each in given.workers.split(",")] if given.workers else None,
+            workers=_numbers(given.workers) if given.workers else None,
             address=given.address,
             gpus=given.gpus_per_worker,
             shard_chars=given.shard_chars,
+            told=lambda text: print(text, file=sys.stderr),
         )
     except TheodoliteError as error:
         print(f"theodolite: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    print(json.dumps(found, indent=2) if given.json else scaling.table(found))
+    print(json.dumps(found, indent=2) if given.json else f"{scaling.table(found)}\n\n{scaling.NOTE}")
+
+
+def _numbers(text: str) -> list[int]:
+    """Return the numbers of workers, each of which there can be.
+
+    >>> _numbers("1,2")
+    [1, 2]
+    """
+    each = text.split(",")
+    if not all(one.strip().isdecimal() and int(one) for one in each):
+        raise InputError(f"--workers {text}: wanted numbers of workers from 1 on, such as 1,2,4.")
+    return [int(one) for one in each]
 
 
 if __name__ == "__main__":

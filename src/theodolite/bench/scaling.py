@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,15 +23,21 @@ HEADS = {
     "pilot": "pilot",
     "shards": "shards",
     "folding": "forward and fold",
-    "computing": "core seconds of it",
+    "computing": "core time of that",
     "saving": "saving",
     "waiting": "waiting",
     "merge": "merge",
     "tables": "tables",
     "rate": "positions/s",
     "efficiency": "efficiency",
-    "core_efficiency": "of core seconds",
+    "core_efficiency": "by core time",
 }
+NOTE = """\
+In seconds. start: importing and loading the model; shards: from the first one given to the last one saved, which
+for a mean worker is forward and fold, saving and waiting; merge and tables: adding what workers saved, reading it
+off. efficiency: positions/s for each worker, as a share of the first row's; by core time: the same of the seconds
+that cores computed. Where core time is well below forward and fold, other programs used the cores, and only the
+last column tells what a worker is worth."""
 
 
 def run(
@@ -43,6 +49,7 @@ def run(
     address: str = "local",
     gpus: int = 0,
     shard_chars: int = 2**16,
+    told: Callable[[str], None] = lambda text: None,
 ) -> list[dict[str, float]]:
     """Survey with each number of workers and return a row for each, in seconds.
 
@@ -55,6 +62,7 @@ def run(
     text.SHARD_CHARS = shard_chars
     for count in workers or _doubled(os.cpu_count() or 1):
         cpus = count if address == "local" else None
+        told(f"surveying with --workers {count}")
         with TemporaryDirectory() as folder, connected(address, cpus=cpus):
             pool, out = Pool(count, gpus), Path(folder) / "survey"
             with Cluster(out, pool) as cluster:

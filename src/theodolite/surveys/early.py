@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
-from uuid import uuid4
 
+from theodolite.engines.ray.room import check_wishes
 from theodolite.errors import InputError, nearest
 from theodolite.sources.layers import layer_numbers
 from theodolite.sources.media.source import KINDS as MEDIA_KINDS
@@ -18,7 +17,7 @@ from theodolite.surveys.folder import check_free
 from theodolite.surveys.pilot import FILE as PILOT
 from theodolite.surveys.pilot import Pilot
 from theodolite.surveys.run import part_of
-from theodolite.surveys.storage import Place
+from theodolite.surveys.storage import Place, try_to_write
 from theodolite.surveys.wanted import Wanted
 
 ENGINES = ("local", "ray")
@@ -70,19 +69,37 @@ def check_device(device: str | None) -> None:
         raise InputError(f"--device {device!r} cannot be used here; try --device cpu. ({said[0]})") from None
 
 
-def check_engine(engine: str, out: Place | None, *, device: str | None, workers: int | None, gpus: int) -> None:
+def check_engine(
+    engine: str, out: Place | None, *, device: str | None, address: str, workers: int | None, gpus: int
+) -> None:
     """Refuse an engine that is none, and what only another one has a use for."""
     if engine not in ENGINES:
         raise InputError(f"--engine {engine!r} is not one of {', '.join(ENGINES)}.{nearest(engine, [*ENGINES])}")
     if engine == "local":
-        if workers is not None or gpus:
-            raise InputError("--workers and --gpus-per-worker are for --engine ray; local is one process.")
+        if workers is not None or gpus or address != "auto":
+            raise InputError(
+                "--workers, --gpus-per-worker and --address are for --engine ray; local is one process."
+            )
         return
+    check_wishes(workers, gpus)
+    if gpus and address == "local":
+        _check_gpus_here()
     if out is None:
         raise InputError("--engine ray needs --out: workers leave their sums in a folder that all machines see.")
     if device is not None:
         raise InputError(
             f"--device {device}: with --engine ray, --gpus-per-worker 1 has workers use a GPU each, 0 none."
+        )
+
+
+def _check_gpus_here() -> None:
+    """Refuse workers on this machine that each want a GPU, where it has none: Ray takes seconds to find out."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise InputError(
+            "--gpus-per-worker 1: --address local starts workers on this machine, and its torch finds no GPU; "
+            "survey with --gpus-per-worker 0, or name a cluster that has some with --address."
         )
 
 
@@ -102,14 +119,11 @@ def check_folders(
 def _check_writable(out: Place) -> None:
     """Try to write where the folder will be; its lock stands beside it, so that place counts too."""
     if isinstance(out, Bucket):
-        probe = out / f".{uuid4().hex}.part"
-        probe.touch()
-        probe.unlink(missing_ok=True)
+        try_to_write(out)
         return
     for place in dict.fromkeys((standing(out.absolute().parent), standing(out.absolute()))):
         try:
-            with tempfile.TemporaryFile(dir=place):
-                pass
+            try_to_write(place)
         except OSError as error:
             raise InputError(
                 f"--out {out} cannot be written: {place}: {error.strerror or error}. Give another folder."

@@ -114,7 +114,7 @@ def survey(
     check_words(wanted)
     check_numbers(sample_size, batch_tokens)
     check_folders(folder, wanted.pilot, resume=resume, overwrite=overwrite)
-    check_engine(engine, folder, device=device, workers=workers, gpus=gpus_per_worker)
+    check_engine(engine, folder, device=device, address=address, workers=workers, gpus=gpus_per_worker)
     check_device(device)
     given: dict[str, Any] = {
         "out": folder,
@@ -131,7 +131,7 @@ def survey(
     from theodolite.engines.ray.pool import Pool
     from theodolite.surveys.cluster.cluster import Cluster
 
-    listener.say(f"joining the cluster at {address}")
+    listener.say(f"joining the cluster at {address}" if address != "local" else "starting Ray on this machine")
     # Other machines start elsewhere, so the folder's whole path; and this one only looks at the model.
     given |= {"out": folder.absolute(), "device": "cuda" if gpus_per_worker else "cpu", "here": "cpu"}
     with connected(address):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shutil
+import tempfile
 from pathlib import Path
+from uuid import uuid4
 
 from theodolite.errors import InputError
 from theodolite.surveys.bucket import Bucket
@@ -43,6 +45,17 @@ def on_disk(given: str | Path, verb: str) -> Path:
         address = f"{protocol}://{match[2].strip('/')}"
         raise InputError(f"{address}: `theodolite {verb}` writes on disk alone; give a path there.")
     return Path(given) if match is None else Path("/") / match[2].strip("/")
+
+
+def try_to_write(folder: Place) -> None:
+    """Raise what writing there raises, and leave nothing."""
+    if isinstance(folder, Bucket):
+        probe = folder / f".{uuid4().hex}.part"
+        probe.touch()
+        probe.unlink(missing_ok=True)
+    else:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
 
 
 def remove(place: Place, *, missing_ok: bool = False) -> None:

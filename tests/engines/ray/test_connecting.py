@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from theodolite.engines.ray import answering, connecting
 from theodolite.errors import InputError
@@ -83,6 +84,10 @@ def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) ->
         ({"engine": "spark"}, "--engine 'spark' is not one of local, ray"),
         ({"workers": 2}, "are for --engine ray; local is one process"),
         ({"gpus_per_worker": 1}, "are for --engine ray; local is one process"),
+        ({"address": "local"}, "--address are for --engine ray; local is one process"),
+        ({"engine": "ray", "workers": 0}, "--workers 0: wanted at least 1"),
+        ({"engine": "ray", "workers": -1}, "--workers -1: wanted at least 1"),
+        ({"engine": "ray", "gpus_per_worker": -1}, "--gpus-per-worker -1: wanted 0 or 1; a model is on one GPU"),
         ({"engine": "ray"}, "--engine ray needs --out"),
         ({"engine": "ray", "out": "somewhere", "device": "cuda"}, "--device cuda: with --engine ray"),
         ({"engine": "ray", "out": "somewhere", "address": "127.0.0.1:1"}, "127.0.0.1:1 does not answer"),
@@ -94,6 +99,14 @@ def test_what_is_refused_early(small_model: Any, tmp_path: Path, given: dict[str
     with pytest.raises(InputError, match=words):
         survey(small_model("bert"), ["One."], **given)
     assert not list(tmp_path.iterdir())
+
+
+def test_gpus_that_this_machine_has_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before Ray is started here, which takes ten seconds."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    wanted: dict[str, Any] = {"engine": "ray", "address": "local", "gpus_per_worker": 1}
+    with pytest.raises(InputError, match=r"--gpus-per-worker 1: --address local .* torch finds no GPU; survey"):
+        survey("no/such-model", ["One."], out=tmp_path / "out", **wanted)
 
 
 def test_the_cluster_is_asked_before_a_model_is_fetched(tmp_path: Path) -> None:

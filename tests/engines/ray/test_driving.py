@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -80,6 +81,19 @@ def every(number: int) -> Callable[[], bool]:
         return count % number == 0
 
     return due
+
+
+def elsewhere(crew: HereCrew, folder: Path, who: Callable[[str], bool] = lambda name: True) -> HereCrew:
+    """Have these workers find another folder where the survey will be, as on machines with disks of their own."""
+    ask = crew.ask
+
+    def there(name: str, method: str, *arguments: Any) -> None:
+        if method == "hello" and who(name):
+            arguments = (folder / arguments[0].name, *arguments[1:])
+        ask(name, method, *arguments)
+
+    crew.ask = there  # type: ignore[method-assign]
+    return crew
 
 
 class TestUndisturbed:
@@ -373,27 +387,48 @@ class TestFaults:
         self, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(clusters, "SEEING", 0.2)
-        seen = clusters.Cluster._greet
+        (tmp_path / "theirs").mkdir()
+        crew = elsewhere(HereCrew(2), tmp_path / "theirs")
+        with pytest.raises(
+            InputError, match=r"does not see what this machine writes to .*, so it is another folder"
+        ):
+            crewed(plan, tmp_path / "out", crew)
+        assert [path.name for path in tmp_path.iterdir()] == ["theirs"]  # nothing is left here
+        assert not list((tmp_path / "theirs").iterdir())  # nor there
 
-        def elsewhere(self: Any, name: str) -> None:
-            seen(self, name)
-            self._probes[name] = tmp_path / "another"
+    def test_a_file_that_is_seen_late(self, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As NFS may show it, or a worker that starts before the folder is mounted."""
+        wait = time.sleep
 
-        monkeypatch.setattr(clusters.Cluster, "_greet", elsewhere)
-        with pytest.raises(InputError, match="is not seen here, so it is another folder there"):
-            crewed(plan, tmp_path / "out", HereCrew(2))
-        assert not (tmp_path / "out").exists()
+        def shown(seconds: float) -> None:
+            wait(0.01)
+            probe.touch()
+
+        probe = tmp_path / "probe"
+        monkeypatch.setattr(time, "sleep", shown)
+        assert workers.Worker().hello(probe, tmp_path, 5.0).sees
 
     def test_a_folder_that_workers_cannot_write(self, plan: Plan, tmp_path: Path) -> None:
-        crew = HereCrew(1)
-        ask = crew.ask
-
-        def there(name: str, method: str, *arguments: Any) -> None:
-            ask(name, method, *((Path("/nowhere/probe"), *arguments[1:]) if method == "hello" else arguments))
-
-        crew.ask = there  # type: ignore[method-assign]
+        crew = elsewhere(HereCrew(1), Path("/nowhere"))
         with pytest.raises(InputError, match=r"^--out: .* cannot write to /nowhere .*that every machine .* sees"):
             crewed(plan, tmp_path / "out", crew)
+        assert not list(tmp_path.iterdir())
+
+    def test_a_worker_that_comes_later_and_does_not_see_it(
+        self, plan: Plan, local: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One in the place of a dead one, on another machine: the others go on, and it leaves nothing."""
+        monkeypatch.setattr(clusters, "SEEING", 0.1)
+        (tmp_path / "theirs").mkdir()
+
+        def fate(name: str, method: str, arguments: tuple[Any, ...]) -> str | None:
+            return "before" if (name, method) == ("w2", "fold") else None
+
+        crew, ear = elsewhere(HereCrew(2, fate=fate), tmp_path / "theirs", lambda name: "+" in name), Ear()
+        assert_same_numbers(crewed(plan, tmp_path / "out", crew, listener=ear), local)
+        assert any("does not see what this machine writes" in line for line in ear.warned)
+        assert not list((tmp_path / "theirs").iterdir())
+        assert not list(tmp_path.glob(".*.part"))
 
     def test_other_versions(self, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         from theodolite.surveys.cluster import agreement

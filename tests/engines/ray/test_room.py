@@ -29,9 +29,10 @@ def test_workers_share_the_cores(nodes: list[Node], workers: int | None, gpus: i
         ([Node(2, 0)], 0, 0, "--workers 0: wanted at least 1"),
         ([Node(2, 0)], 3, 0, "--workers 3: the cluster has room for 2, with a core each"),
         ([Node(8, 2)], 3, 1, "--workers 3: the cluster has room for 2, with a GPU and a core each"),
-        ([Node(2, 0), Node(2, 0)], None, 1, "none of the cluster's 2 machines has a GPU"),
+        ([Node(2, 0), Node(2, 0)], None, 1, r"none of the cluster's machines \(2\) lends a GPU"),
         ([Node(8, 2)], None, 2, "--gpus-per-worker 2: wanted 0 or 1"),
-        ([], None, 0, "--workers 0: the cluster has room for 0"),
+        ([], None, 0, r"the cluster's machines \(0\) lend no core; add some"),
+        ([Node(0, 8)], 2, 1, r"the cluster's machines \(1\) lend no core; add some"),
     ],
 )
 def test_what_does_not_fit_is_refused(nodes: list[Node], workers: int | None, gpus: int, words: str) -> None:

@@ -25,26 +25,38 @@ class Room:
     gpus: int
 
 
+def check_wishes(workers: int | None, gpus: int) -> None:
+    """Refuse numbers that no cluster could have room for."""
+    if workers is not None and workers < 1:
+        raise InputError(f"--workers {workers}: wanted at least 1.")
+    if gpus not in (0, 1):
+        raise InputError(f"--gpus-per-worker {gpus}: wanted 0 or 1; a model is on one GPU.")
+
+
 def room(nodes: Sequence[Node], workers: int | None, gpus: int) -> Room:
     """Give every worker as many cores as all can have; without a wish, one worker a GPU, or one a machine.
 
     >>> room([Node(8, 0), Node(4, 0)], 3, 0)
     Room(workers=3, cpus=4, gpus=0)
     """
-    if workers is not None and workers < 1:
-        raise InputError(f"--workers {workers}: wanted at least 1.")
-    if gpus not in (0, 1):
-        raise InputError(f"--gpus-per-worker {gpus}: wanted 0 or 1; a model is on one GPU.")
+    check_wishes(workers, gpus)
     most = _fitting(nodes, 1, gpus)
+    if not _fitting(nodes, 1, 0):
+        raise InputError(
+            f"--engine ray: the cluster's machines ({len(nodes)}) lend no core; add some that do "
+            "(`ray start --address=HEAD:6379` on each)."
+        )
     if gpus and not most:
         raise InputError(
-            f"--gpus-per-worker 1: none of the cluster's {len(nodes)} machines has a GPU with a core beside it; "
-            "add some that do (`ray start --num-gpus`), or survey with --gpus-per-worker 0."
+            f"--gpus-per-worker 1: none of the cluster's machines ({len(nodes)}) lends a GPU with a core beside "
+            "it; add some that do (`ray start` there finds them), or survey with --gpus-per-worker 0."
         )
     wanted = workers or (most if gpus else sum(node.cpus > 0 for node in nodes))
-    if wanted > most or not wanted:
+    if wanted > most:
         each = "a GPU and a core" if gpus else "a core"
-        raise InputError(f"--workers {wanted}: the cluster has room for {most}, with {each} each.")
+        raise InputError(
+            f"--workers {wanted}: the cluster has room for {most}, with {each} each; take fewer, or add machines."
+        )
     cpus = 1
     while _fitting(nodes, cpus + 1, gpus) >= wanted:
         cpus += 1

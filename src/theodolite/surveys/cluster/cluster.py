@@ -63,7 +63,7 @@ class Cluster:
                 probe.unlink(missing_ok=True)
 
     def ready(self, plan: Plan, out: Place | None, memory: int, listener: Listener) -> None:
-        """Hear every worker, compare their machines, see what they wrote, and have them load the model."""
+        """Hear every worker, compare their machines and folders, and have them load the model."""
         if plan.remake is None:
             raise InputError("--engine ray surveys models; this has none, so use --engine local.")
         room = self._crew.room
@@ -123,15 +123,22 @@ class Cluster:
         return self._seconds
 
     def _greet(self, name: str) -> None:
-        """Ask a worker what its machine is, and to leave a file where the survey will be."""
+        """Leave a file where the survey will be, and ask a worker whether it sees it and what its machine is."""
         place = self._out if isinstance(self._out, Bucket) else standing(self._out.absolute())
-        self._probes[name] = place / f".{self._out.name}.{uuid4().hex}.part"
-        self._crew.ask(name, "hello", self._probes[name], Path.cwd())
+        probe = self._probes[name] = place / f".{self._out.name}.{uuid4().hex}.part"
+        probe.touch()
+        self._crew.ask(name, "hello", probe, Path.cwd(), SEEING)
 
     def _check(self, name: str, hello: Hello) -> None:
         """Refuse a worker whose machine is not like this one, or does not see the folder."""
+        probe = self._probes.pop(name)
+        probe.unlink(missing_ok=True)
         check_versions(hello)
-        _check_seen(self._probes.pop(name), hello.host)
+        if not hello.sees:
+            raise InputError(
+                f"--out: {hello.host} does not see what this machine writes to {probe.parent}, so it is another "
+                "folder there; give one that every machine of the cluster sees."
+            )
         if self._crew.room.gpus and not hello.gpus:
             raise InputError(
                 f"--gpus-per-worker 1: {hello.host} lends a GPU that its torch cannot use; install a torch with "
@@ -164,19 +171,6 @@ def _value(answer: Answer) -> Any:
     if answer.error.startswith("--"):  # what the user gave does not do there
         raise InputError(answer.error)
     raise TheodoliteError(f"A worker could not {DOING.get(answer.method, answer.method)}: {answer.error}")
-
-
-def _check_seen(probe: Place, host: str) -> None:
-    """Refuse a folder that is one thing here and another there."""
-    until = time.monotonic() + SEEING
-    while not probe.is_file():
-        if time.monotonic() > until:
-            raise InputError(
-                f"--out: what {host} writes to {probe.parent} is not seen here, so it is another folder there; "
-                "give one that every machine of the cluster sees."
-            )
-        time.sleep(0.1)
-    probe.unlink(missing_ok=True)
 
 
 def _take_over(out: Place) -> None:

@@ -22,7 +22,7 @@ from theodolite.surveys.pilot import Pilot, take_pilot
 from theodolite.surveys.plan import Documents
 from theodolite.surveys.residence import home, moved
 from theodolite.surveys.state import ShardKey, State
-from theodolite.surveys.storage import Place
+from theodolite.surveys.storage import Place, try_to_write
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ class Hello:
     versions: dict[str, str]
     memory: int  # bytes that are free
     gpus: int  # that torch can use
+    sees: bool  # what the driver wrote where the survey will be
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,11 @@ class Worker:
         self._closed = 0
         self._safe = 0  # shards that are saved
 
-    def hello(self, probe: Place, where: Path) -> Hello:
-        """Write the probe, which the driver will look for, and say what is here.
+    def hello(self, probe: Place, where: Path, seeing: float) -> Hello:
+        """Look for the probe, which the driver wrote, for so many seconds, and say what is here.
 
-        Paths mean what they mean to the driver, in the folder `where` it was started, if that is here too.
+        Paths mean what they mean to the driver, in the folder `where` it was started, if that is here too. Nothing
+        is left: this may be a machine that has another folder of that name.
         """
         import psutil
         import torch
@@ -76,14 +78,15 @@ class Worker:
             os.chdir(where)
         host = platform.node()
         try:
-            probe.write_text(host, encoding="utf-8")
+            try_to_write(probe.parent)
         except OSError as error:
             raise TheodoliteError(
                 f"--out: {host} cannot write to {probe.parent} ({error.strerror or error}); the survey's folder "
                 "must be one that every machine of the cluster sees."
             ) from None
         told = {name: version for name, version in versions().items() if name != "platform"}
-        return Hello(host, told, psutil.virtual_memory().available, torch.cuda.device_count())
+        free, gpus = psutil.virtual_memory().available, torch.cuda.device_count()
+        return Hello(host, told, free, gpus, _seen(probe, seeing))
 
     def load(self, remake: Callable[[], Source]) -> None:
         """Load the model."""
@@ -164,3 +167,13 @@ class Worker:
         if touched:
             self.begin(*self._begun)
         return Report(shard, poisons=found, undone=touched, failed=None if found else reason)
+
+
+def _seen(probe: Place, seconds: float) -> bool:
+    """Say whether the file is here, or comes to be: a shared folder may show it late."""
+    until = time.monotonic() + seconds
+    while not probe.is_file():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.1)
+    return True
