@@ -5,9 +5,10 @@
     python -m benchmarks.survey_gpu --model DIR --model DIR   # real weights besides
 
 BERT-base shapes with random weights in bfloat16; 739,106 sentences of 12.3M tokens, units by Zipf's law; 13
-states; batches sorted by length, of up to 262,144 tokens. Random weights make no rogue coordinates, so eight
-coordinates of every layer are treated as such, which costs what they cost. Every part has a time limit of its own
-and prints one line of JSON when it is done; all of it is written to --out.
+states; batches of up to 524,288 tokens. Random weights make no rogue coordinates, so eight coordinates of every
+layer are treated as such, which costs what they cost. The forward pass is ours, windows laid end to end, in
+`survey`, and the usual one in `padded`: windows of like length, padded, with the attention PyTorch chooses. Every
+part has a time limit of its own and prints one line of JSON when it is done; all of it is written to --out.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import math
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,17 +31,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmarks.packed import EndToEnd, laid_end_to_end, plain_attention
 from theodolite.batch import Batch
 from theodolite.engines.ahead import ahead
 from theodolite.measures.decomposition import unit_moments
+from theodolite.sources.text import source as text_source
 from theodolite.sources.text.checkpoint import load_model, load_tokenizer, resolve
-from theodolite.sources.text.packing import Packing
+from theodolite.sources.text.flat import Flat
 from theodolite.sources.text.source import TextBatch, TextSource
+from theodolite.sources.text.windows import bucket_bounds, even_bounds
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.resident import kernels, plain
 from theodolite.statistics.resident.fold import Desk, ResidentFold
+from theodolite.statistics.resident.gram import Sheet
 from theodolite.statistics.resident.layout import Layout
 from theodolite.statistics.resident.passes import GroupSums
 from theodolite.surveys.pilot import MASSIVE, LayerPilot, _word
@@ -67,32 +71,18 @@ def zipf(count: int, vocabulary: int, seed: int = 1) -> NDArray[np.int64]:
     return least + np.searchsorted(cumulative, drawn)
 
 
-def batches(source: TextSource, count: int, budget: int, vocabulary: int, *, pads: bool = True) -> list[TextBatch]:
-    """Sentences sorted by length and packed, each with a first and a last special token.
-
-    Without `pads` a batch holds sentences of one length, and nothing in it is padding.
-    """
+def batches(source: TextSource, count: int, budget: int, vocabulary: int) -> list[TextBatch]:
+    """Sentences, each with a first and a last special token, as the source lays them out: end to end or padded."""
     sizes = np.sort(lengths(count))
-    how = Packing(source._codes, source._pad, 7, source.anatomy.causal)
-    made, start = [], 0
-    while start < len(sizes):
-        stop = min(start + max(budget // int(sizes[start]), 1), len(sizes))
-        if not pads:
-            stop = min(stop, int(np.searchsorted(sizes, sizes[start], side="right")))
-        while (stop - start) * int(sizes[stop - 1]) > budget and stop > start + 1:
-            stop = start + max(budget // int(sizes[stop - 1]), 1)
-        here = sizes[start:stop]
-        ids = zipf(int(here.sum()), vocabulary, seed=start)
-        ends = np.cumsum(here)
-        ids[ends - here], ids[ends - 1] = FIRST, LAST
-        number = np.zeros(len(here), dtype=np.int64)
-        packed = how.flat(ids, here, document=np.arange(start, stop), number=number)
-        order = packed.places.by_unit()
-        rows = torch.from_numpy(packed.rows)[order]
-        parts = torch.from_numpy(packed.ids), torch.from_numpy(packed.mask)
-        made.append(TextBatch(*parts, rows, packed.places.take(order), None, ()))
-        start = stop
-    return made
+    ids = zipf(int(sizes.sum()), vocabulary)
+    ends = np.cumsum(sizes)
+    special = np.zeros(len(ids), dtype=np.bool_)
+    special[ends - sizes] = special[ends - 1] = True
+    ids[ends - sizes], ids[ends - 1] = FIRST, LAST
+    flat = Flat(ids, special, sizes, np.arange(count), np.zeros(count, dtype=np.int64))
+    if source.end_to_end:
+        return [source._laid(part) for part in flat.parts(even_bounds(sizes, budget))]
+    return [source._packed(part) for part in flat.parts(bucket_bounds(sizes, budget))]
 
 
 def model_folder(folder: Path, layers: int = 12, dim: int = 768) -> Path:
@@ -168,7 +158,8 @@ class Bench:
     def source_of(self, folder: Path) -> TextSource:
         checkpoint = resolve(str(folder))
         model = load_model(checkpoint, dtype="bfloat16", device=str(self.device))
-        return TextSource(model, load_tokenizer(checkpoint), batch_tokens=self.budget, resident=True)
+        tokenizer = load_tokenizer(checkpoint)
+        return TextSource(model, tokenizer, batch_tokens=self.budget, resident=True, end_to_end=True)
 
     def synchronize(self) -> None:
         if self.device.type == "cuda":
@@ -249,6 +240,7 @@ class Bench:
             "forward_s": forward,
             "everything_s": whole,
             "everything_over_forward": min(whole) / best,
+            "end_to_end": source.end_to_end,
             "ratios": [a / b for a, b in zip(whole, forward, strict=True)],
             "tokens_per_s_forward": tokens / best,
             "tokens_per_s_everything": tokens / min(whole),
@@ -262,31 +254,30 @@ class Bench:
         self.forward_seconds, self.forward_tokens = min(found["forward_s"]), found["tokens"]
         return found
 
-    def part_unpadded(self) -> dict[str, Any]:
-        """The same sentences in batches of one length: no padding, no mask, more and smaller batches."""
-        return self.ratio(self.source, batches(self.source, self.count, self.budget, VOCABULARY, pads=False))
+    def part_padded(self) -> dict[str, Any]:
+        """The usual forward pass: windows of like length, padded, in the attention that PyTorch chooses."""
+        source = copy(self.source)
+        source.end_to_end = False
+        quick, text_source.quick_attention = text_source.quick_attention, lambda *_: nullcontext()
+        try:
+            some = batches(source, self.count, self.budget, VOCABULARY)
+            return self.ratio(source, some) | {"states_off_by": self.difference(source)}
+        finally:
+            text_source.quick_attention = quick
 
-    def part_packed(self) -> dict[str, Any]:
-        """The same batches laid end to end, attention within each sentence: no padding at all."""
-        source = EndToEnd.of(self.source)
-        with laid_end_to_end(source.anatomy.model):
-            off = self.difference(source, self.batches[len(self.batches) // 2])
-            return self.ratio(source, self.batches) | {"states_off_by": off}
+    def difference(self, other: TextSource) -> list[float]:
+        """By layer, how far another source's states of some sentences are from ours, as shares of their length."""
+        found: list[dict[int, Tensor]] = [{}, {}]
+        for source, held in zip((self.source, other), found, strict=True):
+            (batch,) = batches(source, 200, 2**20, VOCABULARY)
+            source.run(batch, lambda one, held=held: held.__setitem__(one.layer, one.taken().float()))
+        ours, theirs = found
 
-    def difference(self, other: TextSource, batch: TextBatch) -> list[float]:
-        """By layer, how far another source's states are from ours, as a share of their length."""
-        ours: dict[int, Tensor] = {}
-        off: dict[int, float] = {}
+        def off(layer: int) -> float:
+            error = torch.linalg.vector_norm(theirs[layer] - ours[layer], dim=1)
+            return float((error / torch.linalg.vector_norm(ours[layer], dim=1)).median())
 
-        def compare(one: Batch) -> None:
-            wanted = ours[one.layer]
-            error = torch.linalg.vector_norm(one.taken().float() - wanted, dim=1)
-            off[one.layer] = float((error / torch.linalg.vector_norm(wanted, dim=1)).median())
-
-        with plain_attention(self.source.anatomy.model):
-            self.source.run(batch, lambda one: ours.__setitem__(one.layer, one.taken().float()))
-        other.run(batch, compare)
-        return [off[index] for index in sorted(off)]
+        return [off(layer) for layer in sorted(ours)]
 
     def part_compiled(self) -> dict[str, Any]:
         """Blocks through torch.compile: what fused elementwise steps make of the forward pass."""
@@ -315,21 +306,24 @@ class Bench:
         table = fold._tables[0]
         table.reserve(desk.rows)
         sums = GroupSums(*(part[:2] for part in fold._sums))
-        seen, n, by_cell = passes.measure_pass(one.states, layout, centre, limits, sums)
-        sheet, _ = passes.unit_pass(one.states, layout, seen.flags, form, centre, table, laid.rows)
+        sheet = Sheet.room(form, layout.others, len(layout) - layout.others, self.device)
+        measured = (one.states, layout, centre, limits, sums, form, sheet)
+        seen, n, by_cell = passes.measure_pass(*measured)
+        summed = (one.states, layout, seen.flags, form, centre, table, laid.rows, sheet)
+        passes.unit_pass(*summed)
         chunks, ((_, those, _), *_) = next(sheet.rounds(form.dim))
-        partial = passes.products(chunks, form)
+        partial = passes.products(chunks, form)[those]
         norms = (fold._bins[:2], fold._zero[:2], fold._extremes[:2], seen.norms, seen.flags, layout.others)
         matrix = fold._matrix(0)
 
         steps: dict[str, Callable[[], object]] = {
             "copy": one.states.clone,
-            "measure_pass": lambda: passes.measure_pass(one.states, layout, centre, limits, sums),
+            "measure_pass": lambda: passes.measure_pass(*measured),
             "norms": lambda: passes.add_norms(*norms),
-            "unit_pass": lambda: passes.unit_pass(one.states, layout, seen.flags, form, centre, table, laid.rows),
+            "unit_pass": lambda: passes.unit_pass(*summed),
             "products": lambda: passes.products(chunks, form),
             "products_by_library": lambda: plain.products(chunks, form),
-            "add_products": lambda: passes.add_products(matrix, partial[those], n[0], by_cell[0], form, True),
+            "add_products": lambda: passes.add_products(matrix, partial, n[0], by_cell[0], form, True),
             "layer_whole": lambda: fold.update(one),
         }
         began = time.perf_counter()
@@ -579,7 +573,7 @@ def at_most(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-PARTS = ("machine", "accuracy", "apart", "survey", "text", "weights", "unpadded", "packed", "compiled")
+PARTS = ("machine", "accuracy", "apart", "survey", "padded", "text", "weights", "compiled")
 
 
 def main() -> None:
@@ -589,7 +583,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, action="append", default=[], help="a folder with real weights")
     parser.add_argument("--limit", type=int, default=110, help="seconds for each part")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--batch-tokens", type=int, default=262_144)
+    parser.add_argument("--batch-tokens", type=int, default=524_288)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--dim", type=int, default=768)
     parser.add_argument("--out", type=Path, default=Path("build/survey_gpu.json"))

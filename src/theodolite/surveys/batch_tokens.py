@@ -6,9 +6,9 @@ import torch
 
 PROCESSOR = 4096
 UNSEEN = 2**17  # on a GPU of another machine
-LEAST, MOST = 2**12, 2**18
-SHARE = 200
-"""The states of a batch in half precision take this part of a GPU's memory; a block holds thirty times as much."""
+LEAST, MOST = 2**12, 2**19
+SHARE = 100
+"""The states of a batch in half precision take this part of a GPU's memory; a block holds fifteen times as much."""
 
 
 def batch_tokens(device: str, dim: int) -> int:
@@ -24,7 +24,7 @@ def fitting(memory: int, dim: int) -> int:
     """Return how many tokens fit in so many bytes.
 
     >>> fitting(141 * 2**30, 768), fitting(141 * 2**30, 4096), fitting(24 * 2**30, 768)
-    (262144, 65536, 65536)
+    (524288, 131072, 131072)
     """
     tokens = memory // (SHARE * 2 * dim)
     return max(LEAST, min(MOST, 1 << max(tokens.bit_length() - 1, 0)))

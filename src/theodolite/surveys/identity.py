@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-SINCE = {"settings.wrap": False, "settings.clean_words": False, "settings.contextuality": False}
+SINCE = {f"settings.{name}": False for name in ("wrap", "clean_words", "contextuality", "end_to_end")}
 """Settings that older surveys do not tell, and what those did."""
-FREE_TO_DIFFER_IN_MERGE = ("corpus.", "model.device", "settings.batch_tokens", "settings.shard_chars")
+FREE_TO_DIFFER_IN_MERGE = (
+    "corpus.",
+    "model.device",
+    "settings.batch_tokens",
+    "settings.shard_chars",
+    "settings.end_to_end",
+)
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any], *, merging: bool = False) -> list[str]:

@@ -10,6 +10,7 @@ Cutting into windows, and the special tokens around each, are then arithmetic on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, pairwise
 from threading import Lock
 from typing import Any, NamedTuple
@@ -23,8 +24,12 @@ Ints = NDArray[np.int64]
 TOGETHER = 4096
 """Characters that are encoded as one: enough that an object for them costs nothing, few enough for many cores."""
 MARKS = ("pad_token", "mask_token", "sep_token", "cls_token", "eos_token", "bos_token")
+SLICES = 2
+"""Parts of a call for every thread that shares it: while one thread makes numbers of what is encoded, and has the
+interpreter to itself, others encode."""
 _SETTING = Lock()
 """The Rust part refuses to be set while another thread encodes; what is set already is not set again."""
+_SHARED: tuple[ThreadPoolExecutor, int] | None = None
 
 
 class Encoded(NamedTuple):
@@ -34,6 +39,19 @@ class Encoded(NamedTuple):
     special: NDArray[np.bool_]  # (tokens,)
     lengths: Ints  # (windows,)
     text: Ints  # (windows,) which text each is of
+
+
+def share_among(threads: int) -> None:
+    """Have so many threads share every call of `encode` in this process, which was forked and is told so first.
+
+    The threads of the Rust part stayed behind, and with TOKENIZERS_PARALLELISM=false nobody looks for them: what
+    a thread asks for it does itself.
+    """
+    global _SETTING, _SHARED
+    _SETTING = Lock()  # another thread may have held it
+    _SHARED = None
+    if threads > 1:
+        _SHARED = ThreadPoolExecutor(threads, thread_name_prefix="theodolite-encode"), threads
 
 
 def encode(tokenizer: Any, texts: Sequence[str], most: int, wrap: Wrap = UNWRAPPED) -> Encoded | None:
@@ -98,6 +116,24 @@ def _bare(tokenizer: Any, texts: Sequence[str]) -> tuple[Ints, Ints]:
     begun = np.flatnonzero(np.diff((np.cumsum(sizes) - sizes) // TOGETHER, prepend=-1))
     groups = [texts[start:stop] for start, stop in pairwise([*begun.tolist(), len(texts)])]
     mark = _mark(tokenizer)
+    if _SHARED is None or len(groups) <= 1:
+        return _of_groups(tokenizer, groups, mark)
+    pool, threads = _SHARED
+    parts = _slices(groups, np.add.reduceat(sizes, begun), threads * SLICES)
+    found = list(pool.map(lambda part: _of_groups(tokenizer, part, mark), parts))
+    return np.concatenate([ids for ids, _ in found]), np.concatenate([counts for _, counts in found])
+
+
+def _slices(groups: Sequence[Sequence[str]], sizes: Ints, most: int) -> list[Sequence[Sequence[str]]]:
+    """Return the groups, which have these sizes, in at most so many stretches of about one size. None is empty."""
+    ends = np.cumsum(sizes)
+    wanted = ends[-1] * np.arange(1, most) // most
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(ends, wanted, side="right"), [len(groups)]]))
+    return [groups[start:stop] for start, stop in pairwise(cuts.tolist())]
+
+
+def _of_groups(tokenizer: Any, groups: Sequence[Sequence[str]], mark: tuple[str, int] | None) -> tuple[Ints, Ints]:
+    """Return what `_bare` does of texts that are encoded together in groups."""
     if mark is None:
         return _by_word(tokenizer.backend_tokenizer, groups)
     spelled, code = mark
@@ -107,7 +143,7 @@ def _bare(tokenizer: Any, texts: Sequence[str]) -> tuple[Ints, Ints]:
     )
     ids = _joined([encoding.ids for encoding in encodings])
     marks = np.flatnonzero(ids == code)
-    if len(marks) != len(texts):  # a text spells the mark
+    if len(marks) != sum(map(len, groups)):  # a text spells the mark
         return _by_word(tokenizer.backend_tokenizer, groups)
     return np.delete(ids, marks), np.diff(marks, prepend=-1) - 1
 

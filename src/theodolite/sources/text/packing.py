@@ -24,6 +24,17 @@ class Packed:
 
 
 @dataclass(frozen=True, slots=True)
+class Laid:
+    """Windows laid end to end, and their counted tokens in the same order."""
+
+    ids: NDArray[np.int64]  # (1, tokens)
+    position: NDArray[np.int64]  # (1, tokens), counted in each window
+    starts: NDArray[np.int32]  # (windows + 1,)
+    rows: NDArray[np.int64]  # (counted tokens,)
+    places: Places
+
+
+@dataclass(frozen=True, slots=True)
 class Packing:
     """How a source packs: its codes of ids, the id that pads, and what counts."""
 
@@ -60,10 +71,35 @@ class Packing:
         rows = np.flatnonzero(held)
         of = np.repeat(np.arange(count), lengths)
         position = rows - (longest * np.arange(count))[of]
+        kept, where = self._places(ids, position, lengths, of, document, number, special)
+        return Packed(padded, held.astype(np.int64), rows if kept is None else rows[kept], where)
+
+    def end_to_end(self, windows: Flat) -> Laid:
+        """Lay windows, each of them with a token, end to end."""
+        starts = np.append(0, windows.ends)
+        of = np.repeat(np.arange(len(windows)), windows.lengths)
+        position = np.arange(len(of)) - starts[of]
+        special = windows.special if self.drop_special else None
+        told = (windows.document, windows.number, special)
+        kept, where = self._places(windows.ids, position, windows.lengths, of, *told)
+        rows = np.arange(len(of)) if kept is None else np.flatnonzero(kept)
+        return Laid(windows.ids[None], position[None], starts.astype(np.int32), rows, where)
+
+    def _places(
+        self,
+        ids: NDArray[np.int64],
+        position: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        of: NDArray[np.int64],
+        document: NDArray[np.int64],
+        number: NDArray[np.int64],
+        special: NDArray[np.bool_] | None,
+    ) -> tuple[NDArray[np.bool_] | None, Places]:
+        """Return which tokens count, None for all, and where those stand."""
         context = self._contexts(ids, position, lengths, of)
-        if special is not None:
-            kept = ~special
-            ids, of, position, rows, context = ids[kept], of[kept], position[kept], rows[kept], context[kept]
+        kept = None if special is None else ~special
+        if kept is not None:
+            ids, of, position, context = ids[kept], of[kept], position[kept], context[kept]
         where = places(
             self.corpus_key,
             document=document,
@@ -73,7 +109,7 @@ class Packing:
             context=context,
             of=of,
         )
-        return Packed(padded, held.astype(np.int64), rows, where)
+        return kept, where
 
     def _contexts(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -21,7 +22,9 @@ from theodolite.sources.layers import Layer, choose
 from theodolite.sources.places import Spot, places, places_of
 from theodolite.sources.source import Sink
 from theodolite.sources.text.anatomy import Anatomy
+from theodolite.sources.text.attending import Spans, attending_within, quick_attention
 from theodolite.sources.text.cleaning import cleaned
+from theodolite.sources.text.end_to_end import agrees
 from theodolite.sources.text.flat import Flat
 from theodolite.sources.text.packing import Packing
 from theodolite.sources.text.padding import PaddingMask
@@ -33,6 +36,8 @@ from theodolite.sources.text.windows import (
     cut,
     cut_flat,
     encodable,
+    even_bounds,
+    first_position,
     flattened,
     shifted,
 )
@@ -44,16 +49,25 @@ WRAPPING = ("mbart", "plbart")
 
 
 @dataclass(frozen=True, slots=True)
-class TextBatch:
-    """Windows padded on the right to one length, and which of their positions count."""
+class Line:
+    """How windows lie end to end."""
 
-    ids: Tensor  # (windows, tokens) int64
-    mask: Tensor  # (windows, tokens) int64
+    position: Tensor  # (1, tokens) int64, counted in each window
+    starts: Tensor  # (windows + 1,) int32
+
+
+@dataclass(frozen=True, slots=True)
+class TextBatch:
+    """Windows padded on the right to one length or laid end to end, and which of their positions count."""
+
+    ids: Tensor  # (windows, tokens) int64, or (1, tokens)
+    mask: Tensor  # (windows, tokens) int64, or (1, tokens)
     rows: Tensor  # (tokens that count,) int64, places in the flattened (windows x tokens)
     places: Places
     pooling: Tensor | None  # (tokens that count,) int64, the row each token is averaged into; None: its own
     windows: tuple[tuple[int, int], ...]  # document and number of each
     decoder: TextBatch | None = None  # the same windows as the decoder is fed them, where there is one
+    line: Line | None = None  # None: they are padded
 
     @property
     def positions(self) -> int:
@@ -66,6 +80,7 @@ class TextSource:
 
     `wrap` puts BOS and EOS around every window where the tokenizer does not; `clean_words`, for words alone, has
     the model read the words of each document without all else. `resident` leaves the states on the model's device.
+    `end_to_end` lays windows so, without padding, where the model allows it.
     """
 
     def __init__(
@@ -82,6 +97,7 @@ class TextSource:
         wrap: bool = False,
         clean_words: bool = False,
         resident: bool = False,
+        end_to_end: bool = False,
     ) -> None:
         check_cleaning(kind, clean_words=clean_words)
         self.anatomy = Anatomy.of(model)
@@ -103,6 +119,9 @@ class TextSource:
         self._pad = next((i for i in (configured, tokenizer.pad_token_id) if i is not None), 0)
         self._wraps = model.config.model_type in WRAPPING
         self._least = int(getattr(model.config, "downsampling_rate", 1))  # CANINE takes no fewer characters
+        self._begin = first_position(model.config)
+        one_stack = self._start is None and self.units.kind != "word"
+        self.end_to_end = end_to_end and one_stack and agrees(self.anatomy, self._begin, max_tokens)
 
     def prepare(
         self, documents: Sequence[tuple[int, str]], only: Collection[tuple[int, int]] | None = None
@@ -111,7 +130,11 @@ class TextSource:
 
         `only` leaves out all windows but these, each a document's number and its own in it.
         """
-        if (flat := self._flat(documents, only)) is not None:
+        flat = self._flat(documents, only)
+        if flat is not None and self.end_to_end:
+            bounds = even_bounds(flat.lengths, self.batch_tokens) if len(flat) else []
+            return [batch for part in flat.parts(bounds) if (batch := self._laid(part)).positions]
+        if flat is not None:
             bounds = bucket_bounds(flat.lengths, self.batch_tokens, pads=self.anatomy.pads)
             return [batch for part in flat.parts(bounds) if (batch := self._packed(part)).positions]
         windows, texts = self.windows(documents)
@@ -176,11 +199,15 @@ class TextSource:
                 chosen = _averaged(chosen, side.pooling, side.positions)
             sink(Batch(index, chosen, side.places))
 
-        inputs = {"input_ids": prepared.ids, "attention_mask": prepared.mask}
-        if prepared.decoder is not None:
-            inputs |= {"decoder_input_ids": prepared.decoder.ids, "decoder_attention_mask": prepared.decoder.mask}
-        with self.anatomy.watched(take, list(of_layer)) as forward:
-            forward(**{name: self._given(name, tensor) for name, tensor in inputs.items()})
+        with self._attending(prepared), self.anatomy.watched(take, list(of_layer)) as forward:
+            forward(**{name: self._given(name, tensor) for name, tensor in _inputs(prepared).items()})
+
+    def _attending(self, prepared: TextBatch) -> AbstractContextManager[object]:
+        """Choose how the model attends: within windows that lie end to end, or in what is quick for these."""
+        if prepared.line is None:
+            return quick_attention(self.device, prepared.ids.shape[1])
+        longest = int(prepared.line.starts.diff().max())
+        return attending_within(self.anatomy.model, Spans(sent(prepared.line.starts, self.device), longest))
 
     def _given(self, name: str, tensor: Tensor) -> Tensor:
         """Return what the model is given, where it runs."""
@@ -263,6 +290,17 @@ class TextSource:
         ids, mask = torch.from_numpy(packed.ids), torch.from_numpy(packed.mask)
         return TextBatch(ids, mask, rows, packed.places.take(order), None, windows.names())
 
+    def _laid(self, windows: Flat) -> TextBatch:
+        """Make a batch in which every row is one token, and no token padding."""
+        causal = self.anatomy.causal
+        how = Packing(self._codes, self._pad, self.corpus_key, causal, drop_special=self.drop_special)
+        laid = how.end_to_end(windows)
+        order = laid.places.by_unit()
+        rows = torch.from_numpy(laid.rows[order.numpy()])
+        line = Line(torch.from_numpy(laid.position + self._begin), torch.from_numpy(laid.starts))
+        ids, where = torch.from_numpy(laid.ids), laid.places.take(order)
+        return TextBatch(ids, torch.ones_like(ids), rows, where, None, windows.names(), line=line)
+
     def _words(self, window: Window, counted: Any, texts: dict[int, str]) -> Words:
         if self.units.kind == "word":
             return words_of(window, counted, texts[window.document], self.units, self._codes)
@@ -279,6 +317,16 @@ class TextSource:
         elif not self.anatomy.causal:
             context = mix(np.broadcast_to(context[-1:], context.shape), np.arange(len(window)))
         return Spot(window.document, window.number, words.code, words.first, context[words.last])
+
+
+def _inputs(prepared: TextBatch) -> dict[str, Tensor]:
+    """Return what the model is called with."""
+    if prepared.line is not None:
+        return {"input_ids": prepared.ids, "position_ids": prepared.line.position}
+    inputs = {"input_ids": prepared.ids, "attention_mask": prepared.mask}
+    if prepared.decoder is not None:
+        inputs |= {"decoder_input_ids": prepared.decoder.ids, "decoder_attention_mask": prepared.decoder.mask}
+    return inputs
 
 
 class Labels(NamedTuple):

@@ -18,6 +18,7 @@ from theodolite.sources.text.wrapping import UNWRAPPED, Wrap
 DEFAULT_MAX_TOKENS = 512
 PADDING = 16
 """A batch may hold padding up to its budget over this; past it, one more batch costs less."""
+MOST_WINDOWS = 65_535  # laid end to end: a GPU starts no more programs side by side along one axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,13 @@ def _positions(config: Any) -> int:
     positions = getattr(config, "max_position_embeddings", None)
     if not isinstance(positions, int) or positions <= 0:
         return 2**31
-    # RoBERTa and its kin count positions from padding_idx + 1, so their table is that much longer than a window.
+    return positions - first_position(config)  # the table is that much longer than a window
+
+
+def first_position(config: Any) -> int:
+    """Return the number of a window's first position: RoBERTa and its kin count from padding_idx + 1."""
     kin = ("roberta", "camembert", "xlm-roberta", "longformer", "xmod", "data2vec-text", "mpnet", "esm", "luke")
-    offset = (config.pad_token_id or 0) + 1 if config.model_type.startswith(kin) else 0
-    return positions - offset
+    return (config.pad_token_id or 0) + 1 if config.model_type.startswith(kin) else 0
 
 
 def cut(
@@ -234,3 +238,21 @@ def bucket_bounds(lengths: NDArray[np.int64], budget: int, *, pads: bool = True)
             held, taken = held + joining * size, taken + joining
             room, count = room - joining, count - joining
     return list(pairwise(bounds))
+
+
+def even_bounds(lengths: NDArray[np.int64], budget: int) -> list[tuple[int, int]]:
+    """Return where batches of windows begin and end, each of at most `budget` tokens and about as many. (windows,)
+
+    >>> even_bounds(np.array([2, 2, 2, 2, 2]), 6)
+    [(0, 2), (2, 5)]
+    """
+    ends = np.cumsum(lengths)
+    total, longest = int(ends[-1]), int(lengths.max())
+    count = -(-total // max(budget - longest + 1, 1))
+    cuts = np.searchsorted(ends, total * np.arange(1, count) / count, side="right")
+    bounds = pairwise(np.unique([0, *cuts.tolist(), len(lengths)]).tolist())
+    return [
+        (begin, min(begin + MOST_WINDOWS, stop))
+        for start, stop in bounds
+        for begin in range(start, stop, MOST_WINDOWS)
+    ]

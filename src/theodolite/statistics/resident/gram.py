@@ -9,7 +9,7 @@ of the coordinates, it is done to all. float32 states are centred and multiplied
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -125,10 +125,6 @@ class Sheet:
                 if low < high:
                     held.append((part, slice(low - start, high - start), high == chunks.stop))
             yield self.rows[start:stop], held
-
-
-Products = Callable[[Tensor, Form], Tensor]
-AddProducts = Callable[[Tensor, Tensor, Tensor, Tensor, Form, bool], None]
 
 
 def products(chunks: Tensor, form: Form) -> Tensor:

@@ -25,7 +25,7 @@ ROWS = 8192
 
 
 def measure_pass(
-    states: Tensor, layout: Layout, centre: Tensor, limits: Tensor, held: GroupSums
+    states: Tensor, layout: Layout, centre: Tensor, limits: Tensor, held: GroupSums, form: Form, sheet: Sheet
 ) -> tuple[Measured, Tensor, Tensor]:
     """Measure and flag the rows; sum the others by group and coordinate, into `held`.
 
@@ -71,16 +71,24 @@ def _add_groups(
 
 
 def unit_pass(
-    states: Tensor, layout: Layout, flags: Tensor, form: Form, centre: Tensor, table: ResidentTable, rows: Tensor
-) -> tuple[Sheet, Tensor]:
-    """Add every unflagged row to its unit, and write it down to be multiplied.
+    states: Tensor,
+    layout: Layout,
+    flags: Tensor,
+    form: Form,
+    centre: Tensor,
+    table: ResidentTable,
+    rows: Tensor,
+    sheet: Sheet,
+) -> Tensor:
+    """Add every unflagged row to its unit, and write it on the sheet to be multiplied.
 
-    rows: (runs,) int64, each run's row in the table. Returns the sheet and, in the layout's order, the states as
-    they were: (rows, dim), of which only the flagged rows are promised.
+    rows: (runs,) int64, each run's row in the table. Returns, in the layout's order, the states as they were:
+    (rows, dim), of which only the flagged rows are promised.
     """
     own, keep = states.index_select(0, layout.index), flags == 0
     _add_runs(own, keep, sent(layout.units.lengths, states.device), table, rows, centre.double())
-    return _written(own, keep, layout, form, centre), own
+    _write(own, keep, layout, form, centre, sheet)
+    return own
 
 
 def _add_runs(
@@ -99,8 +107,7 @@ def _add_runs(
     table.n.index_add_(0, rows, by_run(keep.double()).long())
 
 
-def _written(x: Tensor, keep: Tensor, layout: Layout, form: Form, centre: Tensor) -> Sheet:
-    sheet = Sheet.room(form, layout.others, len(layout) - layout.others, x.device)
+def _write(x: Tensor, keep: Tensor, layout: Layout, form: Form, centre: Tensor, sheet: Sheet) -> None:
     wide = torch.float64 if form.dtype == torch.float64 else torch.float32
     y = x.to(wide) - centre.to(wide)
     written = torch.where(form.centred, y.to(form.dtype), x.to(form.dtype))
@@ -110,7 +117,6 @@ def _written(x: Tensor, keep: Tensor, layout: Layout, form: Form, centre: Tensor
     where = sheet.place(torch.arange(len(x), device=x.device), layout.others)
     written = torch.where(keep[:, None], written, 0.0)
     sheet.rows.zero_().view(-1, form.width).index_copy_(0, where, written)
-    return sheet
 
 
 def add_norms(counts: Tensor, zero: Tensor, extremes: Tensor, norms: Tensor, flags: Tensor, others: int) -> None:

@@ -1,0 +1,286 @@
+"""Kernels that measure the rows of a batch, sum them by group and count their norms."""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from theodolite.batch import GROUPS
+from theodolite.statistics.norms import BINS, BINS_PER_OCTAVE, LOWEST_OCTAVE
+from theodolite.statistics.resident.gram import Form, Sheet
+from theodolite.statistics.resident.layout import Layout
+from theodolite.statistics.resident.passes import GroupSums, Measured
+
+WARPS, STAGES = 1, 3  # a program holds one whole row at a time
+FAR_ROWS = 16  # whose far coordinates it looks at together
+GATHERED = 8  # pieces of a group
+VARYING = ["others", "gap", "rows"]  # from batch to batch: a kernel must not be compiled for each kind of them
+
+
+def measure_pass(
+    states: Tensor, layout: Layout, centre: Tensor, limits: Tensor, held: GroupSums, form: Form, sheet: Sheet
+) -> tuple[Measured, Tensor, Tensor]:
+    """Do what `plain.measure_pass` does, and write the sheet's extra columns while the rows are at hand."""
+    dim, pieces, device = states.shape[1], layout.groups, states.device
+    block, count = triton.next_power_of_2(dim), len(pieces.start)
+    norms = torch.empty(len(layout), dtype=torch.float64, device=device)
+    flags = torch.empty(len(layout), dtype=torch.int8, device=device)
+    sums = torch.empty(count, 4, dim, dtype=torch.float32, device=device)
+    counts = torch.empty(count, 2, dtype=torch.int32, device=device)
+    _measure_kernel[(count,)](
+        states, states.stride(0), layout.by_group, layout.by_group_index, pieces.start, pieces.length,
+        centre, limits, norms, flags, sums, counts, form.far, sheet.rows, layout.others, sheet.gap, form.width,
+        dim, form.extra, FAR_ROWS=FAR_ROWS, BLOCK=block, STAGES=STAGES,
+        EXTRA=triton.next_power_of_2(form.extra) if form.extra else 0,
+        num_warps=WARPS * max(block // 1024, 1),
+    )  # fmt: skip
+    by_group = torch.empty(2 * GROUPS, 4, dim, dtype=torch.float64, device=device)
+    n_by_group = torch.empty(2 * GROUPS, dtype=torch.int64, device=device)
+    _gather_groups[(2 * GROUPS, triton.cdiv(4 * dim, 128))](
+        sums, counts, layout.bounds, by_group, n_by_group, held.groups, held.n, dim,
+        PIECES=GATHERED, BLOCK=128, num_warps=1,
+    )  # fmt: skip
+    by_cell = torch.empty(2, 4, dim, dtype=torch.float64, device=device)
+    n = torch.empty(2, dtype=torch.float64, device=device)
+    columns = triton.cdiv(4 * dim, 128)
+    _gather_cells[(columns + 2 * GROUPS,)](
+        by_group, n_by_group, by_cell, n, held.cells, held.squares, columns, dim,
+        GROUPS=GROUPS, BLOCK=128, WHOLE=block, num_warps=4,
+    )  # fmt: skip
+    return Measured(norms, flags), n, by_cell
+
+
+def add_norms(counts: Tensor, zero: Tensor, extremes: Tensor, norms: Tensor, flags: Tensor, others: int) -> None:
+    """Do what `plain.add_norms` does."""
+    # As integers the bits of positive floats are in the floats' own order.
+    _norm_kernel[(triton.cdiv(len(norms), 1024),)](
+        counts, zero, extremes.view(torch.int64), norms, norms.view(torch.int64), flags, others, len(norms),
+        LOWEST=LOWEST_OCTAVE, PER=BINS_PER_OCTAVE, BINS=BINS, NARROW=16, BLOCK=1024,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=VARYING)
+def _measure_kernel(
+    states,
+    stride,
+    order,
+    index,
+    start,
+    length,
+    centre,
+    limits,
+    norms,
+    flags,
+    sums,
+    counts,
+    far,
+    sheet,
+    others,
+    gap,
+    width,
+    dim,
+    extra,
+    FAR_ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
+    EXTRA: tl.constexpr,
+):
+    """Measure and flag the rows of a piece, sum the others, and write what is left of far coordinates."""
+    piece = tl.program_id(0)
+    begin = tl.load(start + piece)
+    count = tl.load(length + piece)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < dim
+    c = tl.load(centre + columns, mask=inside, other=0.0).to(tl.float32)
+    massive = tl.load(limits)
+    least = tl.load(limits + 1)
+    short = tl.load(limits + 2)
+    long = tl.load(limits + 3)
+    y_sum = tl.zeros([BLOCK], tl.float32)
+    u_sum = tl.zeros([BLOCK], tl.float32)
+    y_squares = tl.zeros([BLOCK], tl.float32)
+    u_squares = tl.zeros([BLOCK], tl.float32)
+    n = 0
+    directed = 0
+    if EXTRA:
+        number = tl.arange(0, EXTRA)
+        some = number < extra
+        coordinate = tl.load(far + number, mask=some, other=0)
+        c_far = tl.load(centre + coordinate, mask=some, other=0.0).to(tl.float32)
+        kind = sheet.dtype.element_ty
+    for at in tl.range(0, count, num_stages=STAGES):
+        here = tl.load(order + begin + at)
+        there = tl.load(index + begin + at).to(tl.int64)
+        x = tl.load(states + there * stride + columns, mask=inside, other=0.0).to(tl.float32)
+        square = tl.sum(x * x, 0)
+        norm = tl.sqrt(square).to(tl.float64)
+        norm = tl.where(norm < least, 0.0, norm)
+        flag = tl.where(norm > massive, 1, 0)
+        if (norm <= short) | (norm >= long) | (square - square != 0.0):
+            # A square that float32 cannot hold makes the row odd, not infinite; this sum tells the two apart.
+            size = tl.sum(tl.abs(x) * 0.00048828125, 0)
+            finite = (size - size) == 0.0
+            odd = finite & (size > 0.0)
+            flag = tl.where(finite & (norm > massive), 1, 0) + tl.where(finite, 0, 2) + tl.where(odd, 4, 0)
+        tl.store(norms + here, norm)
+        tl.store(flags + here, flag.to(tl.int8))
+        if flag == 0:
+            has_length = norm > 0.0
+            inverse = tl.where(has_length, 1.0 / tl.where(has_length, norm, 1.0), 0.0).to(tl.float32)
+            y = x - c
+            u = x * inverse
+            y_sum += y
+            u_sum += u
+            y_squares += y * y
+            u_squares += u * u
+            n += 1
+            directed += has_length.to(tl.int32)
+    if EXTRA:
+        tl.debug_barrier()  # the flags were written by other threads
+        for at in range(0, count, FAR_ROWS):
+            offset = at + tl.arange(0, FAR_ROWS)
+            real = offset < count
+            here = tl.load(order + begin + offset, mask=real, other=0)
+            there = tl.load(index + begin + offset, mask=real, other=0).to(tl.int64)
+            wanted = real[:, None] & some[None, :]
+            again = tl.load(states + there[:, None] * stride + coordinate[None, :], mask=wanted, other=0.0)
+            keep = tl.load(flags + here, mask=real, other=1) == 0
+            z = tl.where(keep[:, None], again.to(tl.float32) - c_far[None, :], 0.0)
+            rest = (z - z.to(kind).to(tl.float32)).to(kind)
+            place = here.to(tl.int64) + tl.where(here >= others, gap, 0)
+            tl.store(sheet + place[:, None] * width + dim + number[None, :], rest, mask=wanted)
+    into = sums + piece.to(tl.int64) * 4 * dim + columns
+    tl.store(into, y_sum, mask=inside)
+    tl.store(into + dim, u_sum, mask=inside)
+    tl.store(into + 2 * dim, y_squares, mask=inside)
+    tl.store(into + 3 * dim, u_squares, mask=inside)
+    tl.store(counts + 2 * piece, n)
+    tl.store(counts + 2 * piece + 1, directed)
+
+
+@triton.jit
+def _gather_groups(
+    sums,
+    counts,
+    bounds,
+    by_group,
+    n_by_group,
+    held_groups,
+    held_n,
+    dim,
+    PIECES: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Add the pieces of each group up in their order; keep y and u."""
+    group = tl.program_id(0)
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < 4 * dim
+    begin = tl.load(bounds + group)
+    end = tl.load(bounds + group + 1)
+    total = tl.zeros([BLOCK], tl.float64)
+    n = tl.zeros([PIECES], tl.int64)
+    directed = tl.zeros([PIECES], tl.int64)
+    for piece in range(begin, end, PIECES):
+        some = piece + tl.arange(0, PIECES)
+        real = some < end
+        held = real[:, None] & inside[None, :]
+        line = some.to(tl.int64) * 4 * dim
+        total += tl.sum(tl.load(sums + line[:, None] + at[None, :], mask=held, other=0.0).to(tl.float64), 0)
+        n += tl.load(counts + 2 * some, mask=real, other=0).to(tl.int64)
+        directed += tl.load(counts + 2 * some + 1, mask=real, other=0).to(tl.int64)
+    tl.store(by_group + group * 4 * dim + at, total, mask=inside)
+    kept = at < 2 * dim
+    into = held_groups + group * 2 * dim + at
+    tl.store(into, tl.load(into, mask=kept, other=0.0) + total, mask=kept)
+    if tl.program_id(1) == 0:
+        summed = tl.sum(n, 0)
+        tl.store(n_by_group + group, summed)
+        tl.store(held_n + 2 * group, tl.load(held_n + 2 * group) + summed)
+        tl.store(held_n + 2 * group + 1, tl.load(held_n + 2 * group + 1) + tl.sum(directed, 0))
+
+
+@triton.jit
+def _gather_cells(
+    by_group,
+    n_by_group,
+    by_cell,
+    n,
+    held_cells,
+    held_squares,
+    across,
+    dim,
+    GROUPS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    WHOLE: tl.constexpr,
+):
+    """Add the groups of each cell up, and |y|^2 of each group."""
+    number = tl.program_id(0)
+    if number < across:
+        at = number * BLOCK + tl.arange(0, BLOCK)
+        inside = at < 4 * dim
+        for part in range(2):
+            total = tl.zeros([BLOCK], tl.float64)
+            for group in range(GROUPS):
+                total += tl.load(by_group + (part * GROUPS + group) * 4 * dim + at, mask=inside, other=0.0)
+            tl.store(by_cell + part * 4 * dim + at, total, mask=inside)
+            into = held_cells + part * 4 * dim + at
+            tl.store(into, tl.load(into, mask=inside, other=0.0) + total, mask=inside)
+            if number == 0:
+                groups = tl.arange(0, 32)
+                here = groups < GROUPS
+                count = tl.load(n_by_group + part * GROUPS + groups, mask=here, other=0)
+                tl.store(n + part, tl.sum(count, 0).to(tl.float64))
+    else:
+        group = number - across
+        columns = tl.arange(0, WHOLE)
+        squares = tl.load(by_group + (4 * group + 2) * dim + columns, mask=columns < dim, other=0.0)
+        tl.store(held_squares + group, tl.load(held_squares + group) + tl.sum(squares, 0))
+
+
+@triton.jit(do_not_specialize=VARYING)
+def _norm_kernel(
+    counts,
+    zero,
+    extremes,
+    norms,
+    bits,
+    flags,
+    others,
+    rows,
+    LOWEST: tl.constexpr,
+    PER: tl.constexpr,
+    BINS: tl.constexpr,
+    NARROW: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    keep = (row < rows) & (tl.load(flags + row, mask=row < rows, other=2) == 0)
+    norm = tl.load(norms + row, mask=keep, other=1.0)
+    bit = tl.load(bits + row, mask=keep, other=0)
+    first = (row >= others).to(tl.int32)
+    positive = norm > 0.0
+    octave = tl.log2(tl.where(positive, norm, 1.0))
+    place = ((octave - LOWEST) * PER).to(tl.int64)
+    place = tl.minimum(tl.maximum(place, 0), BINS - 1)
+    one = tl.full([BLOCK], 1, tl.int64)
+    tl.atomic_add(zero + first, one, mask=keep & (norm == 0.0))
+    for part in range(2):
+        here = keep & (first == part)
+        if tl.max(here.to(tl.int32), 0) > 0:
+            # Norms after a layer norm lie in a bin or two, on which a thousand additions would queue.
+            counted = here & positive
+            low = tl.min(tl.where(counted, place, BINS), 0)
+            high = tl.max(tl.where(counted, place, -1), 0)
+            if high - low < NARROW:
+                for number in range(low, high + 1):
+                    tl.atomic_add(
+                        counts + part * BINS + number, tl.sum((counted & (place == number)).to(tl.int64), 0)
+                    )
+            else:
+                tl.atomic_add(counts + part * BINS + place, one, mask=counted)
+            tl.atomic_min(extremes + 2 * part, tl.min(tl.where(here, bit, 0x7FF0000000000000), 0))
+            tl.atomic_max(extremes + 2 * part + 1, tl.max(tl.where(here, bit, 0), 0))

@@ -1,0 +1,175 @@
+"""Kernels that sum the rows of a batch by unit, and write them down to be multiplied."""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from theodolite.statistics.resident.gram import Form, Sheet
+from theodolite.statistics.resident.layout import Layout
+from theodolite.statistics.resident.tables import ResidentTable
+
+COLUMNS = 256  # that a program sums: few enough for many programs, whose waits for memory then overlap
+SUMMED = 8  # rows at a time
+SLOTS, SLOT_COLUMNS = 32, 32  # pieces of a long run added at a time
+VARYING = ["others", "gap"]  # from batch to batch: a kernel must not be compiled for each kind of them
+
+
+def unit_pass(
+    states: Tensor,
+    layout: Layout,
+    flags: Tensor,
+    form: Form,
+    centre: Tensor,
+    table: ResidentTable,
+    rows: Tensor,
+    sheet: Sheet,
+) -> Tensor:
+    """Do what `plain.unit_pass` does, but for the extra columns, which `measure_pass` has written."""
+    dim, device, pieces = states.shape[1], states.device, layout.units
+    apart = torch.empty(len(layout), dim, dtype=states.dtype, device=device)
+    slots = max(pieces.slots, 1)
+    part_sum = torch.empty(slots, dim, dtype=torch.float64, device=device)
+    part_squares = torch.empty(slots, dtype=torch.float64, device=device)
+    part_n = torch.empty(slots, dtype=torch.int64, device=device)
+    across = triton.cdiv(dim, COLUMNS)
+    _unit_kernel[(len(pieces.start),)](
+        states, states.stride(0), layout.index, pieces.start, pieces.length, pieces.run, pieces.slot, rows,
+        centre, form.taken, flags, sheet.rows, apart, table.sum, table.squares, table.n,
+        part_sum, part_squares, part_n, layout.others, sheet.gap, form.width, dim,
+        CENTRED=form.all_centred or form.extra > 0, ROWS=SUMMED, BLOCK=COLUMNS, ACROSS=across, num_warps=1,
+    )  # fmt: skip
+    if pieces.slots:
+        _merge_kernel[(len(pieces.long_run), triton.cdiv(dim, SLOT_COLUMNS))](
+            pieces.long_run, pieces.long_slot, pieces.long_pieces, rows,
+            table.sum, table.squares, table.n, part_sum, part_squares, part_n, dim,
+            SLOTS=SLOTS, BLOCK=SLOT_COLUMNS, num_warps=1,
+        )  # fmt: skip
+    for start, stop in sheet.gaps(len(layout)):
+        sheet.rows.view(-1, form.width)[start:stop].zero_()
+    return apart
+
+
+@triton.jit(do_not_specialize=VARYING)
+def _unit_kernel(
+    states,
+    stride,
+    index,
+    start,
+    length,
+    run,
+    slot,
+    row,
+    centre,
+    taken,
+    flags,
+    sheet,
+    apart,
+    table_sum,
+    table_squares,
+    table_n,
+    part_sum,
+    part_squares,
+    part_n,
+    others,
+    gap,
+    width,
+    dim,
+    CENTRED: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    ACROSS: tl.constexpr,
+):
+    """Sum the rows of a piece and write them down, or keep them apart."""
+    piece = tl.program_id(0)
+    begin = tl.load(start + piece)
+    count = tl.load(length + piece)
+    into = tl.load(slot + piece)
+    target = tl.load(row + tl.load(run + piece)).to(tl.int64)
+    kind = sheet.dtype.element_ty
+    squares = tl.zeros([BLOCK], tl.float64)
+    n = tl.zeros([ROWS], tl.int64)
+    for block in range(0, ACROSS):
+        columns = block * BLOCK + tl.arange(0, BLOCK)
+        inside = columns < dim
+        to = table_sum + target * dim + columns
+        total = tl.load(to, mask=inside & (into < 0), other=0.0)  # asked for early
+        c = tl.load(centre + columns, mask=inside, other=0.0).to(tl.float64)
+        if CENTRED:
+            shift = tl.load(taken + columns, mask=inside, other=0.0).to(tl.float32)
+        for at in range(0, count, ROWS):
+            offset = at + tl.arange(0, ROWS)
+            real = offset < count
+            here = (begin + offset).to(tl.int64)
+            there = tl.load(index + here, mask=real, other=0).to(tl.int64)
+            flag = tl.load(flags + here, mask=real, other=1)
+            held = real[:, None] & inside[None, :]
+            raw = tl.load(states + there[:, None] * stride + columns[None, :], mask=held, other=0.0)
+            kept = (flag == 0)[:, None] & held
+            y = tl.where(kept, raw.to(tl.float64) - c[None, :], 0.0)
+            total += tl.sum(y, 0)
+            squares += tl.sum(y * y, 0)
+            if block == 0:
+                n += (flag == 0).to(tl.int64)
+            place = here + tl.where(here >= others, gap, 0)
+            written = raw.to(kind)
+            if CENTRED:
+                written = (raw.to(tl.float32) - shift[None, :]).to(kind)
+            tl.store(sheet + place[:, None] * width + columns[None, :], tl.where(kept, written, 0.0), mask=held)
+            if tl.max(flag, 0) > 0:
+                flagged = (flag != 0)[:, None] & held
+                tl.store(apart + here[:, None] * dim + columns[None, :], raw, mask=flagged)
+        if into < 0:
+            tl.store(to, total, mask=inside)
+        else:
+            tl.store(part_sum + into.to(tl.int64) * dim + columns, total, mask=inside)
+    if into < 0:
+        tl.store(table_squares + target, tl.load(table_squares + target) + tl.sum(squares, 0))
+        tl.store(table_n + target, tl.load(table_n + target) + tl.sum(n, 0))
+    else:
+        tl.store(part_squares + into, tl.sum(squares, 0))
+        tl.store(part_n + into, tl.sum(n, 0))
+
+
+@triton.jit
+def _merge_kernel(
+    long_run,
+    long_slot,
+    long_pieces,
+    row,
+    table_sum,
+    table_squares,
+    table_n,
+    part_sum,
+    part_squares,
+    part_n,
+    dim,
+    SLOTS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    number = tl.program_id(0)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < dim
+    begin = tl.load(long_slot + number).to(tl.int64)
+    count = tl.load(long_pieces + number)
+    total = tl.zeros([BLOCK], tl.float64)
+    squares = tl.zeros([SLOTS], tl.float64)
+    n = tl.zeros([SLOTS], tl.int64)
+    for at in range(0, count, SLOTS):
+        offset = at + tl.arange(0, SLOTS)
+        real = offset < count
+        slot = begin + offset
+        held = real[:, None] & inside[None, :]
+        total += tl.sum(tl.load(part_sum + slot[:, None] * dim + columns[None, :], mask=held, other=0.0), 0)
+        squares += tl.load(part_squares + slot, mask=real, other=0.0)
+        n += tl.load(part_n + slot, mask=real, other=0)
+    target = tl.load(row + tl.load(long_run + number)).to(tl.int64)
+    place = table_sum + target * dim + columns
+    tl.store(place, tl.load(place, mask=inside, other=0.0) + total, mask=inside)
+    if tl.program_id(1) == 0:
+        tl.store(table_squares + target, tl.load(table_squares + target) + tl.sum(squares, 0))
+        tl.store(table_n + target, tl.load(table_n + target) + tl.sum(n, 0))
