@@ -6,12 +6,17 @@ Sentences of made-up words as in `survey_gpu`, at a scale of 1 as many as the pa
 BERT's kind. Three times are told of every stage: by the clock; of the processor, all threads together; and of the
 thread that runs Python, which is the most that the interpreter's lock can be held: threads of the tokenizer need
 none, and numpy's long steps let go of it. The batches are those of a GPU: 131,072 tokens, shards of 4M characters.
+
+`ahead` is what a survey on a GPU does with all cores: shards prepared by copies of the process, where there are
+four cores or more. Told are the seconds until the first shard is there, until the last, and how long a GPU that
+folds two million tokens a second would have waited in all.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +28,8 @@ from benchmarks.alone import main
 from benchmarks.row import Row, seconds
 from benchmarks.survey_gpu import SENTENCES, model_folder, text_file
 from benchmarks.turns import middle, ratio, take_turns
+from theodolite.engines.forked import room_for
+from theodolite.engines.preparing import Preparing
 from theodolite.sources.corpus import open_corpus, scan, shard_documents
 from theodolite.sources.text.checkpoint import load_model, load_tokenizer, resolve
 from theodolite.sources.text.encoding import encode
@@ -33,6 +40,7 @@ from theodolite.surveys.batch_tokens import MOST
 from theodolite.surveys.text import GPU_SHARD_CHARS
 
 Made = TypeVar("Made")
+FOLDED = 2e6  # tokens a second: BERT-base on an H200
 
 
 @dataclass
@@ -99,6 +107,7 @@ def _run(folder: Path, count: int, rounds: int) -> dict[str, Any]:
         "tokens": tokens,
         "batches": len(batches),
         "seconds": stages.per_token(tokens),
+        "ahead": _ahead(source, shards),
     }
 
 
@@ -114,6 +123,28 @@ def _apart(source: TextSource, shards: list[list[tuple[int, str]]], stages: Stag
         for part in flat.parts(bucket_bounds(flat.lengths, source.batch_tokens))
     ]
     stages.of("pack", lambda: [source._packed(part) for part in parts] and None)
+
+
+def _ahead(source: TextSource, shards: list[list[tuple[int, str]]]) -> dict[str, Any]:
+    """Prepare all shards as a survey on a GPU does, and say when they are there."""
+    began, tokens, there = time.perf_counter(), [], []
+    with closing(Preparing(source, enumerate(shards), len(shards))) as made:
+        for _, batches in made:
+            there.append(time.perf_counter() - began)
+            tokens.append(sum(batch.positions for batch in batches))
+    waited = free = 0.0  # when the GPU has nothing to do
+    for ready, count in zip(there, tokens, strict=True):
+        waited += max(ready - free, 0)
+        free = max(ready, free) + count / FOLDED
+    room = room_for(len(shards))
+    return {
+        "copies": room.copies if room else 0,
+        "threads": room.threads if room else 0,
+        "first_s": there[0],
+        "last_s": there[-1],
+        "tokens_per_s": sum(tokens) / there[-1],
+        "gpu_waits_s": waited,
+    }
 
 
 def _lay_out(batch: Any) -> Layout:

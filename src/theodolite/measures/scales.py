@@ -47,23 +47,26 @@ def gride(distances: Tensor, scale: int) -> Estimate:
         return Estimate.undefined(f"every vector has neighbours {scale} and {2 * scale} at the same distance")
     d = n / total * sum(1 / j for j in range(scale, 2 * scale))  # E log mu = (1/n1 + ... + 1/(2 n1 - 1)) / d
     for _ in range(_STEPS):
-        slope, information = _derivatives(d, log_mu, scale)
+        slope, information = _derivatives(d, log_mu, total, scale)
         step = slope / information
         d = max(d + step, d / 2)
         if abs(step) <= 1e-13 * d:
             break
-    return Estimate(d, 1 / sqrt(_derivatives(d, log_mu, scale)[1]))
+    return Estimate(d, 1 / sqrt(_derivatives(d, log_mu, total, scale)[1]))
 
 
-def _derivatives(d: float, log_mu: Tensor, scale: int) -> tuple[float, float]:
+def _derivatives(d: float, log_mu: Tensor, total: float, scale: int) -> tuple[float, float]:
     """Return the log likelihood's derivative at d, and its second derivative with the sign turned."""
     n = len(log_mu)
-    first, second = n / d - (2 * scale - 1) * float(log_mu.sum()), n / d**2
+    first, second = n / d - (2 * scale - 1) * total, n / d**2
     if scale > 1:
-        less = -torch.expm1(-d * log_mu)  # 1 - 1/m
-        tied = less <= 0  # log mu = 0: the limits
-        rising = torch.where(tied, 1 / d, log_mu / less)
-        falling = torch.where(tied, 1 / d**2, torch.exp(-d * log_mu) * (log_mu / less).square())
+        power = -d * log_mu
+        less = torch.expm1(power).neg_()  # 1 - 1/m
+        rising = log_mu / less
+        falling = power.exp_().mul_(rising.square())
+        if float(less.min()) <= 0:  # log mu = 0: the limits
+            tied = less <= 0
+            rising, falling = rising.masked_fill_(tied, 1 / d), falling.masked_fill_(tied, 1 / d**2)
         first += (scale - 1) * float(rising.sum())
         second += (scale - 1) * float(falling.sum())
     return first, second

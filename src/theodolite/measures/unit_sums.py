@@ -53,15 +53,16 @@ def squared_distances(n: NDArray[np.int64], total: Sums, *points: Array, rows: R
     >>> squared_distances(np.array([2]), np.array([[2.0, 4.0]]), np.array([1.0, 1.0]), np.array([1.0, 0.0]))
     [array([1.]), array([4.])]
     """
-    found = [np.empty(len(n)) for _ in points]
     if isinstance(total, Tensor):
-        there = [torch.from_numpy(point).to(total.device) for point in points]
+        middles = torch.from_numpy(np.stack(points)).to(total.device)
         counts = torch.from_numpy(n).to(total.device)
+        away = total.new_empty(len(points), len(n))  # brought here at once: each time waits for the device
         for of, block in _blocks_there(total, rows):
-            away = block / counts[of, None]
-            for values, middle in zip(found, there, strict=True):
-                values[of] = _here((away - middle).square_().sum(1))
-        return found
+            each = block / counts[of, None]
+            for values, middle in zip(away, middles, strict=True):
+                values[of] = (each - middle).square_().sum(1)
+        return list(_here(away))
+    found = [np.empty(len(n)) for _ in points]
     if rows is not None and 2 * len(rows) > len(total):  # passing over a few more is quicker than picking them out
         times = np.ones(len(total), dtype=np.int64)
         times[rows] = n

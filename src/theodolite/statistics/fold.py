@@ -21,7 +21,7 @@ from theodolite.statistics.rows import Rows
 from theodolite.statistics.sample import Sample
 from theodolite.statistics.scatter import Scatter
 from theodolite.statistics.sentences import Sentences
-from theodolite.statistics.statistic import State, Statistic
+from theodolite.statistics.statistic import Parts, State, Statistic
 
 Kinds = tuple[type[Statistic], ...]
 STATISTICS: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups)
@@ -101,6 +101,14 @@ class LayerFold:
             f"{name}.{key}": value
             for name, statistic in self.statistics.items()
             for key, value in statistic.state().items()
+        }
+
+    def parts(self) -> Parts:
+        """Return the same, sums that are away on a device left there."""
+        return {
+            f"{name}.{key}": value
+            for name, statistic in self.statistics.items()
+            for key, value in statistic.parts().items()
         }
 
     def load(self, state: State) -> None:

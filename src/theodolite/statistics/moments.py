@@ -11,10 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from theodolite.statistics.away import here
 from theodolite.statistics.cells import CELLS
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
-from theodolite.statistics.statistic import State, Statistic
+from theodolite.statistics.statistic import Parts, State, Statistic
 from theodolite.statistics.unit_table import UnitTable, together
 
 
@@ -59,16 +60,20 @@ class Moments(Statistic):
 
     def state(self) -> State:
         """Four tensors for each cell that holds anything."""
-        state: State = {}
+        return {name: here(part) for name, part in self.parts().items()}
+
+    def parts(self) -> Parts:
+        """The same; sums that are away stay so."""
+        parts: Parts = {}
         for cell, table in zip(CELLS, self.tables, strict=True):
             if table.size:
-                state |= {
+                parts |= {
                     f"{cell}.codes": table.codes,
                     f"{cell}.n": table.n,
-                    f"{cell}.sum": table.sum,
+                    f"{cell}.sum": table.held,
                     f"{cell}.squares": table.squares,
                 }
-        return state
+        return parts
 
     def load(self, state: State) -> None:
         """Rebuild the tables with their rows in the order in which they were."""
@@ -98,6 +103,11 @@ class Moments(Statistic):
         found = together([self.tables[cell] for cell in chosen], self.frame.dim, sums)
         return UnitSums(*found, self.frame.centre.double())
 
-    def moved(self, device: torch.device) -> dict[int, Tensor]:
-        """Return a copy of each cell's sums on a device, what `population` can take. (units, dim) each"""
-        return {cell: table.sum.to(device) for cell, table in enumerate(self.tables)}
+    def moved(self, device: torch.device, left: Mapping[int, Tensor]) -> dict[int, Tensor]:
+        """Return each cell's sums on a device, what `population` can take: copies, but those that were left there.
+
+        (units, dim) each
+        """
+        return {
+            cell: left[cell] if cell in left else table.sum.to(device) for cell, table in enumerate(self.tables)
+        }

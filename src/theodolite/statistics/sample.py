@@ -49,9 +49,11 @@ class Reservoir:
                 values[leaving] = rows[name][incoming]
 
     def sorted(self) -> dict[str, Tensor]:
-        """Return the rows in the order of their keys."""
-        order = torch.argsort(self.rows["key"]) if self.rows else None
-        return {} if order is None else {name: values[order] for name, values in self.rows.items()}
+        """Return the rows in the order of their keys; to be read, not written: they may be the rows themselves."""
+        if not self.rows or bool((self.rows["key"][1:] >= self.rows["key"][:-1]).all()):
+            return dict(self.rows)
+        order = torch.argsort(self.rows["key"])
+        return {name: values[order] for name, values in self.rows.items()}
 
 
 class Sample(Statistic):

@@ -7,10 +7,12 @@ from typing import ClassVar, Self
 
 from torch import Tensor
 
+from theodolite.statistics.away import Away
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
 
 State = dict[str, Tensor]
+Parts = dict[str, Tensor | Away]
 
 
 class Statistic(ABC):
@@ -37,6 +39,10 @@ class Statistic(ABC):
     @abstractmethod
     def state(self) -> State:
         """Return the sums as tensors, by name."""
+
+    def parts(self) -> Parts:
+        """Return the same, sums that are away on a device left there."""
+        return {**self.state()}
 
     @abstractmethod
     def load(self, state: State) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from theodolite.statistics.away import Away
+
 CHUNK = 1024  # rows promoted to float64 at a time, so that the copy stays in the cache
 
 
@@ -19,7 +21,7 @@ class UnitTable:
         self._row_of = torch.full((0,), -1, dtype=torch.int64)  # code -> row
         self._codes = torch.zeros(0, dtype=torch.int64)
         self._n = torch.zeros(0, dtype=torch.int64)
-        self._sum = torch.zeros(0, dim, dtype=torch.float64)
+        self._held: Tensor | Away = torch.zeros(0, dim, dtype=torch.float64)
         self._squares = torch.zeros(0, dtype=torch.float64)
 
     @property
@@ -34,8 +36,14 @@ class UnitTable:
 
     @property
     def sum(self) -> Tensor:
-        """Sum of x - c. (units, dim)"""
+        """Sum of x - c; brought to the processor if it is still away. (units, dim)"""
         return self._sum[: self.size]
+
+    @property
+    def held(self) -> Tensor | Away:
+        """The same, left where it is as long as it is away. (units, dim)"""
+        held = self._held
+        return held if isinstance(held, Away) and held.there is not None else self.sum
 
     @property
     def squares(self) -> Tensor:
@@ -75,10 +83,10 @@ class UnitTable:
         self._sum.index_add_(0, rows, total)
         self._squares.index_add_(0, rows, squares)
 
-    def load(self, codes: Tensor, n: Tensor, total: Tensor, squares: Tensor) -> None:
+    def load(self, codes: Tensor, n: Tensor, total: Tensor | Away, squares: Tensor) -> None:
         """Replace everything by these sums, rows in their order; every code once."""
         self.size = len(codes)
-        self._codes, self._n, self._sum, self._squares = codes, n, total, squares
+        self._codes, self._n, self._held, self._squares = codes, n, total, squares
         self._index()
 
     def recode(self, codes: Tensor) -> None:
@@ -86,6 +94,16 @@ class UnitTable:
         self._codes = codes[self.codes]
         self._n, self._sum, self._squares = self.n, self.sum, self.squares
         self._index()
+
+    @property
+    def _sum(self) -> Tensor:
+        if isinstance(held := self._held, Away):
+            self._held = held = held.here()
+        return held
+
+    @_sum.setter
+    def _sum(self, total: Tensor) -> None:
+        self._held = total
 
     def _index(self) -> None:
         self._row_of = torch.full((int(self.codes.max()) + 1 if self.size else 0,), -1, dtype=torch.int64)

@@ -8,7 +8,7 @@ PROCESSOR = 4096
 UNSEEN = 2**17  # on a GPU of another machine
 LEAST, MOST = 2**12, 2**19
 SHARE = 100
-"""The states of a batch in half precision take this part of a GPU's memory; a block holds fifteen times as much."""
+"""The states of a batch in half precision take this part of a GPU's memory; a block holds fifteen times that."""
 
 
 def batch_tokens(device: str, dim: int) -> int:

@@ -6,6 +6,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 
 PIECE = 1 << 24
@@ -63,13 +64,19 @@ def followed(first: int, second: int, length: int) -> int:
     >>> followed(zlib.crc32(b"theo"), zlib.crc32(b"dolite"), 6) == zlib.crc32(b"theodolite")
     True
     """
+    return _times(_power(length), first) ^ second
+
+
+@lru_cache(maxsize=64)
+def _power(length: int) -> int:
+    """Return x^(8 length), which takes longest; most pieces have one length."""
     power, square = _ONE, _ONE >> 8
     while length:
         if length & 1:
             power = _times(power, square)
         square = _times(square, square)
         length >>= 1
-    return _times(power, first) ^ second
+    return power
 
 
 def _times(a: int, b: int) -> int:

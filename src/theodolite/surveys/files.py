@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from theodolite.errors import DamagedError, TheodoliteError
+from theodolite.statistics.away import Away
 from theodolite.surveys.bucket import Bucket
 from theodolite.surveys.crc import crc32_of
 from theodolite.surveys.storage import Place
@@ -68,7 +69,7 @@ def read_json(path: Place) -> dict[str, Any]:
     return value
 
 
-def write_tensors(path: Place, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+def write_tensors(path: Place, tensors: Mapping[str, Tensor | Away], metadata: Mapping[str, str]) -> str:
     """Write a safetensors file and return its checksum; nothing is copied in memory."""
     found = ""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
 import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +73,24 @@ def check_free(folder: Place, *, overwrite: bool) -> list[str]:
 
 
 def claim(folder: Place, *, overwrite: bool) -> None:
-    """Make the folder, emptied of an older survey if that may be overwritten."""
+    """Make the folder, emptied of an older survey if that may be overwritten.
+
+    Its large files lose their names now and their space while work goes on: a run that is killed before leaves
+    parts, which count as nothing and the next run removes.
+    """
     present = check_free(folder, overwrite=overwrite)
     for name in sorted(present, key=lambda name: name != FACTS):  # that first: without it no folder looks whole
-        remove(folder / name)
+        if isinstance(folder, Path) and name in FILES:
+            _remove_meanwhile(folder / name)
+        else:
+            remove(folder / name)
     if isinstance(folder, Path):
         folder.mkdir(parents=True, exist_ok=True)
+
+
+def _remove_meanwhile(path: Path) -> None:
+    former = path.replace(path.with_name(f".{path.name}.former.part"))
+    threading.Thread(target=former.unlink, kwargs={"missing_ok": True}, name="removing").start()
 
 
 def save(survey: Survey, folder: Place, state: Callable[[], Checksums] | None = None) -> None:
@@ -88,17 +102,23 @@ def save(survey: Survey, folder: Place, state: Callable[[], Checksums] | None = 
         survey.folder = folder
         return
     folder.mkdir(parents=True, exist_ok=True)
-    survey.pilot.save(folder)
-    save_norms(survey.norms, folder)
     state = state or (lambda: survey.state.save(folder))
-    with ThreadPoolExecutor(len(TABLES)) as pool:
-        tables = [
-            pool.submit(write_table, folder / f"{name}.parquet", getattr(survey.tables, name)) for name in TABLES
-        ]
-        known = state()
-        for table in tables:
-            table.result()
-    survey.facts["files"] = {name: known.get(name) or checksum(folder / name) for name in FILES}
+    writers: dict[str, Callable[[], None]] = {
+        pilots.FILE: lambda: survey.pilot.save(folder),
+        layer_norms.FILE: lambda: save_norms(survey.norms, folder),
+    }
+    for name in TABLES:
+        path = folder / f"{name}.parquet"
+        writers[path.name] = partial(write_table, path, getattr(survey.tables, name))
+
+    def written(name: str) -> str:
+        writers[name]()
+        return checksum(folder / name)
+
+    with ThreadPoolExecutor(len(writers)) as pool:
+        writing = {name: pool.submit(written, name) for name in writers}
+        known = state() | {name: one.result() for name, one in writing.items()}
+    survey.facts["files"] = {name: known[name] for name in FILES}
     write_json(folder / FACTS, survey.facts | {SEAL: _seal(survey.facts)})
     survey.folder = folder
 
@@ -114,9 +134,12 @@ def write_table(path: Path, table: pd.DataFrame, told: dict[str, str] | None = N
         field.with_metadata({"formula": ids[field.name]}) if field.name in ids else field for field in arrow.schema
     ]
     arrow = arrow.cast(pa.schema(fields, metadata=(arrow.schema.metadata or {}) | _bytes(told or {})))
-    write_beside(
-        path, lambda beside: pq.write_table(arrow, beside, compression="zstd", write_page_checksum=bool(told))
-    )
+    repeated = [field.name for field in fields if not pa.types.is_floating(field.type)]  # not so measured numbers
+
+    def write(beside: Path) -> None:
+        pq.write_table(arrow, beside, compression="zstd", use_dictionary=repeated, write_page_checksum=bool(told))
+
+    write_beside(path, write)
 
 
 def _bytes(told: dict[str, str]) -> dict[bytes, bytes]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import Any
 
-from theodolite.engines.local import Folded, fold_shards
+from theodolite.engines.local import Folded, fold_prepared
 from theodolite.errors import TheodoliteError
 from theodolite.statistics.fold import LayerFold
 from theodolite.surveys.begun import Begun
 from theodolite.surveys.checkpoints import Checkpoints
 from theodolite.surveys.engine import Work
+from theodolite.surveys.folder import UNFINISHED
 from theodolite.surveys.left_out import LeftOut
 from theodolite.surveys.listener import Listener, Progress
 from theodolite.surveys.partials import Partials
@@ -22,19 +24,28 @@ from theodolite.surveys.storage import Place
 
 
 class Here:
-    """The local engine."""
+    """The local engine. As a context, it leaves nothing running behind."""
 
     def __init__(self) -> None:
         self._checkpoints: Checkpoints | None = None
         self._left_out = LeftOut()
         self._begun: Begun | None = None
+        self._waited = 0.0
+
+    def __enter__(self) -> Here:
+        return self
+
+    def __exit__(self, *what: object) -> None:
+        if self._begun is not None:
+            self._begun.close()
 
     def ready(self, plan: Plan, out: Place | None, memory: int, listener: Listener) -> None:
-        """There is nothing to get ready: the model is loaded."""
+        """Have the processor begin with the text that a GPU will wait for; the model is loaded."""
+        if out is None or not (out / UNFINISHED).is_file():  # a run that is taken up begins with another shard
+            self._begun = Begun(plan)
 
     def pilot(self, plan: Plan, listener: Listener) -> Pilot:
-        """Take the pilot; where a GPU does, the processor begins with the first shard meanwhile."""
-        self._begun = Begun(plan)
+        """Take the pilot."""
         return take_pilot(plan.source, plan.pilot_documents, plan.model_sha256)
 
     def fold(self, work: Work) -> State:
@@ -54,7 +65,8 @@ class Here:
         held = {
             shard.index for saved in partials.values() for shard in saved.shards
         } | self._left_out.shards.keys()
-        _fold(plan, state, held, self._checkpoints, listener, self._left_out, self._begun)
+        self._begun = self._begun or Begun(plan)
+        self._waited = _fold(plan, state, held, self._checkpoints, listener, self._left_out, self._begun)
         for name, saved in partials.items():
             assert work.out is not None
             listener.say(f"adding what worker {name} saved")
@@ -71,8 +83,9 @@ class Here:
         return {"name": "local"}
 
     def seconds(self) -> dict[str, float]:
-        """Return the time that checkpoints took."""
-        return {"checkpoints": self._checkpoints.spent} if self._checkpoints is not None else {}
+        """Return the time that checkpoints took, and that in which no batch was ready."""
+        spent = {"checkpoints": self._checkpoints.spent} if self._checkpoints is not None else {}
+        return spent | {"waiting_for_batches": self._waited}
 
     def _of_workers(self, out: Place, state: State | None, listener: Listener) -> dict[str, SavedState]:
         """Return what a run on a cluster saved, kept from workers of it that may still be writing."""
@@ -93,9 +106,12 @@ def _fold(
     checkpoints: Checkpoints | None,
     listener: Listener,
     left_out: LeftOut,
-    first: Begun | None,
-) -> None:
-    """Fold what is held neither by the state nor elsewhere, with a checkpoint now and then."""
+    preparing: Begun,
+) -> float:
+    """Fold what is held neither by the state nor elsewhere, with a checkpoint now and then.
+
+    Return the seconds for which it waited for batches.
+    """
     held = {shard.index for shard in state.shards} | elsewhere
     rest = [index for index in plan.shards if index not in held]
     done = begun = sum(plan.weight(index) for index in held)
@@ -118,11 +134,9 @@ def _fold(
             _stop(state, checkpoints)
 
     if rest:
-        shards = ((index, left_out.without(index, documents)) for index, documents in plan.read(rest))
-        with residing(state, plan.device) as lay_out:
-            fold_shards(
-                plan.source, state.folds, shards, skip=state.cursor, told=told, lay_out=lay_out, begun=first
-            )
+        with closing(preparing.taken(rest, left_out)) as shards, residing(state, plan.device) as lay_out:
+            return fold_prepared(plan.source, state.folds, shards, skip=state.cursor, told=told, lay_out=lay_out)
+    return 0.0
 
 
 def _stop(state: State, checkpoints: Checkpoints | None) -> None:

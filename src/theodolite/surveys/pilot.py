@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -117,10 +118,15 @@ def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha25
         positions += prepared.positions
     if not positions:
         raise InputError("The pilot's documents hold no token that counts; is the corpus blank, or all special?")
-    layers = {
-        layer.index: _word(layer, kept[layer.index].rows["vector"], kept[layer.index].rows["first"])
-        for layer in source.layers
-    }
+
+    def word(layer: Layer) -> LayerPilot:
+        rows = kept[layer.index].rows
+        return _word(layer, rows["vector"], rows["first"])
+
+    with ThreadPoolExecutor() as pool:  # medians of a thousand columns leave Python, and take one core each
+        layers = {
+            layer.index: told for layer, told in zip(source.layers, pool.map(word, source.layers), strict=True)
+        }
     return Pilot(layers, {"documents": len(documents), "positions": positions, "model_sha256": model_sha256})
 
 

@@ -16,7 +16,7 @@ from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.resident.fold import Desk, ResidentFold
 from theodolite.surveys.state import State
 
-TOGETHER = 4  # layers brought back at a time: one thread does not fill the way to a GPU
+TOGETHER = 8  # layers brought back at a time: one thread does not fill the way to a GPU
 
 
 @contextmanager
@@ -25,7 +25,8 @@ def residing(state: State, device: str | None) -> Iterator[Callable[[Places], No
 
     Gives what is to be called with the places of every batch before its turn.
 
-    A checkpoint meanwhile copies them: its file is the same wherever they live.
+    A checkpoint meanwhile copies them: its file is the same wherever they live. At the end sums by unit, which are
+    gigabytes, are away on the device until they are asked for: tables are measured where they lie.
     """
     if device is None:
         yield None
@@ -38,10 +39,18 @@ def residing(state: State, device: str | None) -> Iterator[Callable[[Places], No
             f"The memory of {device} is full: give a smaller --batch-tokens (a survey under way keeps its own, so "
             "with --overwrite, or in another folder), or fewer --layers."
         ) from None
+    else:
+        hand_over(state, desk)
+    finally:
+        desk.close()
+
+
+def hand_over(state: State, desk: Desk) -> None:
+    """Make ordinary folds of those on the device; sums by unit are away there until they are asked for."""
     desk.settle()
     there = {index: fold for index, fold in state.folds.items() if isinstance(fold, ResidentFold)}
     with ThreadPoolExecutor(TOGETHER) as pool:
-        for index, fold in zip(there, pool.map(ResidentFold.brought_back, there.values()), strict=True):
+        for index, fold in zip(there, pool.map(ResidentFold.handed_over, there.values()), strict=True):
             state.folds[index] = fold
 
 

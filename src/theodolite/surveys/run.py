@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
+from theodolite.engines.turns import short_turns
 from theodolite.errors import InputError
 from theodolite.measures.formula import formula_of_column
 from theodolite.surveys import memory
@@ -29,6 +30,7 @@ from theodolite.surveys.state import State
 from theodolite.surveys.storage import Place
 from theodolite.surveys.survey import Survey
 from theodolite.surveys.tables import make_tables
+from theodolite.surveys.there import Cells, left_there
 from theodolite.surveys.writing import begun
 
 FORMULATED = ("layers", "tokens", "coordinates", "scales", "spectra")  # tables whose columns have formulas
@@ -61,8 +63,12 @@ def run(
 ) -> Survey:
     """Carry a plan out. With `out`, checkpoints and the finished folder go there, and no other run's meanwhile."""
     listener = listener or Listener()
-    with alone(out, listener.say) if out is not None else nullcontext():
-        made = _run(plan, out, resume, overwrite, listener, checkpoint_every, engine or Here())
+    with (
+        alone(out, listener.say) if out is not None else nullcontext(),
+        short_turns() if plan.device is not None else nullcontext(),
+        Here() as here,
+    ):
+        made = _run(plan, out, resume, overwrite, listener, checkpoint_every, engine or here)
     plan.finally_(made)
     return made
 
@@ -107,8 +113,9 @@ def _run(
     }
     state = engine.fold(Work(plan, frames, out, resuming, checkpoint_every, listener))
     clock.lap("fold")
+    left = left_there(state.folds)  # before they are brought here, which begins now
     with begun(state, out) as written:
-        survey = _finished(plan, state, pilot, clock, estimate, listener, engine)
+        survey = _finished(plan, state, left, pilot, clock, estimate, listener, engine)
         survey.facts["times"]["seconds"] |= {name: round(spent, 3) for name, spent in engine.seconds().items()}
         if out is not None:
             listener.say("writing the survey")
@@ -175,6 +182,7 @@ def _check_memory(plan: Plan) -> dict[str, int]:
 def _finished(
     plan: Plan,
     state: State,
+    left: dict[int, Cells],
     pilot: Pilot,
     clock: Clock,
     estimate: dict[str, int],
@@ -183,7 +191,9 @@ def _finished(
 ) -> Survey:
     layers = plan.source.layers
     spare = max(estimate["budget"] - estimate["bytes"], 0)
-    tables = make_tables(state, layers, plan.populations, told=listener.say, device=plan.device, spare=spare)
+    tables = make_tables(
+        state, layers, plan.populations, told=listener.say, device=plan.device, spare=spare, left=left
+    )
     clock.lap("tables")
     whole = tables.layers[tables.layers["population"] == plan.populations[0]]
     lost = whole[whole["nonfinite"] > 0]

@@ -36,8 +36,10 @@ def side_by_side(
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Let torch and the linear algebra of numpy and scipy use one thread in every thread that calls them."""
-    import scipy.linalg  # noqa: F401 - only what is loaded can be told
+    """Let torch and the linear algebra of numpy use one thread in every thread that calls them.
+
+    Scipy's is told where it is loaded; it holds on to the interpreter, and has no place in such calls.
+    """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     before = torch.get_num_threads()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from theodolite.sources.units import Unit, Units
+from theodolite.statistics.away import Away
+from theodolite.statistics.cells import CELLS
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.frame import Frame
+from theodolite.statistics.statistic import Parts
 from theodolite.surveys.files import read_metadata, read_tensors, write_tensors
 from theodolite.surveys.storage import Place
 
@@ -38,11 +41,11 @@ class State:
     positions: int = 0
 
     def save(self, folder: Path) -> dict[str, str]:
-        """Write state.safetensors and sample.safetensors, and return their checksums."""
-        sums: dict[str, Tensor] = {}
-        samples: dict[str, Tensor] = {}
+        """Write state.safetensors and sample.safetensors side by side, and return their checksums."""
+        sums: Parts = {}
+        samples: Parts = {}
         for index, fold in self.folds.items():
-            for name, tensor in fold.state().items():
+            for name, tensor in fold.parts().items():
                 (samples if name.startswith("sample.") else sums)[f"layer{index}.{name}"] = tensor
         facts = {
             "shards": [[shard.corpus, shard.index] for shard in self.shards],
@@ -50,10 +53,21 @@ class State:
             "positions": self.positions,
             "units": _listed(self.units),
         }
-        return {
-            STATE: write_tensors(folder / STATE, sums, {"facts": json.dumps(facts)}),
-            SAMPLE: write_tensors(folder / SAMPLE, samples, {}),
+        with ThreadPoolExecutor(1, "writing samples") as pool:
+            sample = pool.submit(write_tensors, folder / SAMPLE, samples, {})
+            return {
+                STATE: write_tensors(folder / STATE, sums, {"facts": json.dumps(facts)}),
+                SAMPLE: sample.result(),
+            }
+
+    def away(self) -> list[Away]:
+        """Return the sums that are still on a device, in the order in which `save` writes them."""
+        tables = {
+            (f"layer{index}.", cell): table.held
+            for index, fold in self.folds.items()
+            for cell, table in zip(CELLS, fold.moments.tables, strict=True)
         }
+        return [held for _, held in sorted(tables.items(), key=itemgetter(0)) if isinstance(held, Away)]
 
     @classmethod
     def load(cls, folder: Path, frames: Mapping[int, Frame], units: Units) -> State:

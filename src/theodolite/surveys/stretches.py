@@ -115,7 +115,7 @@ def sizes(source: TextSource, documents: Sequence[tuple[int, str]]) -> list[Size
 
 def _of_batch(batch: TextBatch) -> Iterator[Size]:
     sides = [batch] if batch.decoder is None else [batch, batch.decoder]
-    document, number = np.array(batch.windows, dtype=np.int64).T
+    document, number = batch.names.T
     keys = window_key(document, number).astype(np.int64)
     positions = np.min([_count(side.places.window.numpy(), keys) for side in sides], axis=0)
     others = np.min([_count(side.places.window[~side.places.first].numpy(), keys) for side in sides], axis=0)

@@ -24,7 +24,7 @@ from theodolite.surveys.shape import ROGUE, SHAPE, Shape, shape_of
 from theodolite.surveys.shape import WHOLE as WHOLE_SHAPE
 from theodolite.surveys.side_by_side import side_by_side
 from theodolite.surveys.state import State
-from theodolite.surveys.there import sums_there
+from theodolite.surveys.there import Cells, sums_there
 from theodolite.surveys.unit_sets import COUNTS, SET_COLUMNS
 
 LAYERS = (
@@ -86,11 +86,13 @@ def make_tables(
     device: str | None = None,
     workers: int | None = None,
     spare: int = 0,
+    left: dict[int, Cells] | None = None,
 ) -> Tables:
     """Read everything off the state. `lost` names populations that cannot be told, with the reason.
 
     With a `device`, passes over the sums by unit and over the sample are made there. Layers are measured side by
     side, as many as torch may use threads or as `workers` says; `spare` bytes may go into copies of their sums.
+    What was `left` there of a layer (`left_there`) is taken out and let go when the layer has been measured.
     """
     rows, tokens, coordinates, seen = [], [], [], np.zeros(len(state.units), dtype=bool)
     scales, spectra = [], []
@@ -100,7 +102,8 @@ def make_tables(
 
     def measure(layer: Layer) -> dict[str, Measured]:
         with_units = layer.units and state.units.kind != "none"
-        return _measured(state.folds[layer.index], wanted, with_units, special, device)
+        of = (left or {}).pop(layer.index, None)
+        return _measured(state.folds[layer.index], wanted, with_units, special, device, of)
 
     workers = workers or _workers(state, layers, spare)
     with side_by_side(measure, layers, workers) as waits:
@@ -130,12 +133,17 @@ def make_tables(
 
 
 def _measured(
-    fold: LayerFold, populations: Sequence[str], with_units: bool, special: Sequence[int], device: str | None
+    fold: LayerFold,
+    populations: Sequence[str],
+    with_units: bool,
+    special: Sequence[int],
+    device: str | None,
+    left: Cells | None,
 ) -> dict[str, Measured]:
     """Measure one layer's populations. Where no position is massive, say, two are the same vectors, met once."""
     measured: dict[tuple[int, ...], Measured] = {}
     found = {}
-    there = sums_there(fold, device)
+    there = sums_there(fold, device, left)
     for population in populations:
         cells = tuple(cell for cell in POPULATIONS[population] if fold.holds(cell)) or (0,)
         if cells not in measured:
@@ -156,7 +164,7 @@ def _measured(
 def _workers(state: State, layers: Sequence[Layer], spare: int) -> int:
     """Return how many layers to measure at once: as many as there are threads, and as copies of sums have room."""
     folds = [state.folds[layer.index] for layer in layers]
-    largest = max((table.sum.nbytes for fold in folds for table in fold.moments.tables), default=0)
+    largest = max((table.held.nbytes for fold in folds for table in fold.moments.tables), default=0)
     copy = max(largest * (1 if all(fold.contextuality is None for fold in folds) else 2), 1)
     return max(min(torch.get_num_threads(), len(layers), COPIES + spare // copy), 1)
 

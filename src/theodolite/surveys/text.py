@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from theodolite.engines.ahead import beside
+from theodolite.engines.forked import apart
 from theodolite.errors import InputError
 from theodolite.sources.corpus import open_corpus, scan, shard_documents
 from theodolite.sources.text.checkpoint import Checkpoint, found_again, load_model, load_tokenizer
@@ -49,12 +50,14 @@ def plan(
     listener.say(f"reading {documents.name}")
     kind = device.partition(":")[0]
     shard_chars = GPU_SHARD_CHARS if kind == "cuda" else SHARD_CHARS
-    scanned = beside(lambda: scan(documents, shard_chars=shard_chars))
+    # Loading wants the interpreter too; a process that drives a cluster makes no copies.
+    scanning = apart if kind == "cuda" and here is None and documents.plain else beside
+    scanned = scanning(lambda: scan(documents, shard_chars=shard_chars))
     hashed = beside(lambda: checkpoint.sha256)
     listener.say(f"loading {checkpoint.name}")
     tokenizer = load_tokenizer(checkpoint, trust_remote_code=wanted.trust_remote_code)
     around = _wrap(tokenizer, checkpoint.name, listener) if wanted.wrap else UNWRAPPED
-    network, source = _source(checkpoint, wanted, tokenizer, here or device)
+    network, source = _source(checkpoint, wanted, tokenizer, here or device, end_to_end=kind == "cuda")
     source.batch_tokens = wanted.batch_tokens or batch_tokens(device, max(layer.dim for layer in source.layers))
     if wanted.target is not None and "decoder" not in {layer.stack for layer in source.anatomy.layers}:
         raise InputError(f"--target is what a decoder is fed beside an encoder; {checkpoint.name} has not both.")
@@ -94,6 +97,7 @@ def plan(
                 "drop_special": wanted.drop_special,
                 "wrap": bool(around),  # where it has no effect the survey is one without
                 "clean_words": wanted.clean_words,
+                "end_to_end": source.end_to_end,
             },
         },
         facts={
@@ -141,23 +145,33 @@ def plan(
             device,
             corpus_key=source.corpus_key,
             batch_tokens=source.batch_tokens,
+            end_to_end=source.end_to_end,
         ),
         finally_=warn,
     )
 
 
 def remade(
-    checkpoint: Checkpoint, sha256: str, wanted: Wanted, device: str, *, corpus_key: int, batch_tokens: int
+    checkpoint: Checkpoint,
+    sha256: str,
+    wanted: Wanted,
+    device: str,
+    *,
+    corpus_key: int,
+    batch_tokens: int,
+    end_to_end: bool,
 ) -> TextSource:
     """Make the source of a plan on another machine."""
     here = found_again(checkpoint, sha256)
     tokenizer = load_tokenizer(here, trust_remote_code=wanted.trust_remote_code)
-    _, source = _source(here, wanted, tokenizer, device)
+    _, source = _source(here, wanted, tokenizer, device, end_to_end=end_to_end)
     source.corpus_key, source.batch_tokens = corpus_key, batch_tokens
     return source
 
 
-def _source(checkpoint: Checkpoint, wanted: Wanted, tokenizer: Any, device: str) -> tuple[Any, TextSource]:
+def _source(
+    checkpoint: Checkpoint, wanted: Wanted, tokenizer: Any, device: str, *, end_to_end: bool
+) -> tuple[Any, TextSource]:
     network = load_model(checkpoint, dtype=wanted.dtype, device=device, trust_remote_code=wanted.trust_remote_code)
     around = wrap_of(tokenizer) if wanted.wrap else UNWRAPPED
     source = TextSource(
@@ -170,6 +184,7 @@ def _source(checkpoint: Checkpoint, wanted: Wanted, tokenizer: Any, device: str)
         wrap=wanted.wrap,
         clean_words=wanted.clean_words,
         resident=_resident(device),
+        end_to_end=end_to_end,
     )
     return network, source
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from theodolite.hashing import mix
 from theodolite.sources.corpus import CorpusOptions, open_corpus, scan
+from theodolite.sources.corpus.corpus import Corpus
 from theodolite.sources.corpus.filters import Tally, keep
 from theodolite.sources.corpus.labelled import Labelled
 from theodolite.sources.corpus.scanning import MOST_WORDS, _framed
@@ -105,3 +106,17 @@ def test_blocks_of_files_are_numbered_across_them(tmp_path: Path) -> None:
     blocks = [(block.numbers.tolist(), block.texts) for block in corpus.blocks(Tally())]
     assert blocks == [([0, 1], ["one", "two"]), ([2], ["three"])]
     assert list(corpus.documents()) == [(0, "one"), (1, "two"), (2, "three")]
+
+
+def test_lengths_of_every_number_of_bytes_are_hashed() -> None:
+    texts = ["x" * length for length in (1, 127, 128, 255, 256, 65_535, 65_536, 300_000)]
+    naive = b"".join(len(text).to_bytes(8, "little") + text.encode() for text in texts)
+    assert _framed(texts, plain=True) == _framed(texts) == naive
+    assert scan(open_corpus(texts)).sha256 == sha256(naive).hexdigest()
+
+
+def test_only_what_python_reads_by_itself_may_be_read_in_a_copy() -> None:
+    plain = CorpusOptions()
+    assert Corpus("list", plain, texts=("a",)).plain
+    assert Corpus("file", plain, files=(Path("a.txt"), Path("b.jsonl.gz"))).plain
+    assert not Corpus("file", plain, files=(Path("a.txt"), Path("b.PARQUET"))).plain

@@ -205,3 +205,34 @@ def test_windows_taken_from_flat_ones(lengths: list[int], data: st.DataObject) -
     assert [*first.ids, *second.ids] == taken.ids.tolist()
     assert first.names() + second.names() == taken.names()
     assert len(first) == half
+
+
+@pytest.mark.parametrize("threads", [2, 3, 16])
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_threads_that_share_a_call_change_nothing(
+    small_model: Any, family: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoding, "_SHARED", None)
+    monkeypatch.setattr(encoding, "_SETTING", encoding._SETTING)
+    tokenizer = load(small_model(family))[1]
+    mark = encoding._mark(tokenizer)
+    assert mark is not None
+    encoding.share_among(threads)
+    assert encoding._SHARED is not None
+    try:
+        for texts in (TEXTS, [*TEXTS, f"here {mark[0]} it is"], ["", ""], ["x" * 9000, ""], ["a"]):
+            assert_same_in_both_ways(tokenizer, texts, 64, monkeypatch)
+    finally:
+        encoding._SHARED[0].shutdown()
+
+
+def test_slices_are_even_and_lose_nothing() -> None:
+    sizes = np.array([5, 1, 1, 1, 1, 1, 40, 0, 3, 7])
+    groups = [[str(at)] for at in range(len(sizes))]
+    for most in (1, 2, 4, 10, 50):
+        slices = encoding._slices(groups, sizes, most)
+        assert [group for part in slices for group in part] == groups
+        assert len(slices) <= most
+        assert all(slices)
+    even = encoding._slices(groups, np.full(10, 8), 5)
+    assert [len(part) for part in even] == [2, 2, 2, 2, 2]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from itertools import filterfalse
 from pathlib import Path
 
 from theodolite.errors import InputError
@@ -26,6 +27,11 @@ class Corpus:
     files: tuple[Path, ...] = ()
     texts: tuple[str, ...] = field(default=(), repr=False)
     dataset: DatasetName | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Say whether reading takes nothing but Python, so that it may go on in a copy of the process."""
+        return self.dataset is None and not any(path.suffix.lower() == ".parquet" for path in self.files)
 
     def documents(self) -> Iterator[tuple[int, str]]:
         """Yield (document number, text) of those kept, in order, from the start each time."""
@@ -125,7 +131,7 @@ def _blocks(path: Path, options: CorpusOptions) -> Iterator[list[str]]:
 
 def _written(texts: Iterable[str | None]) -> list[str]:
     """Return the texts that are not blank: documents, wherever they came from."""
-    return [text for text in texts if text and not text.isspace()]
+    return list(filterfalse(str.isspace, filter(None, texts)))
 
 
 def _blank(name: str) -> InputError:

@@ -13,7 +13,7 @@ from theodolite.sources.corpus.filters import Tally
 from theodolite.sources.corpus.labelled import Labelled
 from theodolite.sources.corpus.pilot import PilotChooser, pilot_budget
 from theodolite.sources.corpus.shards import Shard, ShardCutter
-from theodolite.sources.corpus.words import word_counts
+from theodolite.sources.corpus.words import words_within
 
 MOST_WORDS = 256
 _LENGTH = Struct("<Q")
@@ -60,11 +60,12 @@ def scan(
     documents = characters = 0
     words = np.zeros(MOST_WORDS + 1, dtype=np.int64)
     for numbers, texts in corpus.blocks(tally):
-        digest.update(_framed(texts))
+        whole = "".join(texts)
         lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+        digest.update(_framed(texts, plain=whole.isascii()))
         documents += len(texts)
-        characters += int(lengths.sum())
-        words += np.bincount(np.minimum(word_counts(texts), MOST_WORDS), minlength=len(words))
+        characters += len(whole)
+        words += np.bincount(np.minimum(words_within(whole, lengths), MOST_WORDS), minlength=len(words))
         cutter.add_all(lengths)
         chooser.add(numbers, texts)
     pilot = chooser.choose(pilot_budget(characters, pilot_chars))
@@ -73,13 +74,18 @@ def scan(
     )
 
 
-def _framed(texts: Sequence[str]) -> bytes:
+def _framed(texts: Sequence[str], *, plain: bool = False) -> bytes:
     """Return what the sha256 of a corpus is over: each text after its length, and so each label."""
     if Labelled in set(map(type, texts)):
         pairs = ((text, text.label) if isinstance(text, Labelled) else (text,) for text in texts)
-        texts = list(chain.from_iterable(pairs))
-    try:
-        forms = list(map(str.encode, texts))
-    except UnicodeEncodeError:
-        forms = [text.encode("utf-8", "surrogatepass") for text in texts]
-    return b"".join(chain.from_iterable(zip(map(_LENGTH.pack, map(len, forms)), forms, strict=True)))
+        texts, plain = list(chain.from_iterable(pairs)), False
+    # A string that has a character for each byte is joined in a third of the time that bytes take.
+    forms = texts if plain else [text if text.isascii() else _bytewise(text) for text in texts]
+    sizes = list(map(len, forms))
+    heads = {size: _LENGTH.pack(size).decode("latin-1") for size in set(sizes)}
+    return "".join(chain.from_iterable(zip(map(heads.__getitem__, sizes), forms, strict=True))).encode("latin-1")
+
+
+def _bytewise(text: str) -> str:
+    """Return the bytes of the UTF-8 form as characters of the same numbers."""
+    return text.encode("utf-8", "surrogatepass").decode("latin-1")

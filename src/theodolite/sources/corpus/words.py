@@ -17,8 +17,17 @@ def word_counts(texts: Sequence[str]) -> NDArray[np.int64]:
     >>> word_counts(["one", "", "two\\u2003 words "]).tolist()
     [1, 0, 2]
     """
-    ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
-    space = _spaces("".join(texts))
+    return words_within("".join(texts), np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
+
+
+def words_within(whole: str, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return what `word_counts` does of texts that stand one after the other, each of so many characters. (texts,)
+
+    >>> words_within("onetwo words", np.array([3, 9])).tolist()
+    [1, 2]
+    """
+    ends = np.cumsum(lengths)
+    space = _spaces(whole)
     begins = ~space
     begins[1:] &= space[:-1]
     starts = np.append(0, ends[:-1])[: len(ends)]

@@ -45,6 +45,11 @@ class Flat:
             made.append(Flat(self.ids[tokens], self.special[tokens], *of_windows))
         return made
 
+    @property
+    def named(self) -> NDArray[np.int64]:
+        """The document and the number of each window. (windows, 2)"""
+        return np.stack([self.document, self.number], axis=1)
+
     def names(self) -> tuple[tuple[int, int], ...]:
         """Return the document and the number of each window."""
         return tuple(zip(self.document.tolist(), self.number.tolist(), strict=True))

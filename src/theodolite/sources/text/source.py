@@ -65,7 +65,7 @@ class TextBatch:
     rows: Tensor  # (tokens that count,) int64, places in the flattened (windows x tokens)
     places: Places
     pooling: Tensor | None  # (tokens that count,) int64, the row each token is averaged into; None: its own
-    windows: tuple[tuple[int, int], ...]  # document and number of each
+    names: NDArray[np.int64]  # (windows, 2), document and number of each
     decoder: TextBatch | None = None  # the same windows as the decoder is fed them, where there is one
     line: Line | None = None  # None: they are padded
 
@@ -73,6 +73,11 @@ class TextBatch:
     def positions(self) -> int:
         """How many rows each layer will give."""
         return len(self.places)
+
+    @property
+    def windows(self) -> tuple[tuple[int, int], ...]:
+        """The document and the number of each window."""
+        return tuple((document, number) for document, number in self.names.tolist())
 
 
 class TextSource:
@@ -218,7 +223,7 @@ class TextSource:
         """Return the rows of states that stand for several positions each; windows are of one length here."""
         count, width = states.shape[:2]
         position = np.tile(np.arange(width), count)
-        document, window = np.array(prepared.windows, dtype=np.int64).repeat(width, axis=0).T
+        document, window = prepared.names.repeat(width, axis=0).T
         where = places(
             self.corpus_key,
             document=document,
@@ -272,7 +277,7 @@ class TextSource:
         where = places_of(spots, self.corpus_key)
         order = where.by_unit()
         tensors = torch.from_numpy(ids), torch.from_numpy(mask)
-        row, of = torch.from_numpy(np.concatenate(rows)), tuple((each.document, each.number) for each in windows)
+        row, of = torch.from_numpy(np.concatenate(rows)), np.array([(one.document, one.number) for one in windows])
         if len(row) == taken:  # every row is one token: sorting the rows is sorting the tokens
             return TextBatch(*tensors, row[order], where.take(order), None, of)
         rank = torch.empty_like(order)
@@ -288,7 +293,7 @@ class TextSource:
         order = packed.places.by_unit()
         rows = torch.from_numpy(packed.rows[order.numpy()])
         ids, mask = torch.from_numpy(packed.ids), torch.from_numpy(packed.mask)
-        return TextBatch(ids, mask, rows, packed.places.take(order), None, windows.names())
+        return TextBatch(ids, mask, rows, packed.places.take(order), None, windows.named)
 
     def _laid(self, windows: Flat) -> TextBatch:
         """Make a batch in which every row is one token, and no token padding."""
@@ -299,7 +304,7 @@ class TextSource:
         rows = torch.from_numpy(laid.rows[order.numpy()])
         line = Line(torch.from_numpy(laid.position + self._begin), torch.from_numpy(laid.starts))
         ids, where = torch.from_numpy(laid.ids), laid.places.take(order)
-        return TextBatch(ids, torch.ones_like(ids), rows, where, None, windows.names(), line=line)
+        return TextBatch(ids, torch.ones_like(ids), rows, where, None, windows.named, line=line)
 
     def _words(self, window: Window, counted: Any, texts: dict[int, str]) -> Words:
         if self.units.kind == "word":

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from threading import Lock
 from types import ModuleType
 from typing import cast
 
@@ -21,13 +22,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from theodolite import pinned
 from theodolite.batch import GROUPS, Batch, Places
+from theodolite.statistics.away import Away
 from theodolite.statistics.cells import CELLS
 from theodolite.statistics.fold import CONTEXTUAL, LayerFold
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.norms import BINS
 from theodolite.statistics.resident import kernels, plain
-from theodolite.statistics.resident.gram import Form, far_coordinates
+from theodolite.statistics.resident.gram import Form, Sheet, far_coordinates
 from theodolite.statistics.resident.layout import Layout
 from theodolite.statistics.resident.passes import MASSIVE, NONFINITE, ODD, GroupSums, limits_of
 from theodolite.statistics.resident.pieces import Ints
@@ -36,10 +39,12 @@ from theodolite.statistics.resident.side import Side
 from theodolite.statistics.resident.tables import ResidentTable, UnitRows
 from theodolite.statistics.resident.transfer import fetched, sent
 from theodolite.statistics.sample import FIELDS
-from theodolite.statistics.statistic import State
+from theodolite.statistics.statistic import Parts, State
 
 OWED = 3
 """Layers whose rows kept apart may wait; each holds as much of them as it has states."""
+Table = tuple[Tensor, Tensor, Tensor, Tensor]
+"""Codes, n, sum and squares by unit."""
 COMMON, RARE = 0, 2
 """The first cell of those whose positions are not massive, and of those whose are; first positions come next."""
 
@@ -74,6 +79,7 @@ class Desk:
         self._owed: deque[Callable[[], None]] = deque()
         self._laid: tuple[Places, Laid] | None = None
         self._ahead: dict[int, tuple[Places, Laid]] = {}
+        self.copying = Lock()
 
     @property
     def apart_first(self) -> bool:
@@ -135,6 +141,13 @@ class Desk:
                 self._owed.popleft()()
             if self.side is not None:
                 self.side.join()
+
+    def close(self) -> None:
+        """Forget the layers, which know this desk, and what was laid out: the device's memory is theirs alone."""
+        self.folds.clear()
+        self._owed.clear()
+        self._ahead.clear()
+        self._laid = None
 
     def current(self) -> AbstractContextManager[object]:
         """Make the device the one that kernels are started on."""
@@ -210,7 +223,9 @@ class ResidentFold:
         """Return the centre, in the type of the states if that holds it, as it does where they had it measured."""
         if dtype not in self._centres:
             exact = bool((self.frame.centre.to(dtype).double() == self.frame.centre.double()).all())
-            self._centres[dtype] = self.frame.centre.to(dtype if exact else torch.float64).to(self.desk.device)
+            self._centres[dtype] = pinned.sent(
+                self.frame.centre.to(dtype if exact else torch.float64), self.desk.device
+            )
         return self._centres[dtype]
 
     def _rows_of(self, offset: int) -> UnitRows:
@@ -225,9 +240,11 @@ class ResidentFold:
         aside = table.spilled is not None
         into = table.scratch(layout.units.runs) if aside else table
         at = torch.arange(layout.units.runs, device=self.desk.device) if aside else rows
-        measured, n, by_cell = passes.measure_pass(states, layout, centre, limits, self._sums_of[offset])
+        sheet = Sheet.room(form, layout.others, len(layout) - layout.others, self.desk.device)
+        sums = self._sums_of[offset]
+        measured, n, by_cell = passes.measure_pass(states, layout, centre, limits, sums, form, sheet)
         passes.add_norms(*self._norms_of[offset], measured.norms, measured.flags, layout.others)
-        sheet, apart = passes.unit_pass(states, layout, measured.flags, form, centre, into, at)
+        apart = passes.unit_pass(states, layout, measured.flags, form, centre, into, at, sheet)
         if aside:
             table.take_in(layout.units.keys, into)
         side = self.desk.side
@@ -285,10 +302,17 @@ class ResidentFold:
         for first, some in enumerate(rows):
             where, at = at[: len(some)], at[len(some) :]
             sample = self.samples[offset + first]
-            fit = np.flatnonzero((told[some] & (NONFINITE | MASSIVE)) == wanted)
-            fit = fit[layout.key[some[fit]] < sample.bound]
-            if offset == COMMON:
-                fit = fit[: sample.size]  # they come by their key
+            # Ordinary rows come by their key, all of them at first: of those no more are looked at than can enter.
+            at_once = 2 * sample.size if offset == COMMON else len(some)
+            fit = np.zeros(0, dtype=np.int64)
+            for start in range(0, len(some), max(at_once, 1)):
+                these = some[start : start + at_once]
+                ours = np.flatnonzero((told[these] & (NONFINITE | MASSIVE)) == wanted)
+                ours = ours[layout.key[these[ours]] < sample.bound]
+                fit = np.concatenate([fit, start + ours])
+                if offset == COMMON and len(fit) >= sample.size:
+                    fit = fit[: sample.size]
+                    break
             if len(fit):
                 sample.offer(layout, some[fit], vectors, where[fit])
 
@@ -301,15 +325,27 @@ class ResidentFold:
     def state(self) -> State:
         """Return all sums by name on the processor, as `LayerFold.state` does."""
         self.desk.settle()
+        state: State = {}
+        for cell, parts in self._by_unit(ResidentTable.held):
+            state |= {f"moments.{CELLS[cell]}.{key}": value for key, value in zip(_TABLE, parts, strict=True)}
+        return {name: self._own(tensor) for name, tensor in (state | self._rest()).items()}
+
+    def parts(self) -> Parts:
+        """Return the same."""
+        return {**self.state()}
+
+    def _by_unit(self, read: Callable[[ResidentTable, UnitRows], Iterable[Table]]) -> Iterator[tuple[int, Table]]:
+        """Yield what is read of the tables by unit, for each cell that holds anything."""
+        for offset, table in self._tables.items():
+            for first, parts in enumerate(read(table, self._rows_of(offset))):
+                if len(parts[0]):
+                    yield offset + first, parts
+
+    def _rest(self) -> State:
+        """Return all sums but those by unit, on the processor; some are views."""
         sums = GroupSums(*(part.cpu() for part in self._sums))
         n = sums.n.sum(dim=1)
-        state: State = {}
-        for offset, table in self._tables.items():
-            for first, parts in enumerate(table.held(self._rows_of(offset))):
-                if len(parts[0]):
-                    name = CELLS[offset + first]
-                    state |= {f"moments.{name}.{key}": value for key, value in zip(_TABLE, parts, strict=True)}
-        state |= {
+        state = {
             "directions.n": n[:, 1],
             "directions.sum": sums.cells[:, 1],
             "directions.squares": sums.cells[:, 3],
@@ -327,7 +363,7 @@ class ResidentFold:
         state |= {"groups.directed": sums.n[..., 1], "groups.directions": sums.groups[:, :, 1]}
         if self._host is not None:
             state |= self._host.state()
-        return {name: self._own(tensor) for name, tensor in state.items()}
+        return state
 
     def _own(self, tensor: Tensor) -> Tensor:
         """Return a tensor that is no view of another: what is written out or merged may not change later."""
@@ -362,6 +398,20 @@ class ResidentFold:
         """Return the same sums as a fold on the processor, from which everything is read off."""
         fold = LayerFold(self.frame)
         fold.load(self.state())
+        return fold
+
+    def handed_over(self) -> LayerFold:
+        """Return the same, the sums by unit away on the device until they are asked for; this fold is spent."""
+        self.desk.settle()
+        with self.desk.copying, self.desk.current():  # layer after layer: a table and its copy stand side by side
+            tables = dict(self._by_unit(ResidentTable.lying))
+            away = {cell: self._tables[cell & 2].spilled is None for cell in tables}
+            for table in self._tables.values():
+                table.clear()
+        fold = LayerFold(self.frame)
+        fold.load({name: self._own(tensor) for name, tensor in self._rest().items()})
+        for cell, (codes, n, total, squares) in tables.items():
+            fold.moments.tables[cell].load(codes, n, Away(total) if away[cell] else total, squares)
         return fold
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from theodolite.pinned import sent
+
 CHUNK = 2048
 """Rows whose products are summed in float32; the matrix units cut off what they cannot hold, 3e-6 in so many."""
 ROOM = 2**29  # bytes of partial products
@@ -77,13 +79,13 @@ class Form:
             none = torch.full((dim,), -1, dtype=torch.int32)
             zero, everywhere = torch.zeros(dim, dtype=torch.float64), torch.ones(dim, dtype=torch.bool)
             parts = (zero, everywhere, none, none[:0], centre.float())
-            return cls(wide, dim, 0, *(part.to(device) for part in parts))
+            return cls(wide, dim, 0, *(sent(part, device) for part in parts))
         behind = torch.full((dim,), -1, dtype=torch.int32)
         behind[far] = torch.arange(len(far), dtype=torch.int32)
         centred = behind >= 0
         left = torch.where(centred, 0.0, centre.double())
         parts = (left, centred, behind, far.int(), torch.where(centred, centre.float(), 0.0))
-        return cls(dtype, dim, len(far), *(part.to(device) for part in parts))
+        return cls(dtype, dim, len(far), *(sent(part, device) for part in parts))
 
 
 @dataclass(frozen=True)

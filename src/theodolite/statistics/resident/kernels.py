@@ -12,16 +12,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-try:
-    import triton
-except ImportError:  # Triton is for GPUs; elsewhere `plain` does the same
-    triton = None
-else:
-    from theodolite.statistics.resident.measuring import add_norms as add_norms
-    from theodolite.statistics.resident.measuring import measure_pass as measure_pass
-    from theodolite.statistics.resident.multiplying import add_products as add_products
-    from theodolite.statistics.resident.multiplying import products as products
-    from theodolite.statistics.resident.summing import unit_pass as unit_pass
+from theodolite.statistics.resident.jit import triton as triton
+from theodolite.statistics.resident.measuring import add_norms as add_norms
+from theodolite.statistics.resident.measuring import measure_pass as measure_pass
+from theodolite.statistics.resident.multiplying import add_products as add_products
+from theodolite.statistics.resident.multiplying import products as products
+from theodolite.statistics.resident.summing import unit_pass as unit_pass
 
 WIDEST = 8192
 TYPES = (torch.bfloat16, torch.float16, torch.float32)

@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
 
 from theodolite.batch import GROUPS
 from theodolite.statistics.norms import BINS, BINS_PER_OCTAVE, LOWEST_OCTAVE
 from theodolite.statistics.resident.gram import Form, Sheet
+from theodolite.statistics.resident.jit import jit, tl, triton
 from theodolite.statistics.resident.layout import Layout
 from theodolite.statistics.resident.passes import GroupSums, Measured
 
@@ -63,7 +62,7 @@ def add_norms(counts: Tensor, zero: Tensor, extremes: Tensor, norms: Tensor, fla
     )  # fmt: skip
 
 
-@triton.jit(do_not_specialize=VARYING)
+@jit(do_not_specialize=VARYING)
 def _measure_kernel(
     states,
     stride,
@@ -162,7 +161,7 @@ def _measure_kernel(
     tl.store(counts + 2 * piece + 1, directed)
 
 
-@triton.jit
+@jit
 def _gather_groups(
     sums,
     counts,
@@ -203,7 +202,7 @@ def _gather_groups(
         tl.store(held_n + 2 * group + 1, tl.load(held_n + 2 * group + 1) + tl.sum(directed, 0))
 
 
-@triton.jit
+@jit
 def _gather_cells(
     by_group,
     n_by_group,
@@ -241,7 +240,7 @@ def _gather_cells(
         tl.store(held_squares + group, tl.load(held_squares + group) + tl.sum(squares, 0))
 
 
-@triton.jit(do_not_specialize=VARYING)
+@jit(do_not_specialize=VARYING)
 def _norm_kernel(
     counts,
     zero,

@@ -7,12 +7,11 @@ from __future__ import annotations
 from functools import cache
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
 
 from theodolite.statistics.resident import gram
 from theodolite.statistics.resident.gram import HALF, Form
+from theodolite.statistics.resident.jit import jit, tl, triton
 
 TALL, BROAD, DEEP = 128, 256, 32  # a block of products, and rows that go into it at a time
 WARPS, STAGES = 8, 4
@@ -62,7 +61,7 @@ def add_products(
     )  # fmt: skip
 
 
-@triton.jit(do_not_specialize=VARYING)
+@jit(do_not_specialize=VARYING)
 def _gram_kernel(
     sheet,
     partial,
@@ -116,7 +115,7 @@ def _gram_kernel(
         tl.store(into + dim + e[None, :], more, mask=held_i & held_e & last)
 
 
-@triton.jit(do_not_specialize=VARYING)
+@jit(do_not_specialize=VARYING)
 def _rest_kernel(partial, rest, chunks, dim, width, extra, EXTRA: tl.constexpr, ROWS: tl.constexpr):
     """Add up, over the chunks, the products with the columns behind."""
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -130,7 +129,7 @@ def _rest_kernel(partial, rest, chunks, dim, width, extra, EXTRA: tl.constexpr, 
     tl.store(rest + i[:, None] * extra + e[None, :], total, mask=held)
 
 
-@triton.jit(do_not_specialize=VARYING)
+@jit(do_not_specialize=VARYING)
 def _add_kernel(
     matrix,
     partial,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from theodolite.pinned import sent
 from theodolite.statistics.rows import LONG, SHORT
 
 MASSIVE, NONFINITE, ODD = 1, 2, 4
@@ -37,4 +38,4 @@ def limits_of(massive: float, dtype: torch.dtype, device: torch.device, *, mark_
     outer = (SHORT, LONG) if mark_odd else (-1.0, math.inf)
     # 1/|x| overflows below the least normal number; half precision is summed in float32, which holds all of it.
     least = torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32).tiny
-    return torch.tensor([massive, least, *outer], dtype=torch.float64).to(device)
+    return sent(torch.tensor([massive, least, *outer], dtype=torch.float64), device)

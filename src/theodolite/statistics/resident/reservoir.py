@@ -54,7 +54,7 @@ class ResidentReservoir:
         order = np.argsort(self.key)
         held = {"key": self.key, "unit": self.unit, "context": self.context}
         fields = {name: torch.from_numpy(values[order]) for name, values in held.items()}
-        return fields | {"vector": self._vectors[: len(self)].cpu()[torch.from_numpy(order)]}
+        return fields | {"vector": self._vectors.index_select(0, sent(order, self.device)).cpu()}
 
     def load(self, rows: dict[str, Tensor]) -> None:
         """Take the rows back."""

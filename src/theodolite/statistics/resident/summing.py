@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
 
 from theodolite.statistics.resident.gram import Form, Sheet
+from theodolite.statistics.resident.jit import jit, tl, triton
 from theodolite.statistics.resident.layout import Layout
 from theodolite.statistics.resident.tables import ResidentTable
 
@@ -54,7 +53,7 @@ def unit_pass(
     return apart
 
 
-@triton.jit(do_not_specialize=VARYING)
+@jit(do_not_specialize=VARYING)
 def _unit_kernel(
     states,
     stride,
@@ -135,7 +134,7 @@ def _unit_kernel(
         tl.store(part_n + into, tl.sum(n, 0))
 
 
-@triton.jit
+@jit
 def _merge_kernel(
     long_run,
     long_slot,

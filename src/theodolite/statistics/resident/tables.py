@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -82,15 +84,25 @@ class ResidentTable:
 
     def held(self, rows: UnitRows) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
         """Return codes, n, sum and squares of the units seen, on the processor: other positions, then first."""
+        return [(codes, n, total.cpu(), squares) for codes, n, total, squares in self.lying(rows)]
+
+    def lying(self, rows: UnitRows) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """Yield the same one after the other, copies of the sums where these are."""
         if self.spilled is not None:
             of = self.spilled
             picked = [((of.codes % 2) == first).nonzero().squeeze(1) for first in (0, 1)]
-            return [(of.codes[at] // 2, of.n[at], of.sum[at], of.squares[at]) for at in picked]
+            yield from ((of.codes[at] // 2, of.n[at], of.sum[at], of.squares[at]) for at in picked)
+            return
         size = min(rows.size, len(self.n))
         n, squares = self.n[:size].cpu(), self.squares[:size].cpu()
         keys = torch.from_numpy(rows.keys[:size])
         picked = [((n > 0) & (keys % 2 == first)).nonzero().squeeze(1) for first in (0, 1)]
-        return [(keys[at] // 2, n[at], self.sum[at.to(self.device)].cpu(), squares[at]) for at in picked]
+        yield from ((keys[at] // 2, n[at], self.sum[at.to(self.device)], squares[at]) for at in picked)
+
+    def clear(self) -> None:
+        """Let all go."""
+        self.n, self.sum, self.squares = self.n[:0].clone(), self.sum[:0].clone(), self.squares[:0].clone()
+        self.spilled = None
 
     def load(self, rows: UnitRows, first: int, codes: Tensor, n: Tensor, total: Tensor, squares: Tensor) -> None:
         """Take sums of other or of first positions back; every code once."""
@@ -106,12 +118,17 @@ class ResidentTable:
 
 
 def fits(count: int, device: torch.device) -> bool:
-    """Say whether so many bytes more can be had on the device: what is free now, and what PyTorch keeps unused."""
+    """Say whether so many bytes more can be had on the device."""
     if device.type != "cuda":
         return True
+    free, total = free_on(device)
+    return count + RESERVE * total <= free
+
+
+def free_on(device: str | torch.device) -> tuple[int, int]:
+    """Return how many bytes can be had on a GPU, free ones and those PyTorch keeps unused, and of how many."""
     free, total = torch.cuda.mem_get_info(device)
-    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return count + RESERVE * total <= free + unused
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device), total
 
 
 def _grown(tensor: Tensor, length: int) -> Tensor:

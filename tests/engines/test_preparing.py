@@ -1,0 +1,177 @@
+"""Shards prepared ahead: the same batches in the same order, errors where they belong, nothing left running."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+import torch
+from tests.small_models import sentences
+
+from theodolite.engines import forked, preparing
+from theodolite.engines.forked import Room
+from theodolite.engines.preparing import Preparing
+from theodolite.errors import TheodoliteError
+from theodolite.sources.text.source import TextSource
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+SHARDS = [(index, list(enumerate(sentences(60, seed=index, longest=12)))) for index in range(7)]
+
+
+@pytest.fixture(params=[Room(2, 1), Room(3, 3), None], ids=["two copies", "three of three threads", "threads"])
+def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Room | None:
+    """Where shards are prepared."""
+    if request.param is not None and not hasattr(os, "fork"):
+        pytest.skip("this system cannot fork")
+    monkeypatch.setattr(forked, "room_for", lambda pieces: request.param)
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    before = threading.active_count()
+    yield
+    assert not multiprocessing.active_children()
+    assert threading.active_count() <= before
+
+
+def text_source(small_model: Any, *, resident: bool = True, kind: str = "id") -> TextSource:
+    from theodolite.sources.text.checkpoint import load_model, load_tokenizer, resolve
+
+    checkpoint = resolve(str(small_model("bert")))
+    model = load_model(checkpoint, dtype="float32", device="cpu")
+    return TextSource(model, load_tokenizer(checkpoint), kind=kind, batch_tokens=64, resident=resident)
+
+
+def assert_same(batch: Any, other: Any) -> None:
+    assert torch.equal(batch.ids, other.ids)
+    assert torch.equal(batch.mask, other.mask)
+    assert torch.equal(batch.rows, other.rows)
+    for name in ("unit", "group", "first", "key", "context", "window"):
+        one, two = getattr(batch.places, name), getattr(other.places, name)
+        assert one.dtype == two.dtype
+        assert torch.equal(one, two)
+    assert batch.windows == other.windows
+
+
+@pytest.mark.parametrize("together", [16, 4096])  # few characters to a group: many slices for the threads
+def test_the_same_batches_in_the_same_order(
+    small_model: Any, room: Room | None, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    from theodolite.sources.text import encoding
+
+    source = text_source(small_model)
+    wanted = [(index, source.prepare(documents)) for index, documents in SHARDS]
+    monkeypatch.setattr(encoding, "TOGETHER", together)
+    with closing(Preparing(source, iter(SHARDS), len(SHARDS))) as made:
+        found = list(made)
+    assert [index for index, _ in found] == [index for index, _ in SHARDS]
+    for (_, batches), (_, others) in zip(found, wanted, strict=True):
+        for batch, other in zip(batches, others, strict=True):
+            assert_same(batch, other)
+
+
+def test_words_and_what_no_gpu_waits_for_are_prepared_here_when_asked_for(
+    small_model: Any, room: Room | None
+) -> None:
+    for source in (text_source(small_model, kind="word"), text_source(small_model, resident=False)):
+        asked: list[int] = []
+
+        def shards(asked: list[int] = asked) -> Iterator[tuple[int, Any]]:
+            for index, documents in SHARDS:
+                asked.append(index)
+                yield index, documents
+
+        with closing(Preparing(source, shards())) as made:
+            assert not asked
+            assert next(iter(made))[0] == 0
+            assert asked == [0]
+            assert not multiprocessing.active_children()
+
+
+class Stub:
+    """A source that prepares whatever its documents say."""
+
+    resident = True
+
+    class units:  # noqa: N801
+        open = False
+
+    def prepare(self, documents: list[tuple[int, Any]]) -> list[Any]:
+        return [what() if callable(what) else what for _, what in documents]
+
+
+def fails() -> None:
+    raise ValueError("a document that no tokenizer takes")
+
+
+def dies() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_preparing_begins_at_once_and_goes_no_further_than_there_is_room(room: Room | None) -> None:
+    read: list[int] = []
+
+    def shards() -> Iterator[tuple[int, list[tuple[int, Any]]]]:
+        for index in range(20):
+            read.append(index)
+            yield index, [(0, index)]
+
+    workers = room.copies if room else preparing.WORKERS
+    with closing(Preparing(Stub(), shards())) as made:  # type: ignore[arg-type]
+        deadline = time.monotonic() + 5
+        while len(read) < workers + 1 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        assert len(read) == workers + 1
+        assert list(made) == [(index, [index]) for index in range(20)]
+
+
+def test_an_error_comes_out_at_its_shard_and_again(room: Room | None) -> None:
+    shards = [(0, [(0, "a")]), (1, [(0, fails)]), (2, [(0, "b")])]
+    with closing(Preparing(Stub(), shards)) as made:  # type: ignore[arg-type]
+        each = iter(made)
+        assert next(each) == (0, ["a"])
+        for _ in range(2):
+            with pytest.raises(ValueError, match="no tokenizer takes"):
+                next(each)
+
+
+def test_an_error_of_reading_comes_out(room: Room | None) -> None:
+    def shards() -> Iterator[tuple[int, list[tuple[int, Any]]]]:
+        yield 0, [(0, "a")]
+        raise TheodoliteError("the corpus has changed")
+
+    with (
+        closing(Preparing(Stub(), shards())) as made,  # type: ignore[arg-type]
+        pytest.raises(TheodoliteError, match="has changed"),
+    ):
+        list(made)
+
+
+@needs_fork
+def test_a_copy_that_is_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forked, "room_for", lambda pieces: Room(2, 1))
+    with (
+        closing(Preparing(Stub(), [(0, [(0, "a")]), (1, [(0, dies)])])) as made,  # type: ignore[arg-type]
+        pytest.raises(TheodoliteError, match="prepares text died"),
+    ):
+        list(made)
+
+
+@needs_fork
+def test_closing_waits_for_no_work_that_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forked, "room_for", lambda pieces: Room(2, 1))
+    began = time.monotonic()
+    made = Preparing(Stub(), [(index, [(0, lambda: time.sleep(60))]) for index in range(3)])  # type: ignore[arg-type]
+    time.sleep(0.1)
+    made.close()
+    made.close()
+    assert time.monotonic() - began < 10

@@ -1,0 +1,33 @@
+"""Turns at the interpreter while a GPU is fed."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from theodolite.engines.turns import OFTEN, short_turns
+
+
+def test_turns_are_short_meanwhile_and_as_before_after() -> None:
+    before = sys.getswitchinterval()
+    with short_turns():
+        assert sys.getswitchinterval() == pytest.approx(OFTEN)
+    assert sys.getswitchinterval() == before
+
+
+def test_a_run_that_fails_leaves_them_as_they_were() -> None:
+    before = sys.getswitchinterval()
+    with pytest.raises(ZeroDivisionError), short_turns():
+        _ = 1 / 0
+    assert sys.getswitchinterval() == before
+
+
+def test_turns_that_are_shorter_stay_so() -> None:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with short_turns():
+            assert sys.getswitchinterval() == pytest.approx(1e-5)
+    finally:
+        sys.setswitchinterval(before)
