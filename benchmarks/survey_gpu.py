@@ -55,7 +55,9 @@ BF16_PEAK = 989e12
 """Of an H100 or H200, dense, by the vendor's datasheet."""
 ROGUE = 300
 TURNS = 2  # forward alone and with everything, one after the other
-BOUNDS = {"everything_over_forward": 1.10, "text_to_tables_over_forward": 1.5}
+BOUND = {"everything": 1.10, "text_to_tables": 1.5}
+BOUNDS = {f"{part}_over_{of}": bound for part, bound in BOUND.items() for of in ("forward", "usual_forward")}
+"""The usual forward pass pads, and leaves attention to PyTorch; the other one is ours."""
 
 
 def lengths(count: int, seed: int = 0) -> NDArray[np.int64]:
@@ -153,7 +155,7 @@ class Bench:
         self.model_folder = model_folder(folder / "model", arguments.layers, arguments.dim)
         self.source = self.source_of(self.model_folder)
         self.batches = batches(self.source, self.count, self.budget, VOCABULARY)
-        self.forward_seconds = math.nan
+        self.forward_seconds = self.everything_seconds = self.usual_seconds = math.nan
         self.forward_tokens = 0
 
     def source_of(self, folder: Path) -> TextSource:
@@ -253,6 +255,7 @@ class Bench:
     def part_survey(self) -> dict[str, Any]:
         found = self.ratio(self.source, self.batches)
         self.forward_seconds, self.forward_tokens = min(found["forward_s"]), found["tokens"]
+        self.everything_seconds = min(found["everything_s"])
         return found
 
     def part_padded(self) -> dict[str, Any]:
@@ -262,7 +265,12 @@ class Bench:
         quick, text_source.quick_attention = text_source.quick_attention, lambda *_: nullcontext()
         try:
             some = batches(source, self.count, self.budget, VOCABULARY)
-            return self.ratio(source, some) | {"states_off_by": self.difference(source)}
+            found = self.ratio(source, some)
+            self.usual_seconds = min(found["forward_s"])
+            return found | {
+                "everything_over_usual_forward": self.everything_seconds / self.usual_seconds,
+                "states_off_by": self.difference(source),
+            }
         finally:
             text_source.quick_attention = quick
 
@@ -437,7 +445,7 @@ class Bench:
         corpus, few = self.folder / "corpus.txt", self.folder / "few.txt"
         tokens, _ = text_file(corpus, self.count), text_file(few, min(self.count, 4000))
 
-        def surveyed(of: Path) -> tuple[float, theodolite.Survey]:
+        def surveyed(of: Path) -> tuple[float, dict[str, Any]]:
             began = time.perf_counter()
             made = theodolite.survey(
                 self.model_folder,
@@ -448,20 +456,22 @@ class Bench:
                 out=self.folder / "survey",
                 overwrite=True,
             )
-            return time.perf_counter() - began, made
+            return time.perf_counter() - began, made.facts
 
         first, _ = surveyed(few)  # libraries are loaded and kernels compiled once a process
-        spent, made = surveyed(corpus)
+        runs = [surveyed(corpus) for _ in range(TURNS)]
+        spent, facts = min(runs, key=lambda run: run[0])
         forward = self.forward_seconds * tokens / max(self.forward_tokens, 1)
-        laps = made.facts["times"]["seconds"]
+        laps = facts["times"]["seconds"]
         return {
             "tokens": tokens,
-            "positions": made.state.positions,
+            "positions": facts["counts"]["positions"],
             "few_before_s": first,
-            "seconds": spent,
+            "seconds": [seconds for seconds, _ in runs],
             "laps": laps,
             "forward_s_of_as_many_tokens": forward,
             "text_to_tables_over_forward": spent / forward,
+            "text_to_tables_over_usual_forward": spent / self.usual_seconds * self.forward_tokens / tokens,
             "fold_over_forward": laps["fold"] / forward,
         }
 

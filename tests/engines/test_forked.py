@@ -149,12 +149,12 @@ def running(pid: int) -> bool:
     ("cores", "pieces", "room"),
     [
         (2, None, None),
-        (4, None, Room(2, 2)),
-        (8, None, Room(2, 4)),
-        (16, None, Room(5, 4)),
-        (16, 1, Room(1, 16)),
-        (16, 13, Room(5, 4)),
-        (128, None, Room(8, 16)),
+        (4, None, Room(2, 1)),
+        (8, None, Room(2, 3)),
+        (16, None, Room(5, 3)),
+        (16, 1, Room(1, 15)),
+        (16, 13, Room(5, 3)),
+        (128, None, Room(8, 15)),
     ],
 )
 def test_few_cores_are_left_alone_and_many_are_used(

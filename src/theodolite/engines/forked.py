@@ -26,7 +26,7 @@ from theodolite.errors import TheodoliteError
 
 MOST = 8
 BUSY = 3
-"""Cores that a copy keeps busy, with four threads or so: it packs by itself what they encode."""
+"""Cores that a copy keeps busy: what its threads encode it packs by itself."""
 NICE = 5
 """How far copies stand back where cores are few: the thread that keeps the GPU busy goes first."""
 Given = TypeVar("Given")
@@ -50,7 +50,7 @@ def room_for(pieces: int | None = None) -> Room | None:
         return None
     most = MOST if pieces is None else min(max(pieces, 1), MOST)
     copies = min(max(cores // BUSY, 2), most)
-    return Room(copies, -(-cores // copies))
+    return Room(copies, max((cores - 1) // copies, 1))
 
 
 class Copies(Generic[Given, Made]):

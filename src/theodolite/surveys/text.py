@@ -27,8 +27,8 @@ from theodolite.surveys.survey import Survey
 from theodolite.surveys.wanted import Wanted
 
 SHARD_CHARS = 2**19
-GPU_SHARD_CHARS = 2**22
-"""The windows of a shard are sorted by length; the larger batches of a GPU want more of them."""
+GPU_SHARD_CHARS = 2**21
+"""About as many tokens as a GPU takes at a time: it waits for the first shard."""
 UNKNOWN = 0.1  # the share of unknown tokens that a user should hear of
 
 
