@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 
 import pytest
+import torch
 
-from theodolite.engines.turns import OFTEN, short_turns
+from theodolite.engines.turns import OFTEN, one_thread, short_turns
 
 
 def test_turns_are_short_meanwhile_and_as_before_after() -> None:
@@ -31,3 +32,14 @@ def test_turns_that_are_shorter_stay_so() -> None:
             assert sys.getswitchinterval() == pytest.approx(1e-5)
     finally:
         sys.setswitchinterval(before)
+
+
+def test_one_thread_meanwhile_and_as_many_as_before_after() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with one_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

@@ -1,10 +1,12 @@
-"""Turns at the interpreter: a thread that feeds a GPU asks for it often, and for moments."""
+"""Turns: a thread that feeds a GPU asks for the interpreter often, and for moments; the cores are others'."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+import torch
 
 OFTEN = 2e-4
 """Seconds for which another thread may keep the interpreter from one that waits; Python's own choice is 5e-3."""
@@ -23,3 +25,14 @@ def short_turns() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(before)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread meanwhile: where text is prepared on all cores, calling others takes longest."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

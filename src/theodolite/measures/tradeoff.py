@@ -70,8 +70,8 @@ def bootstrap(m: Array, v: Array, *, seed: int = 0, resamples: int = RESAMPLES) 
     units = len(m)
     weights = resampled(units, seed=seed, resamples=resamples)
     q = m + v
-    mean = weights @ q / units
-    spread = np.sqrt(np.maximum(weights @ np.square(q - q.mean()) / units - np.square(mean - q.mean()), 0))
+    mean, second = (weights @ np.stack([q, np.square(q - q.mean())], axis=1)).T / units
+    spread = np.sqrt(np.maximum(second - np.square(mean - q.mean()), 0))
     slopes, r2 = lines(weights, m, v)
     with np.errstate(divide="ignore", invalid="ignore"):
         return {
@@ -110,10 +110,13 @@ def lines(weights: Array, x: Array, y: Array) -> Lines:
     """
     x, y = x - x.mean(axis=0), y - y.mean(axis=0)  # near the middle, so that the products do not cancel
     total = weights.sum(axis=1).reshape(-1, *(1,) * (x.ndim - 1))
-    mean_x, mean_y = weights @ x / total, weights @ y / total
-    xx = _variance(weights @ np.square(x) / total, mean_x)
-    yy = _variance(weights @ np.square(y) / total, mean_y)
-    xy = weights @ (x * y) / total - mean_x * mean_y
+    sums = np.stack([x, y, np.square(x), np.square(y), x * y], axis=1)
+    means = weights @ sums.reshape(len(x), -1)  # all of them at once: the weights are many, and read once
+    mean_x, mean_y, mean_xx, mean_yy, mean_xy = (
+        part / total for part in np.moveaxis(means.reshape(len(weights), *sums.shape[1:]), 1, 0)
+    )
+    xx, yy = _variance(mean_xx, mean_x), _variance(mean_yy, mean_y)
+    xy = mean_xy - mean_x * mean_y
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = np.where(xx > 0, xy / xx, np.nan)
         r2 = np.where((xx > 0) & (yy > 0), np.square(xy) / (xx * yy), np.nan)

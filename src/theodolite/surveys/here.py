@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any
 
 from theodolite.engines.local import Folded, fold_prepared
+from theodolite.engines.preparing import waited_for
+from theodolite.engines.turns import one_thread
 from theodolite.errors import TheodoliteError
 from theodolite.statistics.fold import LayerFold
 from theodolite.surveys.begun import Begun
@@ -46,7 +48,12 @@ class Here:
 
     def pilot(self, plan: Plan, listener: Listener) -> Pilot:
         """Take the pilot."""
-        return take_pilot(plan.source, plan.pilot_documents, plan.model_sha256)
+        with self._beside_copies(plan):
+            return take_pilot(plan.source, plan.pilot_documents, plan.model_sha256)
+
+    def _beside_copies(self, plan: Plan) -> AbstractContextManager[None]:
+        """Leave the cores to those who prepare text, unless sums are taken here."""
+        return one_thread() if waited_for(plan.source) and not plan.contextuality else nullcontext()
 
     def fold(self, work: Work) -> State:
         """Fold what neither a checkpoint nor a worker's saved state holds, then add the latter."""
@@ -59,14 +66,15 @@ class Here:
             state = self._checkpoints.latest(lambda folder: State.load(folder, work.frames, units), listener.warn)
             partials = self._of_workers(work.out, state, listener)
             listener.say(_taken_up(state, partials, len(plan.shards)))
-        if state is None:
-            folds = {index: LayerFold(frame) for index, frame in work.frames.items()}
-            state = State(folds, plan.source.units)
         held = {
             shard.index for saved in partials.values() for shard in saved.shards
         } | self._left_out.shards.keys()
         self._begun = self._begun or Begun(plan)
-        self._waited = _fold(plan, state, held, self._checkpoints, listener, self._left_out, self._begun)
+        with self._beside_copies(plan):
+            if state is None:
+                folds = {index: LayerFold(frame) for index, frame in work.frames.items()}
+                state = State(folds, plan.source.units)
+            self._waited = _fold(plan, state, held, self._checkpoints, listener, self._left_out, self._begun)
         for name, saved in partials.items():
             assert work.out is not None
             listener.say(f"adding what worker {name} saved")
