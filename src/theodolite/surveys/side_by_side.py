@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
-from typing import TypeVar
+from functools import cache, partial
+from typing import Any, TypeVar
 
 import torch
 
@@ -38,14 +38,20 @@ def side_by_side(
 def _one_thread_each() -> Iterator[None]:
     """Let torch and the linear algebra of numpy use one thread in every thread that calls them.
 
-    Scipy's is told where it is loaded; it holds on to the interpreter, and has no place in such calls.
+    Scipy's holds on to the interpreter, and has no place in such calls.
     """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
     before = torch.get_num_threads()
     torch.set_num_threads(1)  # threads begun from here on take it up
     try:
-        with threadpool_limits(1, user_api="blas"):
+        with linear_algebra().limit(limits=1, user_api="blas"):
             yield
     finally:
         torch.set_num_threads(before)
+
+
+@cache
+def linear_algebra() -> Any:
+    """Return what tells the libraries that are loaded how many threads to use: finding them takes a while."""
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController()
