@@ -18,9 +18,11 @@ from tests.engines.ray.poisoned import POISON, VENOM, poisoned
 from tests.engines.ray.surveyed import DOCUMENTS, SHARD_CHARS, assert_same_bits, assert_same_numbers, planned
 
 from theodolite.errors import InputError, TheodoliteError
+from theodolite.sources.text.source import TextSource
 from theodolite.surveys import checkpoints
 from theodolite.surveys import text as text_surveys
 from theodolite.surveys.cluster import cluster as clusters
+from theodolite.surveys.cluster import drive as drives
 from theodolite.surveys.cluster import merging
 from theodolite.surveys.cluster import worker as workers
 from theodolite.surveys.cluster.cluster import Cluster
@@ -54,6 +56,15 @@ class Ear(Listener):
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_surveys, "SHARD_CHARS", SHARD_CHARS)
     monkeypatch.setattr(checkpoints, "SHARE", float("inf"))  # a checkpoint whenever one is due
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["one at a time", "the next prepared meanwhile"])
+def promising(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Have workers prepare ahead, as those do whose GPUs would wait, unless words get their codes in order."""
+    monkeypatch.setattr(
+        drives, "waits_for_text", lambda work, crew: request.param and not work.plan.source.units.open
+    )
+    return bool(request.param)
 
 
 @pytest.fixture
@@ -134,6 +145,47 @@ class TestUndisturbed:
         made = crewed(planned(small_model("bert"), device=device), tmp_path / "one", HereCrew(1))
         assert_same_bits(made, alone)
         assert [where.partition(":")[0] for where in kept] == [device]
+
+    def test_a_shard_is_sent_and_prepared_once(
+        self, plan: Plan, local: Any, tmp_path: Path, promising: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        crew, sent, prepared = HereCrew(1), list[int](), list[int]()
+        ask, prepare = crew.ask, TextSource.prepare
+
+        def asked(name: str, method: str, *arguments: Any) -> None:
+            if method == "fold":
+                shard, documents, coming = arguments
+                sent.extend([shard] if documents is not None else [])
+                sent.extend([coming[0]] if coming is not None else [])
+            ask(name, method, *arguments)
+
+        def counted(source: TextSource, documents: Any, only: Any = None) -> Any:
+            prepared.append(len(documents))
+            return prepare(source, documents, only)
+
+        monkeypatch.setattr(crew, "ask", asked)
+        monkeypatch.setattr(TextSource, "prepare", counted)
+        made = crewed(plan, tmp_path / "one", crew)
+        assert_same_bits(made, local)
+        assert sent == list(plan.shards)
+        assert len(prepared) == len(plan.shards) + 1  # and the pilot
+
+    def test_what_a_slow_worker_was_promised_goes_to_one_that_is_idle(
+        self, plan: Plan, local: Any, tmp_path: Path
+    ) -> None:
+        class Slow(HereCrew):
+            """The first worker answers when nobody else has anything to say."""
+
+            def answers(self, seconds: float) -> list[Any]:
+                self.asked.sort(key=lambda asked: (asked[1] == "fold" and asked[0] == "w1", asked[0]))
+                return super().answers(seconds)
+
+        crew = Slow(2)
+        crew.rng.randrange = lambda count: 0  # type: ignore[method-assign, assignment]
+        made = crewed(plan, tmp_path / "two", crew)
+        assert_same_numbers(made, local)
+        assert [name for name, _ in crew.shards].count("w1") == 1
+        assert sorted(shard for _, shard in crew.shards) == list(plan.shards)
 
     def test_the_merge_is_a_tree(
         self, plan: Plan, local: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

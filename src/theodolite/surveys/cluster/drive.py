@@ -3,6 +3,9 @@
 What a worker holds is known from the files it has saved, never from what it said. A shard is given to one worker
 at a time; it is given again only after the folder of the one that had it was taken from that worker, and only if
 what is saved there does not hold it. So each is counted once.
+
+A worker whose GPU would wait for text is told with each shard which comes next, and prepares that one meanwhile.
+It is folded only when it is given: one that another worker, idle, can have at once goes there.
 """
 
 from __future__ import annotations
@@ -49,6 +52,7 @@ class Drive:
         self._unsaved: set[str] = set()  # workers with sums that no file holds
         self._idle: deque[str] = deque()
         self._wanting: set[int] = set()  # shards to be given, not in the pass under way
+        self._promised: dict[str, tuple[int, Documents]] = {}  # by worker, what it prepares while it folds
         self._pass: Iterator[tuple[int, Documents]] | None = None
         self._tries: Counter[str] = Counter()  # deaths by folder, since it was last saved to
         self._killed: Counter[int] = Counter()  # workers by shard
@@ -93,24 +97,34 @@ class Drive:
         return bool(self._in_hand or self._unsaved or (self._left() and not self._stopping))
 
     def _left(self) -> bool:
-        return bool(self._wanting or self._pass is not None)
+        return bool(self._wanting or self._pass is not None or self._promised)
 
     def _give(self) -> None:
         """Give every idle worker the next shard; one that gets none saves what it has."""
         for _ in range(len(self._idle)):
             worker = self._idle.popleft()
-            if (shard := self._next()) is not None:
-                self._in_hand[worker] = (shard[0], len(shard[1]))
-                self._given[worker].add(shard[0])
-                self.crew.ask(worker, "fold", *shard)
+            known = None if self._stopping else self._promised.pop(worker, None)
+            if (shard := known or self._next() or self._broken_promise()) is not None:
+                number, documents = shard
+                self._in_hand[worker] = (number, len(documents))
+                self._given[worker].add(number)
+                if waits_for_text(self.work, self.crew) and (coming := self._next()) is not None:
+                    self._promised[worker] = coming
+                sent = documents if known is None else None  # it has them
+                self.crew.ask(worker, "fold", number, sent, self._promised.get(worker))
             elif worker in self._unsaved:
                 self.crew.ask(worker, "save")
             else:
                 self._idle.append(worker)
 
+    def _broken_promise(self) -> tuple[int, Documents] | None:
+        """Return a shard that was promised to a worker which is still busy, if there is one."""
+        busy = None if self._stopping else next(iter(self._promised), None)
+        return None if busy is None else self._promised.pop(busy)
+
     def _next(self) -> tuple[int, Documents] | None:
         """Read the next shard; those that came back in the meantime make a pass of their own."""
-        while self._left() and not self._stopping:
+        while (self._wanting or self._pass is not None) and not self._stopping:
             if self._pass is None:
                 self._pass = ahead(self.work.plan.read(sorted(self._wanting)), depth=2)
                 self._wanting = set()
@@ -188,6 +202,8 @@ class Drive:
         self.deaths += 1
         self._last_words = reason = reason.removesuffix(AGAIN)  # this run goes on by itself
         self._unsaved.discard(worker)
+        if (promised := self._promised.pop(worker, None)) is not None:
+            self._wanting.add(promised[0])
         old = self._folder.pop(worker)
         folder = self.partials.fence(old)
         again = self._give_back(worker, folder)
@@ -241,3 +257,8 @@ class Drive:
 
     def _share(self) -> float:
         return sum(self.work.plan.weight(shard) for shard in self._positions)
+
+
+def waits_for_text(work: Work, crew: Crew) -> bool:
+    """Say whether workers prepare ahead. Words get their codes in the order in which they are folded."""
+    return crew.room.gpus > 0 and not work.plan.source.units.open

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from theodolite.batch import Batch
+from theodolite.engines.ahead import beside
 from theodolite.errors import TheodoliteError
 from theodolite.sources.source import Source
 from theodolite.statistics.fold import LayerFold
@@ -52,6 +55,14 @@ class Report:
     failed: str | None = None  # why the shard is not folded, where no document is to blame
 
 
+class Coming(NamedTuple):
+    """A shard that is prepared before it is given."""
+
+    shard: int
+    documents: Documents
+    batches: Callable[[], Sequence[Any]]  # waits for them, or raises what preparing them raised
+
+
 class Worker:
     """One process of a cluster."""
 
@@ -62,6 +73,7 @@ class Worker:
         self._begun: tuple[Place, Mapping[int, Frame], str, float]
         self._closed = 0
         self._safe = 0  # shards that are saved
+        self._coming: Coming | None = None
 
     def hello(self, probe: Place, where: Path, seeing: float) -> Hello:
         """Look for the probe, which the driver wrote, for so many seconds, and say what is here.
@@ -119,11 +131,17 @@ class Worker:
         self._safe = len(self._state.shards)
         return self._safe
 
-    def fold(self, shard: int, documents: Documents) -> Report:
-        """Fold a shard, whole or not at all, and save if it is time."""
+    def fold(self, shard: int, documents: Documents | None, coming: tuple[int, Documents] | None = None) -> Report:
+        """Fold a shard, whole or not at all, and save if it is time. `coming` is prepared meanwhile.
+
+        Without documents it is the shard that was coming.
+        """
         began, computed, touched = time.monotonic(), time.process_time(), False
+        documents, batches_of = self._taken(shard, documents)
+        if coming is not None:
+            self._coming = Coming(*coming, beside(partial(self._source.prepare, coming[1])))
         try:
-            batches = self._source.prepare(documents)
+            batches = batches_of()
             for batch in batches:
                 touched = True
                 self._source.run(batch, self._sink)
@@ -137,6 +155,15 @@ class Worker:
         unsaved = self._saved() if due else None
         saving = time.monotonic() - folded
         return Report(shard, positions, folded - began, due and unsaved is None, saving, computed, unsaved)
+
+    def _taken(self, shard: int, documents: Documents | None) -> tuple[Documents, Callable[[], Sequence[Any]]]:
+        """Return the shard's documents and what gives its batches: begun before, or to be prepared now."""
+        coming, self._coming = self._coming, None  # what was begun for another worker's sake is let go
+        if documents is not None:
+            return documents, partial(self._source.prepare, documents)
+        assert coming is not None, "no documents came, nor were any coming"
+        assert coming.shard == shard, f"shard {coming.shard} was coming, and {shard} is wanted"
+        return coming.documents, coming.batches
 
     def save(self) -> float:
         """Save what is not saved yet; return the seconds it took."""
