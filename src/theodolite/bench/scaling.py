@@ -10,6 +10,7 @@ from typing import Any
 
 from theodolite.engines.ray.connecting import connected
 from theodolite.engines.ray.pool import Pool
+from theodolite.errors import InputError
 from theodolite.sources.text.checkpoint import resolve
 from theodolite.surveys import text
 from theodolite.surveys.cluster.cluster import Cluster
@@ -58,9 +59,11 @@ def run(
     Where `computing`, the seconds of a core, falls behind `folding`, others used the cores too; the efficiency of
     core seconds does not see them.
     """
+    cores = os.cpu_count() or 1
+    _check(workers or (), limit, shard_chars, cores if address == "local" else None)
     checkpoint, rows = resolve(model), list[dict[str, float]]()
     text.SHARD_CHARS = shard_chars
-    for count in workers or _doubled(os.cpu_count() or 1):
+    for count in workers or _doubled(cores):
         cpus = count if address == "local" else None
         told(f"surveying with --workers {count}")
         with TemporaryDirectory() as folder, connected(address, cpus=cpus):
@@ -81,6 +84,18 @@ def run(
         row["efficiency"] = share * row["rate"] / rows[0]["rate"]
         row["core_efficiency"] = share * rows[0]["computing"] / row["computing"]
     return rows
+
+
+def _check(workers: Sequence[int], limit: int, shard_chars: int, cores: int | None) -> None:
+    """Refuse what cannot be measured; `cores` are those of a cluster that is started here."""
+    for name, value in (("--limit", limit), ("--shard-chars", shard_chars)):
+        if value < 1:
+            raise InputError(f"{name} {value}: wanted at least 1.")
+    if cores is not None and max(workers, default=1) > cores:
+        raise InputError(
+            f"--workers {max(workers)}: each has a core of its own with --address local, and this machine has "
+            f"{cores}; give fewer, or --address auto on a cluster."
+        )
 
 
 def _row(facts: dict[str, Any], workers: int, cores: int) -> dict[str, float]:

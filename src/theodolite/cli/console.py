@@ -71,7 +71,7 @@ class Printer(Listener):
             if self._asked:
                 raise KeyboardInterrupt
             self._asked = True
-            self.warn("stopping after this batch; Ctrl-C again to stop without saving")
+            self.warn("stopping when what is in hand is folded and saved; Ctrl-C again to stop without saving")
 
         before = signal.signal(signal.SIGINT, ask)
         try:

@@ -61,6 +61,33 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
     return root, json.loads((root / "results.json").read_text())
 
 
+@pytest.mark.parametrize("way", ["alone", "open"])
+def test_a_cluster_of_this_machine_listens_on_loopback_alone(way: str) -> None:
+    """The namespace has an outer address too, on which Ray listens if it is only told 127.0.0.1."""
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    outside = "192.0.2.2"  # reserved for examples
+    lead = f"ip link set lo up && ip addr add {outside}/32 dev lo && ip route add default dev lo src {outside}"
+    inside = f"{lead} && exec {sys.executable} -m tests.engines.ray.listening {way}"
+    here = Path(__file__).parents[3]
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:
+        environment = os.environ | {"PYTHONPATH": str(here), "RAY_TMPDIR": folder, "HOME": folder}
+        environment.pop("RAY_ADDRESS", None)
+        done = subprocess.run(
+            [*NAMESPACE, "sh", "-c", inside],
+            env=environment,
+            cwd=here,
+            timeout=120,
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 0, done.stderr[-2000:]
+    listens = set(json.loads(done.stdout.splitlines()[-1]))
+    assert listens
+    assert (listens <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}) == (way == "alone"), listens
+
+
 def test_equal_to_local_and_stragglers_hold_nobody(scenes: tuple[Path, dict[str, Any]]) -> None:
     root, results = scenes
     found = results["straggler"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from theodolite.bench import scaling
 from theodolite.engines.ray import answering, connecting
 from theodolite.errors import InputError
 from theodolite.surveys.models import survey
@@ -126,3 +128,27 @@ def test_a_token_that_does_not_let_in(monkeypatch: pytest.MonkeyPatch, mode: str
     monkeypatch.setenv("RAY_AUTH_MODE", mode)
     told = str(answering.no_entry("--address auto", said))
     assert told.startswith(f"--address auto: the cluster wants its token ({words}); set RAY_AUTH_MODE=token here")
+
+
+def test_loopback_is_asked_for_in_this_run_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(connecting.ONE_MACHINE, "1")
+    with connecting._on_loopback():
+        assert os.environ[connecting.ONE_MACHINE] == "0"
+    assert os.environ[connecting.ONE_MACHINE] == "1"
+    monkeypatch.delenv(connecting.ONE_MACHINE)
+    with connecting._on_loopback():
+        assert os.environ[connecting.ONE_MACHINE] == "0"
+    assert connecting.ONE_MACHINE not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"limit": 0}, "--limit 0"),
+        ({"shard_chars": 0}, "--shard-chars 0"),
+        ({"workers": [1, 5000]}, "--workers 5000.*core of its own"),
+    ],
+)
+def test_what_scaling_cannot_measure(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        scaling.run("no-such-model", "no-such-corpus", **({"limit": 4} | given))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from importlib import import_module
 from typing import Any
 
 from theodolite.engines.ray.answering import check, leading, no_entry
 from theodolite.errors import InputError
 
-ALONE = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}  # nothing listens beyond this machine
+ALONE = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+ONE_MACHINE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Set to 0, Ray stays on loopback, as it does on systems for which it has no clusters. Else it takes 127.0.0.1 to
+mean this machine's outer address, and listens there."""
 
 
 @contextmanager
@@ -18,16 +23,39 @@ def connected(address: str, *, cpus: int | None = None) -> Iterator[None]:
     """Be part of a cluster: "auto" is the one this machine is in, "local" one started here, of `cpus` cores."""
     check(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray = library()
-    options: dict[str, Any] = {**ALONE, "num_cpus": cpus} if address == "local" else {}
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=True, **options)
-    except Exception as error:  # of many kinds, and some of Ray's own
-        raise _refused(address, error) from error
+    with _on_loopback() if address == "local" else nullcontext():
+        ray = library()
+        options: dict[str, Any] = {**ALONE, "num_cpus": cpus} if address == "local" else {}
+        try:
+            ray.init(
+                address=address, log_to_driver=False, logging_level="ERROR", configure_logging=True, **options
+            )
+        except Exception as error:  # of many kinds, and some of Ray's own
+            raise _refused(address, error) from error
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Let nothing that Ray starts meanwhile listen beyond this machine."""
+    before = os.environ.get(ONE_MACHINE)
+    os.environ[ONE_MACHINE] = "0"
+    constants: Any = import_module("ray._private.ray_constants") if "ray" in sys.modules else None
+    allowed = getattr(constants, "ENABLE_RAY_CLUSTER", None)  # read from there when Ray was loaded
+    if allowed is not None:
+        constants.ENABLE_RAY_CLUSTER = False
     try:
         yield
     finally:
-        ray.shutdown()
+        if allowed is not None:
+            constants.ENABLE_RAY_CLUSTER = allowed
+        if before is None:
+            os.environ.pop(ONE_MACHINE, None)
+        else:
+            os.environ[ONE_MACHINE] = before
 
 
 def library() -> Any:

@@ -31,6 +31,8 @@ class ShardCutter:
     """
 
     def __init__(self, shard_chars: int) -> None:
+        if shard_chars < 1:
+            raise ValueError(f"shard_chars must be at least 1, but {shard_chars} came")
         self._wanted = shard_chars
         self._held = 0
         self._start = 0

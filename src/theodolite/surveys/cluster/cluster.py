@@ -74,7 +74,7 @@ class Cluster:
         self._hosts = Counter(hello.host for hello in heard.values())
         check_memory(list(heard.values()), memory)
         began = time.monotonic()
-        listener.say(f"{room.workers} workers on {len(self._hosts)} machines load the model")
+        listener.say(f"{_many(room.workers, 'worker')} on {_many(len(self._hosts), 'machine')}: loading the model")
         for name in self._names:
             self._crew.ask(name, "load", plan.remake)
         self._all("load")
@@ -195,3 +195,12 @@ def _check_all_held(plan: Plan, states: Mapping[str, SavedState | State], left_o
         )
     if not held:
         raise TheodoliteError(f"No shard could be folded. {left_out.told()}")
+
+
+def _many(count: int, what: str) -> str:
+    """Return a number of things.
+
+    >>> _many(1, "worker"), _many(2, "machine")
+    ('1 worker', '2 machines')
+    """
+    return f"{count} {what}{'' if count == 1 else 's'}"
