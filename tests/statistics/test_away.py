@@ -9,19 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from tests.devices import DEVICES
 from tests.hard_cases import hard
 
 from theodolite.statistics.away import Away
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.unit_table import UnitTable
 
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")],
-    ),
-]
 CODES, N = torch.tensor([5, 0, 3]), torch.tensor([2, 1, 4])
 SUMS, SQUARES = torch.arange(6, dtype=torch.float64).reshape(3, 2) / 7, torch.tensor([3.0, 1.0, 9.0]).double()
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.devices import DEVICES
 from tests.small_models import sentences
 
 import theodolite
@@ -27,13 +28,6 @@ from theodolite.surveys.folder import FACTS, FILES, UNFINISHED
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.state import SAMPLE, STATE
 
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")],
-    ),
-]
 TABLES = ("layers", "tokens", "units", "coordinates", "scales", "spectra")
 
 

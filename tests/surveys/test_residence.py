@@ -7,20 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from tests.devices import DEVICES
 from tests.small_models import sentences
 
 import theodolite
 from theodolite.surveys import text as text_surveys
 from theodolite.surveys.listener import Listener
 
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")],
-    ),
-]
 SUMS = 1e-5
 """Relative: float32 sums within a batch, in another order."""
 

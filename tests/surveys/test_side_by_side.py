@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.devices import CUDA
 from tests.hard_cases import BOS, hard
 from threadpoolctl import threadpool_info
 
@@ -31,10 +32,6 @@ DRAWN = 1e-3
 """Relative, of bootstrapped errors: units are drawn in the order of M and V, which rounding may change for two."""
 LAYERS = [Layer(index, f"block {index}", 48) for index in range(4)]
 ALL = tuple(POPULATIONS)
-CUDA = pytest.param(
-    "cuda",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")],
-)
 
 
 def state(**frame: Any) -> State:

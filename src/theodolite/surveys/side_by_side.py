@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, TypeVar
 
-import torch
+from theodolite.engines.turns import one_thread
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -40,13 +40,8 @@ def _one_thread_each() -> Iterator[None]:
 
     Scipy's holds on to the interpreter, and has no place in such calls.
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # threads begun from here on take it up
-    try:
-        with linear_algebra().limit(limits=1, user_api="blas"):
-            yield
-    finally:
-        torch.set_num_threads(before)
+    with one_thread(), linear_algebra().limit(limits=1, user_api="blas"):  # threads begun from here on take it up
+        yield
 
 
 @cache

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
+from tests.devices import DEVICES
 from tests.engines.ray.crew import DriverKilledError, Fate, HereCrew
 from tests.engines.ray.poisoned import POISON, VENOM, poisoned
 from tests.engines.ray.surveyed import DOCUMENTS, SHARD_CHARS, assert_same_bits, assert_same_numbers, planned
@@ -31,9 +31,6 @@ from theodolite.surveys.merge import merge
 from theodolite.surveys.plan import Plan
 from theodolite.surveys.residence import moved
 from theodolite.surveys.run import run
-
-LACKING = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
-DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, LACKING])]
 
 
 class Ear(Listener):

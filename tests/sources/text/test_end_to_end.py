@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as some
+from tests.devices import CUDA
 from tests.small_models import sentences
 from torch import Tensor
 
@@ -24,10 +25,6 @@ from theodolite.sources.text.windows import MOST_WINDOWS, even_bounds, first_pos
 
 FAMILIES = ["bert", "roberta", "gpt2", "llama"]
 PLACES = ("unit", "group", "first", "context", "window")
-CUDA = pytest.param(
-    "cuda",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")],
-)
 
 
 def source_of(folder: Any, *, end_to_end: bool, device: str = "cpu", dtype: str = "float32", **more: Any) -> Any:

@@ -44,72 +44,38 @@ class Packing:
     causal: bool
     drop_special: bool = False
 
-    def windows(self, windows: Flat) -> Packed:
-        """Pack windows, each of them with a token."""
-        return self.flat(
-            windows.ids,
-            windows.lengths,
-            document=windows.document,
-            number=windows.number,
-            special=windows.special if self.drop_special else None,
-        )
-
-    def flat(
-        self,
-        ids: NDArray[np.int64],
-        lengths: NDArray[np.int64],
-        *,
-        document: NDArray[np.int64],
-        number: NDArray[np.int64],
-        special: NDArray[np.bool_] | None = None,
-    ) -> Packed:
-        """Pack ids (tokens,) that stand window after window; lengths, document and number are (windows,)."""
-        longest, count = int(lengths.max()), len(lengths)
-        held = np.arange(longest) < lengths[:, None]
-        padded = np.full((count, longest), self.pad, dtype=np.int64)
-        padded[held] = ids
+    def padded(self, windows: Flat) -> Packed:
+        """Pad windows, each of them with a token."""
+        longest, count = int(windows.lengths.max()), len(windows)
+        held = np.arange(longest) < windows.lengths[:, None]
+        ids = np.full((count, longest), self.pad, dtype=np.int64)
+        ids[held] = windows.ids
         rows = np.flatnonzero(held)
-        of = np.repeat(np.arange(count), lengths)
-        position = rows - (longest * np.arange(count))[of]
-        kept, where = self._places(ids, position, lengths, of, document, number, special)
-        return Packed(padded, held.astype(np.int64), rows if kept is None else rows[kept], where)
+        kept, _, where = self._places(windows)
+        return Packed(ids, held.astype(np.int64), rows[kept], where)
 
     def end_to_end(self, windows: Flat) -> Laid:
         """Lay windows, each of them with a token, end to end."""
-        starts = np.append(0, windows.ends)
-        of = np.repeat(np.arange(len(windows)), windows.lengths)
-        position = np.arange(len(of)) - starts[of]
-        special = windows.special if self.drop_special else None
-        told = (windows.document, windows.number, special)
-        kept, where = self._places(windows.ids, position, windows.lengths, of, *told)
-        rows = np.arange(len(of)) if kept is None else np.flatnonzero(kept)
-        return Laid(windows.ids[None], position[None], starts.astype(np.int32), rows, where)
+        kept, position, where = self._places(windows)
+        starts, rows = np.append(0, windows.ends), np.arange(len(windows.ids))
+        return Laid(windows.ids[None], position[None], starts.astype(np.int32), rows[kept], where)
 
-    def _places(
-        self,
-        ids: NDArray[np.int64],
-        position: NDArray[np.int64],
-        lengths: NDArray[np.int64],
-        of: NDArray[np.int64],
-        document: NDArray[np.int64],
-        number: NDArray[np.int64],
-        special: NDArray[np.bool_] | None,
-    ) -> tuple[NDArray[np.bool_] | None, Places]:
-        """Return which tokens count, None for all, and where those stand."""
-        context = self._contexts(ids, position, lengths, of)
-        kept = None if special is None else ~special
-        if kept is not None:
-            ids, of, position, context = ids[kept], of[kept], position[kept], context[kept]
+    def _places(self, windows: Flat) -> tuple[NDArray[np.bool_] | slice, NDArray[np.int64], Places]:
+        """Return which tokens count, every token's position in its window, and where those that count stand."""
+        ids, of = windows.ids, np.repeat(np.arange(len(windows)), windows.lengths)
+        position = np.arange(len(ids)) - (windows.ends - windows.lengths)[of]
+        context = self._contexts(ids, position, windows.lengths, of)
+        kept = ~windows.special if self.drop_special else slice(None)
         where = places(
             self.corpus_key,
-            document=document,
-            window=number,
-            position=position,
-            unit=self.codes[ids],
-            context=context,
-            of=of,
+            document=windows.document,
+            window=windows.number,
+            position=position[kept],
+            unit=self.codes[ids[kept]],
+            context=context[kept],
+            of=of[kept],
         )
-        return kept, where
+        return kept, position, where
 
     def _contexts(
         self,

@@ -285,11 +285,13 @@ class TextSource:
         pool = rank[torch.from_numpy(np.concatenate(pooling))]
         return TextBatch(*tensors, row, where.take(order), pool, of)
 
+    def _packing(self) -> Packing:
+        causal = self.anatomy.causal
+        return Packing(self._codes, self._pad, self.corpus_key, causal, drop_special=self.drop_special)
+
     def _packed(self, windows: Flat) -> TextBatch:
         """Make a batch in which every row is one token."""
-        causal = self.anatomy.causal
-        how = Packing(self._codes, self._pad, self.corpus_key, causal, drop_special=self.drop_special)
-        packed = how.windows(windows)
+        packed = self._packing().padded(windows)
         order = packed.places.by_unit()
         rows = torch.from_numpy(packed.rows[order.numpy()])
         ids, mask = torch.from_numpy(packed.ids), torch.from_numpy(packed.mask)
@@ -297,9 +299,7 @@ class TextSource:
 
     def _laid(self, windows: Flat) -> TextBatch:
         """Make a batch in which every row is one token, and no token padding."""
-        causal = self.anatomy.causal
-        how = Packing(self._codes, self._pad, self.corpus_key, causal, drop_special=self.drop_special)
-        laid = how.end_to_end(windows)
+        laid = self._packing().end_to_end(windows)
         order = laid.places.by_unit()
         rows = torch.from_numpy(laid.rows[order.numpy()])
         line = Line(torch.from_numpy(laid.position + self._begin), torch.from_numpy(laid.starts))
