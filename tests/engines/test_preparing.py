@@ -134,6 +134,20 @@ def test_preparing_begins_at_once_and_goes_no_further_than_there_is_room(room: R
         assert list(made) == [(index, [index]) for index in range(20)]
 
 
+@needs_fork
+def test_copies_end_by_themselves_when_all_is_prepared(monkeypatch: pytest.MonkeyPatch, small_model: Any) -> None:
+    monkeypatch.setattr(forked, "room_for", lambda pieces: Room(2, 1))
+    with closing(Preparing(text_source(small_model), iter(SHARDS), len(SHARDS))) as made:
+        shards = iter(made)
+        assert next(shards)[0] == SHARDS[0][0]
+        assert multiprocessing.active_children()
+        assert [index for index, _ in shards] == [index for index, _ in SHARDS[1:]]
+        until = time.monotonic() + 30
+        while multiprocessing.active_children():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+
 def test_an_error_comes_out_at_its_shard_and_again(room: Room | None) -> None:
     shards = [(0, [(0, "a")]), (1, [(0, fails)]), (2, [(0, "b")])]
     with closing(Preparing(Stub(), shards)) as made:  # type: ignore[arg-type]

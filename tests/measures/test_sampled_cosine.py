@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from tests.devices import DEVICES
 
 from theodolite.measures.cosine import NO_DIRECTION, all_pairs_cosine, sampled_cosine
 
@@ -54,6 +56,14 @@ def test_pairs_are_uniform_and_never_of_a_vector_with_itself() -> None:
 def test_the_same_every_time_and_for_any_type() -> None:
     x = np.random.default_rng(4).normal(size=(30, 4)).astype(np.float32)
     assert sampled_cosine(x) == sampled_cosine(x.astype(np.float64))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_vectors_in_a_tensor(device: str) -> None:
+    x = np.random.default_rng(6).normal(0.2, 1, (50, 8)).astype(np.float32)
+    x[7] = 0
+    found, wanted = sampled_cosine(torch.from_numpy(x).to(device)), sampled_cosine(x)
+    assert (found.value, found.se) == pytest.approx((wanted.value, wanted.se), abs=EXACT)
 
 
 def test_zero_vectors_are_left_out_and_scale_does_not_matter() -> None:

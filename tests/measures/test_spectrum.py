@@ -6,13 +6,16 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from tests import oracles
+from tests.devices import DEVICES
 
 from theodolite.measures.spectrum import (
     anisotropy_svd,
     effective_rank,
     effective_rank_singular,
     eigenvalues,
+    eigenvectors,
     iso_score,
     participation_ratio,
     pca_dimension,
@@ -114,3 +117,27 @@ def test_shares_add_up_to_1() -> None:
 
 def test_iso_score_needs_two_dimensions() -> None:
     assert math.isnan(iso_score(np.array([2.0])))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("room", [True, False])
+def test_a_tensor_s_eigenproblem_is_solved_where_it_lies_or_else_here(
+    monkeypatch: pytest.MonkeyPatch, device: str, room: bool
+) -> None:
+    x = np.random.default_rng(0).normal(size=(300, 40)) * np.geomspace(1, 1e-3, 40)
+    moment = x.T @ x / 300
+
+    def full(*given: object) -> None:
+        raise torch.OutOfMemoryError("no room for the solver")
+
+    if not room:
+        monkeypatch.setattr(torch.linalg, "eigvalsh", full)
+        monkeypatch.setattr(torch.linalg, "eigh", full)
+    there = torch.from_numpy(moment).to(device)
+    values, vectors = eigenvectors(there)
+    assert isinstance(vectors, torch.Tensor) == room
+    directions = torch.as_tensor(vectors).cpu().numpy()
+    wanted = eigenvalues(moment)
+    for found in (values, eigenvalues(there), eigenvectors(moment)[0]):
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-15 * wanted[0] * 40)
+    np.testing.assert_allclose(moment @ directions, directions * values[::-1], atol=1e-13)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import linregress
 from tests import oracles
+from tests.devices import DEVICES
 
 from theodolite.measures.tradeoff import bootstrap, coefficient_of_variation, line
 
@@ -114,6 +115,11 @@ def test_the_matrix_products_are_the_resamples(seed: int, count: int) -> None:
     # 1e-6: two units that are nearly one leave few digits to a slope.
     expected = {name: np.std(values, ddof=1) for name, values in truth.items()}
     assert bootstrap(m, v) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_bootstrap_is_the_same_on_a_device(device: str) -> None:
+    assert bootstrap(*units(3), device=device) == pytest.approx(bootstrap(*units(3)), rel=ROUNDING)
 
 
 def test_the_bootstrap_is_the_same_every_time() -> None:

@@ -104,6 +104,11 @@ class Copies(Generic[Given, Made]):
             raise made
         return made  # type: ignore[no-any-return]
 
+    def dismiss(self) -> None:
+        """Let all copies end by themselves: they have nothing more to do, and nobody waits for their end."""
+        while self._free:
+            self._free.popleft().close()
+
     def close(self) -> None:
         """End all copies, in the middle of their work if need be; threads that wait for it are told."""
         for process in self._running:

@@ -44,8 +44,14 @@ class Preparing:
         self._copies = forked(prepare, most, share_among)
         if self._copies is not None:
             workers, prepare = self._copies.count, self._copies
-        self._begun = Ahead(ahead_in_order(_each(prepare), shards, workers), depth=1)
+        self._begun = Ahead(self._all(ahead_in_order(_each(prepare), shards, workers)), depth=1)
         self._shards = self._begun
+
+    def _all(self, shards: Iterator[tuple[int, Sequence[Any]]]) -> Iterator[tuple[int, Sequence[Any]]]:
+        """Yield all, and let the copies go when the last is made: to end takes them a while."""
+        yield from shards
+        if self._copies is not None:
+            self._copies.dismiss()
 
     def __iter__(self) -> Iterator[tuple[int, Sequence[Any]]]:
         return self._shards

@@ -117,6 +117,6 @@ def cheap_shape(fold: LayerFold, cells: Sequence[int]) -> Shape:
         return Shape([nothing, left_out], counts, scale_curve(None), spectrum_curve(np.empty(0)))
     covariance = matrix.numpy()
     spectrum = spectra.eigenvalues(covariance)
-    numbers = spectral_numbers(spectrum) | variance_numbers(covariance)
+    numbers = spectral_numbers(spectrum) | variance_numbers(np.diag(covariance))
     told = [("all vectors are equal", numbers), left_out]
     return Shape(told, counts, scale_curve(None), spectrum_curve(spectrum))

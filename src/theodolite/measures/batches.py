@@ -6,12 +6,11 @@ from itertools import pairwise
 from math import nan, sqrt
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from theodolite.measures.formula import formula
+from theodolite.measures.spectrum import eigenvalues
 
 BATCH = 4096
 """Vectors that a batch holds at least."""
@@ -94,8 +93,8 @@ def batch_anisotropy(vectors: Tensor) -> float:
     """
     y = _centred(vectors)
     matrix = _products(y if len(y) >= y.shape[1] else y.T)
-    # All eigenvalues by numpy: the largest alone, by scipy, is quicker and stops every other thread meanwhile.
-    largest, total = np.linalg.eigvalsh(matrix)[-1], np.trace(matrix)
+    # All eigenvalues: the largest alone, by scipy, is quicker and stops every other thread meanwhile.
+    largest, total = eigenvalues(matrix if matrix.is_cuda else matrix.numpy())[0], float(matrix.trace())
     return float(largest / total) if total > 0 else nan
 
 
@@ -107,10 +106,10 @@ def _centred(vectors: Tensor) -> Tensor:
     return y / (float(y.abs().amax()) or 1.0)  # so that no square overflows
 
 
-def _products(y: Tensor) -> NDArray[np.float64]:
+def _products(y: Tensor) -> Tensor:
     """Return the sum of rows' outer products, float32 within a thousand rows. (n, dim) -> (dim, dim)"""
     total = torch.zeros(y.shape[1], y.shape[1], dtype=torch.float64, device=y.device)
     for start in range(0, len(y), _ROWS):
         rows = y[start : start + _ROWS]
         total += rows.T @ rows
-    return np.asarray(total.cpu().numpy())
+    return total

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from theodolite.hashing import mix
 from theodolite.measures.estimate import Estimate
@@ -39,22 +41,25 @@ def mean_cosine(n: int, total: NDArray[np.float64]) -> float:
     citation="Ethayarajh 2019; Godey et al. 2023",
     error="the cosines' s.d. over sqrt(1,000), as if independent (sampled_cosine_se)",
 )
-def sampled_cosine(vectors: NDArray[np.floating], pairs: int = PAIRS) -> Estimate:
+def sampled_cosine(vectors: NDArray[np.floating] | Tensor, pairs: int = PAIRS) -> Estimate:
     """Return the mean cosine of random pairs of rows and its standard error. (vectors, dim)
 
-    Zero vectors have no direction and are left out. The pairs depend on the number of rows alone.
+    Zero vectors have no direction and are left out. The pairs depend on the number of rows alone. Vectors in a
+    tensor are multiplied where it lies.
 
     >>> round(sampled_cosine(np.eye(4) + 1).value, 9)  # 6/7 for every pair
     0.857142857
     """
-    kept = vectors[(vectors != 0).any(axis=1)]
+    x = torch.as_tensor(vectors)
+    kept = (x != 0).any(dim=1).nonzero().squeeze(1)
     n = len(kept)
     if n < 2:
         return Estimate.undefined(NO_DIRECTION)
     draws = np.arange(pairs)
     left = (mix(0, draws) % np.uint64(n)).astype(np.int64)
     right = (left + 1 + (mix(1, draws) % np.uint64(n - 1)).astype(np.int64)) % n
-    cosines = (_directions(kept[left]) * _directions(kept[right])).sum(axis=1)
+    of_left, of_right = _directions(x[kept[torch.from_numpy(np.stack([left, right])).to(x.device)]])
+    cosines = (of_left * of_right).sum(dim=1).cpu().numpy()
     return Estimate(float(cosines.mean()), float(cosines.std(ddof=1) / np.sqrt(pairs)))
 
 
@@ -74,16 +79,18 @@ def all_pairs_cosine(vectors: NDArray[np.floating]) -> Estimate:
     >>> all_pairs_cosine(np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]])).value  # 0, 1 and 0
     0.3333333333333333
     """
-    kept = _directions(vectors[(vectors != 0).any(axis=1)])
+    x = torch.as_tensor(vectors)
+    kept = _directions(x[(x != 0).any(dim=1)])
     n = len(kept)
     if n < 2:
         return Estimate.undefined(NO_DIRECTION)
-    with_others = (kept @ kept.sum(axis=0) - 1) / (n - 1)
+    with_others = ((kept @ kept.sum(dim=0) - 1) / (n - 1)).numpy()
     return Estimate(float(with_others.mean()), float(2 * with_others.std(ddof=1) / np.sqrt(n)))
 
 
-def _directions(rows: NDArray[np.floating]) -> NDArray[np.float64]:
+def _directions(rows: Tensor) -> Tensor:
     """Return rows of length 1, in float64; the largest coordinate is made 1 first, so that no square vanishes."""
-    wide = rows.astype(np.float64)
-    wide /= np.abs(wide).max(axis=1, keepdims=True, initial=0)
-    return np.asarray(wide / np.linalg.norm(wide, axis=1, keepdims=True))
+    wide = rows.double()
+    wide = wide / wide.abs().amax(dim=-1, keepdim=True)
+    directions: Tensor = wide / torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
+    return directions

@@ -23,7 +23,7 @@ MOST = 2048
     cost="sums over up to 2,048 vectors of the sample, in log space; directions of everything, exact",
     citation="Mu and Viswanath 2018, All-but-the-Top; after Arora et al. 2016",
 )
-def partition_isotropy_log(vectors: NDArray[np.floating] | Tensor, directions: Array) -> float:
+def partition_isotropy_log(vectors: NDArray[np.floating] | Tensor, directions: Array | Tensor) -> float:
     """Return log of min Z / max Z; NaN without vectors. vectors: (n, dim), directions: (dim, any), unit columns
 
     Vectors are taken as they are: multiplied by 2, their measure falls. Only differences of the largest
@@ -34,13 +34,13 @@ def partition_isotropy_log(vectors: NDArray[np.floating] | Tensor, directions: A
     >>> bool(np.isclose(np.exp(log_ratio), (2 + 2 * np.cosh(1)) / (2 + 2 * np.cosh(2))))
     True
     """
-    if not len(vectors) or not directions.size:
+    if not len(vectors) or 0 in directions.shape:
         return float("nan")
     if isinstance(vectors, Tensor):
-        there = vectors.double() @ torch.from_numpy(directions).to(vectors.device)
+        there = vectors.double() @ torch.as_tensor(directions, device=vectors.device)
         both = torch.cat([there.logsumexp(0), there.neg_().logsumexp(0)])
         return float(both.min() - both.max())
-    exponents = vectors.astype(np.float64) @ directions
+    exponents = vectors.astype(np.float64) @ np.asarray(directions)
     z = np.concatenate([_log_sum_exp(exponents), _log_sum_exp(np.negative(exponents, out=exponents))])
     return float(z.min() - z.max())
 

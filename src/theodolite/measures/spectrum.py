@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from theodolite.measures.formula import formula
 
@@ -12,9 +14,41 @@ ROUNDING = 1e-12
 """What a share may be short of by rounding."""
 
 
-def eigenvalues(covariance: Array) -> Array:
-    """Return the eigenvalues, largest first, rounding below 0 set to 0. (dim, dim) -> (dim,)"""
-    return np.asarray(np.maximum(np.linalg.eigvalsh(covariance)[::-1], 0.0))
+def eigenvalues(covariance: Array | Tensor) -> Array:
+    """Return the eigenvalues, largest first, rounding below 0 set to 0. (dim, dim) -> (dim,)
+
+    Those of a tensor are found where it lies.
+    """
+    return np.asarray(np.maximum(_eigvalsh(covariance)[::-1], 0.0))
+
+
+def eigenvectors(moment: Array | Tensor) -> tuple[Array, Array | Tensor]:
+    """Return the eigenvalues, largest first and none below 0, and unit vectors as columns, smallest first.
+
+    Of a tensor the vectors stay where it lies. (dim, dim) -> (dim,), (dim, dim)
+    """
+    values, vectors = _eigh(moment)
+    return np.asarray(np.maximum(values[::-1], 0.0)), vectors
+
+
+def _eigvalsh(matrix: Array | Tensor) -> Array:
+    if isinstance(matrix, Tensor):
+        try:
+            return np.asarray(torch.linalg.eigvalsh(matrix).cpu().numpy())
+        except RuntimeError:  # the device's library wants room of its own
+            matrix = matrix.cpu().numpy()
+    return np.asarray(np.linalg.eigvalsh(matrix))
+
+
+def _eigh(matrix: Array | Tensor) -> tuple[Array, Array | Tensor]:
+    if isinstance(matrix, Tensor):
+        try:
+            found = torch.linalg.eigh(matrix)
+            return np.asarray(found.eigenvalues.cpu().numpy()), found.eigenvectors
+        except RuntimeError:
+            matrix = matrix.cpu().numpy()
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray(values), vectors
 
 
 @formula(

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from theodolite.measures.formula import formula
@@ -61,18 +62,20 @@ def line(x: Array, y: Array) -> Line:
     return Line(float(fits.slope[0]), float(fits.r2[0]))
 
 
-def bootstrap(m: Array, v: Array, *, seed: int = 0, resamples: int = RESAMPLES) -> dict[str, float]:
+def bootstrap(
+    m: Array, v: Array, *, seed: int = 0, resamples: int = RESAMPLES, device: str | torch.device | None = None
+) -> dict[str, float]:
     """Return the standard errors of q_cv, slope and R^2 when units are drawn again with replacement.
 
-    A resample is a row of weights, how often each unit was drawn, so all fits are matrix products.
-    O(resamples x units).
+    A resample is a row of weights, how often each unit was drawn, so all fits are one matrix product, made on the
+    device if there is one. O(resamples x units).
     """
-    units = len(m)
-    weights = resampled(units, seed=seed, resamples=resamples)
-    q = m + v
-    mean, second = (weights @ np.stack([q, np.square(q - q.mean())], axis=1)).T / units
+    units, q = len(m), m + v
+    columns = np.concatenate([np.stack([q, np.square(q - q.mean())], axis=1), _powers(m, v)], axis=1)
+    means = _drawn_sums(columns, seed, resamples, device) / units
+    mean, second = means[:, 0], means[:, 1]
     spread = np.sqrt(np.maximum(second - np.square(mean - q.mean()), 0))
-    slopes, r2 = lines(weights, m, v)
+    slopes, r2 = _fits(means[:, 2:])
     with np.errstate(divide="ignore", invalid="ignore"):
         return {
             "q_cv_se": _spread(spread / mean),
@@ -81,10 +84,23 @@ def bootstrap(m: Array, v: Array, *, seed: int = 0, resamples: int = RESAMPLES) 
         }
 
 
+def _drawn_sums(columns: Array, seed: int, resamples: int, device: str | torch.device | None) -> Array:
+    """Return the sum of each column over what every resample draws. (units, columns) -> (resamples, columns)"""
+    drawn = _drawn(len(columns), seed, resamples)
+    if device is None:
+        return np.asarray(drawn.astype(np.float64) @ columns)
+    weights, values = (torch.from_numpy(part).to(device).double() for part in (drawn, columns))
+    return np.asarray((weights @ values).cpu().numpy())
+
+
 def resampled(units: int, *, seed: int = 0, resamples: int = RESAMPLES) -> Array:
     """Return how often each unit is drawn when as many are drawn with replacement. -> (resamples, units)"""
+    return _drawn(units, seed, resamples).astype(np.float64)
+
+
+def _drawn(units: int, seed: int, resamples: int) -> NDArray[np.integer[Any]]:
     made = _remembered if units * resamples <= KEPT else _counted
-    return made(units, seed, resamples).astype(np.float64)
+    return made(units, seed, resamples)
 
 
 def _counted(units: int, seed: int, resamples: int) -> NDArray[np.integer[Any]]:
@@ -108,13 +124,21 @@ def lines(weights: Array, x: Array, y: Array) -> Lines:
 
     weights: (fits, units), x and y: (units,) -> (fits,) each, or (units, columns) -> (fits, columns) each.
     """
-    x, y = x - x.mean(axis=0), y - y.mean(axis=0)  # near the middle, so that the products do not cancel
-    total = weights.sum(axis=1).reshape(-1, *(1,) * (x.ndim - 1))
-    sums = np.stack([x, y, np.square(x), np.square(y), x * y], axis=1)
+    total = weights.sum(axis=1).reshape(-1, *(1,) * x.ndim)
+    sums = _powers(x, y)
     means = weights @ sums.reshape(len(x), -1)  # all of them at once: the weights are many, and read once
-    mean_x, mean_y, mean_xx, mean_yy, mean_xy = (
-        part / total for part in np.moveaxis(means.reshape(len(weights), *sums.shape[1:]), 1, 0)
-    )
+    return _fits(means.reshape(len(weights), *sums.shape[1:]) / total)
+
+
+def _powers(x: Array, y: Array) -> Array:
+    """Return what lines are fitted from by unit: x, y, x^2, y^2 and xy. (units, ...) each -> (units, 5, ...)"""
+    x, y = x - x.mean(axis=0), y - y.mean(axis=0)  # near the middle, so that the products do not cancel
+    return np.stack([x, y, np.square(x), np.square(y), x * y], axis=1)
+
+
+def _fits(means: Array) -> Lines:
+    """Return the lines that means of those give. (fits, 5, ...) -> (fits, ...) each"""
+    mean_x, mean_y, mean_xx, mean_yy, mean_xy = np.moveaxis(means, 1, 0)
     xx, yy = _variance(mean_xx, mean_x), _variance(mean_yy, mean_y)
     xy = mean_xy - mean_x * mean_y
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -50,6 +50,11 @@ def here(value: Tensor | Away) -> Tensor:
     return value.here() if isinstance(value, Away) else value
 
 
+def brought(there: Tensor) -> Tensor:
+    """Return a copy on the processor of a tensor that is made or being made; several threads may bring at once."""
+    return _copied(there, _marked(there))
+
+
 def _marked(there: Tensor) -> torch.cuda.Event | None:
     """Mark where, in the order of the device's work, the tensor is made."""
     if not there.is_cuda:

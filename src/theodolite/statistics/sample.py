@@ -107,9 +107,14 @@ class Sample(Statistic):
                 reservoir.rows["unit"] = codes[reservoir.rows["unit"]]
 
     def population(self, cells: Iterable[int]) -> dict[str, Tensor]:
-        """Return the sample of these cells together: again those of smallest key. Empty where nothing was seen."""
+        """Return the sample of these cells together: again those of smallest key. Empty where nothing was seen.
+
+        To be read, not written: it may be the sample itself.
+        """
+        held = [self.cells[cell] for cell in cells if len(self.cells[cell])]
+        if len(held) == 1:  # as it is, without a copy
+            return held[0].sorted()
         union = Reservoir(self.frame.sample_size)
-        for cell in cells:
-            if len(self.cells[cell]):
-                union.offer(**self.cells[cell].rows)
+        for reservoir in held:
+            union.offer(**reservoir.rows)
         return union.sorted()

@@ -69,16 +69,19 @@ class Scatter(Statistic):
             matrix += cross + cross.T + self.n[cell] * torch.outer(shift, shift)
         self.sum += self.n[:, None] * shift
 
-    def covariance(self, cells: Iterable[int]) -> tuple[int, Tensor]:
-        """Return n and the covariance about the exact mean of these cells together. (dim, dim) float64"""
+    def covariance(self, cells: Iterable[int], device: str | None = None) -> tuple[int, Tensor]:
+        """Return n and the covariance about the exact mean of these cells together, on a device if one is named.
+
+        (dim, dim) float64
+        """
         chosen = list(cells)
         n = int(self.n[chosen].sum())
-        total = torch.zeros(self.frame.dim, self.frame.dim, dtype=torch.float64)
+        total = torch.zeros(self.frame.dim, self.frame.dim, dtype=torch.float64, device=device)
         for cell in chosen:
             if cell in self.products:
-                total += self.products[cell]
+                total += self.products[cell].to(total.device)
         upper = torch.triu(total)
-        mean = self.sum[chosen].sum(dim=0) / max(n, 1)
+        mean = self.sum[chosen].sum(dim=0).to(total.device) / max(n, 1)
         return n, (upper + torch.triu(upper, 1).T) / max(n, 1) - torch.outer(mean, mean)
 
     def variances(self, cells: Iterable[int]) -> tuple[Tensor, Tensor]:

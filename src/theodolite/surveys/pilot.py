@@ -21,6 +21,7 @@ from theodolite.statistics.fold import most_sampled
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.sample import Reservoir
 from theodolite.surveys.files import read_tensors, write_tensors
+from theodolite.surveys.residence import home
 from theodolite.surveys.storage import Place
 
 POSITIONS = 2048  # kept of each layer: enough for medians, and bounded
@@ -109,8 +110,12 @@ def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha25
     """Run the chosen documents and keep, by hash, a bounded number of positions of each layer."""
     kept = {layer.index: Reservoir(min(POSITIONS, most_sampled(layer.dim))) for layer in source.layers}
 
+    there = home(source)
+
     def sink(batch: Batch) -> None:
-        kept[batch.layer].offer(key=batch.places.key, first=batch.places.first, vector=batch.taken().cpu().float())
+        near = batch.places.key.argsort()[:POSITIONS]  # no others can be kept: they need not be copied
+        vector = batch.taken().index_select(0, near.to(batch.states.device)).cpu().float()
+        kept[batch.layer].offer(key=batch.places.key[near], first=batch.places.first[near], vector=vector)
 
     positions = 0
     for prepared in source.prepare(documents):
@@ -120,10 +125,11 @@ def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha25
         raise InputError("The pilot's documents hold no token that counts; is the corpus blank, or all special?")
 
     def word(layer: Layer) -> LayerPilot:
-        rows = kept[layer.index].rows
-        return _word(layer, rows["vector"], rows["first"])
+        vectors, first = (kept[layer.index].rows[name] for name in ("vector", "first"))
+        return _word(layer, vectors, first) if there is None else _word(layer, vectors.to(there), first.to(there))
 
-    with ThreadPoolExecutor() as pool:  # medians of a thousand columns leave Python, and take one core each
+    # Medians of a thousand columns leave Python, and take one core each; a device has them at once.
+    with ThreadPoolExecutor(None if there is None else 1) as pool:
         layers = {
             layer.index: told for layer, told in zip(source.layers, pool.map(word, source.layers), strict=True)
         }
@@ -146,4 +152,4 @@ def _word(layer: Layer, vectors: Tensor, first: Tensor) -> LayerPilot:
     middle = vectors[ordinary if ordinary.any() else norms <= MASSIVE * median]
     centre = middle.median(dim=0).values
     spread = torch.linalg.vector_norm(middle - centre, dim=1, dtype=torch.float64).median()
-    return LayerPilot(median, centre, float(spread))
+    return LayerPilot(median, centre.cpu(), float(spread))

@@ -49,7 +49,7 @@ def hand_over(state: State, desk: Desk) -> None:
     """Make ordinary folds of those on the device; sums by unit are away there until they are asked for."""
     desk.settle()
     there = {index: fold for index, fold in state.folds.items() if isinstance(fold, ResidentFold)}
-    with ThreadPoolExecutor(TOGETHER) as pool:
+    with ThreadPoolExecutor(TOGETHER, "handing over") as pool:
         for index, fold in zip(there, pool.map(ResidentFold.handed_over, there.values()), strict=True):
             state.folds[index] = fold
 

@@ -127,7 +127,7 @@ def _add_decomposition(
         slope = float("nan") if not v.any() else fit.slope
         row.put(flat, tradeoff_slope=slope, tradeoff_r2=fit.r2)
         order = np.lexsort((v, m))  # so that the draws do not depend on how units happen to be numbered
-        errors = bootstrap(m[order], v[order])
+        errors = bootstrap(m[order], v[order], device=total.device if isinstance(total, Tensor) else None)
         row.put(flat, **{name: error for name, error in errors.items() if name == "q_cv_se" or np.isfinite(slope)})
         row.undefined(flat, [name for name in errors if name not in row.values])
 

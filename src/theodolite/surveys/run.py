@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 
 from theodolite.engines.ahead import beside
 from theodolite.engines.turns import short_turns
@@ -27,7 +28,7 @@ from theodolite.surveys.partials import Partials
 from theodolite.surveys.pilot import FILE as PILOT_FILE
 from theodolite.surveys.pilot import Pilot
 from theodolite.surveys.plan import Plan
-from theodolite.surveys.side_by_side import linear_algebra
+from theodolite.surveys.side_by_side import made_ready
 from theodolite.surveys.state import State
 from theodolite.surveys.storage import Place
 from theodolite.surveys.survey import Survey
@@ -114,7 +115,7 @@ def _run(
         for layer in plan.source.layers
     }
     if plan.device is not None:
-        beside(linear_algebra)  # looked for while a GPU works, so that the tables need not wait for it
+        beside(partial(made_ready, plan.device))  # while the GPU works, so that the tables need not wait for it
     state = engine.fold(Work(plan, frames, out, resuming, checkpoint_every, listener))
     clock.lap("fold")
     left = left_there(state.folds)  # before they are brought here, which begins now

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -20,6 +21,7 @@ from theodolite.measures.neighbourhood import Neighbourhood, neighbourhood
 from theodolite.measures.partition import MOST, partition_isotropy_log
 from theodolite.measures.scales import levina_bickel
 from theodolite.measures.twonn import TwoNN, twonn, twonn_of
+from theodolite.pinned import sent
 from theodolite.statistics.fold import WIDEST, LayerFold
 from theodolite.surveys.curves import scale_curve, spectrum_curve
 
@@ -59,9 +61,9 @@ class Shape:
 def shape_of(fold: LayerFold, cells: Sequence[int], device: str | None = None) -> Shape:
     """Measure the cells together. Two dim x dim eigenproblems, and all pairs of the sample.
 
-    With a device, the sample is measured there. The eigenproblems stay: several cores solve several at once.
+    With a device, eigenproblems are solved and the sample is measured there.
     """
-    centred, directions, numbers = _spectral(fold, cells)
+    centred, directions, numbers = _spectral(fold, cells, device)
     sample = fold.sample.population(cells)
     if not sample:
         nothing = dict.fromkeys((*SAMPLED, *GRAM), float("nan"))
@@ -69,10 +71,10 @@ def shape_of(fold: LayerFold, cells: Sequence[int], device: str | None = None) -
             [*numbers, (EMPTY, nothing)], dict.fromkeys(COUNTS, 0), scale_curve(None), spectrum_curve(centred)
         )
     vectors, contexts = sample["vector"], sample["context"]
-    directed = list(_directed(narrowed(vectors, centred=False) if fold.wide else vectors, directions, device))
     gram = _gram(vectors) if fold.wide else (NARROW, dict.fromkeys(GRAM, float("nan")))
-    vectors = narrowed(vectors) if fold.wide else vectors
-    vectors, contexts = (rows if device is None else rows.to(device) for rows in (vectors, contexts))
+    as_they_are = _there(narrowed(vectors, centred=False) if fold.wide else vectors, device)
+    directed = list(_directed(as_they_are, directions))
+    vectors, contexts = _there(narrowed(vectors), device) if fold.wide else as_they_are, _there(contexts, device)
     near = neighbourhood(vectors, contexts=contexts).cpu()
     estimate = twonn_of(near.distances[:, :2], near.duplicates)
     numbers += [
@@ -85,25 +87,35 @@ def shape_of(fold: LayerFold, cells: Sequence[int], device: str | None = None) -
     return Shape(numbers, counts, scale_curve(near), spectrum_curve(centred))
 
 
-def _spectral(fold: LayerFold, cells: Sequence[int]) -> tuple[Array, Array, list[Numbers]]:
+def _spectral(
+    fold: LayerFold, cells: Sequence[int], device: str | None
+) -> tuple[Array, Array | Tensor, list[Numbers]]:
     """Return the covariance's eigenvalues, the eigenvectors of the second moment, and the numbers they give."""
     if fold.wide:
         none = dict.fromkeys((*SPECTRAL, "stable_rank"), float("nan"))
         return np.empty(0), np.empty((fold.frame.dim, 0)), [(TOO_WIDE, none)]
-    n, matrix = fold.scatter.covariance(cells)
+    n, covariance = fold.scatter.covariance(cells, device)
     if not n:
         none = {column: float("nan") for column in (*SPECTRAL, "stable_rank")}
         return np.empty(0), np.empty((fold.frame.dim, 0)), [("fewer than two vectors", none)]
-    covariance = matrix.numpy()
-    mean = fold.scatter.sum[list(cells)].sum(0).numpy() / n + fold.frame.centre.double().numpy()
-    second, directions = np.linalg.eigh(covariance + np.outer(mean, mean))
-    uncentred: Numbers = ("all vectors are 0", {"stable_rank": spectra.stable_rank(np.maximum(second[::-1], 0.0))})
+    mean = _there(fold.scatter.sum[list(cells)].sum(0) / n + fold.frame.centre.double(), device)
+    second, directions = spectra.eigenvectors(_readable(covariance + torch.outer(mean, mean)))
+    uncentred: Numbers = ("all vectors are 0", {"stable_rank": spectra.stable_rank(second)})
     if n < 2:
         few: Numbers = ("fewer than two vectors", dict.fromkeys(SPECTRAL, float("nan")))
         return np.empty(0), directions, [few, uncentred]
-    centred = spectra.eigenvalues(covariance)
-    numbers = spectral_numbers(centred) | variance_numbers(covariance)
+    centred = spectra.eigenvalues(_readable(covariance))
+    numbers = spectral_numbers(centred) | variance_numbers(covariance.diagonal().cpu().numpy())
     return centred, directions, [("all vectors are equal", numbers), uncentred]
+
+
+def _there(rows: Tensor, device: str | None) -> Tensor:
+    return rows if device is None else sent(rows, torch.device(device))
+
+
+def _readable(matrix: Tensor) -> Array | Tensor:
+    """Return a matrix as solvers take it: an array in memory, a tensor on a device."""
+    return matrix if matrix.device.type != "cpu" else matrix.numpy()
 
 
 def spectral_numbers(spectrum: Array) -> dict[str, float]:
@@ -118,9 +130,9 @@ def spectral_numbers(spectrum: Array) -> dict[str, float]:
     }
 
 
-def variance_numbers(covariance: Array) -> dict[str, float]:
-    """Return which coordinate varies most, and its share. (dim, dim)"""
-    v = np.maximum(np.diag(covariance), 0.0)
+def variance_numbers(variances: Array) -> dict[str, float]:
+    """Return which coordinate varies most, and its share. (dim,)"""
+    v = np.maximum(variances, 0.0)
     found = rogue(v / v.sum() if v.sum() > 0 else np.full(len(v), np.nan))
     return {
         "rogue_variance_coordinate": float("nan") if found.coordinate is None else found.coordinate,
@@ -128,12 +140,11 @@ def variance_numbers(covariance: Array) -> dict[str, float]:
     }
 
 
-def _directed(vectors: Tensor, directions: Array, device: str | None) -> Iterator[Numbers]:
-    x = vectors.numpy()
-    cosine = sampled_cosine(x)
+def _directed(vectors: Tensor, directions: Array | Tensor) -> Iterator[Numbers]:
+    cosine = sampled_cosine(vectors)
     yield cosine.reason or "", {"sampled_cosine": cosine.value, "sampled_cosine_se": cosine.se}
     known = directions.shape[1] > 0
-    some = x[:MOST] if device is None else vectors[:MOST].to(device)
+    some = vectors[:MOST] if vectors.device.type != "cpu" else vectors[:MOST].numpy()
     log_ratio = partition_isotropy_log(some, directions) if known else float("nan")
     yield (
         "not finite" if known else TOO_WIDE,

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, TypeVar
 
+import torch
+
 from theodolite.engines.turns import one_thread
 
 Given = TypeVar("Given")
@@ -42,6 +44,13 @@ def _one_thread_each() -> Iterator[None]:
     """
     with one_thread(), linear_algebra().limit(limits=1, user_api="blas"):  # threads begun from here on take it up
         yield
+
+
+def made_ready(device: str) -> None:
+    """Load what tables made with a device would else wait for: its solver, and the libraries to be told."""
+    linear_algebra()
+    some = torch.eye(64, dtype=torch.float64, device=device)
+    torch.linalg.eigvalsh(some), torch.linalg.eigh(some)
 
 
 @cache

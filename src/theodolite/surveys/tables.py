@@ -24,7 +24,7 @@ from theodolite.surveys.shape import ROGUE, SHAPE, Shape, shape_of
 from theodolite.surveys.shape import WHOLE as WHOLE_SHAPE
 from theodolite.surveys.side_by_side import side_by_side
 from theodolite.surveys.state import State
-from theodolite.surveys.there import Cells, sums_there
+from theodolite.surveys.there import Cells, beside_others, sums_there
 from theodolite.surveys.unit_sets import COUNTS, SET_COLUMNS
 
 LAYERS = (
@@ -61,6 +61,8 @@ class Tables:
 
 COPIES = 3
 """How many copies of one layer's sums by unit there may be at once; `memory` counts with as many."""
+BESIDE_DEVICE = 6
+"""Layers measured at once with a device: more stand in each other's way, at the interpreter and there."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +105,10 @@ def make_tables(
     def measure(layer: Layer) -> dict[str, Measured]:
         with_units = layer.units and state.units.kind != "none"
         of = (left or {}).pop(layer.index, None)
-        return _measured(state.folds[layer.index], wanted, with_units, special, device, of)
+        with beside_others(device):
+            return _measured(state.folds[layer.index], wanted, with_units, special, device, of)
 
-    workers = workers or _workers(state, layers, spare)
+    workers = workers or min(_workers(state, layers, spare), len(layers) if device is None else BESIDE_DEVICE)
     with side_by_side(measure, layers, workers) as waits:
         for layer, found in zip(layers, waits, strict=True):
             with_units = layer.units and state.units.kind != "none"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from hashlib import sha256
@@ -11,6 +12,7 @@ from typing import Any
 
 from theodolite.engines.ahead import beside
 from theodolite.engines.forked import apart
+from theodolite.engines.turns import one_thread
 from theodolite.errors import InputError
 from theodolite.sources.corpus import open_corpus, scan, shard_documents
 from theodolite.sources.text.checkpoint import Checkpoint, found_again, load_model, load_tokenizer
@@ -61,7 +63,8 @@ def plan(
     source.batch_tokens = wanted.batch_tokens or batch_tokens(device, max(layer.dim for layer in source.layers))
     if wanted.target is not None and "decoder" not in {layer.stack for layer in source.anatomy.layers}:
         raise InputError(f"--target is what a decoder is fed beside an encoder; {checkpoint.name} has not both.")
-    placement = placement_of(source.anatomy)
+    with _by_one(here or device):
+        placement = placement_of(source.anatomy)
     hashed()
     found = scanned()
     source.corpus_key = int(found.sha256[:16], 16)
@@ -174,24 +177,30 @@ def _source(
 ) -> tuple[Any, TextSource]:
     network = load_model(checkpoint, dtype=wanted.dtype, device=device, trust_remote_code=wanted.trust_remote_code)
     around = wrap_of(tokenizer) if wanted.wrap else UNWRAPPED
-    source = TextSource(
-        network,
-        tokenizer,
-        kind=wanted.units or "id",
-        layers=wanted.layers,
-        max_tokens=longest_window(network.config, tokenizer, wanted.max_tokens, around),
-        drop_special=wanted.drop_special,
-        wrap=wanted.wrap,
-        clean_words=wanted.clean_words,
-        resident=_resident(device),
-        end_to_end=end_to_end,
-    )
+    with _by_one(device):
+        source = TextSource(
+            network,
+            tokenizer,
+            kind=wanted.units or "id",
+            layers=wanted.layers,
+            max_tokens=longest_window(network.config, tokenizer, wanted.max_tokens, around),
+            drop_special=wanted.drop_special,
+            wrap=wanted.wrap,
+            clean_words=wanted.clean_words,
+            resident=_resident(device),
+            end_to_end=end_to_end,
+        )
     return network, source
 
 
 def _resident(device: str) -> bool:
     """Say whether sums are kept on this device while they are taken."""
     return device.partition(":")[0] == "cuda"
+
+
+def _by_one(device: str) -> AbstractContextManager[None]:
+    """Leave what a model's anatomy is read from to one thread: beside a GPU, to call others takes longer."""
+    return one_thread() if _resident(device) else nullcontext()
 
 
 def _wrap(tokenizer: Any, name: str, listener: Listener) -> Wrap:

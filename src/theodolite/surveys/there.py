@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -40,3 +41,17 @@ def sums_there(fold: LayerFold, device: str | None, left: Cells | None = None) -
     if device.startswith("cuda") and size > SHARE * free_on(device)[0]:
         return None
     return fold.moments.moved(torch.device(device), left or {})
+
+
+@contextmanager
+def beside_others(device: str | None) -> Iterator[None]:
+    """Queue what this thread wants of a GPU beside what others want of it, not behind that."""
+    if device is None or not device.startswith("cuda"):
+        yield
+        return
+    with torch.cuda.device(device):
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.default_stream())
+        with torch.cuda.stream(stream):
+            yield
+        stream.synchronize()  # what it read may now be let go

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from theodolite import pinned
 from theodolite.batch import GROUPS, Batch, Places
-from theodolite.statistics.away import Away
+from theodolite.statistics.away import Away, brought
 from theodolite.statistics.cells import CELLS
 from theodolite.statistics.fold import CONTEXTUAL, LayerFold
 from theodolite.statistics.frame import Frame
@@ -353,7 +353,7 @@ class ResidentFold:
         state |= {"scatter.n": n[:, 0], "scatter.sum": sums.cells[:, 0]}
         for cell, matrix in sorted(self._products.items()):
             if n[cell, 0]:
-                state[f"scatter.{CELLS[cell]}.products"] = matrix.cpu()
+                state[f"scatter.{CELLS[cell]}.products"] = brought(matrix)
         low, high = self._extremes.cpu().unbind(dim=1)
         state |= {"norms.counts": self._bins.cpu(), "norms.zero": self._zero.cpu()}
         state |= {"norms.nonfinite": self._nonfinite, "norms.lowest": low, "norms.highest": high}

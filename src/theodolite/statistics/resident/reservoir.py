@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from theodolite.statistics.away import brought
 from theodolite.statistics.resident.layout import Layout
 from theodolite.statistics.resident.pieces import Ints
 from theodolite.statistics.resident.transfer import sent
@@ -54,7 +55,7 @@ class ResidentReservoir:
         order = np.argsort(self.key)
         held = {"key": self.key, "unit": self.unit, "context": self.context}
         fields = {name: torch.from_numpy(values[order]) for name, values in held.items()}
-        return fields | {"vector": self._vectors.index_select(0, sent(order, self.device)).cpu()}
+        return fields | {"vector": brought(self._vectors.index_select(0, sent(order, self.device)))}
 
     def load(self, rows: dict[str, Tensor]) -> None:
         """Take the rows back."""
