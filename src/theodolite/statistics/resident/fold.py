@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from threading import Lock
 from types import ModuleType
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -43,6 +43,8 @@ from theodolite.statistics.statistic import Parts, State
 
 OWED = 3
 """Layers whose rows kept apart may wait; each holds as much of them as it has states."""
+CROWD = 4
+"""Times a sample's size: of more rows that it is offered, those that fit are chosen before they are kept."""
 Table = tuple[Tensor, Tensor, Tensor, Tensor]
 """Codes, n, sum and squares by unit."""
 COMMON, RARE = 0, 2
@@ -56,13 +58,21 @@ class Laid:
     layout: Layout
     rows: Tensor  # (runs,) int64, the row of each run in the tables
     offered: tuple[Ints, Ints]  # rows of the layout that a sample may want, by their key: others, then first ones
-    offered_at: Tensor  # where all those lie among the states
+    offered_rows: Tensor  # all those, on the device
+    offered_at: Tensor  # where they lie among the states
 
     def among(self, rows: Tensor | None) -> Laid:
         """Return the same where the states lie at `rows` among others."""
         if rows is None:
             return self
         return replace(self, layout=self.layout.among(rows), offered_at=rows[self.offered_at])
+
+
+class Offered(NamedTuple):
+    """States kept for the samples until it is known whose they are."""
+
+    vectors: Tensor
+    chosen: bool  # those that fit, a sample's size of them for each cell; else all that are offered
 
 
 class Desk:
@@ -112,8 +122,8 @@ class Desk:
     def _lay(self, places: Places) -> Laid:
         layout = Layout.of(places, self.device, apart_first=self.apart_first)
         offered = self._offered(layout)
-        at = layout.index[sent(np.concatenate(offered), self.device)]
-        return Laid(layout, self.runs(layout, self.rows), offered, at)
+        rows = sent(np.concatenate(offered), self.device)
+        return Laid(layout, self.runs(layout, self.rows), offered, rows, layout.index[rows])
 
     def runs(self, layout: Layout, rows: UnitRows) -> Tensor:
         """Return, on the device, the row of every run."""
@@ -200,8 +210,23 @@ class ResidentFold:
             limits = self._limits_of(states.dtype, bound)
             flags, apart = self._fold(states, laid.layout, laid.rows, COMMON, limits, passes)
             marks = cast(Callable[[], NDArray[np.int8]], fetched(flags))
-            offered = states.index_select(0, laid.offered_at) if len(laid.offered_at) else None
+            offered = self._offered(states, laid, flags)
             self.desk.owe(lambda: self._fold_rest(apart, marks, laid, offered, passes))
+
+    def _offered(self, states: Tensor, laid: Laid, flags: Tensor) -> Offered | None:
+        """Keep the states that the samples may want: all or, where these are many, those of smallest key."""
+        size, at = self.frame.sample_size, laid.offered_at
+        counts = [len(rows) for rows in laid.offered]
+        if len(at) <= CROWD * size:
+            return Offered(states.index_select(0, at), False) if len(at) else None
+        ordinary = (flags.index_select(0, laid.offered_rows) & (NONFINITE | MASSIVE)) == 0
+        chosen = at.new_zeros(2, size + 1)  # what is not wanted goes to the last place
+        for into, places, fit in zip(
+            chosen, at.split_with_sizes(counts), ordinary.split_with_sizes(counts), strict=True
+        ):
+            rank = fit.cumsum(0)
+            into.scatter_(0, torch.where(fit & (rank <= size), rank - 1, size), places)
+        return Offered(states.index_select(0, chosen[:, :size].flatten()), True)
 
     def _passes(self, states: Tensor) -> ModuleType:
         chosen = self.desk.use_kernels
@@ -261,13 +286,14 @@ class ResidentFold:
         apart: Tensor,
         marks: Callable[[], NDArray[np.int8]],
         laid: Laid,
-        offered: Tensor | None,
+        offered: Offered | None,
         passes: ModuleType,
     ) -> None:
         """Offer rows to the samples, now that it is known whose they are; fold those that were kept apart."""
         told = marks()
         if offered is not None:
-            self._offer(COMMON, laid.layout, laid.offered, told, offered, np.arange(len(offered)))
+            at = None if offered.chosen else np.arange(len(laid.offered_at))
+            self._offer(COMMON, laid.layout, laid.offered, told, offered.vectors, at)
         if not told.any():
             return
         rare = np.flatnonzero(told)
@@ -295,12 +321,17 @@ class ResidentFold:
         rows: tuple[Ints, Ints],
         told: NDArray[np.int8],
         vectors: Tensor,
-        at: Ints,
+        at: Ints | None,
     ) -> None:
-        """Offer finite rows of the layout, which lie `at` these places among the vectors, to the samples."""
+        """Offer finite rows of the layout, which lie `at` these places among the vectors, to the samples.
+
+        None: the vectors are those that will be found to fit, as many places for each cell as its sample has.
+        """
         wanted = MASSIVE if offset else 0
+        before = 0
         for first, some in enumerate(rows):
-            where, at = at[: len(some)], at[len(some) :]
+            where = None if at is None else at[before : before + len(some)]
+            before += len(some)
             sample = self.samples[offset + first]
             # Ordinary rows come by their key, all of them at first: of those no more are looked at than can enter.
             at_once = 2 * sample.size if offset == COMMON else len(some)
@@ -314,7 +345,8 @@ class ResidentFold:
                     fit = fit[: sample.size]
                     break
             if len(fit):
-                sample.offer(layout, some[fit], vectors, where[fit])
+                places = first * sample.size + np.arange(len(fit)) if where is None else where[fit]
+                sample.offer(layout, some[fit], vectors, places)
 
     def _matrix(self, cell: int) -> Tensor:
         if cell not in self._products:

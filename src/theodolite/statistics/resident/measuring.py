@@ -16,7 +16,7 @@ from theodolite.statistics.resident.passes import GroupSums, Measured
 
 WARPS, STAGES = 1, 3  # a program holds one whole row at a time
 FAR_ROWS = 16  # whose far coordinates it looks at together
-GATHERED = 8  # pieces of a group
+GATHERED, GATHER_STAGES = 8, 4  # pieces of a group added at a time, the next ones asked for
 VARYING = ["others", "gap", "rows"]  # from batch to batch: a kernel must not be compiled for each kind of them
 
 
@@ -41,7 +41,7 @@ def measure_pass(
     n_by_group = torch.empty(2 * GROUPS, dtype=torch.int64, device=device)
     _gather_groups[(2 * GROUPS, triton.cdiv(4 * dim, 128))](
         sums, counts, layout.bounds, by_group, n_by_group, held.groups, held.n, dim,
-        PIECES=GATHERED, BLOCK=128, num_warps=1,
+        PIECES=GATHERED, BLOCK=128, STAGES=GATHER_STAGES, num_warps=1,
     )  # fmt: skip
     by_cell = torch.empty(2, 4, dim, dtype=torch.float64, device=device)
     n = torch.empty(2, dtype=torch.float64, device=device)
@@ -173,6 +173,7 @@ def _gather_groups(
     dim,
     PIECES: tl.constexpr,
     BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
     """Add the pieces of each group up in their order; keep y and u."""
     group = tl.program_id(0)
@@ -183,7 +184,7 @@ def _gather_groups(
     total = tl.zeros([BLOCK], tl.float64)
     n = tl.zeros([PIECES], tl.int64)
     directed = tl.zeros([PIECES], tl.int64)
-    for piece in range(begin, end, PIECES):
+    for piece in tl.range(begin, end, PIECES, num_stages=STAGES):
         some = piece + tl.arange(0, PIECES)
         real = some < end
         held = real[:, None] & inside[None, :]

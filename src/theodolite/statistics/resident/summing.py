@@ -14,7 +14,7 @@ from theodolite.statistics.resident.tables import ResidentTable
 
 COLUMNS = 256  # that a program sums: few enough for many programs, whose waits for memory then overlap
 SUMMED = 8  # rows at a time
-SLOTS, SLOT_COLUMNS = 32, 32  # pieces of a long run added at a time
+SLOTS, SLOT_COLUMNS, SLOT_STAGES = 16, 32, 3  # pieces of a long run added at a time, the next ones asked for
 VARYING = ["others", "gap"]  # from batch to batch: a kernel must not be compiled for each kind of them
 
 
@@ -46,7 +46,7 @@ def unit_pass(
         _merge_kernel[(len(pieces.long_run), triton.cdiv(dim, SLOT_COLUMNS))](
             pieces.long_run, pieces.long_slot, pieces.long_pieces, rows,
             table.sum, table.squares, table.n, part_sum, part_squares, part_n, dim,
-            SLOTS=SLOTS, BLOCK=SLOT_COLUMNS, num_warps=1,
+            SLOTS=SLOTS, BLOCK=SLOT_COLUMNS, STAGES=SLOT_STAGES, num_warps=1,
         )  # fmt: skip
     for start, stop in sheet.gaps(len(layout)):
         sheet.rows.view(-1, form.width)[start:stop].zero_()
@@ -149,6 +149,7 @@ def _merge_kernel(
     dim,
     SLOTS: tl.constexpr,
     BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
     number = tl.program_id(0)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -158,7 +159,7 @@ def _merge_kernel(
     total = tl.zeros([BLOCK], tl.float64)
     squares = tl.zeros([SLOTS], tl.float64)
     n = tl.zeros([SLOTS], tl.int64)
-    for at in range(0, count, SLOTS):
+    for at in tl.range(0, count, SLOTS, num_stages=STAGES):
         offset = at + tl.arange(0, SLOTS)
         real = offset < count
         slot = begin + offset
