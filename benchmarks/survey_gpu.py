@@ -469,6 +469,7 @@ class Bench:
             "few_before_s": first,
             "seconds": [seconds for seconds, _ in runs],
             "laps": laps,
+            "laps_of_the_first": runs[0][1]["times"]["seconds"],
             "forward_s_of_as_many_tokens": forward,
             "text_to_tables_over_forward": spent / forward,
             "text_to_tables_over_usual_forward": spent / self.usual_seconds * self.forward_tokens / tokens,

@@ -12,7 +12,7 @@ import torch
 from tests.devices import DEVICES
 from tests.hard_cases import hard
 
-from theodolite.statistics.away import Away
+from theodolite.statistics.away import Away, brought
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.unit_table import UnitTable
 
@@ -44,6 +44,15 @@ def test_it_is_copied_once_and_let_go(device: str) -> None:
     assert torch.equal(found[0], SUMS)
     assert away.there is None
     assert gone() is None
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+def test_much_of_it_comes_in_pieces(monkeypatch: pytest.MonkeyPatch, device: str, dtype: torch.dtype) -> None:
+    monkeypatch.setattr("theodolite.statistics.away.BLOCK", 48)
+    wanted = torch.randn(37, 5).to(dtype)
+    assert torch.equal(brought(wanted.to(device)), wanted)
+    assert brought(wanted[:0].to(device)).shape == (0, 5)
 
 
 def test_who_measures_it_there_keeps_it() -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -70,26 +71,25 @@ def _copied(there: Tensor, made: torch.cuda.Event | None) -> Tensor:
     copy = torch.empty(there.shape, dtype=there.dtype)
     if made is None:
         return copy.copy_(there)
-    into, come = copy.view(-1), there.reshape(-1)
+    into, come = (tensor.reshape(-1).view(torch.uint8) for tensor in (copy, there))
     with torch.cuda.device(there.device):
         stream = torch.cuda.Stream(there.device)  # type: ignore[no-untyped-call]
         with torch.cuda.stream(stream):
             stream.wait_event(made)
             for part, wait in _passed_on(come):
-                into[part].copy_(wait())
+                np.copyto(into[part].numpy(), wait().numpy())  # PyTorch would call threads for each of several
     return copy  # all of it has come: who lets the tensor go takes nothing away
 
 
 def _passed_on(come: Tensor) -> Iterator[tuple[slice, Callable[[], Tensor]]]:
-    """Yield which part comes, and what waits for it in pinned memory; the next is on its way already.
+    """Yield which bytes come, and what waits for it in pinned memory; the next is on its way already.
 
     A plain copy of so much would hold the driver, and every other thread that wants something of the device.
     """
-    size = BLOCK // come.itemsize
-    rooms = [torch.empty(min(size, len(come)), dtype=come.dtype, pin_memory=True) for _ in range(2)]
+    rooms = [torch.empty(min(BLOCK, len(come)), dtype=torch.uint8, pin_memory=True) for _ in range(2)]
     before: tuple[slice, Callable[[], Tensor]] | None = None
-    for number, start in enumerate(range(0, len(come), size)):
-        part = slice(start, min(start + size, len(come)))
+    for number, start in enumerate(range(0, len(come), BLOCK)):
+        part = slice(start, min(start + BLOCK, len(come)))
         room = rooms[number % 2][: part.stop - part.start]
         room.copy_(come[part], non_blocking=True)
         done = torch.cuda.Event()  # type: ignore[no-untyped-call]
