@@ -53,6 +53,7 @@ def test_much_of_it_comes_in_pieces(monkeypatch: pytest.MonkeyPatch, device: str
     wanted = torch.randn(37, 5).to(dtype)
     assert torch.equal(brought(wanted.to(device)), wanted)
     assert brought(wanted[:0].to(device)).shape == (0, 5)
+    assert torch.equal(brought(wanted.to(device)[:, 2]), wanted[:, 2])
 
 
 def test_who_measures_it_there_keeps_it() -> None:

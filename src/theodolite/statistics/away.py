@@ -71,14 +71,18 @@ def _copied(there: Tensor, made: torch.cuda.Event | None) -> Tensor:
     copy = torch.empty(there.shape, dtype=there.dtype)
     if made is None:
         return copy.copy_(there)
-    into, come = (tensor.reshape(-1).view(torch.uint8) for tensor in (copy, there))
+    into = _bytes(copy)
     with torch.cuda.device(there.device):
         stream = torch.cuda.Stream(there.device)  # type: ignore[no-untyped-call]
         with torch.cuda.stream(stream):
             stream.wait_event(made)
-            for part, wait in _passed_on(come):
+            for part, wait in _passed_on(_bytes(there)):
                 np.copyto(into[part].numpy(), wait().numpy())  # PyTorch would call threads for each of several
     return copy  # all of it has come: who lets the tensor go takes nothing away
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    return tensor.contiguous().view(-1).view(torch.uint8)
 
 
 def _passed_on(come: Tensor) -> Iterator[tuple[slice, Callable[[], Tensor]]]:
