@@ -2,7 +2,7 @@
 
     python -m benchmarks.reading --scale 0.1
 
-Sentences of made-up words as in `survey_gpu`, at a scale of 1 as many as the paper's 739,106, and a tokenizer of
+Sentences of made-up words as in `made_up`, at a scale of 1 as many as the paper's 739,106, and a tokenizer of
 BERT's kind. Three times are told of every stage: by the clock; of the processor, all threads together; and of the
 thread that runs Python, which is the most that the interpreter's lock can be held: threads of the tokenizer need
 none, and numpy's long steps let go of it. The batches are those of a GPU: 131,072 tokens, shards of 4M characters.
@@ -25,8 +25,8 @@ from typing import Any, TypeVar
 import torch
 
 from benchmarks.alone import main
+from benchmarks.made_up import SENTENCES, model_folder, text_file
 from benchmarks.row import Row, seconds
-from benchmarks.survey_gpu import SENTENCES, model_folder, text_file
 from benchmarks.turns import middle, ratio, take_turns
 from theodolite.engines.forked import room_for
 from theodolite.engines.preparing import Preparing

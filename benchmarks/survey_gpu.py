@@ -28,9 +28,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from benchmarks.made_up import FIRST, LAST, SENTENCES, VOCABULARY, lengths, model_folder, text_file, zipf
+from benchmarks.two_passes import covariance_of, raw_float32, spectral_errors, two_passes
 from theodolite.batch import Batch
 from theodolite.engines.ahead import ahead
 from theodolite.measures.decomposition import unit_moments
@@ -49,8 +50,6 @@ from theodolite.statistics.resident.layout import Layout
 from theodolite.statistics.resident.passes import GroupSums
 from theodolite.surveys.pilot import MASSIVE, LayerPilot, _word
 
-SENTENCES, TOKENS = 739_106, 12_300_000
-VOCABULARY, FIRST, LAST = 30_522, 101, 102
 BF16_PEAK = 989e12
 """Of an H100 or H200, dense, by the vendor's datasheet."""
 ROGUE = 300
@@ -58,20 +57,6 @@ TURNS = 2  # forward alone and with everything, one after the other
 BOUND = {"everything": 1.10, "text_to_tables": 1.5}
 BOUNDS = {f"{part}_over_{of}": bound for part, bound in BOUND.items() for of in ("forward", "usual_forward")}
 """The usual forward pass pads, and leaves attention to PyTorch; the other one is ours."""
-
-
-def lengths(count: int, seed: int = 0) -> NDArray[np.int64]:
-    """Lengths of sentences in tokens, special ones included: log-normal about the paper's mean of 16.6."""
-    drawn = np.random.default_rng(seed).lognormal(0.0, 0.5, count)
-    return np.clip(np.rint(drawn * (TOKENS / SENTENCES) / math.exp(0.125)), 4, 128).astype(np.int64)
-
-
-def zipf(count: int, vocabulary: int, seed: int = 1) -> NDArray[np.int64]:
-    """Ids whose frequency falls as 1/rank, none of them special."""
-    least = min(1000, vocabulary // 10)
-    cumulative = np.cumsum(1 / np.arange(1, vocabulary - least + 1))
-    drawn = np.random.default_rng(seed).random(count) * cumulative[-1]
-    return least + np.searchsorted(cumulative, drawn)
 
 
 def batches(source: TextSource, count: int, budget: int, vocabulary: int) -> list[TextBatch]:
@@ -86,58 +71,6 @@ def batches(source: TextSource, count: int, budget: int, vocabulary: int) -> lis
     if source.end_to_end:
         return [source._laid(part) for part in flat.parts(even_bounds(sizes, budget))]
     return [source._packed(part) for part in flat.parts(bucket_bounds(sizes, budget))]
-
-
-def model_folder(folder: Path, layers: int = 12, dim: int = 768) -> Path:
-    """A BERT of these shapes with random weights, and a tokenizer of as many words."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
-
-    config = BertConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=dim,
-        num_hidden_layers=layers,
-        num_attention_heads=dim // 64,
-        intermediate_size=4 * dim,
-    )
-    torch.manual_seed(0)
-    model = BertModel(config, add_pooling_layer=False).to(torch.bfloat16)
-    model.save_pretrained(folder)
-    special = {0: "[PAD]", 100: "[UNK]", FIRST: "[CLS]", LAST: "[SEP]", 103: "[MASK]"}
-    words = {special.get(code, word(code)): code for code in range(VOCABULARY)}
-    tokenizer = Tokenizer(models.WordPiece(words, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.BertProcessing(("[SEP]", LAST), ("[CLS]", FIRST))
-    names = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, model_max_length=512, **{f"{k}_token": v for k, v in names.items()}
-    )
-    fast.save_pretrained(folder)
-    return folder
-
-
-def word(code: int) -> str:
-    """A made-up word of four to five letters for every id, no one the beginning of a piece."""
-    letters = []
-    rest = code + 26**3
-    while rest:
-        rest, letter = divmod(rest, 26)
-        letters.append(chr(97 + letter))
-    return "".join(letters)
-
-
-def text_file(path: Path, count: int) -> int:
-    """Sentences of made-up words with the same lengths and frequencies; return how many tokens they have."""
-    names = np.array([word(code) for code in range(VOCABULARY)], dtype=object)
-    total = 0
-    with path.open("w", encoding="utf-8") as file:
-        for start in range(0, count, 50_000):
-            sizes = lengths(min(50_000, count - start), seed=start + 1) - 2
-            words = names[zipf(int(sizes.sum()), VOCABULARY, seed=start + 2)]
-            file.writelines(" ".join(part) + "\n" for part in np.split(words, np.cumsum(sizes)[:-1]))
-            total += int(sizes.sum()) + 2 * len(sizes)
-    return total
 
 
 # The parts
@@ -525,62 +458,6 @@ def with_far(frame: Frame) -> Frame:
     return replace(frame, spread=min(frame.spread, float(squares[8:].sum() + squares[7] / 2) ** 0.5))
 
 
-# Oracles
-
-
-def two_passes(x: Tensor, unit: Tensor, keep: Tensor) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]:
-    """Codes, V and Q of every unit in float64: the mean first, then the squares about it."""
-    x, unit = x[keep], unit[keep]
-    codes, of = unit.unique(return_inverse=True)
-    n = torch.bincount(of, minlength=len(codes)).double()
-    mean = torch.zeros(len(codes), x.shape[1], dtype=torch.float64, device=x.device)
-    v, q = (torch.zeros(len(codes), dtype=torch.float64, device=x.device) for _ in range(2))
-    for rows in torch.arange(len(x), device=x.device).split(32768):
-        mean.index_add_(0, of[rows], x[rows].double())
-    mean /= n[:, None]
-    for rows in torch.arange(len(x), device=x.device).split(32768):
-        here = x[rows].double()
-        q.index_add_(0, of[rows], here.square().sum(1))
-        v.index_add_(0, of[rows], (here - mean[of[rows]]).square().sum(1))
-    return codes.cpu().numpy(), (v / n).cpu().numpy(), (q / n).cpu().numpy()
-
-
-def raw_float32(x: Tensor, unit: Tensor, keep: Tensor) -> NDArray[np.float64]:
-    """V from float32 sums of x and |x|^2: the way that misses."""
-    x, unit = x[keep].float(), unit[keep]
-    codes, of = unit.unique(return_inverse=True)
-    n = torch.bincount(of, minlength=len(codes)).float()
-    total = torch.zeros(len(codes), x.shape[1], device=x.device).index_add_(0, of, x)
-    squares = torch.zeros(len(codes), device=x.device).index_add_(0, of, x.square().sum(1))
-    found: NDArray[np.float64] = (squares / n - (total / n[:, None]).square().sum(1)).double().cpu().numpy()
-    return found
-
-
-def covariance_of(x: Tensor, keep: Tensor) -> Tensor:
-    x = x[keep]
-    mean = torch.stack([part.double().sum(0) for part in x.split(32768)]).sum(0) / len(x)
-    total = torch.zeros(x.shape[1], x.shape[1], dtype=torch.float64, device=x.device)
-    for part in x.split(32768):
-        y = part.double() - mean
-        total += y.T @ y
-    return (total / len(x)).cpu()
-
-
-def spectral_errors(found: NDArray[np.float64], truth: NDArray[np.float64]) -> dict[str, float]:
-    ours, wanted = np.linalg.eigvalsh(found), np.linalg.eigvalsh(truth)
-
-    def measures(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        shares = np.clip(values / values.sum(), 1e-300, None)
-        entropy = -(shares * np.log(shares)).sum()
-        return np.array([shares[-1], 1 / (shares**2).sum(), np.exp(entropy)])
-
-    errors = np.abs(measures(ours) / measures(wanted) - 1)
-    names = ("anisotropy_svd", "participation_ratio", "effective_rank")
-    moves = truth.diagonal() > 0
-    coordinates = np.abs(found.diagonal()[moves] / truth.diagonal()[moves] - 1).max()
-    return dict(zip(names, errors.tolist(), strict=True)) | {"worst_coordinate_variance": float(coordinates)}
-
-
 # The run
 
 
@@ -633,9 +510,9 @@ def main() -> None:
             arguments.out.parent.mkdir(parents=True, exist_ok=True)
             arguments.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     for name, bound in BOUNDS.items():
-        for part in found.values():
-            if isinstance(part, dict) and name in part:
-                print(f"{name}: {part[name]:.3f}   (at most {bound})")
+        for part, numbers in found.items():
+            if isinstance(numbers, dict) and name in numbers:
+                print(f"{part}: {name} {numbers[name]:.3f}   (at most {bound})")
 
 
 if __name__ == "__main__":
