@@ -21,13 +21,15 @@ class OfflineError(TheodoliteError):
     """Something had to be fetched and could not be."""
 
 
-def nearest(wanted: str, known: list[str]) -> str:
+def nearest(wanted: str, known: list[str], *, likeness: float = 0.5) -> str:
     """Return " Did you mean 'x' or 'y'?" for the known names close to the wanted one, else an empty string.
+
+    `likeness` is the share of letters, in order, that two names must have in common at least.
 
     >>> nearest("minilm", ["minilm-l6", "smollm2-135m"])
     " Did you mean 'minilm-l6'?"
     """
     from difflib import get_close_matches
 
-    close = get_close_matches(wanted, known, n=3, cutoff=0.5)
+    close = get_close_matches(wanted, known, n=3, cutoff=likeness)
     return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""

@@ -16,6 +16,15 @@ class Unit(NamedTuple):
     tokens: float = 1.0  # tokens that make one occurrence
 
 
+def encodable(text: str) -> str:
+    """Return the text as tables can hold it: a lone surrogate, as odd bytes of a file's name are, becomes \\udcXX.
+
+    >>> encodable("odd \\udc80"), encodable("even")
+    ('odd \\\\udc80', 'even')
+    """
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 OPEN = ("word", "position", "document", "label")
 """Kinds of units that are numbered as they are met."""
 

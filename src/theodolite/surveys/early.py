@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from theodolite.engines.ray.answering import check_form
 from theodolite.engines.ray.room import check_wishes
 from theodolite.errors import InputError, nearest
 from theodolite.sources.layers import layer_numbers
@@ -82,6 +83,7 @@ def check_engine(
             )
         return
     check_wishes(workers, gpus)
+    check_form(address)
     if gpus and address == "local":
         _check_gpus_here()
     if out is None:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from theodolite.errors import DamagedError, InputError
 from theodolite.measures.formula import formula_of_column
-from theodolite.sources.units import OPEN, Unit, Units
+from theodolite.sources.units import OPEN, Unit, Units, encodable
 from theodolite.surveys import fetching, layer_norms
 from theodolite.surveys import pilot as pilots
 from theodolite.surveys.bucket import Bucket
@@ -259,10 +259,6 @@ def _encodable(table: pd.DataFrame) -> pd.DataFrame:
     for column in ("unit", "text"):
         if column in fixed and getattr(fixed[column].dtype, "storage", None) != "pyarrow":  # that holds none
             values = fixed[column].tolist()  # each many times: a unit has a row in every layer and population
-            written = {value: _encodable_text(value) for value in set(values)}
+            written = {value: encodable(str(value)) for value in set(values)}
             fixed[column] = [written[value] for value in values]
     return fixed
-
-
-def _encodable_text(value: Any) -> str:
-    return str(value).encode("utf-8", "backslashreplace").decode("utf-8")

@@ -9,7 +9,7 @@ from typing import Any
 
 from theodolite.errors import InputError, TheodoliteError
 from theodolite.sources.audio import AudioOptions, open_audio, read_clip, scan_audio
-from theodolite.sources.files import MediaScan, shard_pieces
+from theodolite.sources.files import MediaCorpus, MediaScan, shard_pieces
 from theodolite.sources.images import ImageOptions, open_images, read_picture, scan_images
 from theodolite.sources.media.layout import MAPS
 from theodolite.sources.media.source import Feeder, MediaSource
@@ -49,14 +49,10 @@ def plan(
 
     `here` is the device of this process, where it is not this one that folds on `device`.
     """
-    wanted.refuse_for(kind, **TEXT_ONLY)
-    if not isinstance(corpus, str | Path):
-        raise InputError(
-            f"CORPUS: a model of {kind} reads a folder, a file or a glob; got {type(corpus).__name__}."
-        )
+    files = opened(corpus, kind, wanted, listener)
     flat = _flat(kind, wanted.maps)
-    listener.say(f"looking at {corpus}")
-    found = _scanned(corpus, kind, wanted, listener)
+    # Every file is decoded once, so that what cannot be used is told before the model runs.
+    found: MediaScan[Any] = scan_audio(files) if kind == "speech" else scan_images(files)
     if found.skipped:
         listener.warn(_told(found.skipped))
     listener.say(f"loading {checkpoint.name}")
@@ -138,8 +134,17 @@ def _flat(kind: Modality, maps: str | None) -> bool:
     return (maps or ("flat" if kind == "convolution" else "places")) == "flat"
 
 
-def _scanned(corpus: str | Path, kind: Modality, wanted: Wanted, listener: Listener) -> MediaScan[Any]:
-    """Decode every file once, so that what cannot be used is told before the model runs."""
+def opened(
+    corpus: str | Path | Iterable[str], kind: Modality, wanted: Wanted, listener: Listener
+) -> MediaCorpus[Any]:
+    """Find the files, and refuse what a model of this kind has no use for; none is read yet."""
+    wanted.refuse_for(kind, **TEXT_ONLY)
+    if not isinstance(corpus, str | Path):
+        raise InputError(
+            f"CORPUS: a model of {kind} reads a folder, a file or a glob; got {type(corpus).__name__}."
+        )
+    _flat(kind, wanted.maps)
+    listener.say(f"looking at {corpus}")
     kept: dict[str, Any] = {
         "sample": wanted.sample,
         "seed": wanted.seed,
@@ -148,8 +153,8 @@ def _scanned(corpus: str | Path, kind: Modality, wanted: Wanted, listener: Liste
     }
     if kind == "speech":
         options = AudioOptions(**kept, max_seconds=wanted.max_seconds)
-        return scan_audio(open_audio(corpus, options, listener.say))
-    return scan_images(open_images(corpus, ImageOptions(**kept), listener.say))
+        return open_audio(corpus, options, listener.say)
+    return open_images(corpus, ImageOptions(**kept), listener.say)
 
 
 def _loaded(checkpoint: Checkpoint, kind: Modality, wanted: Wanted, device: str) -> tuple[Any, Feeder]:

@@ -13,6 +13,7 @@ from theodolite.surveys import media, text
 from theodolite.surveys.early import check_device, check_engine, check_folders, check_numbers, check_words
 from theodolite.surveys.engine import Engine
 from theodolite.surveys.listener import Listener
+from theodolite.surveys.nowhere import check_corpus
 from theodolite.surveys.run import run
 from theodolite.surveys.storage import Place, placed
 from theodolite.surveys.survey import Survey
@@ -131,6 +132,7 @@ def survey(
     from theodolite.engines.ray.pool import Pool
     from theodolite.surveys.cluster.cluster import Cluster
 
+    check_corpus(corpus, str(model), revision, wanted, listener)
     listener.say(f"joining the cluster at {address}" if address != "local" else "starting Ray on this machine")
     # Other machines start elsewhere, so the folder's whole path; and this one only looks at the model.
     given |= {"out": folder.absolute(), "device": "cuda" if gpus_per_worker else "cpu", "here": "cpu"}

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from theodolite.errors import TheodoliteError
 from theodolite.measures.decomposition import UnitMoments, unbiased
 from theodolite.sources.layers import Layer
+from theodolite.sources.units import encodable
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.fold import LayerFold
 from theodolite.surveys import contextual
@@ -98,7 +99,7 @@ def make_tables(
     """
     rows, tokens, coordinates, seen = [], [], [], np.zeros(len(state.units), dtype=bool)
     scales, spectra = [], []
-    names = pd.Series([unit.key for unit in state.units.known])
+    names = pd.Series([encodable(unit.key) for unit in state.units.known])
     special = [code for code, unit in enumerate(state.units.known) if unit.special]
     wanted = [population for population in populations if population not in (lost or {})]
 
@@ -196,7 +197,7 @@ def _tokens(parts: list[tuple[int, str, Measured]], names: pd.Series) -> pd.Data
 
 def _units(state: State, seen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> pd.DataFrame:
     rows = [
-        (unit.key, code, unit.id, unit.text, unit.special, unit.tokens)
+        (encodable(unit.key), code, unit.id, encodable(unit.text), unit.special, unit.tokens)
         for code, unit in enumerate(state.units.known)
         if code < len(seen) and seen[code]
     ]

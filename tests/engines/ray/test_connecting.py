@@ -61,6 +61,49 @@ def test_no_address(address: str) -> None:
         answering.check(address)
 
 
+@pytest.mark.parametrize(
+    ("address", "meant"),
+    [
+        ("lcoal", "local"),
+        ("loacl", "local"),
+        ("locl", "local"),
+        ("lokal", "local"),
+        ("Local", "local"),
+        ("AUTO", "auto"),
+        ("atuo", "auto"),
+        ("uato", "auto"),
+        ("autp", "auto"),
+        ("aut", "auto"),
+    ],
+)
+def test_a_slip_of_the_finger(address: str, meant: str) -> None:
+    with pytest.raises(InputError) as error:
+        answering.check_form(address)
+    assert str(error.value) == (
+        f"--address {address}: wanted auto, local or HOST:PORT, such as 10.0.0.1:6379. Did you mean '{meant}'?"
+    )
+
+
+@pytest.mark.parametrize("address", ["localhost", "lab", "head", "autumn", "node-7.local", "10.0.0.1", ""])
+def test_a_host_without_a_port_is_no_slip(address: str) -> None:
+    with pytest.raises(InputError, match=r"wanted auto, local or HOST:PORT, such as 10\.0\.0\.1:6379\.$"):
+        answering.check_form(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["auto", "local", "10.0.0.1:6379", "[::1]:6379", "localhost:6379", "lcoal:6379", "node-7.local:6379"],
+)
+def test_an_address_of_the_right_form_is_not_doubted(address: str) -> None:
+    answering.check_form(address)
+
+
+def test_a_slip_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "lcoal")
+    with pytest.raises(InputError, match=r"--address auto \(lcoal\): wanted .* Did you mean 'local'\?"):
+        answering.check("auto")
+
+
 def test_a_client_beside_the_cluster_is_sent_into_it() -> None:
     with pytest.raises(InputError, match="runs on a machine of the cluster, not beside it"):
         answering.check("ray://10.0.0.1:10001")
@@ -93,6 +136,11 @@ def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) ->
         ({"engine": "ray"}, "--engine ray needs --out"),
         ({"engine": "ray", "out": "somewhere", "device": "cuda"}, "--device cuda: with --engine ray"),
         ({"engine": "ray", "out": "somewhere", "address": "127.0.0.1:1"}, "127.0.0.1:1 does not answer"),
+        ({"engine": "ray", "out": "somewhere", "address": "lcoal"}, r"--address lcoal: .* Did you mean 'local'\?"),
+        (
+            {"engine": "ray", "out": "somewhere", "address": "ray://10.0.0.1:10001"},
+            "not beside it; start it there",
+        ),
     ],
 )
 def test_what_is_refused_early(small_model: Any, tmp_path: Path, given: dict[str, Any], words: str) -> None:

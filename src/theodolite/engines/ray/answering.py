@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 
-from theodolite.errors import InputError
+from theodolite.errors import InputError, nearest
 
+WORDS = ("auto", "local")
+SLIP = 0.75  # how like one of them a slip of the finger is: "lcoal", "atuo", but not "localhost"
 SECONDS = 5.0  # that a cluster has to answer
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))  # HTTP/2's, with no settings
 SETTINGS = 4  # the kind of frame that HTTP/2, and so gRPC, answers it with
@@ -27,7 +29,7 @@ def leading(address: str) -> str | None:
     if address != "auto":
         return address
     if named := os.environ.get("RAY_ADDRESS"):
-        return named if named not in ("auto", "local") else None
+        return named if named not in WORDS else None
     try:
         from ray._private.services import get_ray_address_from_environment
 
@@ -37,20 +39,30 @@ def leading(address: str) -> str | None:
     return str(found) if found else None
 
 
+def check_form(address: str, shown: str | None = None) -> None:
+    """Refuse what is neither a word for a cluster nor of the form of an address; nobody is asked there."""
+    if address in WORDS:
+        return
+    shown = shown or f"--address {address}"
+    if address.startswith("ray://"):
+        raise InputError(
+            f"{shown}: theodolite runs on a machine of the cluster, not beside it; start it there "
+            "(`ray job submit -- theodolite survey ...` does) with --address auto."
+        )
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        meant = nearest(address.lower(), [*WORDS], likeness=SLIP)
+        raise InputError(f"{shown}: wanted auto, local or HOST:PORT, such as 10.0.0.1:6379.{meant}")
+
+
 def check(address: str) -> None:
     """Refuse an address that nobody answers at, that is no cluster's, or whose cluster wants another token."""
     where = leading(address)
     if where is None:
         return
     shown = f"--address {where}" if where == address else f"--address {address} ({where})"
-    if where.startswith("ray://"):
-        raise InputError(
-            f"{shown}: theodolite runs on a machine of the cluster, not beside it; start it there "
-            "(`ray job submit -- theodolite survey ...` does) with --address auto."
-        )
+    check_form(where, shown)
     host, _, port = where.rpartition(":")
-    if not host or not port.isdigit():
-        raise InputError(f"{shown}: wanted auto, local or HOST:PORT, such as 10.0.0.1:6379.")
     try:
         speaks = _speaks(host.strip("[]"), int(port))
     except (OSError, OverflowError) as error:

@@ -28,9 +28,20 @@ def reader_of(path: Path) -> Reader | None:
     return next((reader for ending, reader in READERS.items() if name.endswith(ending)), None)
 
 
+def is_nowhere(what: str | Path) -> bool:
+    """Say whether no model of any kind finds a file by that word: no path, no glob's, no name of the catalogue."""
+    from theodolite.sources.catalogue import CORPORA
+
+    path = _path(what)
+    if what in CORPORA or _there(path):
+        return False
+    found = glob.iglob(str(path), recursive=True) if glob.has_magic(str(path)) else ()  # noqa: PTH207
+    return all(Path(each).is_dir() for each in found)
+
+
 def find_files(what: str | Path, progress: Callable[[str], None] | None = None) -> tuple[Path, ...]:
     """Return the files that a user's word for a corpus means, every one there and of a known ending."""
-    path = Path(what).expanduser() if str(what).startswith("~/") else Path(what)
+    path = _path(what)
     if reader_of(path) is None and _in_catalogue(what):
         from theodolite.sources.catalogue import corpus_file
 
@@ -40,6 +51,10 @@ def find_files(what: str | Path, progress: Callable[[str], None] | None = None) 
     if glob.has_magic(str(path)):
         return _matches(path)
     raise _missing(path)
+
+
+def _path(what: str | Path) -> Path:
+    return Path(what).expanduser() if str(what).startswith("~/") else Path(what)
 
 
 def _matches(pattern: Path) -> tuple[Path, ...]:

@@ -14,7 +14,7 @@ from theodolite.hashing import mix
 from theodolite.sources.layers import Layer
 from theodolite.sources.places import places
 from theodolite.sources.source import Sink
-from theodolite.sources.units import Unit, Units
+from theodolite.sources.units import Unit, Units, encodable
 from theodolite.sources.vectors.files import Vectors
 
 
@@ -46,7 +46,8 @@ class VectorSource:
             self._codes = np.zeros(vectors.count, dtype=np.int64)
         else:
             names, codes = np.unique(np.array([str(label) for label in vectors.labels]), return_inverse=True)
-            self.units = Units("group", [Unit(str(name), str(name)) for name in names])
+            # As the table spells them, from which they are read again: else they would not merge with themselves.
+            self.units = Units("group", [Unit(name, name) for name in map(encodable, names.tolist())])
             self._codes = codes.astype(np.int64).reshape(-1)
 
     def prepare(self, documents: Sequence[tuple[int, NDArray[np.int64]]]) -> list[Block]:
