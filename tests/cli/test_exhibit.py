@@ -98,6 +98,19 @@ def test_the_users_faults_are_told_in_a_sentence(theodolite, surveyed, tmp_path,
     assert not list(tmp_path.iterdir())
 
 
+def test_a_survey_of_a_few_words_is_refused_and_the_way_out_works(theodolite, model, tmp_path):
+    few, out = tmp_path / "few", tmp_path / "fig4.png"
+    package.survey(model, ["a cat sat", "a dog ran after the cat"], out=few, sample_size=64)
+    ran = theodolite("exhibit", "norm-variance/fig4", few, "--out", out)
+    assert ran.code == 2
+    assert "fewer than three units with 1 <= log10 n <= 5" in ran.err
+    assert "--filter all" in ran.err
+    assert "Traceback" not in ran.err
+    assert not out.exists()
+    assert theodolite("exhibit", "norm-variance/fig4", few, "--filter", "all", "--out", out).code == 0
+    assert out.exists()
+
+
 @pytest.mark.weights
 def test_real_weights_trade_norm_for_variance(theodolite, tmp_path):
     out = tmp_path / "minilm"

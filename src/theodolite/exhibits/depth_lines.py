@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from theodolite.exhibits.note import UNDEFINED, note
 from theodolite.exhibits.style import Look
 
 FINAL_NORM = "final norm"
@@ -49,7 +50,7 @@ def finish(ax: Axes, tables: Sequence[pd.DataFrame], column: str, x: str) -> Non
     ax.set_xlabel(AXES[x])
     ax.margins(x=0.04)
     if not any(np.isfinite(table[column].to_numpy(np.float64)).any() for table in tables):
-        ax.text(0.5, 0.5, "undefined at every layer", transform=ax.transAxes, ha="center", va="center", fontsize=7)
+        note(ax, UNDEFINED)
 
 
 def has_final_norm(tables: Sequence[pd.DataFrame]) -> bool:

@@ -13,6 +13,7 @@ from matplotlib.figure import FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from theodolite.exhibits.note import UNDEFINED, note
 from theodolite.exhibits.style import Look, look
 from theodolite.exhibits.text import plain
 from theodolite.exhibits.ticks import short_ticks
@@ -57,7 +58,7 @@ def draw_layers(
             axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
     short_ticks(ax, other)
     if not any(np.isfinite(profile[column].to_numpy(np.float64)).any() for profile in profiles):
-        ax.text(0.5, 0.5, "undefined at every layer", transform=ax.transAxes, ha="center", va="center", fontsize=7)
+        note(ax, _undefined(profiles))
 
 
 def right_axis(profiles: Sequence[pd.DataFrame], column: str) -> set[int]:
@@ -99,6 +100,12 @@ def legend_columns(names: Sequence[str], width: float) -> int:
 def has_final_norm(profiles: Sequence[pd.DataFrame]) -> bool:
     """Say whether any profile ends with the state after a final norm."""
     return any(profile["layer_name"].eq(FINAL_NORM).any() for profile in profiles)
+
+
+def _undefined(profiles: Sequence[pd.DataFrame]) -> str:
+    """Say that nothing is defined, and why where the profiles give one reason."""
+    given = {reason for profile in profiles if "reason" in profile for reason in profile["reason"].dropna()}
+    return f"{UNDEFINED}: {given.pop()}" if len(given) == 1 else UNDEFINED
 
 
 def _handle(line: Look) -> Line2D:

@@ -10,6 +10,7 @@ from theodolite.studies.anisotropy import kinds
 from theodolite.studies.norm_variance.chosen_sets import has_sets
 from theodolite.studies.norm_variance.profile import has_sums
 from theodolite.studies.surveyed import Surveyed
+from theodolite.studies.undefined import why_undefined
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,20 @@ def has_contextuality(survey: Surveyed) -> bool:
     return "self_similarity" in survey.layers and bool(survey.layers["self_similarity"].notna().any())
 
 
+def _asked_contextuality(survey: Surveyed) -> bool:
+    return bool(survey.facts.get("settings", {}).get("contextuality"))
+
+
+def _not_contextual(survey: Surveyed) -> str:
+    if _asked_contextuality(survey):  # then the same command again would be of no help
+        why = why_undefined(survey, str(survey.facts["populations"][0]), "self_similarity")
+        return f"that of {survey.model} on {survey.corpus} was, but {why}; survey a larger corpus"
+    return (
+        f"the survey of {survey.model} does not tell how contextual its states are; "
+        f"`{survey.command('--contextuality')}` would"
+    )
+
+
 TOKEN_LEVEL = _of(
     "text models by tokens", (kinds.TOKENS,), "theodolite survey minilm-l6 --corpus CORPUS --out DIR"
 )
@@ -164,9 +179,6 @@ TRANSFORMERS = _of(
 CONTEXTUALITY = Need(
     "surveys made with `--contextuality`",
     has_contextuality,
-    lambda survey: (
-        f"the survey of {survey.model} does not tell how contextual its states are; "
-        f"`{survey.command('--contextuality')}` would"
-    ),
-    left_out=lambda survey: "without `--contextuality`",
+    _not_contextual,
+    left_out=lambda s: "self-similarity is undefined" if _asked_contextuality(s) else "without `--contextuality`",
 )

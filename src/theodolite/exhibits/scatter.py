@@ -10,11 +10,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from theodolite.exhibits.note import note
 from theodolite.exhibits.style import BLACK, BLUE, GREY, PALE, VERMILLION
 from theodolite.exhibits.text import number
 from theodolite.exhibits.ticks import short_ticks
 
 RASTER_FROM = 3000  # points; more of them in a vector file would choke a reader
+FEW = 100  # points; pale ones of so few are drawn larger, or they would not be seen
 REACH = 3.0  # how far the axes may go beyond the units in the fit, in their own range
 
 
@@ -27,16 +29,21 @@ def draw_scatter(
     *,
     size: float = 5,
     interval: bool = True,
+    among: str = "",
 ) -> None:
-    """Draw y on x of all units, pale where they are not in the fit, the line, and its numbers above."""
+    """Draw y on x of all units, pale where they are not in the fit, the line, and its numbers above.
+
+    `among` says which units a fit uses, should there be none.
+    """
     used = points["used"].to_numpy(bool)
     special = points["special"].to_numpy(bool) & ~used
-    _cloud(ax, points[~used & ~special], x, y, s=size * 0.6, c=PALE, alpha=0.6)
+    few = len(points) < FEW
+    _cloud(ax, points[~used & ~special], x, y, s=size * (2.0 if few else 0.6), c=PALE, alpha=0.9 if few else 0.6)
     _cloud(ax, points[used], x, y, s=size, c=BLUE, alpha=0.55)
     _cloud(
         ax, points[special], x, y, s=size * 4, marker="D", facecolors="none", edgecolors=VERMILLION, linewidths=0.9
     )
-    draw_line(ax, points, x, fit)
+    draw_line(ax, points, x, fit, among)
     tell_outside(ax, frame(ax, points, x, y))
     short_ticks(ax)
     ax.set_title(told(fit, interval=interval), fontsize=7)
@@ -50,10 +57,10 @@ def tell_outside(ax: Axes, count: int) -> None:
         ax.annotate(f"{count:,} outside", fontsize=5.5, c=GREY, bbox=behind, zorder=6, **place)
 
 
-def draw_line(ax: Axes, points: pd.DataFrame, x: str, fit: Mapping[str, Any]) -> None:
+def draw_line(ax: Axes, points: pd.DataFrame, x: str, fit: Mapping[str, Any], among: str = "") -> None:
     """Draw the fitted line over the range of the units in the fit; say why where there is none."""
     if np.isnan(fit["slope"]):
-        ax.text(0.5, 0.75, fit["reason"], transform=ax.transAxes, ha="center", va="center", fontsize=7)
+        note(ax, f"{fit['reason']}{among}", height=0.72)
         return
     ends = _finite(points.loc[points["used"], x])
     across = np.array([ends.min(), ends.max()])

@@ -12,16 +12,20 @@ from matplotlib.figure import FigureBase
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
+from theodolite.exhibits.note import UNDEFINED, note
 from theodolite.exhibits.style import BLACK, BLUE, ORANGE, SKY
 
 FILLS = ((BLUE, ""), (ORANGE, "////"), (SKY, "...."))
 """Colour and hatch, so that grey print tells the parts apart."""
 
 
-def draw_stack(ax: Axes, profile: pd.DataFrame, parts: Mapping[str, str], *, error: str = "") -> None:
+def draw_stack(
+    ax: Axes, profile: pd.DataFrame, parts: Mapping[str, str], *, error: str = "", why: str = UNDEFINED
+) -> None:
     """Draw one bar a layer, the parts (column to label) from the bottom up.
 
-    `error` is the column of half an interval about the first part, drawn as a thin line.
+    `error` is the column of half an interval about the first part, drawn as a thin line; `why` is
+    written where there is no bar.
     """
     layers = profile["layer"].to_numpy(int)
     below = np.zeros(len(profile))
@@ -39,7 +43,7 @@ def draw_stack(ax: Axes, profile: pd.DataFrame, parts: Mapping[str, str], *, err
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7, min_n_ticks=1))
     ax.margins(x=0.02)
     if not below.any():
-        ax.text(0.5, 0.5, "undefined at every layer", transform=ax.transAxes, ha="center", va="center", fontsize=7)
+        note(ax, why)
 
 
 def draw_parts_legend(figure: FigureBase, labels: list[str]) -> None:

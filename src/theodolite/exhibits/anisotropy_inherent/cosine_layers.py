@@ -14,10 +14,12 @@ from theodolite.exhibits.layer_lines import draw_legend, legend_inches
 from theodolite.exhibits.needs import CHARACTER_LEVEL, CONVOLUTIONAL, SPEECH_OR_VISION, TOKEN_LEVEL
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.style import PALE, look
+from theodolite.exhibits.undrawn import undrawn
 from theodolite.studies.anisotropy.by_layer import by_layer
 from theodolite.studies.anisotropy.kinds import SPEECH, VISION, kind
 from theodolite.studies.choice import Choice
 from theodolite.studies.surveyed import Surveyed, labels
+from theodolite.studies.undefined import why_undefined
 
 COSINE = "mean_cosine"
 OPTIONS = ("population", "depth")
@@ -77,6 +79,7 @@ def _plate(surveys: Sequence[Surveyed], choice: Choice, first: str, panels: tupl
     """Return the figure: one panel, or one for each kind that a survey is of."""
     names = labels(surveys)
     tables = [by_layer(s, choice.population, [COSINE], name) for s, name in zip(surveys, names, strict=True)]
+    lacking = undrawn(surveys, tables, [COSINE], lambda s, _: why_undefined(s, choice.population, COSINE))
     kinds = [kind(survey) for survey in surveys]
     shown = [one for one in panels if one in kinds] or [""]
     x = "joined_depth" if choice.depth == "normalised" else "layer"
@@ -95,6 +98,6 @@ def _plate(surveys: Sequence[Surveyed], choice: Choice, first: str, panels: tupl
         axes[0].set_ylabel("mean cosine")
         draw_legend(figure, names, width=width)
 
-    told = by_layer_caption(surveys, choice, tables, COSINE, first)
+    told = by_layer_caption(surveys, choice, tables, COSINE, first, lacking)
     size = (width, 2.5 + legend_inches(names, width))
     return Plate(pd.concat(tables, ignore_index=True), told, draw, size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,10 +18,11 @@ from theodolite.exhibits.norm_variance.captions import caption, corpora, massive
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.style import COLOURS, GREY, PALE
 from theodolite.exhibits.text import plain
+from theodolite.exhibits.undrawn import undrawn
 from theodolite.studies.anisotropy.drift import JOINED, drift
 from theodolite.studies.anisotropy.kinds import KINDS
 from theodolite.studies.choice import Choice
-from theodolite.studies.surveyed import Surveyed
+from theodolite.studies.surveyed import Surveyed, labels
 
 LEVEL = 0.05
 LEAST = 1e-10
@@ -62,6 +64,7 @@ def _plate(surveys: Sequence[Surveyed], choice: Choice, test: str) -> Plate:
     order = {name: place for place, name in enumerate(KINDS)}
     data = found.sort_values("kind", key=lambda kinds: kinds.map(order), kind="stable", ignore_index=True)
     names = list(dict.fromkeys(data["survey"]))
+    lacking = _lacking(surveys, data, test)
 
     def draw(figure: FigureBase) -> None:
         axes = figure.subplots(1, len(PANELS), sharey=True, sharex=True, width_ratios=[1.5, 1, 1])
@@ -84,8 +87,20 @@ def _plate(surveys: Sequence[Surveyed], choice: Choice, test: str) -> Plate:
         corpora(surveys),
         population(choice),
         massive(surveys, choice),
+        lacking,
     )
     return Plate(data, told, draw, (7.0, 1.05 + 0.19 * len(names) + 0.16 * -(-len(_marks(data)) // COLUMNS)))
+
+
+def _lacking(surveys: Sequence[Surveyed], data: pd.DataFrame, test: str) -> str:
+    """Return a sentence on surveys without any p-value; refuse if that is all."""
+    tables = [data[data["survey"] == name] for name in labels(surveys)]
+
+    def why(survey: Surveyed, table: pd.DataFrame) -> str:
+        return str(json.loads(table["undefined"].iloc[0]).get(f"{test}_p", "undefined"))
+
+    way = "survey more layers, or a larger corpus"
+    return undrawn(surveys, tables, [f"{test}_{ending}" for ending in PANELS], why, lambda: way)
 
 
 def _draw_panel(ax: Axes, data: pd.DataFrame, names: list[str], test: str, ending: str) -> None:

@@ -19,12 +19,14 @@ from theodolite.exhibits.norm_variance.panels import panels, panels_size
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.style import BLUE, GREEN, VERMILLION, Look, look
 from theodolite.exhibits.text import plain
+from theodolite.exhibits.undrawn import undrawn
 from theodolite.studies.anisotropy.batch_summary import BATCHES
 from theodolite.studies.anisotropy.by_batch import by_batch
 from theodolite.studies.anisotropy.by_layer import by_layer
 from theodolite.studies.anisotropy.kinds import side
 from theodolite.studies.choice import Choice
 from theodolite.studies.surveyed import Surveyed, labels
+from theodolite.studies.undefined import why_undefined
 
 ANISOTROPY = "anisotropy_svd"
 SIDES = ("encoder", "decoder")
@@ -48,6 +50,7 @@ def fig1(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     names = labels(surveys)
     exact = [_with_side(survey, choice.population, name) for survey, name in zip(surveys, names, strict=True)]
     tables = [by_batch(survey, table, choice.population) for survey, table in zip(surveys, exact, strict=True)]
+    lacking = undrawn(surveys, tables, [ANISOTROPY], lambda s, _: why_undefined(s, choice.population, ANISOTROPY))
     shown = [one for one in SIDES if any((table["side"] == one).any() for table in tables)] or list(SIDES[:1])
     x = _axis(choice)
     width = 3.4 * len(shown) if len(shown) > 1 else 4.6
@@ -71,6 +74,7 @@ def fig1(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         ANISOTROPY,
         f"{FIRST}, of encoders and decoders.",
         *_batched(surveys, names, tables),
+        lacking,
         joined=False,
     )
     return Plate(pd.concat(tables, ignore_index=True), told, draw, (width, 2.4 + legend_inches(names, width)))
@@ -91,6 +95,13 @@ def fig1_populations(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         [by_layer(s, one, [ANISOTROPY], name) for one in known if one in s.facts["populations"]]
         for s, name in zip(surveys, names, strict=True)
     ]
+    lacking = undrawn(
+        surveys,
+        [pd.concat(of_model) for of_model in tables],
+        [ANISOTROPY],
+        lambda s, table: why_undefined(s, table["population"].iloc[0], ANISOTROPY),
+    )
+    across, more = (3, 0.2) if len(surveys) > 1 else (1, 0.16 * len(known))  # one panel is too narrow for a line
 
     def draw(figure: FigureBase) -> None:
         axes = panels(figure, len(surveys))
@@ -105,18 +116,19 @@ def fig1_populations(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         handles = [
             Line2D([], [], c=LOOKS[one].colour, marker=LOOKS[one].marker, ls=LOOKS[one].dash) for one in known
         ]
-        figure.legend(handles, [POPULATIONS[one] for one in known], loc="outside upper center", ncols=3)
+        figure.legend(handles, [POPULATIONS[one] for one in known], loc="outside upper center", ncols=across)
 
     data = pd.concat([table for of_model in tables for table in of_model], ignore_index=True)
     told = caption(
         f"{FIRST}, for each population.",
         corpora(surveys),
         _most(data),
+        lacking,
         "Open marker: the state after the final norm."
         if data["layer_name"].str.endswith("final norm").any()
         else "",
     )
-    return Plate(data, told, draw, panels_size(len(surveys), height=2.1, legend=0.2))
+    return Plate(data, told, draw, panels_size(len(surveys), height=2.1, legend=more))
 
 
 def _batched(surveys: Sequence[Surveyed], names: Sequence[str], tables: Sequence[pd.DataFrame]) -> list[str]:

@@ -14,6 +14,7 @@ from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.name_places import draw_names, inside
 from theodolite.exhibits.needs import TOKEN_SETS, UNITS
 from theodolite.exhibits.norm_variance import captions
+from theodolite.exhibits.norm_variance.few_units import among
 from theodolite.exhibits.norm_variance.panels import FITTED, WIDE, M, V, fit_caption, named
 from theodolite.exhibits.norm_variance.token_sets import chosen_by, counted
 from theodolite.exhibits.registry import exhibit
@@ -55,7 +56,7 @@ def fig8(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     def draw(figure: FigureBase) -> None:
         axes = figure.subplots(len(sets), 1, squeeze=False).ravel()
         for ax, name, found, table, line in zip(axes, names, sets, tables, lines, strict=True):
-            draw_scatter(ax, table, "m", "v", line)
+            draw_scatter(ax, table, "m", "v", line, among=among(chosen))
             _draw_marked(ax, table[table["chosen"]])
             ax.set_title(f"{plain(name)}, layer {found.layer}\n{ax.get_title()}", fontsize=7.5)
             ax.set_xlabel(M)

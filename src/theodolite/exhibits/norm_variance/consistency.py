@@ -18,6 +18,7 @@ from theodolite.exhibits.name_places import draw_names
 from theodolite.exhibits.needs import CONTEXTUALITY, MODEL, SUMS, UNITS
 from theodolite.exhibits.norm_variance import captions
 from theodolite.exhibits.norm_variance.panels import FITTED, WIDE, layer_caption
+from theodolite.exhibits.note import UNDEFINED, note
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.style import GREY, PALE, Look, look
 from theodolite.exhibits.text import number, plain
@@ -98,7 +99,7 @@ def _draw_plane(ax: Axes, tables: Sequence[pd.DataFrame], pair: Pair) -> None:
         for text, colour in zip(ax.texts[-len(numbers) :], colours, strict=True):
             text.set_color(colour)
     else:
-        ax.text(0.5, 0.5, "undefined at every layer", transform=ax.transAxes, ha="center", va="center", fontsize=7)
+        note(ax, UNDEFINED)
 
 
 def _draw_path(ax: Axes, table: pd.DataFrame, pair: Pair, line: Look) -> None:

@@ -11,7 +11,9 @@ from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.needs import LENGTHS, UNITS
 from theodolite.exhibits.norm_variance import captions
 from theodolite.exhibits.norm_variance.captions import caption
+from theodolite.exhibits.norm_variance.few_units import too_few, undrawn_units
 from theodolite.exhibits.norm_variance.panels import LOG_N, named, panels, panels_size
+from theodolite.exhibits.note import note
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.steps import draw_bins
 from theodolite.exhibits.style import PALE
@@ -55,15 +57,19 @@ def fig10(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     chosen = choice.described()
     names = labels(surveys)
     tables = [frequencies(survey, chosen) for survey in surveys]
+    whys = [too_few(survey, chosen, 1) for survey in surveys]
+    undrawn_units(surveys, chosen, [t.where(t["count"] > 0) for t in tables], ["count"], 1)
 
     def draw(figure: FigureBase) -> None:
         axes = panels(figure, len(surveys))
-        for ax, name, table in zip(axes, names, tables, strict=True):
+        for ax, name, table, why in zip(axes, names, tables, whys, strict=True):
             ax.axvspan(1, 5, color=PALE, alpha=0.3, lw=0, zorder=0)
             draw_bins(ax, table)
             ax.set_xlim(0, max(5.25, float(table["high"].max())))
             ax.set_title(plain(name, 34))
             ax.set_xlabel(LOG_N)
+            if why:
+                note(ax, why)
             ax.set_ylabel("units")
             short_ticks(ax)
 

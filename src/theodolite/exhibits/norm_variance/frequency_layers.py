@@ -11,6 +11,7 @@ from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.layer_lines import draw_layers, draw_legend
 from theodolite.exhibits.needs import UNITS
 from theodolite.exhibits.norm_variance import captions
+from theodolite.exhibits.norm_variance.few_units import undrawn_units
 from theodolite.exhibits.norm_variance.panels import FITTED, by_layer_size, layer_caption, named
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.style import GREY
@@ -32,6 +33,8 @@ def fig17(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     chosen, names = choice.filtered(), labels(surveys)
     tables = [named(fits(s, names=LOGS, choices=[chosen]), name) for s, name in zip(surveys, names, strict=True)]
 
+    lacking = undrawn_units(surveys, chosen, tables, ["slope"])
+
     def draw(figure: FigureBase) -> None:
         for ax, (name, label) in zip(figure.subplots(1, 3), LOGS.items(), strict=True):
             ax.axhline(0, c=GREY, lw=0.6, zorder=0)
@@ -47,5 +50,6 @@ def fig17(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         "Slopes of log₁₀(1+Q(Xₜ)), log₁₀(1+M(Xₜ)) and log₁₀(1+V(Xₜ)) on log₁₀ n, for each layer.",
         captions.in_fits(surveys, chosen),
         "Strips: 95% intervals, by bootstrap over units, cut at the panel's edge.",
+        lacking,
     )
     return Plate(pd.concat(tables, ignore_index=True), told, draw, by_layer_size(names))

@@ -10,6 +10,7 @@ from matplotlib.figure import FigureBase
 from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.needs import UNITS
 from theodolite.exhibits.norm_variance import captions
+from theodolite.exhibits.norm_variance.few_units import among, check_points
 from theodolite.exhibits.norm_variance.panels import FITTED, LOG_N, WIDE, M, Q, V, fit_caption, named
 from theodolite.exhibits.registry import exhibit, one_layer
 from theodolite.exhibits.scatter import draw_scatter
@@ -28,6 +29,7 @@ def fig7(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     chosen = choice.filtered()
     layers = [one_layer(chosen, middle_layer(survey)) for survey in surveys]
     tables = [points(survey, layer, chosen) for survey, layer in zip(surveys, layers, strict=True)]
+    check_points(surveys, chosen, tables)
     lines = [fit(table, [f"{column}_on_log10_n" for column in COLUMNS]) for table in tables]
     names = labels(surveys)
 
@@ -36,7 +38,7 @@ def fig7(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         for number, (name, layer) in enumerate(zip(names, layers, strict=True)):
             for ax, (column, label) in zip(rows[number], COLUMNS.items(), strict=True):
                 line = lines[number][f"{column}_on_log10_n"]
-                draw_scatter(ax, tables[number], "log10_n", column, line)
+                draw_scatter(ax, tables[number], "log10_n", column, line, among=among(chosen))
                 ax.set_ylabel(label)
                 ax.set_xlabel(LOG_N)
             rows[number][1].set_title(f"{plain(name)}, layer {layer}\n{rows[number][1].get_title()}", fontsize=7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -10,6 +11,7 @@ from matplotlib.figure import FigureBase
 
 from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.needs import UNITS
+from theodolite.exhibits.norm_variance.few_units import among, check_points
 from theodolite.exhibits.norm_variance.panels import FITTED, LOG_N, WIDE, M, Q, V, fit_caption, named
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.scatter import draw_scatter
@@ -47,12 +49,13 @@ def layer_grid(
     """Lay out a block a model, a row a layer and a column a fit; `paint` draws each panel as draw_scatter does."""
     names = labels(surveys)
     blocks = [_rows(survey, choice, columns) for survey in surveys]
+    check_points(surveys, choice, [pd.concat([table for _, _, table, _ in rows]) for rows in blocks])
 
     def draw(figure: FigureBase) -> None:
         parts = figure.subfigures(len(blocks), 1, squeeze=False, height_ratios=[len(rows) for rows in blocks])
         for part, name, rows in zip(parts.ravel(), names, blocks, strict=True):
             part.suptitle(plain(name), fontsize=9)
-            _draw_block(part, rows, columns, paint)
+            _draw_block(part, rows, columns, partial(paint, among=among(choice)))
 
     data = [
         named(table.assign(layer=layer), name)

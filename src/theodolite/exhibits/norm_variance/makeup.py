@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -12,6 +12,7 @@ from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.layer_lines import draw_layers, draw_legend, has_final_norm, right_axis
 from theodolite.exhibits.needs import SUMS, UNITS
 from theodolite.exhibits.norm_variance import captions
+from theodolite.exhibits.norm_variance.few_units import too_few, undrawn_units
 from theodolite.exhibits.norm_variance.panels import (
     FITTED,
     by_layer_size,
@@ -20,6 +21,7 @@ from theodolite.exhibits.norm_variance.panels import (
     panels,
     panels_size,
 )
+from theodolite.exhibits.note import UNDEFINED
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.stacks import draw_parts_legend, draw_stack
 from theodolite.exhibits.text import plain
@@ -46,10 +48,13 @@ CUT = "Strip, cut at the panel's edge"
 def fig5(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     """Draw M(X), V_W(X) and V_B(X) over Q(X) as stacked bars, a panel a model."""
     tables, names = _profiles(surveys, choice), labels(surveys)
+    _undrawn(surveys, choice, tables, PARTS)
+    whys = [too_few(survey, choice) for survey in surveys]
 
     def draw(figure: FigureBase) -> None:
-        for ax, name, table in zip(panels(figure, len(surveys)), names, tables, strict=True):
-            draw_stack(ax, table.assign(half=REACH * table["m_of_q_se"]), PARTS, error="half")
+        for ax, name, table, why in zip(panels(figure, len(surveys)), names, tables, whys, strict=True):
+            half = table.assign(half=REACH * table["m_of_q_se"])
+            draw_stack(ax, half, PARTS, error="half", why=why or UNDEFINED)
             ax.set_title(plain(name, 34))
             ax.set_xlabel("layer")
         draw_parts_legend(figure, list(PARTS.values()))
@@ -66,6 +71,7 @@ def fig5(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
 def fig6(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     """Draw V_W(X)/V(X) for each layer of all models."""
     tables, names = _profiles(surveys, choice), labels(surveys)
+    lacking = _undrawn(surveys, choice, tables, ["v_within_of_v"])
 
     def draw(figure: FigureBase) -> None:
         ax = figure.subplots()
@@ -75,7 +81,9 @@ def fig6(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         draw_legend(figure, names, width=4.6)
 
     first = "The share of V(X) that is within units, V_W(X)/V(X), for each layer."
-    told = _caption(surveys, choice, tables, first, captions.errors_of_sums(surveys, choice, ["v_within_of_v"]))
+    told = _caption(
+        surveys, choice, tables, first, captions.errors_of_sums(surveys, choice, ["v_within_of_v"]), lacking
+    )
     return Plate(_all(tables), told, draw, by_layer_size(names, 4.6, 2.5))
 
 
@@ -83,6 +91,7 @@ def fig6(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
 def fig18(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     """Draw M(X), V(X), V_W(X) and V_B(X) over Q(X) for each layer of all models."""
     tables, names = _profiles(surveys, choice), labels(surveys)
+    lacking = _undrawn(surveys, choice, tables, SHARES)
 
     def draw(figure: FigureBase) -> None:
         for ax, (column, label) in zip(figure.subplots(1, 4, sharey=True), SHARES.items(), strict=True):
@@ -92,7 +101,7 @@ def fig18(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         draw_legend(figure, names)
 
     first = "M(X), V(X), V_W(X) and V_B(X) as shares of Q(X), for each layer."
-    told = _caption(surveys, choice, tables, first, captions.errors_of_sums(surveys, choice, SHARES))
+    told = _caption(surveys, choice, tables, first, captions.errors_of_sums(surveys, choice, SHARES), lacking)
     return Plate(_all(tables), told, draw, by_layer_size(names, height=2.1))
 
 
@@ -100,6 +109,7 @@ def fig18(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
 def fig19(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     """Draw Q(X), M(X) and V(X) for each layer; models of another scale on a second axis."""
     tables, names = _profiles(surveys, choice), labels(surveys)
+    lacking = _undrawn(surveys, choice, tables, VALUES)
     right = right_axis(tables, "q")
 
     def draw(figure: FigureBase) -> None:
@@ -109,7 +119,7 @@ def fig19(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         draw_legend(figure, names, right)
 
     strip = captions.errors_of_sums(surveys, choice, VALUES, CUT)
-    told = _caption(surveys, choice, tables, "Q(X), M(X) and V(X) for each layer.", strip)
+    told = _caption(surveys, choice, tables, "Q(X), M(X) and V(X) for each layer.", strip, lacking)
     return Plate(_all(tables), told, draw, by_layer_size(names))
 
 
@@ -117,6 +127,7 @@ def fig19(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
 def fig20(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     """Draw V_W(X), V_B(X) and V_B(X)/V(X) for each layer; models of another scale on a second axis."""
     tables, names = _profiles(surveys, choice), labels(surveys)
+    lacking = _undrawn(surveys, choice, tables, [*SPREADS, "v_between_of_v"])
     right = right_axis(tables, "v")
 
     def draw(figure: FigureBase) -> None:
@@ -131,8 +142,16 @@ def fig20(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
 
     where = "The right axis is for V_W and V_B alone." if right else ""
     strip = captions.errors_of_sums(surveys, choice, [*SPREADS, "v_between_of_v"], CUT)
-    told = _caption(surveys, choice, tables, "V_W(X), V_B(X) and V_B(X)/V(X) for each layer.", strip, where)
+    told = _caption(
+        surveys, choice, tables, "V_W(X), V_B(X) and V_B(X)/V(X) for each layer.", strip, where, lacking
+    )
     return Plate(_all(tables), told, draw, by_layer_size(names))
+
+
+def _undrawn(
+    surveys: Sequence[Surveyed], choice: Choice, tables: Sequence[pd.DataFrame], columns: Iterable[str]
+) -> str:
+    return undrawn_units(surveys, choice.filtered(), tables, list(columns), of_all=1)
 
 
 def _profiles(surveys: Sequence[Surveyed], choice: Choice) -> list[pd.DataFrame]:

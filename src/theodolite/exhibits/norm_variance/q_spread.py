@@ -14,15 +14,18 @@ from theodolite.exhibits.needs import MODEL, UNITS, Need
 from theodolite.exhibits.norm_variance import captions
 from theodolite.exhibits.norm_variance.captions import caption
 from theodolite.exhibits.norm_variance.panels import named, panels, panels_size
+from theodolite.exhibits.note import note
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.style import GREY, look
 from theodolite.exhibits.text import plain
+from theodolite.exhibits.undrawn import undrawn
 from theodolite.studies.choice import Choice
 from theodolite.studies.layer_norm import layers_with_norms, spread
 from theodolite.studies.surveyed import Surveyed, labels
 
 READS = ("layers", "tokens", "units", "coordinates", "layer_norms")
 MOST_LINES = 7
+NO_BIN = "no half a decade of n with three units that differ"
 
 
 def _no_norm(survey: Surveyed) -> str:
@@ -46,6 +49,8 @@ NORMS = Need(
 def appendix_i_spread(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     """Draw the standard deviation of Q(X_t) by bins of n, a panel a model, a line a layer."""
     plate = spreads(surveys, choice)
+    tables = [plate.data[plate.data["survey"] == name] for name in labels(surveys)]
+    undrawn(surveys, [t.where(t["q_sd"] > 0) for t in tables], ["q_sd"], lambda survey, table: NO_BIN)
     told = caption(
         plate.caption,
         captions.corpora(surveys),
@@ -104,15 +109,7 @@ def _draw_spread(ax: Axes, tables: dict[int, pd.DataFrame], layer_names: dict[in
         ax.set_yscale("log")
         ax.legend(fontsize=6, ncols=2, handlelength=2.6)
     else:
-        ax.text(
-            0.5,
-            0.5,
-            "no bin with three units that differ",
-            transform=ax.transAxes,
-            ha="center",
-            va="center",
-            fontsize=7,
-        )
+        note(ax, NO_BIN)
 
 
 def of_words(surveys: Sequence[Surveyed]) -> str:

@@ -11,6 +11,7 @@ from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.layer_lines import draw_layers, draw_legend
 from theodolite.exhibits.needs import UNITS
 from theodolite.exhibits.norm_variance import captions
+from theodolite.exhibits.norm_variance.few_units import undrawn_units
 from theodolite.exhibits.norm_variance.panels import FITTED, M, Q, V, by_layer_size, layer_caption, named
 from theodolite.exhibits.registry import exhibit
 from theodolite.studies.choice import Choice
@@ -29,6 +30,8 @@ def fig4(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     chosen = choice.filtered()
     names = labels(surveys)
     tables = [named(tradeoff(survey, chosen), name) for survey, name in zip(surveys, names, strict=True)]
+
+    lacking = undrawn_units(surveys, chosen, tables, ["q_cv", "slope", "r2"])
 
     def draw(figure: FigureBase) -> None:
         cv, slope, r2 = figure.subplots(1, 3)
@@ -49,5 +52,6 @@ def fig4(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         "Coefficient of variation of Q(Xₜ), and slope and R² of V(Xₜ) on M(Xₜ), for each layer.",
         captions.in_fits(surveys, chosen, "Over"),
         "Strip: the slope's 95% interval, by bootstrap over units, cut at the panel's edge.",
+        lacking,
     )
     return Plate(pd.concat(tables, ignore_index=True), told, draw, by_layer_size(names))

@@ -10,6 +10,7 @@ from matplotlib.figure import FigureBase
 from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.needs import UNITS
 from theodolite.exhibits.norm_variance import captions
+from theodolite.exhibits.norm_variance.few_units import among, check_points
 from theodolite.exhibits.norm_variance.panels import FITTED, M, V, fit_caption, named, panels, panels_size
 from theodolite.exhibits.registry import exhibit, one_layer
 from theodolite.exhibits.scatter import draw_scatter
@@ -26,6 +27,7 @@ def fig2(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     chosen = choice.filtered()
     layers = [one_layer(chosen, middle_layer(survey)) for survey in surveys]
     tables = [points(survey, layer, chosen) for survey, layer in zip(surveys, layers, strict=True)]
+    check_points(surveys, chosen, tables)
     lines = [fit(table, ["v_on_m"])["v_on_m"] for table in tables]
     names = labels(surveys)
 
@@ -33,7 +35,7 @@ def fig2(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         for ax, name, layer, table, line in zip(
             panels(figure, len(surveys)), names, layers, tables, lines, strict=True
         ):
-            draw_scatter(ax, table, "m", "v", line)
+            draw_scatter(ax, table, "m", "v", line, among=among(chosen))
             ax.set_title(f"{plain(name, 24)}, layer {layer}\n{ax.get_title()}", fontsize=7.5)
             ax.set_xlabel(M)
             ax.set_ylabel(V)

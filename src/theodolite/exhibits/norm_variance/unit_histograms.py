@@ -14,7 +14,9 @@ from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.needs import UNITS
 from theodolite.exhibits.norm_variance import captions
 from theodolite.exhibits.norm_variance.captions import caption
+from theodolite.exhibits.norm_variance.few_units import among, undrawn_units
 from theodolite.exhibits.norm_variance.panels import FITTED, WIDE, M, Q, V, named
+from theodolite.exhibits.note import note
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.steps import draw_outline
 from theodolite.exhibits.style import BLACK, BLUE, DASHES, VERMILLION
@@ -44,13 +46,15 @@ def fig14(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         {layer: histogram(survey, layer, chosen) for layer in chosen.layers or survey.layer_names}
         for survey in surveys
     ]
+    whole = [pd.concat(block.values()) for block in blocks]
+    undrawn_units(surveys, chosen, [table.where(table["count"] > 0) for table in whole], ["count"], 1)
     rows = [-(-len(block) // ACROSS) for block in blocks]
 
     def draw(figure: FigureBase) -> None:
         parts = figure.subfigures(len(blocks), 1, squeeze=False, height_ratios=rows).ravel()
         for part, name, block in zip(parts, names, blocks, strict=True):
             part.suptitle(plain(name), fontsize=9)
-            _draw_block(part, block)
+            _draw_block(part, block, f"no units{among(chosen)}")
         handles = [Line2D([], [], c=colour, ls=dash, lw=1.2) for _, colour, dash in LOOKS.values()]
         figure.legend(handles, [label for label, *_ in LOOKS.values()], loc="outside upper center", ncols=3)
 
@@ -72,7 +76,7 @@ def fig14(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     return Plate(data, told, draw, (WIDE, 1.15 * sum(rows) + 0.35 * len(rows) + 0.25))
 
 
-def _draw_block(figure: FigureBase, block: dict[int, pd.DataFrame]) -> None:
+def _draw_block(figure: FigureBase, block: dict[int, pd.DataFrame], why: str) -> None:
     down = -(-len(block) // ACROSS)
     axes = figure.subplots(down, min(ACROSS, len(block)), squeeze=False).ravel()
     for ax, (layer, bins) in zip(axes, block.items(), strict=False):
@@ -84,6 +88,8 @@ def _draw_block(figure: FigureBase, block: dict[int, pd.DataFrame]) -> None:
         ax.tick_params(labelsize=6)
         ax.xaxis.set_major_locator(MaxNLocator(nbins=3))
         ax.yaxis.set_major_locator(MaxNLocator(nbins=3))
+        if not bins["count"].any():
+            note(ax, why)
     for spare in axes[len(block) :]:
         spare.remove()
 

@@ -66,14 +66,22 @@ def text_read(surveys: Sequence[Surveyed]) -> str:
 
 
 def draw_words(
-    ax: Axes, points: pd.DataFrame, x: str, y: str, fit: Mapping[str, Any], *, size: float, interval: bool
+    ax: Axes,
+    points: pd.DataFrame,
+    x: str,
+    y: str,
+    fit: Mapping[str, Any],
+    *,
+    size: float,
+    interval: bool,
+    among: str = "",
 ) -> None:
     """Draw y on x of all words, a colour and a marker for each number of tokens, and the line."""
     tokens = np.clip(points["tokens_per_unit"].fillna(1).round().to_numpy(int), 1, len(LOOKS))
     used = points["used"].to_numpy(bool)
     for number, (colour, marker) in enumerate(LOOKS, 1):
-        for among, alpha in ((~used, 0.25), (used, 0.8)):
-            group = points[among & (tokens == number)]
+        for where, alpha in ((~used, 0.25), (used, 0.8)):
+            group = points[where & (tokens == number)]
             ax.scatter(
                 group[x].to_numpy(),
                 group[y].to_numpy(),
@@ -84,7 +92,7 @@ def draw_words(
                 linewidths=0,
                 rasterized=len(points) > 3000,
             )
-    draw_line(ax, points, x, fit)
+    draw_line(ax, points, x, fit, among)
     tell_outside(ax, frame(ax, points, x, y))
     short_ticks(ax)
     ax.set_title(told(fit, interval=interval))
