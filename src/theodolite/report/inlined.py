@@ -8,7 +8,7 @@ from hashlib import sha256
 from importlib.resources import files
 
 ORDER = (
-    "columns", "numbers", "state", "theme", "elements", "tip", "keys", "webgl", "figure", "parts",
+    "columns", "numbers", "state", "theme", "elements", "tip", "keys", "webgl", "figure", "parts", "address",
     "side-by-side", "steps", "profiles", "decomposition", "norms", "spectra", "projection", "token-data",
     "token-search", "token-path", "token-table", "token-axes", "token-points",
     "token-way", "token-map", "toolbar",

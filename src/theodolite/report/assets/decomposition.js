@@ -101,13 +101,17 @@
       .join(", ") || "undefined";
 
   theodolite.part("decomposition", (mount) => {
-    const set = theodolite.select("Units", [["", units[""]]], "", () => update(null));
+    const set = theodolite.select("Units", Object.entries(units), "", () => update(null));
     const amount = theodolite.select("Amount", [["shares", "shares of Q"], ["absolute", "absolute"]], "shares", () => update(null));
     const other = theodolite.select("Beside", [["", "nothing"]], "", () => {
       wanted = other.box.value;
+      keepBeside(wanted || "nothing");
       update(null);
     });
     let wanted = null; // what the reader chose to have beside; null until then
+    const keepBeside = theodolite.keep("decomposition.beside", (word) => (wanted = word === "nothing" ? "" : word ?? null));
+    theodolite.keepBox("decomposition.units", set.box);
+    theodolite.keepBox("decomposition.amount", amount.box);
     const choice = { set: () => set.box.value, shares: () => amount.box.value === "shares" };
     const left = panel({ ...choice, population: () => theodolite.state.population });
     const right = panel({ ...choice, population: () => other.box.value });
@@ -129,7 +133,7 @@
       // The same bars twice say nothing: without massive positions the two are one population.
       const spare = now === "without-massive" ? "all" : "without-massive";
       const usual = others.includes(spare) && differ(now, spare, set.box.value) ? spare : "";
-      refill(other, [["", "nothing"], ...others.map((name) => [name, name])], wanted === null || wanted === now ? usual : wanted);
+      refill(other, [["", "nothing"], ...others.map((name) => [name, name])], wanted === "" || (wanted !== now && others.includes(wanted)) ? wanted : usual);
     };
     const tell = () => {
       const layer = theodolite.state.layer;

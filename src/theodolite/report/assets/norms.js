@@ -12,6 +12,7 @@
 
   theodolite.part("norms", (mount) => {
     const scale = theodolite.select("Axis", [["auto", "as it fits"], ["linear", "linear"], ["log", "logarithmic"]], "auto", () => update(null));
+    theodolite.keepBox("norms.axis", scale.box);
     const told = el("p", { class: "meaning" });
     const figure = theodolite.figure({
       title: "Norms",

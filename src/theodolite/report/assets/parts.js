@@ -3,6 +3,7 @@
   const makers = {};
   const parts = [];
   const SHEET = 660; // pixels that the narrower of A4 and Letter has within the margins
+  const FLAT = 0.62; // of their height on the screen: two parts then share a sheet
 
   // build(mount) puts elements into the mount and returns {update(changed), theme()}; `changed` is a Set of keys of the
   // state, or null when everything is to be drawn.
@@ -40,13 +41,13 @@
         if (part.seen) refresh(part);
       }),
     );
-    theodolite.onTheme(() =>
+    theodolite.redrawParts = () =>
       parts.forEach((part) => {
         if (!part.built) return;
         part.stale = null;
         if (part.seen) refresh(part);
-      }),
-    );
+      });
+    theodolite.onTheme(theodolite.redrawParts);
     // A link leads past parts that are not built yet: they would grow on the way and push its target off.
     const makeWay = (id) => {
       const target = document.getElementById(id);
@@ -55,13 +56,14 @@
       return target;
     };
     addEventListener("click", (event) => makeWay(event.target.closest?.('a[href^="#"]')?.hash.slice(1)), true);
-    if (location.hash) makeWay(location.hash.slice(1))?.scrollIntoView();
-    // On paper there is no window to come near to, and the charts are as wide as a sheet.
+    theodolite.leadTo = (id) => makeWay(id)?.scrollIntoView();
+    theodolite.leadTo(theodolite.place());
+    // On paper there is no window to come near to, and the charts are as wide as a sheet and flatter.
     const charts = () => document.querySelectorAll(".js-plotly-plot:not([hidden])");
     addEventListener("beforeprint", () => {
       parts.forEach(refresh);
-      charts().forEach((plot) => Plotly.relayout(plot, { width: Math.min(plot.clientWidth, SHEET), autosize: false }));
+      charts().forEach((plot) => Plotly.relayout(plot, { width: Math.min(plot.clientWidth, SHEET), height: Math.round(FLAT * plot.clientHeight), autosize: false }));
     });
-    addEventListener("afterprint", () => charts().forEach((plot) => Plotly.relayout(plot, { width: null, autosize: true })));
+    addEventListener("afterprint", () => charts().forEach((plot) => Plotly.relayout(plot, { width: null, height: null, autosize: true })));
   };
 })();

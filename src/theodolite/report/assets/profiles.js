@@ -12,7 +12,9 @@
     const controls = el("div", { class: "controls" });
     const measure = theodolite.select("Measure", [], "", (value) => theodolite.choose({ measure: value }));
     const scale = theodolite.select("Axis", [["auto", "as it fits"], ["linear", "linear"], ["log", "logarithmic"]], "auto", () => update(null));
+    theodolite.keepBox("profiles.axis", scale.box);
     const shown = {};
+    const keepShown = {};
     const lines = el("fieldset", { class: "control checks" }, el("legend", {}, "Populations"));
     const meaning = el("p", { class: "meaning", "aria-live": "polite" });
     const figure = theodolite.figure({
@@ -58,8 +60,11 @@
       lines.replaceChildren(
         lines.firstChild,
         ...survey.populations.map((name) => {
-          if (!(name in shown)) shown[name] = true;
-          const box = el("input", { type: "checkbox", checked: shown[name], onchange: () => ((shown[name] = box.checked), update(null)) });
+          if (!(name in shown)) {
+            shown[name] = true;
+            keepShown[name] = theodolite.keep(`profiles.show.${name}`, (word) => (shown[name] = word !== "no"));
+          }
+          const box = el("input", { type: "checkbox", checked: shown[name], onchange: () => ((shown[name] = box.checked), keepShown[name](box.checked ? undefined : "no"), update(null)) });
           return el("label", {}, box, ` ${name}`);
         }),
       );

@@ -12,6 +12,8 @@
     return colours.map((colour, at) => [at / (colours.length - 1), colour]);
   };
 
+  const colours = [["norm", "by norm"], ["n", "by frequency of the unit"], ["special", "special or not"]];
+
   // The population that is drawn: the chosen one, or the first that was projected.
   const drawn = () => {
     const found = theodolite.survey().projections;
@@ -75,7 +77,8 @@
   };
 
   theodolite.part("projection", (mount) => {
-    const by = theodolite.select("Colour", [["norm", "by norm"]], "norm", () => update(null));
+    const by = theodolite.select("Colour", colours, "norm", () => update(null));
+    theodolite.keepBox("projection.colour", by.box);
     const told = el("p", { class: "meaning", "aria-live": "polite" });
     const figure = theodolite.figure({
       title: "The sample on a plane", shows: ["survey", "population", "layer"],
@@ -136,9 +139,8 @@
 
     // What can be coloured by: a sample without units has no frequency, and many have nothing special.
     const fill = () => {
-      const options = [["norm", "by norm"]];
-      if (seen()) options.push(["n", "by frequency of the unit"]);
-      if (theodolite.column(theodolite.survey().units.special).includes(1)) options.push(["special", "special or not"]);
+      const has = { norm: true, n: seen(), special: theodolite.column(theodolite.survey().units.special).includes(1) };
+      const options = colours.filter(([value]) => has[value]);
       const before = by.box.value;
       by.box.replaceChildren(...options.map(([value, text]) => el("option", { value }, text)));
       by.set(options.some(([value]) => value === before) ? before : "norm");

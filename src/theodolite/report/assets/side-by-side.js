@@ -7,10 +7,11 @@
 
   theodolite.part("side-by-side", (mount) => {
     const surveys = theodolite.data.surveys;
-    let shared = false;
     const measure = theodolite.select("Measure", [], "", (value) => theodolite.choose({ measure: value }));
     const scale = theodolite.select("Axis", [["auto", "as it fits"], ["linear", "linear"], ["log", "logarithmic"]], "auto", () => update(null));
-    const box = el("input", { type: "checkbox", onchange: () => ((shared = box.checked), update(null)) });
+    const box = el("input", { type: "checkbox", onchange: () => update(null) });
+    theodolite.keepBox("side-by-side.axis", scale.box);
+    theodolite.keepBox("side-by-side.share", box);
     const width = el("label", {}, box, " as a share of the coordinates");
     const widths = el("fieldset", { class: "control checks" }, el("legend", {}, "Width"), width);
     const meaning = el("p", { class: "meaning", "aria-live": "polite" });
@@ -30,7 +31,7 @@
     });
     mount.append(el("div", { class: "controls" }, measure.el, scale.el, widths), meaning, figure.el, told);
 
-    const dividing = () => shared && counted.test(theodolite.state.measure);
+    const dividing = () => box.checked && counted.test(theodolite.state.measure);
     const unit = () => theodolite.state.measure + (dividing() ? "_of_dim" : "");
     const divided = (values, dims) => (values && dims ? values.map((value, at) => value / dims[at]) : values);
     // What each survey has of the measure: of the population that is chosen, else of its first that tells it.

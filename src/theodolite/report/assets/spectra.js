@@ -33,6 +33,7 @@
 
   theodolite.part("spectra", (mount) => {
     const view = theodolite.select("Spectrum", [["share", "share of each eigenvalue"], ["cumulative", "cumulative"]], "share", () => update(null));
+    theodolite.keepBox("spectra.view", view.box);
     const told = el("p", { class: "meaning" });
     const spectrum = theodolite.figure({
       title: "Spectrum", shows: ["survey", "population", "layer"],

@@ -6,13 +6,9 @@
   theodolite.measure = (column) => byColumn[column] || { name: column, label: column, meaning: "", href: "" };
 
   theodolite.startTheme(document.getElementById("theme"));
+  theodolite.startAddress();
   // A page may hold series or pictures alone: then there is no survey to choose.
-  if (theodolite.data.surveys.some((survey) => survey.layers.length)) {
-    const first = theodolite.survey();
-    theodolite.state.layer = Math.max(first.layers.length - 1, 0);
-    theodolite.state.population = first.populations[0] || "all";
-    theodolite.startToolbar(document.getElementById("toolbar"));
-  }
+  if (theodolite.data.surveys.some((survey) => survey.layers.length)) theodolite.startToolbar(document.getElementById("toolbar"));
   theodolite.startParts();
   // A finding shows its own measure: the link goes to the chart, the measure with it.
   document.querySelectorAll("[data-measure]").forEach((link) =>

@@ -42,7 +42,8 @@
     const all = theodolite.data.series;
     const { state } = theodolite;
     const chosen = () => all[Math.min(state.series, all.length - 1)];
-    let population = chosen().populations.includes(state.population) ? state.population : chosen().populations[0];
+    const usual = () => (chosen().populations.includes(state.population) ? state.population : chosen().populations[0]);
+    let population = usual();
     let latest = [];
     let timer = null;
 
@@ -67,8 +68,14 @@
       return off.indexOf(Math.min(...off));
     };
     const measure = theodolite.select("Measure", [], "", (value) => theodolite.choose({ measure: value }));
-    const positions = theodolite.select("Positions", [], "", (value) => ((population = value), update(null)));
+    const positions = theodolite.select("Positions", [], "", (value) => {
+      population = value;
+      keepPositions(value === usual() ? undefined : value);
+      update(null);
+    });
+    const keepPositions = theodolite.keep("steps.positions", (word) => (population = chosen().populations.includes(word) ? word : usual()));
     const axis = theodolite.select("Step axis", [["auto", "as it fits"], ["linear", "linear"], ["log", "logarithmic"]], "auto", () => update(null));
+    theodolite.keepBox("steps.axis", axis.box);
     const slider = theodolite.slider("Step", 0, 0, (place) => theodolite.count(chosen().steps[place]), (place) => theodolite.choose({ step: place }));
     const play = el("button", { type: "button", onclick: () => (timer ? stop() : start()) }, "Play");
     const stop = () => {
@@ -130,6 +137,7 @@
     };
     const SHARP = [["attention_max", "largest weight"], ["attention_entropy_share", "entropy / log length"]];
     const which = theodolite.select("Drift as", Object.entries(LEAN).map(([key, [words]]) => [key, words]), "cosine", () => update(null));
+    theodolite.keepBox("steps.drift", which.box);
     const whose = el("p", { class: "quiet" });
     const attention = el("div", {}, el("h3", {}, "Attention"), whose, el("div", { class: "controls" }, which.el), el("div", { class: "pair" }, lean.el, sharp.el));
     mount.append(
@@ -291,7 +299,10 @@
         return;
       }
       if (changed && ![...changed].some((key) => ["step", "series", "measure", "population"].includes(key))) return;
-      if (changed && changed.has("population") && chosen().populations.includes(state.population)) population = state.population;
+      if (changed && changed.has("population") && chosen().populations.includes(state.population)) {
+        population = state.population;
+        keepPositions(undefined);
+      }
       fill();
       const entry = theodolite.measure(state.measure);
       measure.set(state.measure);

@@ -16,6 +16,7 @@
     let memory = {}; // what stays until the filter changes: windows, medians
     let later = 0;
     let settled = -1; // the survey whose axes were chosen
+    let asked; // whether the reader wants the same axes at every layer, "yes" or "no"; undefined until then
 
     const axes = theodolite.select("Map", Object.entries(theodolite.tokenAxes).map(([key, { words }]) => [key, words]), "mv", () => map());
     const scale = theodolite.select("Axes", [["log", "logarithmic"], ["linear", "linear"]], "log", () => map());
@@ -25,8 +26,22 @@
       return { box, el: el("label", {}, box, ` ${words}`) };
     };
     const special = check("special tokens", true, () => refilter());
-    const same = check("same axes at every layer", true, () => map());
+    const same = check("same axes at every layer", true, () => {
+      keepSame((asked = same.box.checked ? "yes" : "no"));
+      map();
+    });
     const layer = theodolite.slider("Layer", 0, 0, (at) => (theodolite.survey().layers[at] || { name: "–" }).name, (at) => theodolite.choose({ layer: at }));
+    theodolite.keepBox("token-map.axes", axes.box);
+    theodolite.keepBox("token-map.scale", scale.box);
+    theodolite.keepBox("token-map.special", special.box);
+    const keepSame = theodolite.keep("token-map.same", (word) => {
+      asked = ["yes", "no"].find((known) => known === word);
+      if (!asked) settled = -1;
+    });
+    const keepLeast = theodolite.keep("token-map.least", (word) => {
+      touched = Number(word) >= 1;
+      if (touched) least.value = Math.round(Number(word));
+    });
     const search = theodolite.tokenSearch({
       found: (words) => {
         const all = tokens && theodolite.tokensFound(tokens, words, kept);
@@ -69,12 +84,14 @@
     };
     least.addEventListener("change", () => {
       least.value = Math.max(Math.round(Number(least.value)) || 1, 1);
+      keepLeast(least.value);
       refilter();
       search.again();
     });
     least.addEventListener("input", () => {
       touched = true;
       if (Number(least.value) < 1) return; // not yet a number to filter by
+      keepLeast(least.value);
       refilter();
       search.again();
     });
@@ -187,8 +204,9 @@
         if (!touched) least.value = theodolite.tokensLeast(tokens);
         if (changed && changed.has("survey")) search.empty();
         filter();
-        // Once a survey: after that it is the reader's choice.
-        if (settled !== state.survey) same.box.checked = steady();
+        // Once a survey, until the reader chooses.
+        if (asked) same.box.checked = asked === "yes";
+        else if (settled !== state.survey) same.box.checked = steady();
         settled = state.survey;
       }
       if (!fresh && tokens.varies && changed.has("layer")) filter();

@@ -1,0 +1,243 @@
+"""The address tells what was chosen: read anew it shows the same view; nonsense shows the usual one, quietly."""
+
+import re
+from typing import Any
+from urllib.parse import quote
+
+from playwright.sync_api import Page
+from tests.browser.conftest import READY, Reader, Report, go
+
+STATE = "({ ...theodolite.state })"
+# Builds and draws every part, also those that are not seen.
+ALL_PARTS = "dispatchEvent(new Event('beforeprint')), dispatchEvent(new Event('afterprint'))"
+CONTROLS = """() => Object.fromEntries([...document.querySelectorAll("section[data-part] :is(select, input)")]
+  .filter((one) => one.type !== "search")
+  .map((one) => [`${one.closest("section").id} ${one.labels[0].textContent.trim()}`,
+                 one.type === "checkbox" ? one.checked : one.value]))"""
+
+
+def address(page: Page) -> str:
+    """Return what stands after the # once it is at rest: it is not written while a slider moves."""
+    page.wait_for_timeout(250)
+    found: str = page.evaluate("location.hash")
+    return found
+
+
+def at(page: Page, part: str) -> Page:
+    """Scroll until a part begins at the top of the window, and wait until it is drawn."""
+    page.evaluate("part => document.getElementById(part).scrollIntoView()", part)
+    go(page, part)
+    return page
+
+
+def anew(reader: Reader, page: Page, **options: Any) -> Page:
+    """Open the same address in another window."""
+    other = reader.browser.new_context(viewport={"width": 1280, "height": 900}, **options).new_page()
+    other.on("console", lambda said: reader._hear(said.type, said.text))
+    other.on("pageerror", lambda error: reader.complaints.append(f"error: {error}"))
+    other.goto(page.url)
+    other.wait_for_function(READY)
+    return other
+
+
+def edit(page: Page, words: str) -> None:
+    """Do as a reader who writes something else after the #."""
+    page.evaluate(
+        """words => new Promise((done) => {
+          addEventListener("hashchange", () => done(), { once: true });
+          location.hash = words;
+        })""",
+        words,
+    )
+
+
+def test_what_is_as_usual_is_not_told(reader: Reader, two: Report) -> None:
+    page = reader(two.path, built=True)
+    assert address(page) == ""
+    assert "#" not in page.url
+    page.evaluate("theodolite.choose({ layer: 2 })")
+    assert "layer=2" in address(page)
+    page.evaluate("theodolite.choose({ layer: 7 })")
+    assert "=" not in address(page)
+
+
+def test_the_shared_choices_are_told_in_words_and_come_back(reader: Reader, two: Report) -> None:
+    page = at(reader(two.path), "profiles")
+    bar = page.locator("#toolbar")
+    bar.get_by_label("Survey").select_option(label="smollm <b>on</b> chitchat")
+    bar.get_by_label("Positions").select_option("without-first")
+    bar.get_by_label("Layer").fill("4")
+    page.locator("#profiles").get_by_label("Measure").select_option("anisotropy_svd")
+    page.evaluate("theodolite.choose({ token: 3, step: 1 })")
+    told = address(page)
+    assert told.startswith(
+        "#profiles&survey=smollm+%3Cb%3Eon%3C%2Fb%3E+chitchat&population=without-first&layer=4&"
+    )
+    assert "&measure=anisotropy_svd&" in told
+    assert "&token=" in told
+    assert told.endswith("&step=10")  # the step itself, not which of them
+
+    other = anew(reader, page)
+    assert other.evaluate(STATE) == page.evaluate(STATE)
+    assert other.locator("#toolbar").get_by_label("Positions").input_value() == "without-first"
+    assert other.locator("#toolbar output").inner_text() == "block 4"
+    go(other, "profiles")
+    drawn = "[...document.querySelector('#profiles .js-plotly-plot').data].map(({ name, y }) => [name, [...y]])"
+    assert other.evaluate(drawn) == page.evaluate(drawn)
+    assert address(other) == told
+    # It opens where it was left, under the toolbar.
+    assert 0 <= other.evaluate("document.getElementById('profiles').getBoundingClientRect().top") < 200
+
+    page.reload()
+    page.wait_for_function(READY)
+    assert page.evaluate(STATE) == other.evaluate(STATE)
+
+
+def test_the_choices_of_each_part_come_back(reader: Reader, two: Report) -> None:
+    page = reader(two.path, built=True)
+    before = page.evaluate(CONTROLS)
+    # Each box of each part that has another choice is moved to its last; what all parts share is tested above.
+    page.evaluate("""() => [...document.querySelectorAll("[data-part] :is(select, input)")].forEach((_, at) => {
+      const one = document.querySelectorAll("[data-part] :is(select, input)")[at]; // some are made anew
+      const label = one.labels[0].textContent.trim();
+      if (["search", "range"].includes(one.type) || ["Measure", "Series"].includes(label)) return;
+      if (one.type === "checkbox") one.checked = !one.checked;
+      else if (one.type === "number") one.value = 3;
+      else one.value = one.options[one.options.length - 1].value;
+      one.dispatchEvent(new Event("change"));
+    })""")
+    page.locator("#profiles fieldset").get_by_label("without-first").check()
+    page.locator("#profiles").get_by_label("Axis").select_option("linear")
+    chosen = page.evaluate(CONTROLS)
+    assert sum(chosen[key] != before[key] for key in before) >= 12
+    told = address(page)
+    assert "&profiles.axis=linear" in told
+    assert "profiles.show.all=no" in told
+    assert "without-first" not in told.split("profiles.show.", 1)[1].split("&")[0]
+    assert "token-map.least=3" in told
+
+    other = anew(reader, page)
+    # Parts that nobody has come near to are kept all the same.
+    assert address(other) == told
+    other.evaluate(ALL_PARTS)
+    assert other.evaluate(CONTROLS) == chosen
+
+    # Without them all is as usual again, on the page as it stands.
+    edit(page, "layer=2")
+    page.evaluate(ALL_PARTS)
+    assert page.evaluate(CONTROLS) == {
+        key: "2" if key == "token-map Layer" else value for key, value in before.items()
+    }
+    page.go_back()
+    page.wait_for_function("location.hash.includes('profiles.axis') && theodolite.state.layer === 7")
+    page.evaluate(ALL_PARTS)
+    assert page.evaluate(CONTROLS) == chosen
+
+
+NONSENSE = [
+    "nonsense", "%", "%E0%A4%A", "&&&==&", "=", "layer", "layer=99", "layer=-1", "layer=~99", "layer=2.5",
+    "population=nobody", "measure=constructor", "survey=gone&layer=x", "token=~999999", "token=never-a-token",
+    "step=7&series=none", "toolbar.x=1&gone.axis=log&__proto__=1&toString=1",
+    quote("<img src=x onerror=alert(1)>") + "=1",
+    "norms.axis=banana&token-map.least=x&token-map.same=constructor&decomposition.beside=gone"
+    "&decomposition.units=gone&spectra.view=x&projection.colour=x&token-map.special=maybe",
+]  # fmt: skip
+
+
+def test_what_the_page_does_not_know_is_passed_over(reader: Reader, one: Report) -> None:
+    page = reader(one.path, built=True)
+    usual, controls = page.evaluate(STATE), page.evaluate(CONTROLS)
+    # On the page as it stands, then all at once on one that is opened, which takes seconds.
+    for words in NONSENSE:
+        edit(page, words)
+        assert page.evaluate(STATE) == usual, words
+        assert page.evaluate(CONTROLS) == controls, words
+    page.goto("about:blank")
+    page.goto(f"{one.path.as_uri()}#{'&'.join(NONSENSE)}")
+    page.wait_for_function(READY)
+    assert page.evaluate(STATE) == usual
+    page.evaluate(ALL_PARTS)
+    assert page.evaluate(CONTROLS) == controls
+    page.evaluate("theodolite.choose({ layer: 1 })")
+    assert "layer=1" in address(page)
+    assert not re.search("banana|nobody|never|img|99", address(page))
+
+
+def test_what_is_known_counts_beside_what_is_not(reader: Reader, one: Report) -> None:
+    page = reader(one.path)
+    edit(page, "layer=3&population=nobody&measure=q&foo=bar")
+    assert page.evaluate("[theodolite.state.layer, theodolite.state.population, theodolite.state.measure]") == [
+        3,
+        "all",
+        "q",
+    ]
+    assert address(page) == "#layer=3&measure=q"
+
+
+def test_links_on_the_page_lead_there_and_keep_what_was_chosen(reader: Reader, one: Report) -> None:
+    page = at(reader(one.path), "profiles")
+    page.evaluate("theodolite.choose({ layer: 3 })")
+    assert address(page) == "#profiles&layer=3"
+    page.locator(".contents a[href='#definitions']").evaluate("link => link.click()")
+    page.wait_for_function("location.hash === '#definitions&layer=3'")
+    assert page.evaluate("theodolite.state.layer") == 3
+    assert page.evaluate("document.getElementById('definitions').getBoundingClientRect().top") < 200
+    # Opened anew it stands there too, and not under the toolbar.
+    other = anew(reader, page)
+    edge = other.locator("#toolbar").evaluate("bar => bar.getBoundingClientRect().bottom")
+    assert edge <= other.locator("#definitions").evaluate("head => head.getBoundingClientRect().top") < 200
+    # Back to what was seen there.
+    page.locator(".contents a[href='#norms']").evaluate("link => link.click()")
+    page.wait_for_function("location.hash === '#norms&layer=3'")
+    page.evaluate("theodolite.choose({ layer: 5 })")
+    assert address(page) == "#norms&layer=5"
+    page.go_back()
+    page.wait_for_function("location.hash === '#definitions&layer=3'")
+    page.wait_for_function("theodolite.state.layer === 3")
+    page.go_forward()
+    page.wait_for_function("theodolite.state.layer === 5")
+    assert page.locator("#toolbar").get_by_label("Layer").input_value() == "5"
+
+
+def test_tokens_of_one_name_are_told_apart(reader: Reader, one: Report) -> None:
+    page = reader(one.path, "token-map")
+    for text in ("a & b = c#?+%", "~1", "  the", "日本 <b>"):
+        page.evaluate("text => { theodolite.survey().units.text[5] = text; }", text)
+        page.evaluate("theodolite.choose({ token: -1 })")
+        page.evaluate("theodolite.choose({ token: 5 })")
+        told = address(page)
+        edit(page, "token-map")
+        page.evaluate("theodolite.choose({ token: -1 })")
+        edit(page, told[1:])
+        assert page.evaluate("theodolite.state.token") == 5, told
+    page.evaluate("theodolite.survey().units.text[6] = theodolite.survey().units.text[5]")
+    page.evaluate("theodolite.choose({ token: 6 })")
+    assert "token=%7E6" in address(page)
+    edit(page, "token=~6")
+    assert page.evaluate("theodolite.state.token") == 6
+
+
+def test_a_slider_writes_when_it_rests(reader: Reader, one: Report) -> None:
+    page = reader(one.path)
+    page.evaluate("""() => {
+      window.written = 0;
+      const plain = history.replaceState.bind(history);
+      history.replaceState = (...all) => ((window.written += 1), plain(...all));
+      for (let turn = 0; turn < 300; turn += 1) theodolite.choose({ layer: turn % 7 });
+    }""")
+    assert "layer=5" in address(page)
+    assert page.evaluate("window.written") == 1  # Safari refuses more than a hundred in half a minute
+
+
+def test_a_page_within_another_works_without_an_address(reader: Reader, one: Report) -> None:
+    page = reader.browser.new_context().new_page()
+    page.on("pageerror", lambda error: reader.complaints.append(f"error: {error}"))
+    page.set_content("<iframe style='width:1000px;height:800px'></iframe>")
+    page.evaluate(
+        "text => { document.querySelector('iframe').srcdoc = text; }", one.path.read_text(encoding="utf-8")
+    )
+    frame = page.frame_locator("iframe")
+    frame.locator("html[data-ready=yes]").wait_for()
+    frame.locator("#toolbar").get_by_label("Positions").select_option("without-first")
+    page.wait_for_timeout(300)
+    assert page.frames[1].evaluate("theodolite.state.population") == "without-first"
