@@ -75,7 +75,9 @@ def test_hostile_words_are_text(reader: Reader, one: Report) -> None:
     page.get_by_label("Find a token").fill("alert(1)")
     assert page.locator("#token-list li").first.inner_text().startswith("<script>alert(1)</script>")
     page.keyboard.press("Enter")
-    assert page.locator("#token-map .chosen").inner_text().startswith("<script>alert(1)</script>")
+    chosen = page.locator("#token-map .chosen").filter(has_text="<script>alert(1)</script>")
+    chosen.wait_for()  # a part is drawn when the browser has told that it is seen
+    assert chosen.inner_text().startswith("<script>alert(1)</script>")
     drawn = page.locator("#profiles .js-plotly-plot").text_content() or ""
     assert "<b>block</b>" in re.sub(r"\s", "", drawn)
 
