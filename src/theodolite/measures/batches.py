@@ -94,7 +94,7 @@ def batch_anisotropy(vectors: Tensor) -> float:
     y = _centred(vectors)
     matrix = _products(y if len(y) >= y.shape[1] else y.T)
     # All eigenvalues: the largest alone, by scipy, is quicker and stops every other thread meanwhile.
-    largest, total = eigenvalues(matrix if matrix.is_cuda else matrix.numpy())[0], float(matrix.trace())
+    largest, total = eigenvalues(matrix)[0], float(matrix.trace())
     return float(largest / total) if total > 0 else nan
 
 

@@ -36,16 +36,7 @@ def partition_isotropy_log(vectors: NDArray[np.floating] | Tensor, directions: A
     """
     if not len(vectors) or 0 in directions.shape:
         return float("nan")
-    if isinstance(vectors, Tensor):
-        there = vectors.double() @ torch.as_tensor(directions, device=vectors.device)
-        both = torch.cat([there.logsumexp(0), there.neg_().logsumexp(0)])
-        return float(both.min() - both.max())
-    exponents = vectors.astype(np.float64) @ np.asarray(directions)
-    z = np.concatenate([_log_sum_exp(exponents), _log_sum_exp(np.negative(exponents, out=exponents))])
-    return float(z.min() - z.max())
-
-
-def _log_sum_exp(exponents: Array) -> Array:
-    """Return log sum exp down each column."""
-    top = exponents.max(axis=0)
-    return np.asarray(top + np.log(np.exp(exponents - top).sum(axis=0)))
+    x = torch.as_tensor(vectors)
+    exponents = x.double() @ torch.as_tensor(directions, device=x.device)
+    both = torch.cat([exponents.logsumexp(0), exponents.neg_().logsumexp(0)])
+    return float(both.min() - both.max())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -19,36 +22,31 @@ def eigenvalues(covariance: Array | Tensor) -> Array:
 
     Those of a tensor are found where it lies.
     """
-    return np.asarray(np.maximum(_eigvalsh(covariance)[::-1], 0.0))
+    values = (
+        _solved(torch.linalg.eigvalsh, covariance).cpu().numpy()
+        if isinstance(covariance, Tensor)
+        else np.linalg.eigvalsh(covariance)
+    )
+    return np.asarray(np.maximum(values[::-1], 0.0))
 
 
-def eigenvectors(moment: Array | Tensor) -> tuple[Array, Array | Tensor]:
+def eigenvectors(moment: Tensor) -> tuple[Array, Tensor]:
     """Return the eigenvalues, largest first and none below 0, and unit vectors as columns, smallest first.
 
-    Of a tensor the vectors stay where it lies. (dim, dim) -> (dim,), (dim, dim)
+    The vectors are where the matrix lies. (dim, dim) -> (dim,), (dim, dim)
     """
-    values, vectors = _eigh(moment)
-    return np.asarray(np.maximum(values[::-1], 0.0)), vectors
+    values, vectors = _solved(torch.linalg.eigh, moment)
+    return np.asarray(np.maximum(values.cpu().numpy()[::-1], 0.0)), vectors.to(moment.device)
 
 
-def _eigvalsh(matrix: Array | Tensor) -> Array:
-    if isinstance(matrix, Tensor):
-        try:
-            return np.asarray(torch.linalg.eigvalsh(matrix).cpu().numpy())
-        except RuntimeError:  # the device's library wants room of its own
-            matrix = matrix.cpu().numpy()
-    return np.asarray(np.linalg.eigvalsh(matrix))
-
-
-def _eigh(matrix: Array | Tensor) -> tuple[Array, Array | Tensor]:
-    if isinstance(matrix, Tensor):
-        try:
-            found = torch.linalg.eigh(matrix)
-            return np.asarray(found.eigenvalues.cpu().numpy()), found.eigenvectors
-        except RuntimeError:
-            matrix = matrix.cpu().numpy()
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray(values), vectors
+def _solved(solve: Callable[[Tensor], Any], matrix: Tensor) -> Any:
+    """Solve where the matrix lies, or on the processor if the device's library finds no room for its own needs."""
+    try:
+        return solve(matrix)
+    except RuntimeError:
+        if matrix.device.type == "cpu":
+            raise
+        return solve(matrix.cpu())
 
 
 @formula(

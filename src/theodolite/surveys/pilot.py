@@ -109,7 +109,6 @@ class Pilot:
 def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha256: str) -> Pilot:
     """Run the chosen documents and keep, by hash, a bounded number of positions of each layer."""
     kept = {layer.index: Reservoir(min(POSITIONS, most_sampled(layer.dim))) for layer in source.layers}
-
     there = home(source)
 
     def sink(batch: Batch) -> None:
@@ -125,8 +124,7 @@ def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha25
         raise InputError("The pilot's documents hold no token that counts; is the corpus blank, or all special?")
 
     def word(layer: Layer) -> LayerPilot:
-        vectors, first = (kept[layer.index].rows[name] for name in ("vector", "first"))
-        return _word(layer, vectors, first) if there is None else _word(layer, vectors.to(there), first.to(there))
+        return _word(layer, *(kept[layer.index].rows[name].to(there or "cpu") for name in ("vector", "first")))
 
     # Medians of a thousand columns leave Python, and take one core each; a device has them at once.
     with ThreadPoolExecutor(None if there is None else 1) as pool:

@@ -87,35 +87,28 @@ def shape_of(fold: LayerFold, cells: Sequence[int], device: str | None = None) -
     return Shape(numbers, counts, scale_curve(near), spectrum_curve(centred))
 
 
-def _spectral(
-    fold: LayerFold, cells: Sequence[int], device: str | None
-) -> tuple[Array, Array | Tensor, list[Numbers]]:
+def _spectral(fold: LayerFold, cells: Sequence[int], device: str | None) -> tuple[Array, Tensor, list[Numbers]]:
     """Return the covariance's eigenvalues, the eigenvectors of the second moment, and the numbers they give."""
     if fold.wide:
         none = dict.fromkeys((*SPECTRAL, "stable_rank"), float("nan"))
-        return np.empty(0), np.empty((fold.frame.dim, 0)), [(TOO_WIDE, none)]
+        return np.empty(0), torch.empty(fold.frame.dim, 0), [(TOO_WIDE, none)]
     n, covariance = fold.scatter.covariance(cells, device)
     if not n:
         none = {column: float("nan") for column in (*SPECTRAL, "stable_rank")}
-        return np.empty(0), np.empty((fold.frame.dim, 0)), [("fewer than two vectors", none)]
+        return np.empty(0), torch.empty(fold.frame.dim, 0), [("fewer than two vectors", none)]
     mean = _there(fold.scatter.sum[list(cells)].sum(0) / n + fold.frame.centre.double(), device)
-    second, directions = spectra.eigenvectors(_readable(covariance + torch.outer(mean, mean)))
+    second, directions = spectra.eigenvectors(covariance + torch.outer(mean, mean))
     uncentred: Numbers = ("all vectors are 0", {"stable_rank": spectra.stable_rank(second)})
     if n < 2:
         few: Numbers = ("fewer than two vectors", dict.fromkeys(SPECTRAL, float("nan")))
         return np.empty(0), directions, [few, uncentred]
-    centred = spectra.eigenvalues(_readable(covariance))
+    centred = spectra.eigenvalues(covariance)
     numbers = spectral_numbers(centred) | variance_numbers(covariance.diagonal().cpu().numpy())
     return centred, directions, [("all vectors are equal", numbers), uncentred]
 
 
 def _there(rows: Tensor, device: str | None) -> Tensor:
     return rows if device is None else sent(rows, torch.device(device))
-
-
-def _readable(matrix: Tensor) -> Array | Tensor:
-    """Return a matrix as solvers take it: an array in memory, a tensor on a device."""
-    return matrix if matrix.device.type != "cpu" else matrix.numpy()
 
 
 def spectral_numbers(spectrum: Array) -> dict[str, float]:
@@ -140,12 +133,11 @@ def variance_numbers(variances: Array) -> dict[str, float]:
     }
 
 
-def _directed(vectors: Tensor, directions: Array | Tensor) -> Iterator[Numbers]:
+def _directed(vectors: Tensor, directions: Tensor) -> Iterator[Numbers]:
     cosine = sampled_cosine(vectors)
     yield cosine.reason or "", {"sampled_cosine": cosine.value, "sampled_cosine_se": cosine.se}
     known = directions.shape[1] > 0
-    some = vectors[:MOST] if vectors.device.type != "cpu" else vectors[:MOST].numpy()
-    log_ratio = partition_isotropy_log(some, directions) if known else float("nan")
+    log_ratio = partition_isotropy_log(vectors[:MOST], directions) if known else float("nan")
     yield (
         "not finite" if known else TOO_WIDE,
         {"partition_isotropy": float(np.exp(log_ratio)), "partition_isotropy_log": log_ratio},
