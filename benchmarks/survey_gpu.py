@@ -44,7 +44,8 @@ from theodolite.sources.text.windows import bucket_bounds, even_bounds
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.resident import kernels, plain
-from theodolite.statistics.resident.fold import Desk, ResidentFold
+from theodolite.statistics.resident.desk import Desk
+from theodolite.statistics.resident.fold import ResidentFold
 from theodolite.statistics.resident.gram import Sheet
 from theodolite.statistics.resident.layout import Layout
 from theodolite.statistics.resident.passes import GroupSums

@@ -13,7 +13,8 @@ from theodolite.batch import Places
 from theodolite.errors import TheodoliteError
 from theodolite.sources.source import Source
 from theodolite.statistics.fold import LayerFold
-from theodolite.statistics.resident.fold import Desk, ResidentFold
+from theodolite.statistics.resident.desk import Desk
+from theodolite.statistics.resident.fold import ResidentFold
 from theodolite.surveys.state import State
 
 TOGETHER = 8  # layers brought back at a time: one thread does not fill the way to a GPU

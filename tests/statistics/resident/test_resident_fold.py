@@ -24,7 +24,8 @@ from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.moments import UnitSums
 from theodolite.statistics.resident import kernels
-from theodolite.statistics.resident.fold import Desk, ResidentFold
+from theodolite.statistics.resident.desk import Desk
+from theodolite.statistics.resident.fold import ResidentFold
 from theodolite.statistics.statistic import State
 
 OF_V, OF_Q = 1e-6, 1e-9
