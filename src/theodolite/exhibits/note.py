@@ -8,8 +8,8 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from theodolite.exhibits.style import GREY
+from theodolite.studies.undefined import UNDEFINED as UNDEFINED
 
-UNDEFINED = "undefined at every layer"
 WIDE = 26  # characters a line; the narrowest panels hold no more
 
 

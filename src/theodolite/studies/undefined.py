@@ -7,7 +7,7 @@ from collections import Counter
 
 from theodolite.studies.surveyed import Surveyed
 
-NOWHERE = "undefined at every layer"
+UNDEFINED = "undefined at every layer"
 
 
 def why_undefined(survey: Surveyed, population: str, column: str) -> str:
@@ -16,4 +16,4 @@ def why_undefined(survey: Surveyed, population: str, column: str) -> str:
     said = [row for row in rows.get("undefined", ()) if isinstance(row, str)]
     reasons = [json.loads(row).get(column) for row in said]
     found = Counter(str(reason) for reason in reasons if reason).most_common(1)
-    return f"{column} is undefined ({found[0][0]})" if found else f"{column} is {NOWHERE}"
+    return f"{column} is undefined ({found[0][0]})" if found else f"{column} is {UNDEFINED}"
