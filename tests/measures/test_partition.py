@@ -57,6 +57,15 @@ def test_a_gaussian_about_0_and_its_mean() -> None:
     assert partition_isotropy_log(x, np.eye(3)) == pytest.approx(-2.0, abs=0.05)  # sums err by about 1/100
 
 
+def test_arrays_that_run_backwards_or_may_not_be_written() -> None:
+    x = np.random.default_rng(2).normal(size=(30, 4)) + 1
+    wanted = partition_isotropy_log(x, directions(x))
+    forbidden = x.copy()
+    forbidden.flags.writeable = False
+    assert partition_isotropy_log(x[::-1], directions(x)[:, ::-1]) == pytest.approx(wanted, rel=EXACT)
+    assert partition_isotropy_log(forbidden, directions(x)) == wanted
+
+
 def test_nothing() -> None:
     assert np.isnan(partition_isotropy_log(np.empty((0, 3)), np.eye(3)))
     assert partition_isotropy_log(np.zeros((4, 3)), np.eye(3)) == 0

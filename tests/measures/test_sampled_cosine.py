@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 from tests.devices import DEVICES
 
 from theodolite.measures.cosine import NO_DIRECTION, all_pairs_cosine, sampled_cosine
+from theodolite.measures.estimate import Estimate
 
 EXACT = 1e-12
 """Absolute: float64 throughout."""
@@ -80,3 +83,12 @@ def test_too_few(x: np.ndarray) -> None:
     for measure in (sampled_cosine, all_pairs_cosine):
         assert np.isnan(measure(x).value)
         assert measure(x).reason == NO_DIRECTION
+
+
+@pytest.mark.parametrize("cosine", [sampled_cosine, all_pairs_cosine])
+def test_arrays_that_run_backwards_or_may_not_be_written(cosine: Callable[[np.ndarray], Estimate]) -> None:
+    x = np.random.default_rng(3).normal(size=(30, 4)) + 1
+    wanted = cosine(x)
+    assert cosine(x[::-1].copy()[::-1]) == wanted
+    x.flags.writeable = False
+    assert cosine(x) == wanted

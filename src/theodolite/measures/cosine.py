@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from theodolite.hashing import mix
+from theodolite.measures.as_tensor import as_tensor
 from theodolite.measures.estimate import Estimate
 from theodolite.measures.formula import formula
 
@@ -50,7 +51,7 @@ def sampled_cosine(vectors: NDArray[np.floating] | Tensor, pairs: int = PAIRS) -
     >>> round(sampled_cosine(np.eye(4) + 1).value, 9)  # 6/7 for every pair
     0.857142857
     """
-    x = torch.as_tensor(vectors)
+    x = as_tensor(vectors)
     kept = (x != 0).any(dim=1).nonzero().squeeze(1)
     n = len(kept)
     if n < 2:
@@ -79,7 +80,7 @@ def all_pairs_cosine(vectors: NDArray[np.floating]) -> Estimate:
     >>> all_pairs_cosine(np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]])).value  # 0, 1 and 0
     0.3333333333333333
     """
-    x = torch.as_tensor(vectors)
+    x = as_tensor(vectors)
     kept = _directions(x[(x != 0).any(dim=1)])
     n = len(kept)
     if n < 2:

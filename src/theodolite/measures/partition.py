@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from theodolite.measures.as_tensor import as_tensor
 from theodolite.measures.formula import formula
 
 Array = NDArray[np.float64]
@@ -36,7 +37,7 @@ def partition_isotropy_log(vectors: NDArray[np.floating] | Tensor, directions: A
     """
     if not len(vectors) or 0 in directions.shape:
         return float("nan")
-    x = torch.as_tensor(vectors)
-    exponents = x.double() @ torch.as_tensor(directions, device=x.device)
+    x = as_tensor(vectors).double()
+    exponents = x @ as_tensor(directions).to(x)
     both = torch.cat([exponents.logsumexp(0), exponents.neg_().logsumexp(0)])
     return float(both.min() - both.max())
