@@ -20,7 +20,7 @@ from theodolite.report.series_tables import Steps
 LAYER_NAME = "<b>block</b> 3 & more"
 READY = "document.documentElement.dataset.ready === 'yes'"
 # Ready in two seconds on a quiet machine; CI is not one.
-PATIENCE = 10_000
+PATIENCE = 30_000
 # Where there is no graphics card Chromium draws WebGL by software, and says that this is slow.
 OF_THE_DRIVER = ("GPU stall due to ReadPixels", "Automatic fallback to software WebGL")
 ARGUMENTS = ["--no-sandbox", "--enable-unsafe-swiftshader", "--use-gl=angle", "--use-angle=swiftshader"]
@@ -99,6 +99,11 @@ def go(page: Page, part: str) -> None:
     page.wait_for_function(
         "key => document.querySelector(`#${key} .js-plotly-plot, #${key} .none:not([hidden])`) !== null", arg=part
     )
+
+
+def rest(page: Page, milliseconds: int) -> None:
+    """Wait by the page's own clock: what it had begun to wait for earlier, and not longer, has come by then."""
+    page.evaluate("wait => new Promise((done) => setTimeout(done, wait))", milliseconds)
 
 
 def parts_of(page: Page) -> list[str]:

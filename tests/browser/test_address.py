@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 from playwright.sync_api import Page
-from tests.browser.conftest import READY, Reader, Report, go
+from tests.browser.conftest import READY, Reader, Report, go, rest
 
 STATE = "({ ...theodolite.state })"
 # Builds and draws every part, also those that are not seen.
@@ -18,7 +18,7 @@ CONTROLS = """() => Object.fromEntries([...document.querySelectorAll("section[da
 
 def address(page: Page) -> str:
     """Return what stands after the # once it is at rest: it is not written while a slider moves."""
-    page.wait_for_timeout(250)
+    rest(page, 250)
     found: str = page.evaluate("location.hash")
     return found
 
@@ -239,5 +239,5 @@ def test_a_page_within_another_works_without_an_address(reader: Reader, one: Rep
     frame = page.frame_locator("iframe")
     frame.locator("html[data-ready=yes]").wait_for()
     frame.locator("#toolbar").get_by_label("Positions").select_option("without-first")
-    page.wait_for_timeout(300)
+    rest(page, 300)
     assert page.frames[1].evaluate("theodolite.state.population") == "without-first"

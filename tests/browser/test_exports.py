@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page
-from tests.browser.conftest import Reader, Report
+from tests.browser.conftest import Reader, Report, rest
 
 
 def saved(page: Page, figure: Locator, kind: str) -> tuple[str, bytes]:
@@ -34,7 +34,7 @@ def test_every_chart_exports(reader: Reader, which: str, request: pytest.Fixture
     # Of the second page what the first does not have.
     page = reader(report.path, *(() if which == "one" else ("side-by-side", "steps")), built=which == "one")
     page.evaluate("theodolite.choose({ token: 1 })")
-    page.wait_for_timeout(300)
+    rest(page, 300)
     names = []
     for figure in page.locator("section[data-part] figure.chart-frame").all():
         if not figure.is_visible():
@@ -109,3 +109,15 @@ def test_tokens_survive_the_csv(reader: Reader, one: Report) -> None:
     assert [float(found["##ing"][name]) for name in ("n", "m", "v")] == pytest.approx(
         [row["n"], row["m"], row["v"]], rel=2.0**-16
     )
+
+
+def test_the_list_of_tokens_says_of_which_survey_it_is(reader: Reader, two: Report) -> None:
+    page = reader(two.path, "token-map")
+    page.evaluate("theodolite.choose({ survey: 1 })")
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Save the table as csv").click()
+    head, rows = table(Path(waiting.value.path()).read_bytes())
+    name = page.evaluate("theodolite.survey().name")
+    assert waiting.value.suggested_filename == re.sub(r"[^\w.-]+", "-", f"{name}-tokens.csv")
+    assert {row[head.index("survey")] for row in rows} == {name}
+    assert len(rows) == page.locator(".token-table tbody tr").count() > 10

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 from playwright.sync_api import Browser
-from tests.browser.conftest import LAYER_NAME, PATIENCE, Reader, Report, parts_of
+from tests.browser.conftest import LAYER_NAME, PATIENCE, Reader, Report, parts_of, rest
 
 
 def test_it_opens_quietly_and_every_part_is_built(reader: Reader, one: Report, two: Report) -> None:
@@ -97,7 +97,7 @@ def test_a_phone_scrolls_down_only(reader: Reader, one: Report, two: Report) -> 
     for report, width in ((one, 390), (two, 360)):
         page = reader(report.path, built=True, viewport={"width": width, "height": 800}, has_touch=True)
         page.evaluate("theodolite.choose({ token: 2 })")
-        page.wait_for_timeout(200)
+        rest(page, 200)
         wide = page.evaluate(
             """() => [...document.querySelectorAll("main *")].filter((one) => {
               if (one.closest(".scroll, .unseen, svg, [hidden], details")) return false;

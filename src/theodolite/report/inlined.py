@@ -8,9 +8,9 @@ from hashlib import sha256
 from importlib.resources import files
 
 ORDER = (
-    "columns", "numbers", "state", "theme", "elements", "tip", "keys", "webgl", "figure", "parts", "address",
-    "side-by-side", "steps", "profiles", "decomposition", "norms", "spectra", "projection", "token-data",
-    "token-search", "token-path", "token-table", "token-axes", "token-points",
+    "columns", "numbers", "state", "theme", "elements", "tip", "keys", "webgl", "taking", "figure", "parts",
+    "address", "side-by-side", "steps", "profiles", "decomposition", "norms", "spectra", "projection",
+    "token-data", "token-search", "token-path", "token-table", "token-axes", "token-points",
     "token-way", "token-map", "toolbar",
 )  # fmt: skip
 """The script's files: what is used stands before what uses it. `start` is always last."""

@@ -1,27 +1,7 @@
 // A chart in its frame: caption, drawing, words for those who cannot see it, and its data to take away.
 (() => {
-  const { el } = theodolite;
+  const { el, chosen } = theodolite;
 
-  const save = (name, kind, text) => {
-    const link = el("a", { href: URL.createObjectURL(new Blob([text], { type: kind })), download: name });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-  };
-  theodolite.save = save;
-  const quoted = (value) => {
-    if (value === null || value === undefined || Number.isNaN(value)) return "";
-    return typeof value === "number" ? String(value) : `"${String(value).replaceAll('"', '""')}"`;
-  };
-  theodolite.csv = (columns, rows) =>
-    [columns, ...rows].map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";
-
-  // What the reader has chosen, by name; nothing on a page without surveys.
-  const chosen = (names) => {
-    const survey = theodolite.survey();
-    if (!survey) return [];
-    const now = { survey: survey.name, population: theodolite.state.population, layer: (survey.layers[theodolite.state.layer] || {}).name };
-    return names.map((name) => [name, now[name]]).filter(([, value]) => value);
-  };
   const TITLE = 30; // pixels for the words over a chart that is saved
 
   // options: title, caption, file (a name without ending), height, table() -> {columns, rows}, describe() -> words,
@@ -39,21 +19,15 @@
       const margin = { ...plot.layout.margin, t: plot._fullLayout._size.t + TITLE, autoexpand: false, l: plot._fullLayout._size.l, r: plot._fullLayout._size.r, b: plot._fullLayout._size.b };
       const layout = { ...plot.layout, margin, title: { text: words, x: 0.02, xanchor: "left", y: 1, yanchor: "top", yref: "container", pad: { t: 12 }, font: { size: 13 } } };
       const size = { width: plot.clientWidth, height: plot.clientHeight + TITLE };
-      return Plotly.downloadImage({ data: plot.data, layout: { ...layout, ...size, autosize: false } }, { format, filename: name(), ...size, scale: format === "png" ? 2 : 1 });
+      return Plotly.downloadImage({ data: plot.data, layout: { ...layout, ...size, autosize: false } }, { format, filename: theodolite.fileName(options.file, shows), ...size, scale: format === "png" ? 2 : 1 });
     };
-    const name = () => [...chosen(shows.filter((one) => one === "survey")).map(([, value]) => value), options.file].join("-").replace(/[^\p{L}\p{N}.-]+/gu, "-");
     const caption = el("figcaption", {}, el("b", {}, options.title), ` ${options.caption || ""}`);
     const exports = el(
       "div",
       { class: "exports", role: "group", "aria-label": `Save ${options.title}` },
       button("png", "Save as png", () => picture("png")),
       button("svg", "Save as svg", () => picture("svg")),
-      button("csv", "Save the data as csv", () => {
-        const { columns, rows } = options.table();
-        const more = chosen(shows).filter(([column]) => !columns.includes(column) && !columns.includes(`${column}_name`));
-        const [heads, values] = [more.map(([column]) => column), more.map(([, value]) => value)];
-        save(`${name()}.csv`, "text/csv;charset=utf-8", theodolite.csv([...heads, ...columns], rows.map((row) => [...values, ...row])));
-      }),
+      button("csv", "Save the data as csv", () => theodolite.saveTable(options.file, shows, options.table())),
     );
     const figure = el(
       "figure",

@@ -29,10 +29,7 @@
     const [back, on] = [turn("Earlier", -1), turn("Later", 1)];
     const told = el("span", { role: "status" });
     const caption = el("caption");
-    const csv = () => {
-      const { columns, rows } = theodolite.tokenRows(shown.tokens, sorted(), shown.layer);
-      theodolite.save("tokens.csv", "text/csv;charset=utf-8", theodolite.csv(columns, rows));
-    };
+    const csv = () => theodolite.saveTable("tokens", ["survey"], theodolite.tokenRows(shown.tokens, sorted(), shown.layer));
     const element = el(
       "div", { class: "token-table" },
       el("div", { class: "scroll" }, el("table", {}, caption, el("thead", {}, el("tr", {}, ...heads)), body)),
