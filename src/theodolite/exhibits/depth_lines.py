@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from theodolite.exhibits.note import UNDEFINED, note
+from theodolite.exhibits.note import UNDEFINED, empty
 from theodolite.exhibits.style import Look
 
 FINAL_NORM = "final norm"
@@ -50,7 +50,7 @@ def finish(ax: Axes, tables: Sequence[pd.DataFrame], column: str, x: str) -> Non
     ax.set_xlabel(AXES[x])
     ax.margins(x=0.04)
     if not any(np.isfinite(table[column].to_numpy(np.float64)).any() for table in tables):
-        note(ax, UNDEFINED)
+        empty(ax, UNDEFINED)
 
 
 def has_final_norm(tables: Sequence[pd.DataFrame]) -> bool:

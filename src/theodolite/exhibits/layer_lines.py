@@ -13,7 +13,7 @@ from matplotlib.figure import FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from theodolite.exhibits.note import UNDEFINED, note
+from theodolite.exhibits.note import UNDEFINED, empty
 from theodolite.exhibits.style import Look, look
 from theodolite.exhibits.text import plain
 from theodolite.exhibits.ticks import short_ticks
@@ -58,7 +58,7 @@ def draw_layers(
             axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
     short_ticks(ax, other)
     if not any(np.isfinite(profile[column].to_numpy(np.float64)).any() for profile in profiles):
-        note(ax, _undefined(profiles))
+        empty(ax, _undefined(profiles))
 
 
 def right_axis(profiles: Sequence[pd.DataFrame], column: str) -> set[int]:

@@ -1,4 +1,4 @@
-"""A note in a panel that has nothing to show: why, in grey, in a line or two."""
+"""Notes in panels that have nothing to show, or not all: why, in grey, in a line or two."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ def note(ax: Axes, words: str, *, height: float = 0.5) -> None:
     told = fill(typeset(words), WIDE, break_long_words=False)
     place: dict[str, Any] = {"ha": "center", "va": "center", "transform": ax.transAxes}
     ax.text(0.5, height, told, fontsize=7, c=GREY, bbox=behind, zorder=1.5, **place)  # points stand above it
+
+
+def empty(ax: Axes, why: str) -> None:
+    """Write why a panel shows nothing; ticks that no other panel shares would measure nothing, and go."""
+    note(ax, why)
+    for axis, shared in ((ax.xaxis, ax.get_shared_x_axes()), (ax.yaxis, ax.get_shared_y_axes())):
+        if len(shared.get_siblings(ax)) == 1:
+            axis.set_tick_params(which="both", length=0, labelbottom=False, labelleft=False)
 
 
 def typeset(words: str) -> str:

@@ -12,7 +12,7 @@ from matplotlib.figure import FigureBase
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from theodolite.exhibits.note import UNDEFINED, note
+from theodolite.exhibits.note import UNDEFINED, empty
 from theodolite.exhibits.style import BLACK, BLUE, ORANGE, SKY
 
 FILLS = ((BLUE, ""), (ORANGE, "////"), (SKY, "...."))
@@ -43,7 +43,7 @@ def draw_stack(
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7, min_n_ticks=1))
     ax.margins(x=0.02)
     if not below.any():
-        note(ax, why)
+        empty(ax, why)
 
 
 def draw_parts_legend(figure: FigureBase, labels: list[str]) -> None:

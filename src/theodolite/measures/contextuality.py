@@ -44,7 +44,7 @@ def self_similarity(n: NDArray[np.int64], total: Array) -> Array:
     definition="Mean of self-similarity/unit over the units that occur at least 5 times and are not special, each "
     "counting once; adjusted: less the mean cosine over all pairs.",
     cost="exact; from the sums by unit, kept with --contextuality",
-    citation=PAPER + ", figures 2 and 3",
+    citation=PAPER + ", definition 1",
     error="standard error over units (self_similarity_se)",
 )
 def mean_over_units(values: Array, often: NDArray[np.bool_]) -> tuple[float, float, int]:
@@ -97,10 +97,11 @@ def mean_of_sums(n: int, total: float, squares: float) -> tuple[float, float]:
     "mev_units",
     definition="Share of the variance of a unit's occurrences that lies along their first principal component, "
     "averaged over units with at least 5 occurrences kept (at most 32 of at most 512 units); adjusted: less the "
-    "SVD anisotropy of everything, as the paper does. mev_chance is the same of as many vectors of any units: few "
-    "vectors alone make the share large.",
+    "SVD anisotropy of everything, where the paper takes the share of random words. mev_chance is the same of as "
+    "many vectors of any units: few vectors alone make the share large.",
     cost="from a hash-chosen set of occurrences, kept with --contextuality",
-    citation=PAPER + ", definition 3 (its released code centres, its formula does not say)",
+    citation=PAPER
+    + ", definition 3 (its formula does not say whether to centre; of its released code one version does)",
     error="standard error over units (mev_se)",
 )
 def explainable_variance(vectors: Array) -> float:

@@ -120,7 +120,7 @@ class Rogue(NamedTuple):
     "rogue_variance_share",
     definition="The coordinate with the largest share of V, and that share.",
     cost="exact; from coordinates.parquet's v_i",
-    citation="Kovaleva et al. 2021, BERT Busters: outlier dimensions that disrupt transformers",
+    citation="here; after the outlier dimensions of Kovaleva et al. 2021 (there by the weights of LayerNorm)",
 )
 def rogue(shares: Array) -> Rogue:
     """Return the rogue coordinate of shares that add up to 1, nothing where they are NaN. (dim,)

@@ -15,7 +15,7 @@ from theodolite.measures.resampling import told
 from theodolite.measures.unit_sums import Rows, Sums, squared_distances, sum_of
 
 Array = NDArray[np.float64]
-PAPER = "Yamagiwa and Shimodaira 2024, eq. (4)-(6), (9)-(11)"
+PAPER = "Yamagiwa and Shimodaira 2024, eq. (1), (4)-(6), (8)-(11)"
 
 
 class UnitMoments(NamedTuple):

@@ -168,7 +168,7 @@ REFERENCES = (
         "mu-2018",
         "Mu and Viswanath 2018",
         "Jiaqi Mu and Pramod Viswanath. All-but-the-Top: simple and effective postprocessing for word "
-        "representations. ICLR 2018. arXiv:1702.01417.",
+        "representations. ICLR 2018. arXiv:1702.01417 (there with Suma Bhat).",
     ),
     Reference(
         "ojala-2010",
@@ -240,8 +240,8 @@ REFERENCES = (
     Reference(
         "szekely-2004",
         "Szekely and Rizzo, Testing for equal distributions in high dimension, 2004",
-        "Gábor J. Székely and Maria L. Rizzo. Testing for equal distributions in high dimension. InterStat 5, "
-        "2004.",
+        "Gábor J. Székely and Maria L. Rizzo. Testing for equal distributions in high dimension. InterStat, "
+        "November 2004, no. 5.",
     ),
     Reference(
         "timkey-2021",
@@ -259,7 +259,7 @@ REFERENCES = (
         "yamagiwa-2024",
         "Yamagiwa and Shimodaira 2024",
         "Hiroaki Yamagiwa and Hidetoshi Shimodaira. Norm of mean contextualized embeddings determines their "
-        "variance. arXiv:2409.11253, 2024.",
+        "variance. COLING 2025. arXiv:2409.11253, 2024.",
     ),
 )
 OUR_OWN = ("Theodolite", "here", "the columns of these names")

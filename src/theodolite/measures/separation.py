@@ -60,7 +60,7 @@ def turns(vectors: Floats) -> Floats:
     "groups.between_cosine",
     definition="Mean distance (cosine) over all pairs of sentences of one group, and over all pairs of two.",
     cost="exact; n^2 dim",
-    citation="Anderson 2001; the question of Luisto 2024, section 4.4.1",
+    citation="after Anderson 2001; the question of Luisto 2024, section 4.4.1",
 )
 def within_between(table: Floats, group: Whole) -> WithinBetween:
     """Return both means of a symmetric table of pairs. table: (n, n); group: (n,) codes

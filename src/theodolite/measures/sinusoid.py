@@ -47,7 +47,7 @@ def sinusoidal_as_printed(positions: int, dim: int) -> Array:
     definition="Mean over the rotary frequencies of cos(k theta_j): the cosine between a vector with equal weight "
     "in every rotated plane and itself turned by k positions.",
     cost="exact; from the model's own frequencies, scaling included",
-    citation="Su et al. 2021, RoFormer, section 3.4.3",
+    citation="after Su et al. 2021, RoFormer, section 3.4.3 (there a bound)",
 )
 def rotary_similarity(frequencies: Array, distances: Array) -> Array:
     """Return how alike rotation leaves two positions at each distance. (planes,), (n,) -> (n,)

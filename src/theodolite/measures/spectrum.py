@@ -141,7 +141,7 @@ def effective_rank_singular(spectrum: Array) -> float:
     definition="|X|_F^2 / |X|_2^2: trace over largest eigenvalue of E x x^T, not centred (centred it is "
     "1/anisotropy_svd).",
     cost="exact; one more dim x dim eigenproblem a layer",
-    citation="Rudelson and Vershynin 2007",
+    citation="Rudelson and Vershynin 2007 (there the numerical rank)",
 )
 def stable_rank(spectrum: Array) -> float:
     """Return the stable rank from the second moment's eigenvalues, largest first; NaN for nothing. (dim,)

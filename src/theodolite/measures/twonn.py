@@ -54,7 +54,7 @@ class TwoNN:
     "twonn_keep20",
     definition="As twonn/keep90 over the smallest 20% of mu, as code released with papers fits it.",
     cost="from the distances of twonn/keep90",
-    citation="Facco et al. 2017; Razzhigaev et al. 2024, The Shape of Learning (its code)",
+    citation="Facco et al. 2017; Razzhigaev et al. 2024, The Shape of Learning (its authors' LLM-Microscope)",
 )
 @formula(
     "twonn/keep90",

@@ -33,7 +33,7 @@ THEIRS = {
     "intra_similarity_adjusted": ("intra_similarity_adjusted", "--"),
     "mev": ("mev_baseline", ":"),
 }
-"""What Ethayarajh's statistics hold for each of ours; dotted: what he subtracts, not the quantity itself."""
+"""What Ethayarajh's statistics by layer hold for each of ours; dotted: what he subtracts, not the quantity."""
 COLUMNS = [name + ending for name in PANELS for ending in ("", "_adjusted")]
 MARKERS = {"BERT": "", "GPT-2": "x"}
 
@@ -69,8 +69,8 @@ def contextuality(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         tables,
         "self_similarity",
         "How contextual states are, by layer. Solid: as measured; dashed: less what anisotropy alone would give.",
-        f"Grey: {CITED} for BERT and GPT-2. Its published statistics hold intra-sentence similarity and, for",
-        "the other two, only what is subtracted (dotted): mean cosine and explained variance of random words.",
+        f"Grey: BERT and GPT-2 in the repository of {CITED}: intra-sentence similarity and, for the other two,",
+        "what is subtracted (dotted): random words' mean cosine, and their variance along an uncentred direction.",
     )
     data = pd.concat([*tables, theirs.assign(survey=theirs["survey"] + f", {CITED}")], ignore_index=True)
     return Plate(data, told, draw, (7.0, 2.5 + legend_inches(names, 7.0)))

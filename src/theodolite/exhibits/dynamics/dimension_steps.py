@@ -15,7 +15,7 @@ from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.layer_lines import legend_columns, legend_inches
 from theodolite.exhibits.needs import DIMENSION, SERIES
 from theodolite.exhibits.norm_variance.captions import caption, corpora, population
-from theodolite.exhibits.note import UNDEFINED, note
+from theodolite.exhibits.note import UNDEFINED, empty
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.step_axis import scale_of, step_axis
 from theodolite.exhibits.style import GREY, look
@@ -52,7 +52,7 @@ def fig2(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
         step_axis(ax, steps, scale)
         ax.set_ylabel("TwoNN, mean over layers")
         if not np.isfinite(data["mean"].to_numpy(np.float64)).any():
-            note(ax, UNDEFINED)
+            empty(ax, UNDEFINED)
         handles = [
             Line2D([], [], c=look(place).colour, marker=look(place).marker, ms=3.5) for place in range(len(names))
         ]

@@ -18,7 +18,7 @@ from theodolite.exhibits.name_places import draw_names
 from theodolite.exhibits.needs import CONTEXTUALITY, MODEL, SUMS, UNITS
 from theodolite.exhibits.norm_variance import captions
 from theodolite.exhibits.norm_variance.panels import FITTED, WIDE, layer_caption
-from theodolite.exhibits.note import UNDEFINED, note
+from theodolite.exhibits.note import UNDEFINED, empty
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.style import GREY, PALE, Look, look
 from theodolite.exhibits.text import number, plain
@@ -99,7 +99,7 @@ def _draw_plane(ax: Axes, tables: Sequence[pd.DataFrame], pair: Pair) -> None:
         for text, colour in zip(ax.texts[-len(numbers) :], colours, strict=True):
             text.set_color(colour)
     else:
-        note(ax, UNDEFINED)
+        empty(ax, UNDEFINED)
 
 
 def _draw_path(ax: Axes, table: pd.DataFrame, pair: Pair, line: Look) -> None:

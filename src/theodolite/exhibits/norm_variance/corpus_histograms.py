@@ -13,7 +13,7 @@ from theodolite.exhibits.norm_variance import captions
 from theodolite.exhibits.norm_variance.captions import caption
 from theodolite.exhibits.norm_variance.few_units import too_few, undrawn_units
 from theodolite.exhibits.norm_variance.panels import LOG_N, named, panels, panels_size
-from theodolite.exhibits.note import note
+from theodolite.exhibits.note import empty
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.steps import draw_bins
 from theodolite.exhibits.style import PALE
@@ -69,7 +69,7 @@ def fig10(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
             ax.set_title(plain(name, 34))
             ax.set_xlabel(LOG_N)
             if why:
-                note(ax, why)
+                empty(ax, why)
             ax.set_ylabel("units")
             short_ticks(ax)
 

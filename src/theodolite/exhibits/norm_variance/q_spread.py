@@ -14,7 +14,7 @@ from theodolite.exhibits.needs import MODEL, UNITS, Need
 from theodolite.exhibits.norm_variance import captions
 from theodolite.exhibits.norm_variance.captions import caption
 from theodolite.exhibits.norm_variance.panels import named, panels, panels_size
-from theodolite.exhibits.note import note
+from theodolite.exhibits.note import empty
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.style import GREY, look
 from theodolite.exhibits.text import plain
@@ -109,7 +109,7 @@ def _draw_spread(ax: Axes, tables: dict[int, pd.DataFrame], layer_names: dict[in
         ax.set_yscale("log")
         ax.legend(fontsize=6, ncols=2, handlelength=2.6)
     else:
-        note(ax, NO_BIN)
+        empty(ax, NO_BIN)
 
 
 def of_words(surveys: Sequence[Surveyed]) -> str:

@@ -16,7 +16,7 @@ from theodolite.exhibits.norm_variance import captions
 from theodolite.exhibits.norm_variance.captions import caption
 from theodolite.exhibits.norm_variance.few_units import among, undrawn_units
 from theodolite.exhibits.norm_variance.panels import FITTED, WIDE, M, Q, V, named
-from theodolite.exhibits.note import note
+from theodolite.exhibits.note import empty
 from theodolite.exhibits.registry import exhibit
 from theodolite.exhibits.steps import draw_outline
 from theodolite.exhibits.style import BLACK, BLUE, DASHES, VERMILLION
@@ -89,7 +89,7 @@ def _draw_block(figure: FigureBase, block: dict[int, pd.DataFrame], why: str) ->
         ax.xaxis.set_major_locator(MaxNLocator(nbins=3))
         ax.yaxis.set_major_locator(MaxNLocator(nbins=3))
         if not bins["count"].any():
-            note(ax, why)
+            empty(ax, why)
     for spare in axes[len(block) :]:
         spare.remove()
 

@@ -1,9 +1,12 @@
 """What Ethayarajh (2019) measured of BERT and GPT-2, to set beside ours.
 
 "How Contextual are Contextualized Word Representations?", EMNLP-IJCNLP 2019, on words of the SemEval tasks of
-semantic textual similarity, 12 blocks each; layer 0 is the input to the first. The statistics published with the
-paper hold no self-similarity and no explained variance of a word's own occurrences, only what is subtracted from
-them: the mean cosine of random words, and the share of their variance that one direction explains.
+semantic textual similarity, 12 blocks each; layer 0 is the input to the first. These are the statistics by layer
+in the paper's repository (kawine/contextual, embedding_space_stats.json), which its README calls close to the
+paper's charts, not equal to them. Self-similarity and explained variance stand there by word and are not copied
+here, only what is subtracted from them: the mean cosine of random words, and the share of their variance along
+the first singular direction of 1,000 of them, found without centring. That is about the direction of their mean:
+no SVD anisotropy, and often far below it.
 """
 
 from __future__ import annotations
