@@ -119,6 +119,8 @@ def test_a_survey_without_self_similarity_is_refused_with_the_command_or_left_ou
     with pytest.raises(InputError, match=rf"consistency needs surveys made with `--contextuality`: .*{command}"):
         make(FOUND, [BARE.survey])
     assert "Left out: old (without `--contextuality`)." in make(FOUND, [BARE.survey, ONE]).caption
+    twin = Surveyed(ONE.facts | {"model": BARE.survey.facts["model"]}, ONE.tables)
+    assert "Left out: old on notes.txt" in make(FOUND, [BARE.survey, twin]).caption  # which of the two
 
 
 def test_what_it_does_not_heed_is_refused() -> None:

@@ -13,7 +13,7 @@ from theodolite.errors import InputError, nearest
 from theodolite.exhibits.exhibit import Exhibit, Maker, Plate
 from theodolite.exhibits.needs import SURVEY, Need
 from theodolite.studies.choice import Choice, check_population
-from theodolite.studies.surveyed import Surveyed, check_layer
+from theodolite.studies.surveyed import Surveyed, check_layer, labels
 
 _exhibits: dict[str, Exhibit] = {}
 FOLDER = "at least one survey's folder"
@@ -81,13 +81,13 @@ def _kept(found: Exhibit, surveys: Sequence[Surveyed]) -> tuple[list[Surveyed], 
     """Return the surveys of a kind that the exhibit is of and a sentence on the others; all where none is."""
     kept: list[Surveyed] = []
     others: dict[str, list[str]] = {}
-    for survey in surveys:
+    for survey, name in zip(surveys, labels(surveys), strict=True):
         whys = [need.left_out(survey) for need in _needs(found) if need.left_out and not need.met(survey)]
         if whys:
-            others.setdefault(whys[0], []).append(survey.model)
+            others.setdefault(whys[0], []).append(name)
         else:
             kept.append(survey)
-    told = "; ".join(f"{', '.join(dict.fromkeys(models))} ({why})" for why, models in others.items())
+    told = "; ".join(f"{', '.join(names)} ({why})" for why, names in others.items())
     return (kept, f"Left out: {told}." if told else "") if kept else (list(surveys), "")
 
 
