@@ -140,7 +140,7 @@ def checkpoints(steps: int) -> list[int]:
     """Return the untrained model and then steps evenly spaced in their logarithm, the last included.
 
     >>> checkpoints(400)
-    [0, 1, 2, 3, 5, 11, 20, 36, 66, 121, 220, 400]
+    [0, 1, 2, 3, 6, 11, 20, 36, 66, 121, 220, 400]
     """
     count = CHECKPOINTS - 1
     found = {0}

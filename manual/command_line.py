@@ -92,7 +92,9 @@ def _parameter(name: str, hint: Any, default: Any) -> Parameter:
     kind, several = _kind(annotated)
     argument = type(info).__name__ == "ArgumentInfo"
     required = default is inspect.Parameter.empty
-    written = (info.metavar or name.upper().replace("_", "-")).strip("[].") if argument else _spelled(name, info)
+    metavar = info.metavar or name.upper().replace("_", "-") if argument else ""
+    optional = metavar.startswith("[")  # all of it; of `A B [C ...]` only the end is
+    written = (metavar.strip("[].") if optional else metavar) if argument else _spelled(name, info)
     takes = "" if argument or kind is bool else (info.metavar or WORDS.get(kind, "TEXT"))
     shown = (
         "" if required or default is None or default is False or default == "" else f"`{_shown(default, written)}`"

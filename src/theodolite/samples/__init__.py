@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-NAMES = ("groups.json", "pairs.json", "sentences.txt", "words.csv")
+NAMES = ("groups.json", "pairs.json", "parts-of-speech.csv", "sentences.txt", "words.csv")
 
 
 def path(name: str) -> Path:

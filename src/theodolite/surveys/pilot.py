@@ -1,4 +1,4 @@
-"""The pilot: a look at a few hundred documents that fixes each layer's centre and what counts as massive."""
+"""The pilot: a look at some documents that fixes each layer's centre and what counts as massive."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import pytest
@@ -20,13 +21,14 @@ from tests.laws.harness import canonical
 from theodolite.batch import Batch
 from theodolite.measures.decomposition import unit_moments
 from theodolite.statistics.cells import CELLS, POPULATIONS
-from theodolite.statistics.fold import LayerFold
+from theodolite.statistics.fold import STATISTICS, LayerFold
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.moments import UnitSums
 from theodolite.statistics.resident import kernels
 from theodolite.statistics.resident.desk import Desk
 from theodolite.statistics.resident.fold import ResidentFold
-from theodolite.statistics.statistic import State
+from theodolite.statistics.rows import Rows
+from theodolite.statistics.statistic import State, Statistic
 
 OF_V, OF_Q = 1e-6, 1e-9
 """What the instrument promises of V(X_t) on a GPU."""
@@ -346,6 +348,34 @@ def test_contextuality_is_kept_beside(way: Way) -> None:
     found, wanted = fold_of(case, way, frame).state(), case.fold(frame).state()
     assert found.keys() == wanted.keys()
     assert torch.equal(found["sentences.n"], wanted["sentences.n"])
+
+
+def test_a_statistic_that_no_kernel_knows_is_kept_beside(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tally(Statistic):
+        name = "tally"
+
+        def __init__(self, frame: Frame) -> None:
+            super().__init__(frame)
+            self.n = torch.zeros(1, dtype=torch.int64)
+
+        def update(self, rows: Rows) -> None:
+            self.n += len(rows.x)
+
+        def merge(self, other: Self) -> None:
+            self.n += other.n
+
+        def state(self) -> State:
+            return {"n": self.n}
+
+        def load(self, state: State) -> None:
+            self.n = state["n"]
+
+    monkeypatch.setattr("theodolite.statistics.fold.STATISTICS", (*STATISTICS, Tally))
+    case = small(torch.bfloat16)
+    wanted = case.fold().state()["tally.n"]
+    assert wanted > 0
+    assert torch.equal(fold_of(case, way).state()["tally.n"], wanted)
+    assert torch.equal(fold_of(case, way).handed_over().state()["tally.n"], wanted)
 
 
 def test_a_unit_seen_once_has_no_spread(way: Way) -> None:

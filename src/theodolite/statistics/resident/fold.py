@@ -23,9 +23,12 @@ from theodolite import pinned
 from theodolite.batch import GROUPS, Batch
 from theodolite.statistics.away import Away, brought
 from theodolite.statistics.cells import CELLS
-from theodolite.statistics.fold import CONTEXTUAL, LayerFold
+from theodolite.statistics.directions import Directions
+from theodolite.statistics.fold import Kinds, LayerFold, kinds_of
 from theodolite.statistics.frame import Frame
-from theodolite.statistics.norms import BINS
+from theodolite.statistics.groups import Groups
+from theodolite.statistics.moments import Moments
+from theodolite.statistics.norms import BINS, Norms
 from theodolite.statistics.resident import kernels, plain
 from theodolite.statistics.resident.desk import COMMON, RARE, Desk, Laid
 from theodolite.statistics.resident.gram import Form, Sheet, far_coordinates
@@ -35,9 +38,12 @@ from theodolite.statistics.resident.pieces import Ints
 from theodolite.statistics.resident.reservoir import ResidentReservoir
 from theodolite.statistics.resident.tables import ResidentTable, UnitRows
 from theodolite.statistics.resident.transfer import fetched
-from theodolite.statistics.sample import FIELDS
+from theodolite.statistics.sample import FIELDS, Sample
+from theodolite.statistics.scatter import Scatter
 from theodolite.statistics.statistic import Parts, State
 
+RESIDENT: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups)
+"""What is summed here; every other statistic of a layer is folded on the processor meanwhile."""
 CROWD = 4
 """Times a sample's size: of more rows that it is offered, those that fit are chosen before they are kept."""
 Table = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -80,7 +86,8 @@ class ResidentFold:
         self._sums_of = {offset: GroupSums(*(part[two] for part in self._sums)) for offset, two in pairs.items()}
         norms = (self._bins, self._zero, self._extremes)
         self._norms_of = {offset: tuple(part[two] for part in norms) for offset, two in pairs.items()}
-        self._host = LayerFold(frame, CONTEXTUAL) if frame.contextuality else None
+        others = [kind for kind in kinds_of(frame) if kind not in RESIDENT]
+        self._host = LayerFold(frame, others) if others else None
 
     @torch.no_grad()
     def update(self, batch: Batch) -> None:
