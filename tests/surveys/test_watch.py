@@ -160,3 +160,37 @@ def test_the_model_is_left_as_it_was(model: Small) -> None:
 def test_half_precision_is_measured(model: Small) -> None:
     found = theodolite.watch(model.bfloat16(), [torch.randn(4, 5, 4).bfloat16() for _ in range(4)], ["first"])
     assert np.isfinite(row(found, 0)["q"])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "counts", "rows"),
+    [
+        ([torch.randn(8, 10, 4)], None, 80),
+        ([torch.randn(8, 10, 4), torch.randn(3, 7, 4)], None, 101),
+        ([torch.randn(8, 10, 4)], [5] * 8, 40),
+        ([torch.randn(8, 4)], None, 8),
+    ],
+)
+def test_positions_are_those_of_the_rows(inputs: list[torch.Tensor], counts: list[int] | None, rows: int) -> None:
+    chosen = None if counts is None else lambda given: counts
+    survey = theodolite.watch(nn.Sequential(nn.Linear(4, 3)), inputs, ["0"], counts=chosen)
+    assert survey.facts["counts"]["positions"] == int(survey.layers["n"].iloc[0]) == rows
+
+
+class Scaled(nn.Module):
+    """Takes a number and a switch beside its tensor, and has no parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bend = nn.ReLU()
+
+    def forward(self, x: torch.Tensor, scale: torch.Tensor, negative: bool = False) -> torch.Tensor:
+        return self.bend(-x if negative else x) * scale
+
+
+def test_inputs_that_are_no_rows_and_a_model_without_parameters() -> None:
+    given = {"x": torch.randn(6, 4), "scale": torch.tensor(2.0), "negative": True}
+    survey = theodolite.watch(Scaled(), [given], ["bend"])
+    q = float(torch.relu(-given["x"]).double().square().sum(dim=1).mean())
+    assert survey.layers["q"].iloc[0] == pytest.approx(q, rel=1e-6)
+    assert survey.facts["model"]["dtype"] is None

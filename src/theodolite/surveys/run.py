@@ -32,7 +32,7 @@ from theodolite.surveys.side_by_side import made_ready
 from theodolite.surveys.state import State
 from theodolite.surveys.storage import Place
 from theodolite.surveys.survey import Survey
-from theodolite.surveys.tables import make_tables
+from theodolite.surveys.tables import make_tables, nonfinite
 from theodolite.surveys.there import Cells, left_there
 from theodolite.surveys.writing import begun
 
@@ -231,7 +231,7 @@ def _finished(
             "positions": state.positions,
             "types": len(tables.units),
             "shards": len(state.shards),
-            "nonfinite": int(whole["nonfinite"].fillna(0).sum()),
+            "nonfinite": nonfinite(tables.layers, plan.populations),
             "left_out": left_out.documents,
         },
         "memory": estimate,

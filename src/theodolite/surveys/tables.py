@@ -212,6 +212,11 @@ def _all_undefined(reason: str) -> str:
     return json.dumps(dict.fromkeys(told, reason))
 
 
+def nonfinite(layers: pd.DataFrame, populations: Sequence[str]) -> int:
+    """Return how many NaN or infinite states all layers together left out, of the first population."""
+    return int(layers.loc[layers["population"] == populations[0], "nonfinite"].fillna(0).sum())
+
+
 def _nothing_left(layer: Layer, nonfinite: int) -> str:
     return (
         f"Layer {layer.index} ({layer.name}) has no finite state at all: {nonfinite:,} are NaN or infinite. "

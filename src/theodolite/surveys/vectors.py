@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from theodolite.errors import InputError
 from theodolite.hashing import mix
-from theodolite.sources.vectors.files import Vectors, read_vectors
+from theodolite.sources.vectors.files import Vectors, read_vectors, real
 from theodolite.sources.vectors.source import VectorSource
 from theodolite.surveys.folder import check_free
 from theodolite.surveys.listener import Listener
@@ -67,7 +67,7 @@ def measure(
         model_sha256="",
         identity={
             "model": {},
-            "corpus": {"sha256": digest},
+            "corpus": {"sha256": digest, "column": column, **_told(data)},
             "settings": {
                 "units": source.units.kind,
                 "layers": [layer.name for layer in source.layers],
@@ -95,6 +95,15 @@ def measure(
     return run(plan, out=folder, resume=resume, overwrite=overwrite, listener=listener)
 
 
+def _told(data: Vectors) -> dict[str, Any]:
+    """Return what the bytes of vectors do not tell: their type and shape, and which labels they go by."""
+    labels = None if data.labels is None else "\n".join(map(str, data.labels))
+    return {
+        "matrices": [f"{matrix.dtype} {matrix.shape}" for matrix in data.matrices.values()],
+        "labels": None if labels is None else sha256(labels.encode("utf-8", "surrogatepass")).hexdigest(),
+    }
+
+
 def _opened(
     vectors: str | Path | NDArray[Any], column: str | None, groups: str | Sequence[Any] | None
 ) -> tuple[str, str, Vectors]:
@@ -112,5 +121,5 @@ def _opened(
     labels = None if groups is None else np.array(list(groups), dtype=object)
     if labels is not None and len(labels) != len(array):
         raise InputError(f"groups has {len(labels):,} labels for {len(array):,} vectors.")
-    data = Vectors({"vectors": array if array.dtype.kind == "f" else array.astype(np.float64)}, labels)
+    data = Vectors({"vectors": real(array)}, labels)
     return f"array of {array.shape}", sha256(array.tobytes()).hexdigest(), data

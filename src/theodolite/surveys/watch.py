@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from theodolite.errors import InputError
 from theodolite.hashing import mix
 from theodolite.sources.media.layout import MAPS
 from theodolite.sources.media.modules import Given, ModuleFeeder, items_of, watched_modules
-from theodolite.sources.media.source import MediaSource
+from theodolite.sources.media.source import MediaSource, device_of
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.pilot import MASSIVE
@@ -72,7 +71,7 @@ def watch(
         weights = _weights_sha256(model)
         source = MediaSource(
             model,
-            ModuleFeeder(given[0]),
+            ModuleFeeder(given[0], anatomy.rows),
             corpus_key=int(digest[:16], 16),
             kind=units,
             flat=maps == "flat",
@@ -97,7 +96,7 @@ def watch(
             model_sha256=weights,
             identity={
                 "model": {"sha256": weights},
-                "corpus": {"sha256": digest},
+                "corpus": {"sha256": digest, "labelled": given.labelled_sha256()},
                 "settings": {
                     "units": units,
                     "layers": [layer.name for layer in anatomy.layers],
@@ -117,8 +116,8 @@ def watch(
                     "modality": "module",
                     "blocks": len(anatomy.layers),
                     "causal": False,
-                    "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
-                    "device": str(next(model.parameters()).device),
+                    "dtype": _dtype(model),
+                    "device": str(device_of(model)),
                 },
                 "tokenizer": None,
                 "corpus": {
@@ -189,16 +188,30 @@ class _Inputs:
                 if isinstance(value, Tensor):
                     plain = value.detach().cpu().contiguous()
                     digest.update(f"{name} {tuple(plain.shape)} {plain.dtype} ".encode())
-                    digest.update(plain.view(torch.uint8).numpy().tobytes() if plain.numel() else b"")
+                    digest.update(_bytes(plain))
                 else:
                     digest.update(f"{name} {value!r} ".encode())
         return digest.hexdigest()
+
+    def labelled_sha256(self) -> str | None:
+        """Return the digest of labels and of positions that count, which no input's bytes tell; None without."""
+        if self.labels is None and self.counts is None:
+            return None
+        told = [(given.counts, given.labels) for given in map(self.__getitem__, range(len(self.inputs)))]
+        return sha256(repr(told).encode()).hexdigest()
+
+
+def _dtype(model: nn.Module) -> str | None:
+    return next((str(parameter.dtype).removeprefix("torch.") for parameter in model.parameters()), None)
+
+
+def _bytes(plain: Tensor) -> bytes:
+    return plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
 
 
 def _weights_sha256(model: nn.Module) -> str:
     digest = sha256()
     for name, value in sorted(model.state_dict().items()):
         digest.update(f"{name} {tuple(value.shape)} {value.dtype} ".encode())
-        plain: Any = value.detach().cpu().contiguous()
-        digest.update(plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b"")
+        digest.update(_bytes(value.detach().cpu().contiguous()))
     return digest.hexdigest()

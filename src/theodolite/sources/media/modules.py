@@ -23,10 +23,10 @@ class Given(NamedTuple):
 
 
 class ModuleFeeder:
-    """Inputs as they are, one batch each."""
+    """Inputs as they are, one batch each; `rows` is what the first layer gave for the first of them."""
 
-    def __init__(self, first: Given) -> None:
-        self.first = first
+    def __init__(self, first: Given, rows: int) -> None:
+        self.first, self.rows = first, rows
 
     def probe(self) -> dict[str, Tensor]:
         """Return the first of the user's inputs."""
@@ -41,8 +41,17 @@ class ModuleFeeder:
             # Numbered by input and place, so that no two items of a survey are one document.
             items = tuple(Item(number, place, f"{number}.{place}", labels[place]) for place in range(count))
             counts = {} if given.counts is None else {"": given.counts}
-            batches.append(MediaBatch(dict(given.inputs), items, count if given.counts is None else 0, counts))
+            batches.append(MediaBatch(dict(given.inputs), items, self._positions(given), counts))
         return batches
+
+    def _positions(self, given: Given) -> int:
+        """Return how many rows the first layer will give: as for the first input, but as long as this one is."""
+        items, each = items_of(given.inputs), self.rows // items_of(self.first.inputs)
+        if each <= 1:
+            return items
+        if given.counts is not None:
+            return sum(given.counts)
+        return items * (_length(given.inputs) if each == _length(self.first.inputs) else each)
 
     def complete(self, batch: MediaBatch) -> MediaBatch:
         """Return the batch: the user gave all that the model needs."""
@@ -51,10 +60,20 @@ class ModuleFeeder:
 
 def items_of(inputs: dict[str, Tensor]) -> int:
     """Return how many items an input holds: the length of its first tensor."""
-    first = next((value for value in inputs.values() if isinstance(value, Tensor) and value.dim()), None)
+    first = _first(inputs, 1)
     if first is None:
         raise InputError("inputs: wanted a tensor, or a dict with at least one tensor of (items, ...), in each.")
     return int(first.shape[0])
+
+
+def _length(inputs: dict[str, Tensor]) -> int:
+    """Return how many positions an item may have: the second size of its first tensor of several; else 1."""
+    first = _first(inputs, 2)
+    return 1 if first is None else int(first.shape[1])
+
+
+def _first(inputs: dict[str, Tensor], sizes: int) -> Tensor | None:
+    return next((value for value in inputs.values() if isinstance(value, Tensor) and value.dim() >= sizes), None)
 
 
 def watched_modules(model: nn.Module, names: Sequence[str], first: Given, *, flat: bool) -> MediaAnatomy:

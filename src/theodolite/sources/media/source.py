@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from theodolite.batch import Batch, Places
@@ -72,7 +73,7 @@ class MediaSource:
         if kind not in KINDS:
             raise InputError(f"--units {kind!r}: vectors of pictures and sound are counted by {', '.join(KINDS)}.")
         self.feeder, self.corpus_key, self.flat = feeder, corpus_key, flat
-        self._device = next(model.parameters()).device
+        self._device = device_of(model)
         self.anatomy = anatomy or MediaAnatomy.of(model, self._there(feeder.probe()), flat=flat)
         self.layers: tuple[Layer, ...] = choose(self.anatomy.layers, layers)
         self.units = Units(kind, [Unit("all", "all")] if kind == "none" else [])
@@ -136,4 +137,11 @@ class MediaSource:
         return np.array(codes, dtype=np.int64)[of_row]
 
     def _there(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {name: value.to(self._device) for name, value in inputs.items()}
+        # Of a module of the user's, an input may also be a number or a switch.
+        moved = {name: value.to(self._device) for name, value in inputs.items() if isinstance(value, Tensor)}
+        return inputs | moved
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Return where a model lies: where its first parameter does, or here where it has none."""
+    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))

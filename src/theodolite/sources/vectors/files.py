@@ -56,7 +56,7 @@ def read_vectors(path: Path, *, column: str | None = None, groups: str | None = 
                 f"--column {column}: wanted a matrix (vectors, dim), got shape {matrices[column].shape}."
             )
     _check(path, arrays, matrices, labels)
-    return Vectors({name: _real(array) for name, array in matrices.items()}, labels)
+    return Vectors({name: real(array) for name, array in matrices.items()}, labels)
 
 
 def _npy(path: Path, column: str | None, groups: str | None) -> dict[str, NDArray[Any]]:
@@ -172,7 +172,7 @@ def _check(
         raise InputError(f"--groups has {len(labels):,} labels for {count:,} vectors.")
 
 
-def _real(array: NDArray[Any]) -> NDArray[Any]:
+def real(array: NDArray[Any]) -> NDArray[Any]:
     """Return floats that PyTorch takes: integers and odd widths become float64, byte order ours."""
     if array.dtype in (np.float16, np.float32, np.float64) and array.dtype.isnative:
         return array

@@ -1,0 +1,78 @@
+"""Surveys made apart and merged: nothing counts twice, and what is told of the corpus is that of the whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.small_models import make, sentences
+
+import theodolite
+from theodolite.errors import InputError, TheodoliteError
+from theodolite.surveys import text
+
+TEXTS = sentences(150, seed=4)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make("bert", tmp_path_factory.mktemp("bert"))
+
+
+def part(model: Path, number: int, of: int) -> theodolite.Survey:
+    return theodolite.survey(str(model), TEXTS, part=f"{number}/{of}", device="cpu")
+
+
+def test_parts_tell_of_the_corpus_what_the_whole_tells(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "SHARD_CHARS", 500)
+    whole = theodolite.survey(str(model), TEXTS, device="cpu").facts
+    parts = [part(model, number, 3) for number in range(3)]
+    at_once = theodolite.merge(parts)
+    in_turn = theodolite.merge([theodolite.merge(parts[:2]), parts[2]])
+    for found in (at_once.facts, in_turn.facts):
+        told = ("name", "sha256", "documents", "characters", "read", "words_histogram")
+        assert {key: found["corpus"][key] for key in told} == {key: whole["corpus"][key] for key in told}
+        assert found["counts"] == whole["counts"]
+        assert [one["part"] for one in found["corpus"]["parts"]] == ["0/3", "1/3", "2/3"]
+
+
+def test_parts_that_were_cut_otherwise_are_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU shards are larger: the second halves of both are other documents."""
+    monkeypatch.setattr(text, "SHARD_CHARS", 500)
+    ours, rest = part(model, 0, 3), part(model, 1, 3)
+    elsewhere = theodolite.survey(str(model), ["Other text."] * 20, device="cpu")
+    monkeypatch.setattr(text, "SHARD_CHARS", 2000)
+    theirs = part(model, 1, 2)
+    for several in ([ours, theirs], [theodolite.merge([elsewhere, ours, rest]), theirs]):
+        with pytest.raises(InputError, match="shards of 2,000 characters there and of 500 in another"):
+            theodolite.merge(several)
+    assert theodolite.merge([elsewhere, theirs]).facts["counts"]["shards"] > 1  # other text may be cut otherwise
+
+
+def test_what_is_not_finite_is_counted_in_all_of_them() -> None:
+    vectors = np.random.default_rng(0).normal(size=(2, 300, 8))
+    vectors[1, :7] = np.nan
+    merged = theodolite.merge([theodolite.measure(each) for each in vectors])
+    assert merged.facts["counts"]["nonfinite"] == 7
+
+
+def test_a_survey_that_is_read_is_not_written_over(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).normal(size=(2, 300, 8))
+    for name, each in zip("ab", vectors, strict=True):
+        theodolite.measure(each, out=tmp_path / name)
+    with pytest.raises(InputError, match="is one of the surveys to merge"):
+        theodolite.merge([tmp_path / "a", tmp_path / "b"], out=tmp_path / "x" / ".." / "a", overwrite=True)
+    assert theodolite.open(tmp_path / "a").facts["counts"]["positions"] == 300
+
+
+def test_no_other_run_writes_there_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = np.random.default_rng(0).normal(size=(2, 300, 8))
+    surveys = [theodolite.measure(each) for each in vectors]
+
+    def another(*_: object, **__: object) -> None:
+        theodolite.measure(vectors[0], out=tmp_path / "out", overwrite=True)
+
+    monkeypatch.setattr("theodolite.surveys.merge.save", another)
+    with pytest.raises(TheodoliteError, match="another run is writing there now"):
+        theodolite.merge(surveys, out=tmp_path / "out")
