@@ -64,7 +64,7 @@ class Here:
         if work.out is not None and work.resuming and self._checkpoints is not None:
             units = plan.source.units
             state = self._checkpoints.latest(lambda folder: State.load(folder, work.frames, units), listener.warn)
-            partials = self._of_workers(work.out, state, listener)
+            partials = self._of_workers(work.out, _mine(state, plan.corpus_sha256), listener)
             listener.say(_taken_up(state, partials, len(plan.shards)))
         held = {
             shard.index for saved in partials.values() for shard in saved.shards
@@ -95,16 +95,23 @@ class Here:
         spent = {"checkpoints": self._checkpoints.spent} if self._checkpoints is not None else {}
         return spent | {"waiting_for_batches": self._waited}
 
-    def _of_workers(self, out: Place, state: State | None, listener: Listener) -> dict[str, SavedState]:
+    def _of_workers(self, out: Place, mine: set[ShardKey], listener: Listener) -> dict[str, SavedState]:
         """Return what a run on a cluster saved, kept from workers of it that may still be writing."""
         partials = Partials(out)
         for name in partials.names():
             partials.fence(name)
         self._left_out = LeftOut.load(partials.folder)
-        mine = set(state.shards) if state is not None else set()
         found = partials.disjoint(listener.warn)
         # In a bucket workers begin with a copy of what a run in one process saved; one killed then leaves both.
         return {name: saved for name, saved in found.items() if not mine & set(saved.shards)}
+
+
+def _mine(state: State | None, corpus: str) -> set[ShardKey]:
+    """Return the shards that the state holds, also in part: of no other may these be added."""
+    if state is None:
+        return set()
+    begun = set() if state.under_way is None else {ShardKey(corpus, state.under_way)}
+    return set(state.shards) | begun
 
 
 def _fold(
@@ -128,11 +135,11 @@ def _fold(
     def told(step: Folded) -> None:
         nonlocal done
         state.positions += step.positions
-        state.cursor = step.batch
+        state.cursor, state.under_way = step.batch, step.shard
         share = done + step.share * plan.weight(step.shard)
         if step.last:
             state.shards.append(ShardKey(plan.corpus_sha256, step.shard))
-            state.cursor = 0
+            state.cursor, state.under_way = 0, None
             done += plan.weight(step.shard)
         listener.progress(Progress(share, state.positions - before, time.monotonic() - began, begun))
         if checkpoints is not None and checkpoints.due():
@@ -141,10 +148,23 @@ def _fold(
         if listener.stop():
             _stop(state, checkpoints)
 
-    if rest:
-        with closing(preparing.taken(rest, left_out)) as shards, residing(state, plan.device) as lay_out:
-            return fold_prepared(plan.source, state.folds, shards, skip=state.cursor, told=told, lay_out=lay_out)
-    return 0.0
+    waited = 0.0
+    for some in _in_turn(rest, state.under_way):
+        with closing(preparing.taken(some, left_out)) as shards, residing(state, plan.device) as lay_out:
+            skip = state.cursor
+            waited += fold_prepared(plan.source, state.folds, shards, skip=skip, told=told, lay_out=lay_out)
+    return waited
+
+
+def _in_turn(rest: list[int], under_way: int | None) -> list[list[int]]:
+    """Return the shards in the order of their reading; one that is under way comes first, whatever was lost since.
+
+    >>> _in_turn([4, 5], 4), _in_turn([1, 4, 5], 4), _in_turn([], None)
+    ([[4, 5]], [[4], [1, 5]], [])
+    """
+    if under_way is None or rest[:1] == [under_way]:
+        return [rest] if rest else []
+    return [part for part in ([under_way], [index for index in rest if index != under_way]) if part]
 
 
 def _stop(state: State, checkpoints: Checkpoints | None) -> None:

@@ -37,8 +37,9 @@ class State:
     folds: dict[int, LayerFold]
     units: Units
     shards: list[ShardKey] = field(default_factory=list)
-    cursor: int = 0  # batches folded of the shard after these
+    cursor: int = 0  # batches folded of the shard under way
     positions: int = 0
+    under_way: int | None = None  # that shard's index
 
     def save(self, folder: Path) -> dict[str, str]:
         """Write state.safetensors and sample.safetensors side by side, and return their checksums."""
@@ -50,6 +51,7 @@ class State:
         facts = {
             "shards": [[shard.corpus, shard.index] for shard in self.shards],
             "cursor": self.cursor,
+            "under_way": self.under_way,
             "positions": self.positions,
             "units": _listed(self.units),
         }
@@ -76,7 +78,7 @@ class State:
         folds = {index: saved.fold(index, frame) for index, frame in frames.items()}
         for unit in saved.units:
             units.add(unit)
-        return cls(folds, units, list(saved.shards), saved.cursor, saved.positions)
+        return cls(folds, units, list(saved.shards), saved.cursor, saved.positions, saved.under_way)
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class SavedState:
     cursor: int
     positions: int
     units: tuple[Unit, ...]  # of an open vocabulary; a closed one is known from the tokenizer
+    under_way: int | None = None
 
     @classmethod
     def open(cls, folder: Place) -> SavedState:
@@ -97,7 +100,7 @@ class SavedState:
         units = tuple(
             Unit(key, text, None, special, tokens) for key, text, special, tokens in facts["units"] or []
         )
-        return cls(folder, shards, facts["cursor"], facts["positions"], units)
+        return cls(folder, shards, facts["cursor"], facts["positions"], units, facts.get("under_way"))
 
     def fold(self, index: int, frame: Frame) -> LayerFold:
         """Read the sums of one layer."""
