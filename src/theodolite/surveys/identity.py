@@ -7,6 +7,8 @@ from typing import Any
 
 SINCE = {f"settings.{name}": False for name in ("wrap", "clean_words", "contextuality", "end_to_end")}
 """Settings that older surveys do not tell, and what those did."""
+UNTOLD = ("model.settings",)
+"""What older surveys do not tell: where one does not, nothing can be compared."""
 FREE_TO_DIFFER_IN_MERGE = (
     "corpus.",
     "model.device",
@@ -25,7 +27,9 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any], *, merging: b
     return [
         f"{name}: {old.get(name)!r} there, {new.get(name)!r} here"
         for name in sorted(old.keys() | new.keys())
-        if old.get(name) != new.get(name) and not (merging and name.startswith(FREE_TO_DIFFER_IN_MERGE))
+        if old.get(name) != new.get(name)
+        and not (name in UNTOLD and not (name in old and name in new))
+        and not (merging and name.startswith(FREE_TO_DIFFER_IN_MERGE))
     ]
 
 

@@ -75,7 +75,7 @@ def plan(
         pilot_documents=list(found.pilot),
         model_sha256=checkpoint.sha256,
         identity={
-            "model": {"sha256": checkpoint.sha256, "dtype": wanted.dtype, "device": device},
+            "model": checkpoint.identity() | {"dtype": wanted.dtype, "device": device},
             "corpus": {"sha256": found.sha256, "part": wanted.part},
             "settings": wanted.shared_settings(source)
             | {"maps": "flat" if flat else "places", "max_seconds": wanted.max_seconds},

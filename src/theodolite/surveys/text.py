@@ -89,7 +89,7 @@ def plan(
         pilot_documents=list(found.pilot),
         model_sha256=checkpoint.sha256,
         identity={
-            "model": {"sha256": checkpoint.sha256, "dtype": wanted.dtype, "device": device},
+            "model": checkpoint.identity() | {"dtype": wanted.dtype, "device": device},
             "tokenizer": {"sha256": _vocabulary_sha256(tokenizer)},
             "corpus": {"sha256": found.sha256, "part": wanted.part},
             "settings": wanted.shared_settings(source)

@@ -11,6 +11,7 @@ from typing import Any
 
 from theodolite.errors import InputError, OfflineError, TheodoliteError, nearest
 from theodolite.sources import catalogue
+from theodolite.sources.text.model_settings import settings_sha256
 
 Progress = Callable[[str], None]
 DTYPES = ("float32", "bfloat16", "float16")
@@ -30,6 +31,15 @@ class Checkpoint:
     def sha256(self) -> str:
         """Of the weight files, in the order of their names; read when first asked for."""
         return weights_sha256(self.folder)
+
+    @cached_property
+    def settings_sha256(self) -> str:
+        """Of what acts beside the weights: the settings of the model, the tokenizer and the processor."""
+        return settings_sha256(self.folder, self.tokenizer)
+
+    def identity(self) -> dict[str, str]:
+        """Return what tells this model from another."""
+        return {"sha256": self.sha256, "settings": self.settings_sha256}
 
 
 def resolve(name: str, *, revision: str | None = None, progress: Progress | None = None) -> Checkpoint:

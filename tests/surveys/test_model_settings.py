@@ -1,0 +1,58 @@
+"""The same weights under other settings are another model: it is neither resumed nor merged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.small_models import make, sentences
+
+import theodolite
+from theodolite.errors import InputError
+from theodolite.sources.text.model_settings import settings_sha256
+from theodolite.surveys.identity import differences
+
+
+def changed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    told = json.loads(path.read_text())
+    change(told)
+    path.write_text(json.dumps(told))
+
+
+def test_other_settings_are_neither_resumed_nor_merged(tmp_path: Path) -> None:
+    model, out = make("bert", tmp_path / "model"), tmp_path / "out"
+    first = theodolite.survey(str(model), sentences(20, seed=1), out=out, device="cpu")
+    changed(model / "config.json", lambda config: config.update(layer_norm_eps=1.0))
+    with pytest.raises(InputError, match=r"had other settings:\n  model\.settings"):
+        theodolite.survey(str(model), sentences(20, seed=1), out=out, device="cpu", resume=True)
+    other = theodolite.survey(str(model), sentences(20, seed=2), device="cpu")
+    with pytest.raises(InputError, match=r"cannot be merged: its settings differ:\n  model\.settings"):
+        theodolite.merge([first, other])
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "same"),
+    [
+        ("config.json", lambda told: told.update(transformers_version="0", dtype="bfloat16"), True),
+        ("config.json", lambda told: told.update(hidden_act="relu"), False),
+        ("tokenizer.json", lambda told: told.update(truncation={"max_length": 8}), True),
+        ("tokenizer.json", lambda told: told.update(normalizer=None), False),
+        ("preprocessor_config.json", lambda told: told.update(do_rescale=False), False),
+    ],
+)
+def test_what_acts_is_told_and_who_saved_it_is_not(
+    tmp_path: Path, file: str, change: Callable[[dict[str, Any]], object], same: bool
+) -> None:
+    model = make("bert", tmp_path)
+    (model / "preprocessor_config.json").write_text("{}")
+    before = settings_sha256(model)
+    changed(model / file, change)
+    assert (settings_sha256(model) == before) is same
+
+
+def test_older_surveys_that_do_not_tell_are_taken_up() -> None:
+    assert differences({"model": {"sha256": "a"}}, {"model": {"sha256": "a", "settings": "b"}}) == []
+    assert differences({"model": {"settings": "a"}}, {"model": {"settings": "b"}}) != []
