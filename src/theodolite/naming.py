@@ -20,6 +20,15 @@ def short_path(name: str, parts: int = 1) -> str:
 SUFFIXES = {".txt", ".jsonl", ".json", ".gz", ".parquet", ".csv", ".npy", ".npz", ".safetensors", ".gguf"}
 
 
+def several(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    >>> several(1, "document"), several(2000, "document")
+    ('1 document', '2,000 documents')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def survey_name(facts: dict[str, Any]) -> str:
     """Return what was surveyed, in a few words."""
     model, corpus = facts["model"], facts["corpus"]

@@ -75,7 +75,7 @@ def test_invalid_bytes_can_be_replaced(theodolite, model, tmp_path):
         (["--max-tokens", "100000"], ["--max-tokens 100000"]),
         (["--memory", "lots"], ["--memory 'lots'", "8G"]),
         (["--memory", "1K"], ["needs about", "--layers", "--units", "--memory"]),
-        (["--part", "70/80"], ["this part is empty"]),
+        (["--part", "70/80"], ["the corpus has only 1 shard, so this part is empty"]),
         (["--sample", "1.5"], ["--sample"]),
         (["--max-words", "4", "--min-words", "9"], ["--min-words", "--max-words"]),
         (["--min-words", "5000"], ["--min-words", "removed 200"]),

@@ -56,6 +56,51 @@ def test_groups_split_the_variance(theodolite, tmp_path, ending):
     assert (tmp_path / "s" / "report.html").is_file()
 
 
+@pytest.mark.parametrize("name", ["labels.npy", "labels.txt"])
+def test_labels_of_an_npy_lie_in_a_second_file(theodolite, tmp_path, name):
+    files = written(tmp_path)
+    np.save(tmp_path / "labels.npy", LABELS)
+    (tmp_path / "labels.txt").write_text("\n".join(LABELS) + "\n", "utf-8")
+    ran = theodolite("measure", files[".npy"], "--groups", tmp_path / name, "--json", "--out", tmp_path / "s")
+    assert ran.code == 0, ran.err
+    beside = json.loads(theodolite("measure", files[".npz"], "--groups", "label", "--json").out)
+    for column in ("v_within", "v_between", "types"):
+        assert json.loads(ran.out)["layers"][0][column] == pytest.approx(beside["layers"][0][column], rel=1e-12)
+    np.save(tmp_path / "labels.npy", LABELS[::-1])
+    (tmp_path / "labels.txt").write_text("\n".join(LABELS[::-1]) + "\n", "utf-8")
+    other = theodolite("measure", files[".npy"], "--groups", tmp_path / name, "--out", tmp_path / "s", "--resume")
+    assert other.code == 2  # other labels are another survey
+    assert "other settings" in other.err
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("label", "holds one array and no columns; give a file of labels, .npy or .txt"),
+        ("nowhere.txt", "nowhere.txt': there is no such file"),
+        ("objects.npy", "cannot be read: wanted labels as numpy.save writes numbers or strings"),
+        ("latin.txt", "a .txt in UTF-8, one label a line"),
+        ("few.txt", "--groups has 2 labels for 600 vectors"),
+        ("vectors.npy", "wanted one label a vector, got an array of shape (600, 12)"),
+    ],
+)
+def test_labels_that_are_none_are_told(theodolite, tmp_path, monkeypatch, name, words):
+    written(tmp_path)
+    np.save(tmp_path / "objects.npy", np.array(["a", None], dtype=object))
+    (tmp_path / "latin.txt").write_bytes(b"\xff\n" * 600)
+    (tmp_path / "few.txt").write_text("a\r\nb\r\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    ran = theodolite("measure", "vectors.npy", "--groups", name)
+    assert ran.code == 2
+    assert words in ran.err
+
+
+def test_a_folder_is_no_file_of_vectors(theodolite, tmp_path):
+    ran = theodolite("measure", tmp_path)
+    assert ran.code == 2
+    assert f"FILE '{tmp_path}' is a folder; give a file in it: .npy, .npz" in ran.err
+
+
 def test_float64_vectors_keep_their_digits(theodolite, tmp_path):
     """An offset of 1e8 leaves float32 no digit of a spread of 1; the input must not be changed either."""
     vectors = RNG.normal(size=(500, 3)) + 1e8

@@ -144,3 +144,11 @@ def test_merging_lists_what_differs(theodolite, model, corpus, made, tmp_path):
     assert "settings.units: 'id' there, 'word' here" in ran.err
     assert "settings.max_tokens" in ran.err
     assert not (tmp_path / "m").exists()
+
+
+def test_a_part_that_is_everything_says_so(theodolite, model, corpus, tmp_path):
+    ran = theodolite("survey", model, "--corpus", corpus, "--out", tmp_path / "a", "--part", "0/2")
+    assert ran.code == 0, ran.err
+    assert "--part 0/2: the corpus has only 1 shard: this part is all of it" in " ".join(ran.err.split())
+    whole = theodolite("survey", model, "--corpus", corpus, "--out", tmp_path / "b", "--part", "0/1")
+    assert "warning" not in whole.err

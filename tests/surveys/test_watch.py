@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import torch
 from tests import oracles
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import theodolite
 from theodolite.errors import InputError
@@ -144,7 +146,7 @@ def test_what_cannot_be_watched_is_told(model: Small) -> None:
     left = {"input": torch.randn(1, 3, 4), "attention_mask": torch.tensor([[0, 1, 1]])}
     with pytest.raises(InputError, match="not padded on the right"):
         theodolite.watch(model, [left], ["first"])
-    with pytest.raises(InputError, match="labels has 2 lists for 1 inputs"):
+    with pytest.raises(InputError, match=r"labels has 2 lists for 1 input\."):
         theodolite.watch(model, one, ["first"], labels=[["a"], ["b"]], units="label")
 
 
@@ -194,3 +196,128 @@ def test_inputs_that_are_no_rows_and_a_model_without_parameters() -> None:
     q = float(torch.relu(-given["x"]).double().square().sum(dim=1).mean())
     assert survey.layers["q"].iloc[0] == pytest.approx(q, rel=1e-6)
     assert survey.facts["model"]["dtype"] is None
+
+
+class Read(nn.Module):
+    """What is read is not called `input`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.emb, self.out = nn.Embedding(10, 4), nn.Linear(4, 3)
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        kept = self.emb(ids)
+        return self.out(kept if mask is None else kept * mask[..., None])
+
+
+class Rows(Dataset[Tensor]):
+    """A dataset that can be indexed and not iterated over."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, number: int) -> Tensor:
+        return IDS[2 * number : 2 * number + 2]
+
+
+IDS = torch.randint(0, 10, (6, 5), generator=torch.Generator().manual_seed(0))
+PAIRS = [IDS[:2], IDS[2:4], IDS[4:]]
+
+
+@pytest.fixture
+def reader() -> Read:
+    torch.manual_seed(0)
+    return Read()
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        PAIRS,
+        tuple(PAIRS),
+        iter(PAIRS),
+        [{"ids": pair} for pair in PAIRS],
+        [(pair,) for pair in PAIRS],
+        [[pair] for pair in PAIRS],
+        DataLoader(TensorDataset(IDS), batch_size=2),
+        Rows(),
+    ],
+    ids=["list", "tuple", "generator", "dicts", "tuples", "lists", "loader", "dataset"],
+)
+def test_inputs_come_in_many_forms_and_are_the_same(reader: Read, inputs: object) -> None:
+    found = theodolite.watch(reader, inputs, ["emb"])  # type: ignore[arg-type]
+    plain = theodolite.watch(reader, [{"ids": pair} for pair in PAIRS], ["emb"])
+    pd.testing.assert_frame_equal(found.layers, plain.layers)
+    assert found.facts["corpus"] == plain.facts["corpus"]
+    assert found.name == "Read on 3 inputs"
+
+
+@pytest.mark.parametrize("one", [IDS, {"ids": IDS}], ids=["tensor", "dict"])
+def test_a_lone_tensor_or_dict_is_one_input_and_a_lone_string_one_module(reader: Read, one: object) -> None:
+    found = theodolite.watch(reader, one, "emb")  # type: ignore[arg-type]
+    assert [layer["name"] for layer in found.facts["layers"]] == ["emb"]
+    assert row(found, 0)["n"] == IDS.numel()
+    assert found.facts["corpus"]["documents"] == len(IDS)
+    assert found.name == "Read on 1 input"
+
+
+def test_arguments_without_names_are_taken_in_their_order(reader: Read) -> None:
+    mask = torch.zeros(6, 5)
+    found = theodolite.watch(reader, [(IDS, mask)], "out")
+    assert row(found, 0)["q"] == pytest.approx(float(reader.out.bias.detach().double().square().sum()), rel=1e-6)
+    named = theodolite.watch(reader, [{"ids": IDS, "mask": mask}], "out")
+    assert named.facts["corpus"]["sha256"] == found.facts["corpus"]["sha256"]
+
+
+def test_argument_names_where_a_tensor_goes(model: Small) -> None:
+    x = torch.randn(2, 3, 4)
+    found = theodolite.watch(Scaled(), [{"x": x, "scale": torch.tensor(1.0)}], "bend")
+    with pytest.raises(InputError, match=r"called with x; it takes x, scale, negative.*`argument`"):
+        theodolite.watch(Scaled(), [x], "bend")
+    with pytest.raises(InputError, match=r"called with inputs; it takes input, attention_mask"):
+        theodolite.watch(model, [x], "first", argument="inputs")
+    assert row(found, 0)["n"] == 6
+    told = theodolite.watch(model, [x], "first", argument="input").facts["corpus"]
+    assert told == theodolite.watch(model, [x], "first").facts["corpus"]
+
+
+def test_a_wrapper_that_hands_its_arguments_on_is_looked_through(reader: Read) -> None:
+    assert row(theodolite.watch(nn.DataParallel(reader), IDS, "module.emb"), 0)["n"] == IDS.numel()
+
+
+def test_the_digest_of_an_input_called_input_is_the_one_of_old(model: Small) -> None:
+    x = torch.arange(8, dtype=torch.float32).reshape(1, 2, 4)
+    plain = b"input (1, 2, 4) torch.float32 " + x.numpy().tobytes()
+    found = theodolite.watch(model, [x], ["first"])
+    assert found.facts["corpus"]["sha256"] == sha256(plain).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "modules", "words"),
+    [
+        (5, "emb", "inputs: wanted a tensor, a dict, or several of these; got int"),
+        ("some text", "emb", "inputs: number 0 is a str; wanted a tensor, a dict of keyword arguments"),
+        ([IDS.numpy()], "emb", "inputs: number 0 is a ndarray"),
+        (iter([]), "emb", "inputs: wanted at least one"),
+        ([(IDS, IDS, IDS)], "emb", "number 0 has 3 arguments, but Read is called with ids, mask; leave out"),
+        ([{"text": IDS}], "emb", "Read was called with text; it takes ids, mask"),
+        (IDS, [nn.Linear(1, 1)], "modules: wanted names, .*; got Linear"),
+        (IDS, 3, "modules: wanted names, .*; got int"),
+        (IDS, "embb", "no submodule 'embb'. Did you mean 'emb'"),
+    ],
+)
+def test_what_is_no_input_is_told(reader: Read, inputs: object, modules: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        theodolite.watch(reader, inputs, modules)  # type: ignore[arg-type]
+
+
+def test_an_error_of_the_models_own_is_left_as_it_is(reader: Read) -> None:
+    with pytest.raises(TypeError, match="not subscriptable"):
+        theodolite.watch(reader, [{"ids": IDS, "mask": 2}], "out")
+
+
+def test_a_loaded_model_is_no_name(reader: Read) -> None:
+    with pytest.raises(InputError, match=r"MODEL: wanted a name or a folder, got Read; .*save_pretrained.*watch"):
+        theodolite.survey(reader, ["A text."])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"model: wanted a torch\.nn\.Module, got str"):
+        theodolite.watch("bert", [IDS], "emb")  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from typing import Any
 
 from theodolite.cli.console import result
 from theodolite.cli.layer_table import LEGEND, layers_json, print_layers
-from theodolite.cli.show_hints import massive_hint
+from theodolite.cli.show_hints import massive_hint, notes, without_massive
 from theodolite.surveys.files import write_beside
 from theodolite.surveys.survey import Survey
 
@@ -28,8 +28,21 @@ def finish(survey: Survey, *, as_json: bool, quiet: bool) -> None:
     print_layers(survey.layers, survey.facts["populations"][0], survey.name)
     if not quiet:
         result(LEGEND)
-        hint = massive_hint(survey.layers, survey.facts["populations"][0], survey.facts["populations"])
-        if hint is not None:
-            result(hint)
+        _beside(survey)
     if report is not None:
         result(f"survey: {survey.folder}\nreport: {report}")
+
+
+def _beside(survey: Survey) -> None:
+    """Print what can make the numbers of the table, and where they are without it."""
+    known = survey.facts["populations"]
+    for line in notes(survey.layers, known[0]):
+        result(line)
+    hint = massive_hint(survey.layers, known[0], known)
+    if hint is None:
+        return
+    if survey.folder is not None:
+        result(f"{hint} {without_massive(survey.folder)}")
+        return
+    result(f"{hint} Without them:")  # nothing is left that could be shown later
+    print_layers(survey.layers, "without-massive", survey.name)

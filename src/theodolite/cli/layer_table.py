@@ -10,6 +10,8 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from theodolite.errors import InputError, nearest
+
 HEADS = {
     "layer": "layer",
     "layer_name": "name",
@@ -58,6 +60,24 @@ def print_layers(layers: pd.DataFrame, population: str, title: str, columns: lis
         for row in zip(*(cells[column] for column in block), strict=True):
             table.add_row(*row)
         Console(highlight=False, markup=False, width=width).print(table, crop=False)
+
+
+def columns_named(names: str, known: list[str]) -> list[str]:
+    """Return the columns that a list with commas names, by their own names or by the headings of the table.
+
+    >>> columns_named("cos, TwoNN,q", ["q", "mean_cosine", "twonn"])
+    ['mean_cosine', 'twonn', 'q']
+    """
+    headed = {head.lower(): column for column, head in (HEADS | CONTEXTUAL).items()}
+    chosen: dict[str, None] = {}
+    for name in filter(None, map(str.strip, names.split(","))):
+        column = name if name in known else headed.get(name.lower(), name.lower())
+        if column not in known:
+            count = f" There are {len(known)}; docs/survey-folder.md and --json have them."
+            near = nearest(name.lower(), list(dict.fromkeys([*known, *headed]))) or count
+            raise InputError(f"--columns: there is no column {name!r}.{near}")
+        chosen[column] = None
+    return list(chosen)
 
 
 def _blocks(chosen: list[str], cells: dict[str, list[str]], width: int) -> list[list[str]]:

@@ -15,7 +15,10 @@ def measure(
         Path, typer.Argument(help="Vectors: .npy, .npz, .safetensors, or .parquet with a list column.")
     ],
     groups: Annotated[
-        str | None, typer.Option(help="Column or array of labels: the units of V_W and V_B.")
+        str | None,
+        typer.Option(
+            help="Labels, the units of V_W and V_B: a column or array; of an .npy, a second .npy or a .txt."
+        ),
     ] = None,
     column: Annotated[
         str | None, typer.Option(help="Column or array of vectors, where there are several.")

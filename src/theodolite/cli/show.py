@@ -12,7 +12,7 @@ def show(
     survey: Annotated[Path, typer.Argument(help="Folder of a survey.")],
     population: Annotated[str, typer.Option(help="all, without-first or without-massive.")] = "all",
     columns: Annotated[
-        str | None, typer.Option(help="Columns of layers.parquet to show, separated by commas.")
+        str | None, typer.Option(help="Columns of layers.parquet, or headings of the table, separated by commas.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print every row and column as JSON.")] = False,
 ) -> None:
@@ -20,9 +20,9 @@ def show(
     import json as encoder
 
     from theodolite.cli.console import result
-    from theodolite.cli.layer_table import LEGEND, layers_json, print_layers
-    from theodolite.cli.show_hints import check_one_survey, massive_hint
-    from theodolite.errors import InputError, nearest
+    from theodolite.cli.layer_table import LEGEND, columns_named, layers_json, print_layers
+    from theodolite.cli.show_hints import check_one_survey, massive_hint, without_massive
+    from theodolite.errors import InputError
     from theodolite.naming import survey_name
     from theodolite.surveys.folder import open_tables
 
@@ -34,17 +34,10 @@ def show(
         return
     if population not in facts["populations"]:
         raise InputError(f"--population {population!r}: this survey has {', '.join(facts['populations'])}.")
-    chosen = None
-    if columns is not None:
-        chosen = [column.strip() for column in columns.split(",") if column.strip()]
-        for column in chosen:
-            if column not in layers.columns:
-                count = f" There are {len(layers.columns)}; docs/survey-folder.md and --json have them."
-                near = nearest(column.lower(), list(layers.columns)) or count
-                raise InputError(f"--columns: there is no column {column!r}.{near}")
+    chosen = columns_named(columns, list(layers.columns)) if columns is not None else None
     print_layers(layers, population, survey_name(facts), chosen)
     if chosen is None:
         result(LEGEND)
     hint = massive_hint(layers, population, facts["populations"])
     if hint is not None:
-        result(hint)
+        result(f"{hint} {without_massive(survey)}")

@@ -1,10 +1,11 @@
-"""What `show` says beside the table: of massive positions, and of what lies in a folder that is no survey."""
+"""What is said beside the table: of massive positions, of what else can make its numbers, and of other folders."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from shlex import quote
+from typing import TYPE_CHECKING, Any
 
 from theodolite.errors import InputError
 
@@ -12,10 +13,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST = 4  # folders that a sentence names
+MUCH = 0.5  # the share of the mean cosine above which one coordinate is worth a line
 
 
 def massive_hint(layers: pd.DataFrame, population: str, populations: Sequence[str]) -> str | None:
-    """Return the line that names the other population, where massive positions are in this one."""
+    """Return the line that tells of massive positions, where some are in this population and another has none."""
     if "massive" not in layers.columns or "without-massive" not in populations:
         return None
     rows = layers[layers["population"] == population].to_dict("records")
@@ -25,8 +27,59 @@ def massive_hint(layers: pd.DataFrame, population: str, populations: Sequence[st
         return None
     return (
         f"Massive positions are among these: up to {most:,} of {n:,} in a layer, and a few can "
-        "make Q, V, svd and rank. See --population without-massive."
+        "make Q, V, svd and rank."
     )
+
+
+def without_massive(folder: object) -> str:
+    """Return the sentence with the command that leaves massive positions out.
+
+    >>> without_massive("a folder")
+    "`theodolite show 'a folder' --population without-massive` leaves them out."
+    """
+    return f"`theodolite show {quote(str(folder))} --population without-massive` leaves them out."
+
+
+def notes(layers: pd.DataFrame, population: str) -> list[str]:
+    """Return a line for each thing that can make the numbers of the last block, or of the only layer."""
+    rows = layers[layers["population"] == population].to_dict("records")
+    if not rows:
+        return []
+    row = next((row for row in reversed(rows) if not str(row["layer_name"]).endswith("final norm")), rows[-1])
+    said = [text for text in (_rogue(row), _duplicates(row), _zero(row)) if text]
+    where = f"{row['layer_name']}: " if len(rows) > 1 else ""
+    return [f"{where}{text}" for text in said]
+
+
+def _rogue(row: Mapping[Any, Any]) -> str:
+    """Tell of one coordinate that makes more than half of a mean cosine which is not nothing."""
+    from theodolite.report.findings.finding import ERRORS
+    from theodolite.report.findings.rogue import LEAST
+    from theodolite.report.rows import number
+
+    share, cosine, error = (number(row, name) for name in ("rogue_cosine_share", "mean_cosine", "mean_cosine_se"))
+    if not (share > MUCH and cosine >= LEAST) or cosine <= ERRORS * error:
+        return ""
+    return f"coordinate {number(row, 'rogue_coordinate'):.0f} makes {share:.0%} of cos"
+
+
+def _duplicates(row: Mapping[Any, Any]) -> str:
+    from theodolite.report.numbers import count
+    from theodolite.report.rows import number
+
+    dropped, kept = number(row, "sample_duplicates"), number(row, "twonn_n")
+    if not dropped > 0:
+        return ""
+    are = "is a duplicate" if dropped == 1 else "are duplicates"
+    return f"{count(dropped)} of {count(dropped + kept)} sampled vectors {are}"
+
+
+def _zero(row: Mapping[Any, Any]) -> str:
+    from theodolite.report.numbers import several
+    from theodolite.report.rows import number
+
+    zero = number(row, "zero")
+    return f"{several(zero, 'vector')} {'is' if zero == 1 else 'are'} zero" if zero > 0 else ""
 
 
 def check_one_survey(folder: Path) -> None:

@@ -59,7 +59,7 @@ def plan(
     key = int(found.sha256[:16], 16)
     network, source = _source(checkpoint, kind, wanted, here or device, corpus_key=key)
     shards = {shard.index: shard for shard in found.shards}
-    chosen = wanted.chosen(list(shards))
+    chosen = wanted.chosen(list(shards), listener)
 
     def read(indices: Sequence[int]) -> Iterator[tuple[int, Documents]]:
         for shard, pieces in shard_pieces(found, [shards[index] for index in indices]):

@@ -121,9 +121,9 @@ def _check(merged: Survey, other: Survey, parts: list[dict[str, Any]]) -> None:
         there, here = part["shard_chars"], cut.get(part["sha256"], part["shard_chars"])
         if there != here:
             raise InputError(
-                f"{name} cannot be merged: {part['name']} was cut into shards of {there:,} characters there and of "
-                f"{here:,} in another, as on a GPU and on a processor, so that documents would count twice or not "
-                "at all; survey all parts of one corpus on the same kind of device."
+                f"{name} cannot be merged: {part['name']} was cut into shards of {there:,} characters there and "
+                f"of {here:,} in another, as on a GPU and on a processor, so that documents would count twice or "
+                "not at all; survey all parts of one corpus on the same kind of device."
             )
     twice = set(merged.state.shards) & set(other.state.shards)
     if twice:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from theodolite.errors import InputError
 from theodolite.sources.modality import modality
 from theodolite.sources.text.checkpoint import Checkpoint, resolve
 from theodolite.statistics.cells import POPULATIONS
@@ -81,6 +82,7 @@ def survey(
 
     `engine` "ray" has `workers` on the cluster at `address` do it, each with a GPU or none: the same survey.
     """
+    _check_model(model)
     listener = listener or Listener()
     folder = placed(out) if out is not None else None
     wanted = Wanted(
@@ -177,6 +179,15 @@ def survey_checkpoint(
         checkpoint_every=checkpoint_every,
         engine=engine,
     )
+
+
+def _check_model(model: object) -> None:
+    """Refuse what is no name and no folder, such as a model that is loaded."""
+    if not isinstance(model, str | Path):
+        raise InputError(
+            f"MODEL: wanted a name or a folder, got {type(model).__name__}; save a model and its tokenizer with "
+            "save_pretrained and give that folder, or use theodolite.watch."
+        )
 
 
 def best_device() -> str:

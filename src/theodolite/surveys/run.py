@@ -15,6 +15,7 @@ from theodolite.engines.ahead import beside
 from theodolite.engines.turns import short_turns
 from theodolite.errors import InputError
 from theodolite.measures.formula import formula_of_column
+from theodolite.naming import several
 from theodolite.surveys import memory
 from theodolite.surveys.alone import alone
 from theodolite.surveys.checkpoints import Checkpoints
@@ -147,7 +148,7 @@ def _pilot(plan: Plan, resumed: Place | None, listener: Listener, engine: Engine
         pilot = Pilot.load(plan.pilot_from)
         pilot.check(plan.source.layers, plan.model_sha256)
         return pilot
-    listener.say(f"pilot: {len(plan.pilot_documents)} documents")
+    listener.say(f"pilot: {several(len(plan.pilot_documents), 'document')}")
     return engine.pilot(plan, listener)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from theodolite.naming import survey_name
+from theodolite.naming import several, survey_name
 from theodolite.sources.layers import Layer
 from theodolite.sources.text.norm import Norm
 from theodolite.surveys.pilot import Pilot
@@ -81,8 +81,8 @@ class Survey:
     def __repr__(self) -> str:
         counts = self.facts["counts"]
         return (
-            f"Survey({self.name!r}: {len(self.facts['layers'])} layers, {counts['positions']:,} positions, "
-            f"{counts['types']:,} units)"
+            f"Survey({self.name!r}: {several(len(self.facts['layers']), 'layer')}, "
+            f"{several(counts['positions'], 'position')}, {several(counts['types'], 'unit')})"
         )
 
     def _repr_html_(self) -> str:

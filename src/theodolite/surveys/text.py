@@ -69,7 +69,7 @@ def plan(
     found = scanned()
     source.corpus_key = int(found.sha256[:16], 16)
     shards = {shard.index: shard for shard in found.shards}
-    chosen = wanted.chosen(list(shards))
+    chosen = wanted.chosen(list(shards), listener)
 
     def read(indices: Sequence[int]) -> Iterator[tuple[int, Documents]]:
         for shard, texts in shard_documents(documents, [shards[index] for index in indices]):

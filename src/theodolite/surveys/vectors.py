@@ -40,7 +40,8 @@ def measure(
 ) -> Survey:
     """Measure vectors from a file or an array (vectors, dim), with the formulas of a survey.
 
-    In a file `groups` names the column or array of labels; with an array it is the labels themselves.
+    In a file `groups` names the column or array of labels; beside an .npy it is the path of a .npy or .txt of
+    them; with an array it is the labels themselves.
     """
     folder = placed(out) if out is not None else None
     if folder is not None and not resume:

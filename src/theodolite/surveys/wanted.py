@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from theodolite.errors import InputError
+from theodolite.naming import several
 from theodolite.sources.corpus import CorpusOptions
 from theodolite.sources.source import Source
 from theodolite.statistics.cells import POPULATIONS
+from theodolite.surveys.listener import Listener
 from theodolite.surveys.pilot import MASSIVE
 from theodolite.surveys.run import part_of
 from theodolite.surveys.storage import Place
@@ -61,13 +63,15 @@ class Wanted:
             target=self.target,
         )
 
-    def chosen(self, shards: Sequence[int]) -> list[int]:
-        """Return the shards of the part that is wanted."""
+    def chosen(self, shards: Sequence[int], listener: Listener) -> list[int]:
+        """Return the shards of the part that is wanted; of parts that will be empty the first one tells."""
         chosen = list(part_of(shards, self.part))
+        only = f"--part {self.part}: the corpus has only {several(len(shards), 'shard')}"
         if not chosen:
-            raise InputError(
-                f"--part {self.part}: the corpus has only {len(shards)} shards, so this part is empty."
-            )
+            raise InputError(f"{only}, so this part is empty.")
+        number, _, of = (self.part or "0/1").partition("/")
+        if int(number) == 0 and len(shards) < int(of):
+            listener.warn(f"{only}: {'this part is all of it' if len(shards) == 1 else 'later parts are empty'}")
         return chosen
 
     def shared_settings(self, source: Source) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,8 @@ from torch import Tensor, nn
 
 from theodolite.errors import InputError
 from theodolite.hashing import mix
+from theodolite.naming import several
+from theodolite.sources.media.calling import Call, listed, names_of
 from theodolite.sources.media.layout import MAPS
 from theodolite.sources.media.modules import Given, ModuleFeeder, items_of, watched_modules
 from theodolite.sources.media.source import MediaSource, device_of
@@ -27,18 +30,20 @@ from theodolite.surveys.survey import Survey
 SHARD = 8  # inputs
 PILOT = 16  # inputs at the most
 
+Input = Tensor | Mapping[str, Any] | Sequence[Any]
+
 
 def watch(
     model: nn.Module,
-    inputs: Sequence[Tensor | Mapping[str, Tensor]],
-    modules: Sequence[str],
+    inputs: Iterable[Input] | Input,
+    modules: Iterable[str] | str,
     *,
     out: str | Path | None = None,
     counts: Callable[[Mapping[str, Tensor]], Sequence[int]] | None = None,
     labels: Sequence[Sequence[str]] | None = None,
     units: str = "none",
     maps: str = "places",
-    argument: str = "input",
+    argument: str | None = None,
     name: str | None = None,
     populations: Sequence[str] = tuple(POPULATIONS),
     sample_size: int = 4096,
@@ -49,11 +54,15 @@ def watch(
 ) -> Survey:
     """Survey the outputs of named submodules of any model, over inputs that you have made.
 
-    An input is the dict of keyword arguments of one call (or a tensor, passed as `argument`), items first. What a
-    module gives out is read as (items, positions, dim), (items, dim) or a map (items, channels, height, width),
-    `maps` of which are one vector a place or "flat", one an item. `counts` says from an input how many positions
-    of each item are no padding; without it the sums of `attention_mask` do, where an input has one padded on the
-    right. `labels` are the items' labels, input by input, for `units="label"`.
+    An input is what one call of the model takes, items first: a dict of keyword arguments; a tensor, passed as the
+    first argument or the one that `argument` names; or a tuple of arguments, in their order. `inputs` are several:
+    a list, or a DataLoader or other iterable, which is read once and held in memory. A lone dict or tensor is one
+    input, a lone string one module.
+
+    What a module gives out is read as (items, positions, dim), (items, dim) or a map (items, channels, height,
+    width), `maps` of which are one vector a place or "flat", one an item. `counts` says from an input how many
+    positions of each item are no padding; without it the sums of `attention_mask` do, where an input has one that
+    is padded on the right. `labels` are the items' labels, input by input, for `units="label"`.
 
     >>> layer = nn.Linear(4, 3)
     >>> found = watch(nn.Sequential(layer), [torch.randn(8, 10, 4)], ["0"])
@@ -62,11 +71,16 @@ def watch(
     """
     if maps not in MAPS:
         raise InputError(f"maps {maps!r} is not one of {', '.join(MAPS)}.")
-    if not len(inputs):
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            f"model: wanted a torch.nn.Module, got {type(model).__name__}; theodolite.survey takes names."
+        )
+    names = names_of(modules)
+    given = _Inputs(listed(inputs), counts, labels, Call(model, argument))
+    if not len(given):
         raise InputError("inputs: wanted at least one.")
-    given = _Inputs(inputs, counts, labels, argument)
     with evaluating(model):
-        anatomy = watched_modules(model, modules, given[0], flat=maps == "flat")
+        anatomy = watched_modules(model, names, given[0], flat=maps == "flat")
         digest = given.sha256()
         weights = _weights_sha256(model)
         source = MediaSource(
@@ -77,15 +91,15 @@ def watch(
             flat=maps == "flat",
             anatomy=anatomy,
         )
-        shards = list(range(-(-len(inputs) // SHARD)))
+        shards = list(range(-(-len(given) // SHARD)))
 
         def read(wanted: Sequence[int]) -> Iterator[tuple[int, Documents]]:
             for index in wanted:
-                numbers = range(index * SHARD, min((index + 1) * SHARD, len(inputs)))
+                numbers = range(index * SHARD, min((index + 1) * SHARD, len(given)))
                 yield index, [(number, given[number]) for number in numbers]
 
-        pilot = np.sort(np.argsort(mix(source.corpus_key, np.arange(len(inputs))))[:PILOT])
-        items = sum(items_of(given[number].inputs) for number in range(len(inputs)))
+        pilot = np.sort(np.argsort(mix(source.corpus_key, np.arange(len(given))))[:PILOT])
+        items = sum(items_of(given[number].inputs) for number in range(len(given)))
         plan = Plan(
             source=source,
             corpus_sha256=digest,
@@ -121,7 +135,7 @@ def watch(
                 },
                 "tokenizer": None,
                 "corpus": {
-                    "name": f"{len(inputs)} inputs",
+                    "name": several(len(given), "input"),
                     "sha256": digest,
                     "documents": items,
                     "characters": 0,
@@ -154,18 +168,20 @@ class _Inputs:
 
     def __init__(
         self,
-        inputs: Sequence[Tensor | Mapping[str, Tensor]],
+        inputs: Sequence[Input],
         counts: Callable[[Mapping[str, Tensor]], Sequence[int]] | None,
         labels: Sequence[Sequence[str]] | None,
-        argument: str,
+        call: Call,
     ) -> None:
         if labels is not None and len(labels) != len(inputs):
-            raise InputError(f"labels has {len(labels):,} lists for {len(inputs):,} inputs.")
-        self.inputs, self.counts, self.labels, self.argument = inputs, counts, labels, argument
+            raise InputError(f"labels has {len(labels):,} lists for {several(len(inputs), 'input')}.")
+        self.inputs, self.counts, self.labels, self.call = inputs, counts, labels, call
+
+    def __len__(self) -> int:
+        return len(self.inputs)
 
     def __getitem__(self, number: int) -> Given:
-        value = self.inputs[number]
-        inputs = dict(value) if isinstance(value, Mapping) else {self.argument: value}
+        inputs = self.call.keywords(self.inputs[number], number)
         labels = None if self.labels is None else tuple(map(str, self.labels[number]))
         if labels is not None and len(labels) != items_of(inputs):
             raise InputError(f"labels of input {number}: {len(labels)} for {items_of(inputs)} items.")
@@ -183,7 +199,7 @@ class _Inputs:
 
     def sha256(self) -> str:
         digest = sha256()
-        for number in range(len(self.inputs)):
+        for number in range(len(self)):
             for name, value in sorted(self[number].inputs.items()):
                 if isinstance(value, Tensor):
                     plain = value.detach().cpu().contiguous()
@@ -197,7 +213,7 @@ class _Inputs:
         """Return the digest of labels and of positions that count, which no input's bytes tell; None without."""
         if self.labels is None and self.counts is None:
             return None
-        told = [(given.counts, given.labels) for given in map(self.__getitem__, range(len(self.inputs)))]
+        told = [(given.counts, given.labels) for given in map(self.__getitem__, range(len(self)))]
         return sha256(repr(told).encode()).hexdigest()
 
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from theodolite.errors import InputError, nearest
 from theodolite.sources.media.anatomy import MediaAnatomy
-from theodolite.sources.media.source import Item, MediaBatch
+from theodolite.sources.media.calling import check_call
+from theodolite.sources.media.source import Item, MediaBatch, device_of, moved
 from theodolite.sources.taps import Tap
 
 
@@ -87,12 +88,13 @@ def watched_modules(model: nn.Module, names: Sequence[str], first: Given, *, fla
         raise InputError(
             "modules: wanted at least one name; `[name for name, _ in model.named_modules()]` lists them."
         )
-    order = _reached(model, {name: known[name] for name in names}, first.inputs)
+    inputs = moved(first.inputs, device_of(model))
+    order = _reached(model, {name: known[name] for name in names}, inputs)
     missed = [name for name in names if name not in order]
     if missed:
         raise InputError(f"modules: {missed[0]!r} was not reached when the model ran on the first input.")
     taps = {index: Tap(known[name]) for index, name in enumerate(order)}
-    return MediaAnatomy.tapped(model, first.inputs, [("", name) for name in order], taps, flat=flat)
+    return MediaAnatomy.tapped(model, inputs, [("", name) for name in order], taps, flat=flat)
 
 
 def _reached(model: nn.Module, modules: dict[str, nn.Module], inputs: dict[str, Any]) -> list[str]:
@@ -105,6 +107,9 @@ def _reached(model: nn.Module, modules: dict[str, nn.Module], inputs: dict[str, 
     try:
         with torch.no_grad():
             model(**inputs)
+    except TypeError as error:
+        check_call(model, inputs, error)
+        raise
     finally:
         for hook in hooks:
             hook.remove()

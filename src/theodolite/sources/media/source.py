@@ -137,9 +137,12 @@ class MediaSource:
         return np.array(codes, dtype=np.int64)[of_row]
 
     def _there(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        # Of a module of the user's, an input may also be a number or a switch.
-        moved = {name: value.to(self._device) for name, value in inputs.items() if isinstance(value, Tensor)}
-        return inputs | moved
+        return moved(inputs, self._device)
+
+
+def moved(inputs: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+    """Return inputs on a device; of a module of the user's, some may be numbers or switches, and stay."""
+    return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in inputs.items()}
 
 
 def device_of(model: nn.Module) -> torch.device:

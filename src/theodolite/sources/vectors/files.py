@@ -27,7 +27,12 @@ class Vectors:
 
 
 def read_vectors(path: Path, *, column: str | None = None, groups: str | None = None) -> Vectors:
-    """Read the matrices of a file, or the one named `column`; `groups` names the labels beside them."""
+    """Read the matrices of a file, or the one named `column`.
+
+    `groups` names the labels beside them, or, as an .npy has room for nothing else, the file that holds them.
+    """
+    if path.is_dir():
+        raise InputError(f"FILE {str(path)!r} is a folder; give a file in it: {', '.join(READERS)}.")
     if not path.is_file():
         raise InputError(f"FILE {str(path)!r}: there is no such file.")
     reader = READERS.get(path.suffix.lower())
@@ -47,6 +52,8 @@ def read_vectors(path: Path, *, column: str | None = None, groups: str | None = 
         raise InputError(f"FILE {str(path)!r} cannot be read as {path.suffix}: {error}") from error
     except Exception as error:  # each format's library has errors of its own
         raise InputError(f"FILE {str(path)!r} cannot be read as {path.suffix}: {error}") from error
+    if groups is not None and path.suffix.lower() == ".npy":
+        arrays[groups] = _labels_file(Path(groups), path)
     labels = _labels(arrays, path, groups)
     matrices = {name: array for name, array in arrays.items() if array.ndim == 2 and array.dtype.kind in "fiu"}
     if column is not None:
@@ -60,11 +67,8 @@ def read_vectors(path: Path, *, column: str | None = None, groups: str | None = 
 
 
 def _npy(path: Path, column: str | None, groups: str | None) -> dict[str, NDArray[Any]]:
-    if groups is not None or column is not None:
-        raise InputError(
-            f"{path.name} holds one array and no columns; for --groups save vectors and labels together, as .npz "
-            "with numpy.savez(file, vectors=..., labels=...), or as .parquet."
-        )
+    if column is not None:
+        raise InputError(f"--column {column}: {path.name} holds one array and no columns; leave --column out.")
     return {"vectors": np.load(path, mmap_mode="r", allow_pickle=False)}
 
 
@@ -137,6 +141,27 @@ def _labels(arrays: dict[str, NDArray[Any]], path: Path, groups: str | None) -> 
     if labels.ndim != 1:
         raise InputError(f"--groups {groups}: wanted one label a vector, got an array of shape {labels.shape}.")
     return labels
+
+
+def _labels_file(file: Path, vectors: Path) -> NDArray[Any]:
+    """Read the labels of an .npy from a file of their own: .npy, or .txt of one label a line."""
+    if file.suffix.lower() not in (".npy", ".txt"):
+        raise InputError(
+            f"--groups {str(file)!r}: {vectors.name} holds one array and no columns; give a file of labels, .npy "
+            "or .txt (one a line), or save both in one .npz with numpy.savez(file, vectors=..., labels=...)."
+        )
+    if not file.is_file():
+        raise InputError(f"--groups {str(file)!r}: there is no such file.")
+    try:
+        if file.suffix.lower() == ".npy":
+            return np.asarray(np.load(file, allow_pickle=False))
+        lines = file.read_text("utf-8-sig").removesuffix("\n").split("\n")
+    except (ValueError, EOFError) as error:
+        raise InputError(
+            f"--groups {str(file)!r} cannot be read: wanted labels as numpy.save writes numbers or strings (no "
+            "objects), or a .txt in UTF-8, one label a line."
+        ) from error
+    return np.array(lines, dtype=object)
 
 
 def _named(arrays: dict[str, NDArray[Any]], name: str, option: str, path: Path) -> NDArray[Any]:
