@@ -86,6 +86,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "exhibits": ("theodolite exhibits",),
     "exhibit": (
         "theodolite exhibit norm-variance/fig4 first other --out fig4.pdf --data fig4.csv",
+        "theodolite exhibit norm-variance first other --out figures",
         "theodolite exhibit norm-variance/fig22 first --layer 0 --layer 6 --out fig22.png",
     ),
     "reproduce": (

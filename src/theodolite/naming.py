@@ -20,13 +20,13 @@ def short_path(name: str, parts: int = 1) -> str:
 SUFFIXES = {".txt", ".jsonl", ".json", ".gz", ".parquet", ".csv", ".npy", ".npz", ".safetensors", ".gguf"}
 
 
-def several(count: int, noun: str) -> str:
+def several(count: float, one: str, many: str = "") -> str:
     """Return a count with its noun.
 
     >>> several(1, "document"), several(2000, "document")
     ('1 document', '2,000 documents')
     """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{round(count):,} {one if round(count) == 1 else many or one + 's'}"
 
 
 def survey_name(facts: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
-from tests.report.conftest import make, with_curves
+from tests.report.conftest import make, vectors, with_curves
 
 from theodolite.report import Tables, write
 from theodolite.report.series_tables import Steps
@@ -157,6 +157,15 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Report:
     steps = [surveys[0].layers.assign(step=step, mean_cosine=0.001 * step) for step in (0, 10, 200)]
     series = Steps("a series", {"model": {"name": "tiny"}}, pd.concat(steps, ignore_index=True))
     write(surveys, path, series=[series])
+    return Report(path, surveys)
+
+
+@pytest.fixture(scope="session")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Give a page of vectors that someone had already: one layer, three groups."""
+    path = tmp_path_factory.mktemp("pages") / "vectors.html"
+    surveys = [vectors()]
+    write(surveys, path)
     return Report(path, surveys)
 
 

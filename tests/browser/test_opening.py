@@ -8,6 +8,8 @@ import pytest
 from playwright.sync_api import Browser
 from tests.browser.conftest import LAYER_NAME, PATIENCE, Reader, Report, parts_of, rest
 
+from theodolite.report.payload.pack import counts, floats, signed, small, unpack
+
 
 def test_it_opens_quietly_and_every_part_is_built(reader: Reader, one: Report, two: Report) -> None:
     for report, least in ((one, 6), (two, 8)):
@@ -15,6 +17,14 @@ def test_it_opens_quietly_and_every_part_is_built(reader: Reader, one: Report, t
         assert len(parts_of(page)) >= least
         assert page.locator("section[data-part] .mount:empty").count() == 0
     assert {url for url in reader.asked if url.startswith("file:")} == {one.path.as_uri(), two.path.as_uri()}
+
+
+def test_the_script_reads_every_kind_of_column(reader: Reader, one: Report) -> None:
+    page = reader(one.path)
+    large = counts([7, 5_000_000_000])
+    for packed in (counts([7, 2**32 - 1]), large, signed([-1, 3]), floats([0.5]), small([255])):
+        numbers = page.evaluate("packed => Array.from(theodolite.column(packed))", packed)
+        assert numbers == unpack(packed).tolist()
 
 
 def test_it_is_usable_soon(reader: Reader, large: Report, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from PIL import Image
 
 import theodolite as package
 from theodolite.exhibits.registry import all_exhibits
@@ -48,6 +50,28 @@ def test_a_figure_and_its_numbers(theodolite, surveyed, tmp_path):
     assert drawn["layer"].eq(1).all()
 
 
+def test_without_a_caption_the_picture_is_lower_and_the_caption_printed(theodolite, surveyed, tmp_path):
+    with_one, without = tmp_path / "with.png", tmp_path / "without.png"
+    ran = theodolite("exhibit", "norm-variance/fig9", surveyed, "--out", with_one)
+    assert "caption: " not in ran.out
+    ran = theodolite("exhibit", "norm-variance/fig9", surveyed, "--out", without, "--no-caption")
+    assert ran.code == 0
+    assert re.fullmatch(rf"norm-variance/fig9: {re.escape(str(without))}\ncaption: .*documents.*\n", ran.out)
+    (wide, high), (same, lower) = size(with_one), size(without)
+    assert (wide, high > lower) == (same, True)
+
+
+def test_without_a_caption_a_table_ends_with_its_rows(theodolite, surveyed, tmp_path):
+    out = tmp_path / "table3.md"
+    assert theodolite("exhibit", "norm-variance/table3", surveyed, "--out", out, "--no-caption").code == 0
+    assert out.read_text("utf-8").endswith("|\n")
+
+
+def size(png: Path) -> tuple[int, int]:
+    with Image.open(png) as image:
+        return image.size
+
+
 def test_a_table_of_two_surveys(theodolite, surveyed, tmp_path):
     out = tmp_path / "table3.json"
     ran = theodolite("exhibit", "norm-variance/table3", surveyed, surveyed, "--out", out)
@@ -87,6 +111,18 @@ def test_every_choice_reaches_the_drawing(theodolite, surveyed, tmp_path):
         ),
         (["norm-variance/fig22", "{}", "--out", "a.png"], "--units word --out DIR` would count by words"),
         (["norm-variance/fig4", "nowhere", "--out", "a.png"], "nowhere is no folder"),
+        (["norm-variance/fig4", "{}"], "--out is missing: name the file to write, such as --out fig4.png."),
+        (["norm-variance/fig4", "{}", "--out", "a.png", "--format", "svg"], "--format is for a whole paper"),
+        (
+            ["fig4", "{}"],
+            "without its paper: 'anisotropy-inherent/fig4', 'dynamics/fig4' or 'norm-variance/fig4'?",
+        ),
+        (
+            ["{}", "norm-variance/fig4"],
+            "is a folder, and the exhibit's name comes first: `theodolite exhibit",
+        ),
+        (["norm-variance/fig3"], "in the paper it is an illustration of the sets of vectors"),
+        (["norm-varience", "{}"], "Did you mean 'norm-variance'"),
     ],
 )
 def test_the_users_faults_are_told_in_a_sentence(theodolite, surveyed, tmp_path, monkeypatch, arguments, words):

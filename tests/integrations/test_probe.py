@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,53 @@ def test_a_model_that_went_to_nan_is_warned_of_and_training_goes_on() -> None:
         model.model.embed_tokens.weight.fill_(float("nan"))
     with pytest.warns(UserWarning, match="step 1: the geometry could not be measured: .*NaN or infinite"):
         assert probe.measure(model, 1) == {"geometry/failed": 1.0}
+
+
+def _failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fail(*given: Any, **named: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr("theodolite.integrations.probe.measured", fail)
+
+
+def test_any_error_is_warned_of_once_training_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, tokenizer = tiny("decoder")
+    probe = _probe(tokenizer)
+    probe.measure(model.train(), 0)
+    _nudge(model)
+    with monkeypatch.context() as patch:
+        _failing(patch, torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 2 GiB."))
+        words = r"^step 1: the geometry could not be measured: OutOfMemoryError: CUDA out of memory\.$"
+        with pytest.warns(UserWarning, match=words):
+            assert probe.measure(model, 1) == {"geometry/failed": 1.0}
+        _failing(patch, ValueError())
+        with pytest.warns(UserWarning, match="measured: ValueError$"):
+            probe.measure(model, 2)
+    assert model.training
+    assert "geometry/failed" not in probe.measure(model, 3)
+
+
+def test_the_first_error_and_an_interruption_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, tokenizer = tiny("decoder")
+    probe = _probe(tokenizer)
+    with monkeypatch.context() as patch:
+        _failing(patch, torch.OutOfMemoryError("CUDA out of memory"))
+        with pytest.raises(torch.OutOfMemoryError):
+            probe.measure(model, 0)
+    probe.measure(model, 1)
+    _failing(monkeypatch, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        probe.measure(model, 2)
+
+
+def test_a_warning_that_is_made_an_error_ends_training() -> None:
+    model, tokenizer = tiny("encoder")
+    probe = _probe(tokenizer)
+    probe.measure(model, 0)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="step 1: the weights are those of step 0")
+        with pytest.raises(UserWarning, match="the weights are those of step 0"):
+            probe.measure(model, 1)
 
 
 class _Clock:

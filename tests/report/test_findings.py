@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 
 from theodolite.measures.formula import formula_of_column
-from theodolite.report import Tables
+from theodolite.report import Tables, render
 from theodolite.report.findings import Finding, findings, warnings
 from theodolite.report.findings.anisotropy import blame
+from theodolite.report.findings.warnings import too_few
+from theodolite.report.markdown import render_markdown
 
 Make = Callable[..., Tables]
 
@@ -164,7 +166,7 @@ def test_warnings_tell_counts_and_places(three: Tables) -> None:
         sample_duplicates={"all": [1, 0, 0]},
     )
     assert warnings(tables) == [
-        "1 of 131,072 positions is not finite at the final norm. What is not finite is left out of every number.",
+        "1 of 131,073 positions is not finite at the final norm. What is not finite is left out of every number.",
         "7 of 131,072 positions are exactly zero at block 1, the most of the 2 layers where this happens. "
         "A zero vector has no direction and no part in the mean cosine.",
         "1 of the 4,097 sampled vectors at the embeddings is a duplicate, dropped before TwoNN, which is of 4,096 "
@@ -176,9 +178,34 @@ def test_massive_activations_come_with_what_to_do(make_tables: Make) -> None:
     def way(*populations: str) -> str:
         return next(text for text in warnings(make_tables(populations=populations)) if "massive" in text)
 
-    assert way("all", "without-massive").endswith("The population without-massive leaves them out.")
-    assert way("all").endswith("survey again with --populations all,without-massive to see the rest alone.")
+    assert way("all", "without-massive").endswith(
+        "norms of all positions; the population without-massive leaves them out."
+    )
+    assert way("all").endswith("; survey again with --populations all,without-massive to see the rest alone.")
     assert way("without-first").endswith("in this population too, and can make its variance, spectrum and norms.")
+
+
+def test_what_is_not_finite_is_counted_among_all(three: Tables) -> None:
+    # n counts those that are finite.
+    tables = with_layers(three, n={"all": [599, 600, 600]}, nonfinite={"all": [1, 0, 0]}, zero={"all": [2, 0, 0]})
+    found = warnings(tables)
+    assert found[0].startswith("1 of 600 positions is not finite at the embeddings. ")
+    assert found[1].startswith("2 of 599 positions are exactly zero at the embeddings. ")
+    less = replace(tables, layers=tables.layers.drop(columns="n"))
+    assert warnings(less)[0].startswith("1 position is not finite")
+
+
+def test_too_few_vectors_for_their_dimension_are_told_first(three: Tables) -> None:
+    assert too_few(three) == ""
+    few = replace(three, layers=three.layers.assign(n=4))
+    assert too_few(few) == (
+        "4 positions in 384 dimensions: ranks and dimensions are bounded by the number of vectors, not by the "
+        "model."
+    )
+    assert 0 < render([few]).index(too_few(few)) < render([few]).index('class="card"')
+    assert too_few(few) in render_markdown([few])
+    some = replace(three, layers=three.layers.assign(n=2000))
+    assert "2,000 positions in 384 dimensions: with fewer than 10 a dimension" in too_few(some)
 
 
 def test_many_duplicates_make_layers_that_do_not_compare(three: Tables) -> None:
@@ -228,9 +255,9 @@ def rogue_of(three: Tables, **columns: list[float]) -> Tables:
 
 def test_a_rogue_coordinate_and_where_it_leads(three: Tables) -> None:
     found = told(rogue_of(three))["rogue"]
-    assert found.figure == "0.86"
+    assert found.figure == "86%"
     assert found.text == (
-        "Coordinate 17 alone makes 0.86 of the mean cosine of 0.7 at the final norm. It leads at 2 of 3 layers; "
+        "Coordinate 17 alone makes 86% of the mean cosine of 0.7 at the final norm. It leads at 2 of 3 layers; "
         "1 other at the rest."
     )
     same = told(rogue_of(three, rogue_coordinate=[17, 17, 17], rogue_half=[10, 2, 3]))["rogue"].text
@@ -239,20 +266,41 @@ def test_a_rogue_coordinate_and_where_it_leads(three: Tables) -> None:
     assert moving.endswith("changes with depth: 17 at 1 of 3 layers, 5 at 2, 2 coordinates in all.")
 
 
+def test_a_share_above_one_says_what_it_means(three: Tables) -> None:
+    found = told(rogue_of(three, rogue_cosine_share=[0.2, 0.5, 1.05]))
+    assert found["rogue"].figure == "105%"
+    assert "105% of the mean cosine of 0.7 at the final norm; the other coordinates together take 5% away." in (
+        found["rogue"].text
+    )
+
+
+def test_the_mean_cosine_names_the_coordinate_that_makes_most_of_it(three: Tables) -> None:
+    text = told(rogue_of(three))["mean_cosine"].text
+    assert "the most of any layer. 86% of it is made by coordinate 17. " in text
+    assert "coordinate" not in told(rogue_of(three, rogue_cosine_share=[0.9, 0.9, 0.4]))["mean_cosine"].text
+
+
+def test_an_interval_stays_within_what_a_number_can_be(three: Tables) -> None:
+    tables = with_layers(three, tradeoff_r2={"all": [0.1, 0.8863, 0.3]}, tradeoff_r2_se={"all": [0.1, 0.3, 0.1]})
+    assert "R² 0.8863 (0.59 to 1) with slope" in told(tables)["tradeoff"].text
+    tables = with_layers(three, mean_cosine={"all": [0.1, 0.2, -0.001]}, mean_cosine_se={"all": [0.1, 0.3, 0.1]})
+    assert "average cosine of 0.2 ± 0.3" in told(tables)["mean_cosine"].text  # a cosine may be below 0
+
+
 def test_a_share_of_next_to_nothing_is_no_rogue(three: Tables) -> None:
     # A mean cosine that is 0 within its error of 0.004 has shares of any size.
     tables = rogue_of(three, mean_cosine=[0.007, 0.6, 0.7], rogue_cosine_share=[55.0, 0.02, 0.03])
-    assert told(tables)["rogue"].figure == "0.03"
+    assert told(tables)["rogue"].figure == "3%"
     assert "no rogue" in told(tables)["rogue"].headline
     assert "rogue" not in told(rogue_of(three, mean_cosine=[0.0, 0.001, -0.5]))
 
 
 def test_variance_in_one_coordinate_that_massive_activations_make(three: Tables) -> None:
     tables = rogue_of(three, rogue_variance_share=[0.01, 0.98, 0.03])
-    assert told(tables)["rogue"].text.endswith("Coordinate 9 has 0.98 of the variance at block 1.")
+    assert told(tables)["rogue"].text.endswith("Coordinate 9 has 98% of the variance at block 1.")
     tables = with_layers(tables, rogue_variance_share={"without-massive": [0.01, 0.06, 0.03]})
     assert told(tables)["rogue"].text.endswith(
-        "of the variance at block 1; without massive activations no coordinate there has more than 0.06."
+        "of the variance at block 1; without massive activations no coordinate there has more than 6%."
     )
 
 

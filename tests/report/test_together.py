@@ -86,6 +86,25 @@ def test_cautions_of_a_comparison(pair: list[Tables]) -> None:
     ]
 
 
+def test_other_documents_of_one_corpus_are_told_by_their_number(pair: list[Tables]) -> None:
+    a, b = (
+        replace(one, facts={**one.facts, "corpus": {"name": "mytext.txt", "sha256": str(size), "documents": size}})
+        for one, size in zip(pair, (250, 60), strict=True)
+    )
+    assert cautions([a, b]) == [
+        "They read different documents of mytext.txt: 250 and 60. Part of a difference may be the corpus."
+    ]
+    b.facts["corpus"]["documents"] = 250
+    assert cautions([a, b])[0].startswith("They read different documents of mytext.txt. Part")
+
+
+def test_an_interval_of_r2_stays_below_1(pair: list[Tables]) -> None:
+    a, b = (replace(one, layers=one.layers.assign(tradeoff_r2_se=0.3)) for one in pair)
+    text = told([a, b])["together-tradeoff"].text
+    assert " to 1)" in text
+    assert "±" not in text
+
+
 def test_nothing_is_compared_without_a_common_population(make_tables: Make) -> None:
     surveys = [make_tables(name, layers=2, units=20, populations=(name,)) for name in ("all", "without-first")]
     assert shared_population(surveys) == ""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from theodolite.exhibits.exhibit import Exhibit
 from theodolite.exhibits.picture import picture
 from theodolite.exhibits.registry import all_exhibits, make
-from theodolite.report.numbers import several
+from theodolite.naming import several
 from theodolite.report.pictures import Picture
 from theodolite.studies.anisotropy.batch_summary import BATCHES
 from theodolite.studies.norm_variance.chosen_sets import SETS

@@ -33,4 +33,7 @@ def exhibits(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")
         result(encoder.dumps(rows))
         return
     print_rows([{"exhibit": e.name, "kind": e.kind, "shows": e.title, "needs": e.needed} for e in found])
-    result("theodolite exhibit NAME DIR... --out FILE draws one.")
+    result(
+        "theodolite exhibit NAME DIR... --out FILE draws one, theodolite exhibit PAPER DIR... --out FOLDER all of "
+        "a paper that they allow."
+    )

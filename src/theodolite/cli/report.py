@@ -69,8 +69,8 @@ def write_page(found: Reported, file: Path) -> None:
 def _markdown(found: Reported) -> str:
     from theodolite.cli.console import Printer
     from theodolite.errors import InputError
+    from theodolite.naming import several
     from theodolite.report.markdown import render_markdown
-    from theodolite.report.numbers import several
 
     told = [*found.surveys, *(one.tables for one in found.series)]
     if not told:

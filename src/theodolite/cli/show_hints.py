@@ -75,7 +75,7 @@ def _duplicates(row: Mapping[Any, Any]) -> str:
 
 
 def _zero(row: Mapping[Any, Any]) -> str:
-    from theodolite.report.numbers import several
+    from theodolite.naming import several
     from theodolite.report.rows import number
 
     zero = number(row, "zero")

@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from theodolite import exhibits as package
-from theodolite.errors import InputError, nearest
+from theodolite.errors import InputError
+from theodolite.exhibits.absent import why_absent
 from theodolite.exhibits.exhibit import Exhibit, Maker, Plate
+from theodolite.exhibits.heeding import unheeded
 from theodolite.exhibits.needs import SURVEY, Need
 from theodolite.studies.choice import Choice, check_population
 from theodolite.studies.surveyed import Surveyed, check_layer, labels
@@ -47,15 +49,18 @@ def all_exhibits() -> dict[str, Exhibit]:
 
 
 def find(name: str) -> Exhibit:
-    """Return an exhibit by its name; refuse an unknown one with those that are near."""
+    """Return an exhibit by its name; refuse an unknown one, with why there is none or those that are near."""
     known = all_exhibits()
-    papers = {exhibit.paper for exhibit in known.values()}
-    if name in papers:
+    if is_paper(name):
         raise InputError(f"{name!r} is a paper; name one of its exhibits, which `theodolite exhibits` lists.")
     if name not in known:
-        hint = nearest(name, list(known)) or " `theodolite exhibits` lists them."
-        raise InputError(f"There is no exhibit {name!r}.{hint}")
+        raise InputError(why_absent(name, list(known)))
     return known[name]
+
+
+def is_paper(name: str) -> bool:
+    """Say whether a name is that of a paper with exhibits."""
+    return any(exhibit.paper == name for exhibit in all_exhibits().values())
 
 
 def make(found: Exhibit, surveys: Sequence[Surveyed], choice: Choice | None = None) -> Plate:
@@ -97,14 +102,8 @@ def _needs(found: Exhibit) -> tuple[Need, ...]:
 
 
 def _check_options(found: Exhibit, choice: Choice) -> None:
-    plain = Choice()
-    for option in ("population", "variant", "filter", "specials", "depth", "steps"):
-        if option not in found.options and getattr(choice, option) != getattr(plain, option):
-            raise InputError(f"{found.name} does not depend on --{option}; leave it out.")
-    if choice.layers and not {"layer", "layers"} & set(found.options):
-        raise InputError(f"{found.name} is not of one layer; leave --layer out.")
-    if len(choice.layers) > 1 and "layers" not in found.options:
-        raise InputError(f"{found.name} draws one layer; give --layer once.")
+    for told in unheeded(found, choice).values():
+        raise InputError(f"{found.name} {told}.")
 
 
 def one_layer(choice: Choice, default: int) -> int:

@@ -57,12 +57,12 @@ def save_data(data: pd.DataFrame, out: Path) -> None:
 
 
 def markdown(plate: Plate) -> str:
-    """Return a table as Markdown, its caption below."""
+    """Return a table as Markdown, its caption below if it has one."""
     shown = plate.data if plate.shown is None else plate.shown
     rows = [[_cell(value) for value in row] for row in [list(shown.columns), *shown.to_numpy(object).tolist()]]
     rule = ["---:" if looks_numeric(shown.iloc[:, column]) else "---" for column in range(shown.shape[1])]
     lines = [f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:])]
-    return "\n".join([*lines, "", plate.caption, ""])
+    return "\n".join([*lines, *(["", plate.caption] if plate.caption else []), ""])
 
 
 def as_json(found: Exhibit, plate: Plate) -> str:

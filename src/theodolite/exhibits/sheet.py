@@ -1,4 +1,4 @@
-"""The sheet: a plate's figure with the caption under it."""
+"""The sheet: a plate's figure with the caption under it, if it has one."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ def compose(plate: Plate) -> Figure:
     """Draw the plate onto a new figure, above its caption. Nothing global changes."""
     width, height = plate.size
     with mpl.rc_context(RC):
+        if not plate.caption:
+            alone = Figure(figsize=plate.size, layout="constrained")
+            plate.draw(alone)
+            return alone
         lines = broken(plate.caption, HINTED * (width - 2 * EDGE_INCHES))
         below = LINE_INCHES * len(lines) + 0.1
         figure = Figure(figsize=(width, height + below), layout="constrained")

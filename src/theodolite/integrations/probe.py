@@ -122,10 +122,11 @@ class GeometryProbe:
                 layers = measured(made.source, made.batches, self.populations, dimension=self.dimension)
                 word = weights_word(network, self.weights)
             found = self._keep(step, layers, word)
-        except TheodoliteError as error:
-            if self.last is None:
+        except Exception as error:  # of any kind, as out of memory: training is worth more than a measurement
+            if self.last is None or isinstance(error, Warning):  # a warning that the user made an error stays one
                 raise
-            warnings.warn(f"step {step}: the geometry could not be measured: {error}", UserWarning, stacklevel=2)
+            told = f"step {step}: the geometry could not be measured: {_in_a_line(error)}"
+            warnings.warn(told, UserWarning, stacklevel=2)
             self.budget.spend(time.perf_counter() - began)
             return {"geometry/failed": 1.0}
         finished = time.perf_counter()
@@ -197,6 +198,13 @@ def _wait(network: nn.Module) -> None:
     """Let the GPU finish what training has given it, so that its time is not taken for the measurement's."""
     if next(network.parameters()).is_cuda:
         torch.cuda.synchronize()
+
+
+def _in_a_line(error: Exception) -> str:
+    """Return what went wrong: our own sentence, else the kind of error and its first line."""
+    if isinstance(error, TheodoliteError):
+        return str(error)
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}".removesuffix(": ")
 
 
 def _check_number(name: str, value: object, of: str) -> None:

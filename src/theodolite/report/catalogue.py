@@ -8,6 +8,7 @@ from theodolite.report.findings.formula_id import formula_id
 from theodolite.report.rows import populations
 from theodolite.report.shares import BOUNDED, SHARES
 from theodolite.report.tables import Tables
+from theodolite.report.vectors import all_of_vectors, told_of_vectors
 
 Entry = tuple[str, str, str, str, bool]  # column, label, meaning, link, bounded
 
@@ -78,14 +79,15 @@ def measures(surveys: list[Tables], formulas: dict[str, str]) -> list[dict[str, 
         if column in formulas and column not in named and not column.endswith(("_se", "_sd"))
     }
     groups = {**GROUPS, LAST: {column: column for column in other}}
+    said = told_of_vectors if all_of_vectors(surveys) else str
     return [
         {
             "group": group,
             "columns": [
                 (
                     column,
-                    label,
-                    MEANINGS.get(column, ""),
+                    label if group == LAST else said(label),
+                    said(MEANINGS.get(column, "")),
                     anchor(formulas[column]) if column in formulas else "",
                     column in BOUNDED,
                 )

@@ -47,7 +47,7 @@ MEANINGS = {
     "sampled_cosine": "Average cosine over 1,000 random pairs of the sample",
     "sampled_cosine_se": "Standard error of the sampled cosine",
     "rogue_coordinate": "Coordinate that makes most of the mean cosine",
-    "rogue_cosine_share": "Share of the mean cosine that this coordinate makes",
+    "rogue_cosine_share": "Share of the mean cosine that this coordinate makes; above 1, others take some away",
     "rogue_half": "Fewest coordinates that make half of the mean cosine",
     "rogue_variance_coordinate": "Coordinate that varies most",
     "rogue_variance_share": "Share of the variance that this coordinate has",

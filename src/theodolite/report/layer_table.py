@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+from theodolite.naming import several
 from theodolite.report.columns import COUNTS, MEANINGS
 from theodolite.report.numbers import UNDEFINED, count
 from theodolite.report.numbers import cell as written
@@ -12,6 +14,7 @@ from theodolite.report.shares import SHARES
 from theodolite.report.svg import key_marker
 from theodolite.report.tables import Tables
 from theodolite.report.text import escape
+from theodolite.report.vectors import of_vectors, told_of_vectors
 
 HEAD = ("layer", "layer_name", "population")
 HIDDEN = {*HEAD, "undefined", *SHARES}
@@ -29,10 +32,11 @@ def layer_table(tables: Tables) -> str:
     ]
     rows.sort(key=lambda entry: entry[:2])
     body = "".join(_row(row, style, columns) for _, style, row in rows)
+    said = told_of_vectors if of_vectors(tables) else str
     return (
-        f"<details><summary>All {len(rows)} rows and {len(columns) + len(HEAD)} columns</summary>"
+        f"<details><summary>{_size(len(rows), len(columns) + len(HEAD))}</summary>"
         f'<div class="scroll" tabindex="0" role="region" aria-label="All numbers of {escape(tables.name)}">'
-        f'<table class="full"><thead><tr>{_heads(columns)}</tr></thead>'
+        f'<table class="full"><thead><tr>{_heads(columns, said)}</tr></thead>'
         f"<tbody>{body}</tbody></table></div></details>"
     )
 
@@ -49,14 +53,20 @@ def cell(row: Row, column: str) -> str:
     return f"<td>{count(value) if column in COUNTS and math.isfinite(value) else written(value)}</td>"
 
 
-def _heads(columns: list[str]) -> str:
+def _size(rows: int, columns: int) -> str:
+    every = f"All {count(rows)} rows" if rows > 1 else "One row"
+    return f"{every} and {several(columns, 'column')}"
+
+
+def _heads(columns: list[str], said: Callable[[str], str]) -> str:
     named = [f'<th scope="col" class="stay">{label}</th>' for label in ("layer", "population")]
-    return "".join(named) + "".join(f'<th scope="col"{_meaning(name)}>{escape(name)}</th>' for name in columns)
+    named += [f'<th scope="col"{_meaning(name, said)}>{escape(name)}</th>' for name in columns]
+    return "".join(named)
 
 
-def _meaning(column: str) -> str:
-    said = MEANINGS.get(column) or ("Quantile of the norm" if column.startswith("norm_") else "")
-    return f' title="{escape(said)}"' if said else ""
+def _meaning(column: str, said: Callable[[str], str]) -> str:
+    meaning = MEANINGS.get(column) or ("Quantile of the norm" if column.startswith("norm_") else "")
+    return f' title="{escape(said(meaning))}"' if meaning else ""
 
 
 def _row(row: Row, style: int, columns: list[str]) -> str:

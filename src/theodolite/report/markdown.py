@@ -7,17 +7,20 @@ from typing import Any, NamedTuple
 
 from theodolite.errors import InputError
 from theodolite.measures.formula import formulas
+from theodolite.naming import several
 from theodolite.report.findings import Finding, findings, warnings
 from theodolite.report.findings.labels import labels
 from theodolite.report.findings.together import cautions, together
 from theodolite.report.findings.training import is_series, training
+from theodolite.report.findings.warnings import too_few
 from theodolite.report.markdown_tables import extremes_table, layer_table, side_by_side, step_table
 from theodolite.report.markdown_text import code, inside_html, name, prose
-from theodolite.report.numbers import count, several
+from theodolite.report.numbers import count
 from theodolite.report.rows import layer_rows, number, populations
 from theodolite.report.strongest import extremes
 from theodolite.report.summary import sentences
 from theodolite.report.tables import Tables
+from theodolite.report.vectors import of_vectors, told_of_vectors
 
 LIMIT = 60_000
 """A comment on GitHub holds 65,536 characters; the rest is left for what people write around it."""
@@ -63,7 +66,7 @@ def _one(tables: Tables) -> list[Block]:
     return [
         Block(prose(sentences(tables)), "what was surveyed"),
         Block(f"## Findings\n\n{_listed(findings(tables)) or NOTHING}", "findings"),
-        Block(_cautions(warnings(tables), "## Cautions"), "cautions"),
+        Block(_cautions(_minded(tables), "## Cautions"), "cautions"),
         *_layers(tables),
         *_extremes(tables),
     ]
@@ -103,7 +106,7 @@ def _survey(label: str, tables: Tables) -> Block:
     parts = [
         prose(sentences(tables)),
         _listed(findings(tables)) or NOTHING,
-        _cautions(warnings(tables), "**Cautions**"),
+        _cautions(_minded(tables), "**Cautions**"),
         f"Population {code(known[0])}:\n\n{layer_table(tables, known[0])}" if known else "",
     ]
     return _folded(name(label), "\n\n".join(part for part in parts if part))
@@ -132,6 +135,10 @@ def _listed(found: Sequence[Finding]) -> str:
     )
 
 
+def _minded(tables: Tables) -> list[str]:
+    return [text for text in (too_few(tables), *warnings(tables)) if text]
+
+
 def _cautions(said: Sequence[str], head: str) -> str:
     return "\n".join([head, "", *(f"- {prose(text)}" for text in said)]) if said else ""
 
@@ -144,10 +151,11 @@ def _folded(title: str, inside: str) -> Block:
 
 
 def _extremes(tables: Tables) -> list[Block]:
-    blocks = []
+    blocks, vectors = [], of_vectors(tables)
     for one in extremes(tables):
-        lead = prose(f"Population {one.population}: {one.chosen}.")
-        blocks.append(_folded(f"Units at the extremes, {one.layer_name}", f"{lead}\n\n{extremes_table(one)}"))
+        lead = prose(f"Population {one.population}: {told_of_vectors(one.chosen) if vectors else one.chosen}.")
+        title = "Groups at the extremes" if vectors else f"Units at the extremes, {one.layer_name}"
+        blocks.append(_folded(title, f"{lead}\n\n{extremes_table(one)}"))
     return blocks
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from theodolite.naming import several
 from theodolite.report.columns import COUNTS
 from theodolite.report.findings import Finding, findings
 from theodolite.report.findings.finding import at, highest
@@ -15,6 +16,7 @@ from theodolite.report.numbers import UNDEFINED, cell, count, show
 from theodolite.report.rows import Row, layer_name, layer_rows, number
 from theodolite.report.strongest import Extremes, Unit
 from theodolite.report.tables import Tables
+from theodolite.report.vectors import of_vectors
 
 LAYERS = {
     "n": "n",
@@ -73,7 +75,8 @@ def _without_massive(tables: Tables) -> list[Finding]:
     top = highest(layer_rows(tables, "without-massive"), "anisotropy_svd")
     if top is None:
         return []
-    return [Finding("without-massive", show(number(top, "anisotropy_svd")), "", "", place=at(top))]
+    place = "" if of_vectors(tables) else at(top)
+    return [Finding("without-massive", show(number(top, "anisotropy_svd")), "", "", place=place)]
 
 
 def step_table(series: Tables, population: str) -> str:
@@ -102,7 +105,7 @@ def grid(heads: Sequence[str], body: Sequence[Sequence[str]], align: str = "righ
     sides = [":--", *(["--:"] if align == "right" else [":--"]) * (len(heads) - 1)]
     lines = [f"| {' | '.join(cells)} |" for cells in (heads, sides, *body[:MOST_ROWS])]
     more = len(body) - MOST_ROWS
-    return "\n".join([*lines, *([f"\n… and {more} rows more"] if more > 0 else [])])
+    return "\n".join([*lines, *([f"\n… and {several(more, 'row')} more"] if more > 0 else [])])
 
 
 def _layer(row: Row) -> str:

@@ -44,13 +44,13 @@ def count(value: float) -> str:
     return f"{round(value):,}".replace("-", "−") if math.isfinite(value) else UNDEFINED
 
 
-def several(value: float, one: str, many: str = "") -> str:
-    """Write a count with its noun.
+def percent(value: float, digits: int = 3) -> str:
+    """Write a share in percent.
 
-    >>> several(1, "document"), several(2000, "document")
-    ('1 document', '2,000 documents')
+    >>> percent(0.9768), percent(1.05)
+    ('97.7%', '105%')
     """
-    return f"{count(value)} {one if round(value) == 1 else many or one + 's'}"
+    return f"{show(100 * value, digits)}%"
 
 
 def tick(value: float) -> str:

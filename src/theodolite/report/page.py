@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from theodolite.errors import InputError
+from theodolite.naming import several
 from theodolite.report.catalogue import formulas_of, measures
 from theodolite.report.comparison import comparison
 from theodolite.report.definitions import definitions
@@ -16,7 +17,6 @@ from theodolite.report.findings.together import together
 from theodolite.report.findings.training import training
 from theodolite.report.inlined import css, plotly, policy, script
 from theodolite.report.layer_table import layer_table
-from theodolite.report.numbers import several
 from theodolite.report.opening import opening
 from theodolite.report.parts import present, sections
 from theodolite.report.payload import payload
@@ -27,6 +27,7 @@ from theodolite.report.series_opening import series_opening
 from theodolite.report.series_tables import Steps
 from theodolite.report.tables import Tables
 from theodolite.report.text import escape
+from theodolite.report.vectors import all_of_vectors, for_script
 
 SIGN = (
     '<svg class="brand" viewBox="0 0 24 24" aria-hidden="true"><circle cx="12" cy="9" r="6"/>'
@@ -51,7 +52,11 @@ def render(
     title = _title(read, trained, pictures)
     every = [*read, *(one.tables for one in trained)]
     formulas = formulas_of(every)
-    more = {"measures": measures(every, formulas), "series": [series_payload(one) for one in trained]}
+    more = {
+        "measures": measures(every, formulas),
+        "series": [series_payload(one) for one in trained],
+        "words": for_script() if all_of_vectors(read) else [],
+    }
     data = payload(read, more)
     scripts = [plotly(), script()] if every else [script()]  # pictures alone are drawn already
     return (

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from theodolite.report.tables import Tables
+from theodolite.report.vectors import all_of_vectors, told_of_vectors
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class Part:
     lead: str
     wanted: Callable[[Sequence[Tables]], bool]
     of_series: bool = False  # it is given series in place of surveys
+    moving: str = ""  # said where there is more than one layer
 
 
 def _any(name: str) -> Callable[[Sequence[Tables]], bool]:
@@ -28,6 +30,11 @@ def _column(*names: str) -> Callable[[Sequence[Tables]], bool]:
         all(name in tables.layers.columns and tables.layers[name].notna().any() for name in names)
         for tables in surveys
     )
+
+
+def _layered(surveys: Sequence[Tables]) -> bool:
+    """Whether a survey has more than one layer: of one alone a line is a dot, and the table has it."""
+    return any("layer" in tables.layers.columns and tables.layers["layer"].nunique() > 1 for tables in surveys)
 
 
 PARTS = (
@@ -48,14 +55,15 @@ PARTS = (
         "profiles",
         "Layer by layer",
         "One measure at every layer. Choose another, or leave populations out; the arrow keys move the layer.",
-        _any("layers"),
+        _layered,
     ),
     Part(
         "decomposition",
         "Where the length comes from",
         "Q = M + V: the mean squared norm is the squared norm of the mean and the variance, which is spread "
-        "between units and within them. A click on a bar chooses the layer.",
+        "within units and between them.",
         _column("q", "m"),
+        moving="A click on a bar chooses the layer.",
     ),
     Part(
         "token-map",
@@ -68,7 +76,7 @@ PARTS = (
         "norms",
         "Norms",
         "How long the vectors are at each layer, and how unevenly.",
-        _column("norm_p50"),
+        lambda surveys: _layered(surveys) and _column("norm_p50")(surveys),
     ),
     Part(
         "spectra",
@@ -80,17 +88,20 @@ PARTS = (
     Part(
         "projection",
         "Projection",
-        "A shadow of the sample on two directions. Move the layer to follow the vectors; a click chooses a token.",
+        "A shadow of the sample on two directions. A click on a point chooses its token.",
         _any("projections"),
+        moving="Move the layer to follow the vectors.",
     ),
 )
 
 
 def sections(surveys: Sequence[Tables], series: Sequence[Tables] = ()) -> str:
     """Return the sections that the script fills, each with its heading and lead."""
+    moving = _layered(surveys)
     return "".join(
         f'<section class="part" data-part="{part.key}" id="{part.key}" aria-labelledby="{part.key}-head">'
-        f'<h2 id="{part.key}-head">{part.title}</h2><p class="quiet">{part.lead}</p>'
+        f'<h2 id="{part.key}-head">{part.title}</h2>'
+        f'<p class="quiet">{" ".join(filter(None, (part.lead, part.moving if moving else "")))}</p>'
         '<div class="mount"></div></section>'
         for part in present(surveys, series)
     )
@@ -98,4 +109,9 @@ def sections(surveys: Sequence[Tables], series: Sequence[Tables] = ()) -> str:
 
 def present(surveys: Sequence[Tables], series: Sequence[Tables] = ()) -> list[Part]:
     """Return the parts that these surveys and series can fill."""
-    return [part for part in PARTS if part.wanted(series if part.of_series else surveys)]
+    there = [part for part in PARTS if part.wanted(series if part.of_series else surveys)]
+    return [_of_vectors(part) for part in there] if all_of_vectors(surveys) else there
+
+
+def _of_vectors(part: Part) -> Part:
+    return replace(part, title=told_of_vectors(part.title), lead=told_of_vectors(part.lead))

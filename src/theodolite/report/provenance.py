@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from theodolite.naming import several
 from theodolite.report.numbers import UNDEFINED
 from theodolite.report.text import escape
 
@@ -49,7 +50,7 @@ def _section(title: str, values: Mapping[str, Any], level: int) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, list | tuple):
         if any(isinstance(one, Mapping) for one in value):  # a table of its own: survey.json has it
-            return f"{len(value)} entries"
+            return several(len(value), "entry", "entries")
         more = f" … and {len(value) - LONGEST_LIST} more" if len(value) > LONGEST_LIST else ""
         return ", ".join(_value(one) for one in value[:LONGEST_LIST]) + more or UNDEFINED
     if value is None or value == {} or value == "":

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from theodolite.measures.formula import formulas
+from theodolite.naming import several
 from theodolite.report.catalogue import anchor
 from theodolite.report.chart import Chart, Series
 from theodolite.report.findings import Finding
 from theodolite.report.findings.training import over_steps, training
-from theodolite.report.numbers import count, several
+from theodolite.report.numbers import count
 from theodolite.report.rows import populations, style_of
 from theodolite.report.series_tables import Steps
-from theodolite.report.summary import figures
+from theodolite.report.summary import figures, tiles
 from theodolite.report.svg import draw
 from theodolite.report.tables import Tables
 from theodolite.report.text import escape
@@ -23,11 +24,10 @@ def series_opening(series: Steps, place: int, level: int) -> str:
     """Return lead, tiles and findings; `place` is the series' number on the page."""
     tables = series.tables
     known = {"steps": len(series.steps)} | figures(tables)
-    tiles = "".join(f"<div><dt>{name}</dt><dd>{count(value)}</dd></div>" for name, value in known.items())
     cards = "".join(_card(tables, one, place) for one in training(tables))
     none = "<li>Fewer than two steps tell a measure that a finding could be made from.</li>"
     return (
-        f'<p class="lead">{escape(sentence(series))}</p><dl class="tiles">{tiles}</dl>'
+        f'<p class="lead">{escape(sentence(series))}</p>{tiles(known)}'
         f'<section class="part findings"><h{level}>What changed</h{level}>'
         f'<ul class="cards">{cards or none}</ul></section>'
     )

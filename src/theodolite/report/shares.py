@@ -18,6 +18,11 @@ BOUNDED = {
 }  # fmt: skip
 """Columns that lie between 0 and 1: a logarithmic axis would make most of what is next to nothing."""
 
+LIMITS = dict.fromkeys(BOUNDED - {"rogue_cosine_share"}, (0.0, 1.0)) | dict.fromkeys(
+    ("mean_cosine", "self_similarity", "intra_similarity"), (-1.0, 1.0)
+)
+"""Between which numbers a column lies by its definition; an interval does not reach beyond them."""
+
 
 def with_shares(layers: pd.DataFrame) -> pd.DataFrame:
     """Return the table with a column a share, undefined where what it is a share of is 0.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from theodolite.report.numbers import several
+from theodolite.naming import several
 from theodolite.report.rows import ORDER, number
 from theodolite.report.tables import Tables
 from theodolite.report.text import spelled

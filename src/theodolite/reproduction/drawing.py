@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from theodolite.exhibits.registry import make
 from theodolite.exhibits.saving import save, save_data
 from theodolite.reproduction.plan import Edition, Task
 from theodolite.studies.reading import read
-from theodolite.studies.surveyed import Surveyed
+from theodolite.studies.surveyed import Surveyed, labels
 
 ENDINGS = {"figure": ("png", "svg"), "table": ("png", "md")}
 
@@ -37,10 +37,19 @@ class Shown:
 
 
 class Artist:
-    """Draws from these surveys into OUT/figures; each table of a survey is read once."""
+    """Draws from these surveys into OUT/figures, or another place in OUT; each table of a survey is read once."""
 
-    def __init__(self, tasks: Sequence[Task], out: Path) -> None:
-        self.tasks, self.out = tasks, out
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        out: Path,
+        *,
+        place: str = "figures/",
+        endings: Mapping[str, Sequence[str]] | None = None,
+        captioned: bool = True,
+    ) -> None:
+        self.tasks, self.out, self.place, self.captioned = tasks, out, place, captioned
+        self.endings = endings or ENDINGS
         self._read = cache(read)
 
     def draw(self, edition: Edition) -> Shown:
@@ -58,9 +67,10 @@ class Artist:
     def _surveys(self, found: Exhibit) -> tuple[list[Surveyed], str]:
         """Return the surveys that have what the exhibit needs and a sentence on the others; all if none has."""
         every = [self._read(task.folder, found.reads) for task in self._tasks(found)]
-        lacks = {survey.model: _lack(found, survey) for survey in every}
-        able = [survey for survey in every if not lacks[survey.model]]
-        told = " ".join(f"{model} is left out: {lack}." for model, lack in lacks.items() if lack)
+        lacks = [_lack(found, survey) for survey in every]
+        able = [survey for survey, lack in zip(every, lacks, strict=True) if not lack]
+        named = zip(labels(every), lacks, strict=True)
+        told = " ".join(f"{name} is left out: {lack}." for name, lack in named if lack)
         return (able, told) if able else (every, "")
 
     def _tasks(self, found: Exhibit) -> list[Task]:
@@ -69,16 +79,25 @@ class Artist:
         if verb:
             return [task for task in self.tasks if task.laboratory == verb]
         surveys = [task for task in self.tasks if not task.laboratory]
-        by_word = [task for task in surveys if task.units == "word"]
-        return by_word if WORDS in found.needs else [task for task in surveys if task.units != "word"] or by_word
+        if WORDS in found.needs:
+            return [task for task in surveys if task.units == "word"] or surveys
+        twins = by_words_too(self.tasks)
+        return [task for task in surveys if task not in twins]
 
     def _save(self, edition: Edition, plate: Plate) -> dict[str, str]:
-        endings = ENDINGS[edition.exhibit.kind]
-        files = {ending: f"figures/{edition.stem}.{ending}" for ending in (*endings, "csv")}
+        endings = self.endings[edition.exhibit.kind]
+        files = {ending: f"{self.place}{edition.stem}.{ending}" for ending in (*endings, "csv")}
+        put = plate if self.captioned else replace(plate, caption="")
         for ending in endings:
-            save(edition.exhibit, plate, self.out / files[ending])
+            save(edition.exhibit, put, self.out / files[ending])
         save_data(plate.data, self.out / files["csv"])
         return files
+
+
+def by_words_too(tasks: Sequence[Task]) -> list[Task]:
+    """Return the surveys by words of models that are there by tokens too: those are for exhibits of words."""
+    by_token = {task.model for task in tasks if not task.laboratory and task.units != "word"}
+    return [task for task in tasks if task.units == "word" and task.model in by_token]
 
 
 def _lack(found: Exhibit, survey: Surveyed) -> str:

@@ -12,7 +12,9 @@ from theodolite.report.text import escape
 from theodolite.reproduction.drawing import Shown
 from theodolite.reproduction.plan import Task
 from theodolite.reproduction.style import CSS
+from theodolite.surveys.storage import placed
 
+REPORT = "report.html"
 INCH = 136  # pixels, so that a picture of 7 inches fills the page
 # Pictures lie beside the page, which is as often opened from a folder as it is served.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' file:"
@@ -72,16 +74,21 @@ def _section(name: str, title: str, inside: str) -> str:
 
 def _figure(one: Shown) -> str:
     title = escape(one.edition.exhibit.title)
-    picture = quote(one.files["png"])
     links = " · ".join(f'<a href="{quote(path)}">{escape(ending)}</a>' for ending, path in one.files.items())
     note = f'<p class="note">{escape(one.note)}</p>' if one.note else ""
     return (
         f'<figure id="{escape(one.edition.stem)}"><h3><b>{escape(_label(one))}</b> {title}</h3>'
-        f'<a href="{picture}"><img src="{picture}" alt="{title}" '
-        f'width="{round(INCH * one.inches)}" loading="lazy"></a>{note}'
+        f"{_picture(one)}{note}"
         f"<figcaption><details><summary>Caption as text</summary><p>{escape(one.caption)}</p></details>"
         f'<p class="files">{links}</p></figcaption></figure>'
     )
+
+
+def _picture(one: Shown) -> str:
+    """Return the picture, if it was drawn in a format that a page shows."""
+    path = quote(one.files.get("png") or one.files.get("svg", ""))
+    image = f'<img src="{path}" alt="{escape(one.edition.exhibit.title)}" width="{round(INCH * one.inches)}"'
+    return f'<a href="{path}">{image} loading="lazy"></a>' if path else ""
 
 
 def _missing(missing: Sequence[Shown]) -> str:
@@ -94,11 +101,7 @@ def _missing(missing: Sequence[Shown]) -> str:
 
 
 def _surveys(tasks: Sequence[Task], out: Path) -> str:
-    rows = "".join(
-        f'<li><a href="{quote(report_of(task, out))}">{escape(task.model)}</a> by {escape(task.units)}</li>'
-        for task in tasks
-        if not task.laboratory
-    )
+    rows = "".join(f"<li>{_survey(task, out)}</li>" for task in tasks if not task.laboratory)
     rows += "".join(
         f"<li>{escape(task.model)}: <code>{escape(_from(task.folder, out))}</code></li>"
         for task in tasks
@@ -107,11 +110,21 @@ def _surveys(tasks: Sequence[Task], out: Path) -> str:
     return f"<ul>{rows}</ul>"
 
 
+def _survey(task: Task, out: Path) -> str:
+    name, units, there = escape(task.model), escape(task.units), report_of(task, out)
+    if there.endswith(REPORT):
+        return f'<a href="{quote(there)}">{name}</a> by {units}'
+    return f"{name} by {units}: <code>{escape(there)}</code>"
+
+
 def report_of(task: Task, out: Path) -> str:
-    """Return the way from the index page to a survey's report, or to what a laboratory found."""
-    found = {"": "report.html", "dynamics": "series.json"}.get(task.laboratory, "laboratory.json")
-    return _from(task.folder / found, out)
+    """Return the way from the index page to a survey's report, or its folder; to what a laboratory found."""
+    if task.laboratory:
+        return _from(task.folder / ("series.json" if task.laboratory == "dynamics" else "laboratory.json"), out)
+    report = task.folder / REPORT
+    return _from(report if report.is_file() else task.folder, out)
 
 
 def _from(path: Path, out: Path) -> str:
-    return Path(os.path.relpath(path, out)).as_posix()
+    place = placed(path)
+    return Path(os.path.relpath(place, out)).as_posix() if isinstance(place, Path) else str(place)

@@ -2,64 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from theodolite.errors import InputError, TheodoliteError
 from theodolite.exhibits.registry import all_exhibits
-from theodolite.exhibits.saving import write_beside
 from theodolite.reproduction import laboratories
 from theodolite.reproduction.corpora import Corpora, split
 from theodolite.reproduction.drawing import Artist, Shown
 from theodolite.reproduction.laboratories import Materials
-from theodolite.reproduction.page import render, report_of
-from theodolite.reproduction.plan import CONTEXTUAL, UNITS, Edition, Task, check_paper, editions, tasks
+from theodolite.reproduction.plan import CONTEXTUAL, UNITS, Edition, check_paper, editions, tasks
 from theodolite.reproduction.preparing import prepare
+from theodolite.reproduction.result import Reproduction
 from theodolite.reproduction.surveying import surveyed
 from theodolite.surveys.listener import Listener
 from theodolite.surveys.storage import on_disk
-
-
-@dataclass(frozen=True)
-class Reproduction:
-    """What a reproduction left: the page, the surveys it rests on, and what became of every exhibit."""
-
-    paper: str
-    corpus: str
-    out: Path
-    tasks: list[Task]
-    shown: list[Shown]
-
-    @property
-    def index(self) -> Path:
-        """The page."""
-        return self.out / "index.html"
-
-    @property
-    def failed(self) -> list[Shown]:
-        """Exhibits that should have been drawn and were not."""
-        return [one for one in self.shown if one.failed]
-
-    def told(self) -> dict[str, Any]:
-        """Return all of it for scripts; paths are from the page's folder."""
-        return {
-            "paper": self.paper,
-            "corpus": self.corpus,
-            "surveys": [
-                {"model": task.model, "units": task.units, "report": report_of(task, self.out)}
-                for task in self.tasks
-                if not task.laboratory
-            ],
-            "laboratories": [
-                {"laboratory": task.laboratory, "model": task.model, "facts": report_of(task, self.out)}
-                for task in self.tasks
-                if task.laboratory
-            ],
-            "exhibits": [_told(one) for one in self.shown],
-        }
 
 
 def reproduce(
@@ -119,8 +77,7 @@ def reproduce(
         listener.say(f"drawing {number} of {len(wanted)}: {edition.stem}")
         shown.append(artist.draw(edition))
     made = Reproduction(paper, str(corpora), folder, plan, shown)
-    _write(made.index, render(paper, str(corpora), plan, shown, folder))
-    _write(folder / "index.json", json.dumps(made.told(), indent=2) + "\n")
+    made.write()
     return made
 
 
@@ -128,26 +85,3 @@ def _refused(edition: Edition, shown: Sequence[Shown]) -> bool:
     """Say whether the paper's own edition was not drawn for want of something, rather than failed."""
     mine = [one for one in shown if one.edition.exhibit == edition.exhibit and not one.edition.told]
     return any(not one.drawn and not one.failed for one in mine)
-
-
-def _told(one: Shown) -> dict[str, Any]:
-    found = one.edition.exhibit
-    state = "drawn" if one.drawn else "failed" if one.failed else "not drawn"
-    return {
-        "name": found.name,
-        "edition": one.edition.told,
-        "title": found.title,
-        "kind": found.kind,
-        "state": state,
-        "caption": one.caption,
-        "note": one.note,
-        "files": one.files,
-    }
-
-
-def _write(path: Path, text: str) -> None:
-    write_beside(path, lambda beside: _bytes(beside, text))
-
-
-def _bytes(path: Path, text: str) -> None:
-    path.write_bytes(text.encode("utf-8", "replace"))

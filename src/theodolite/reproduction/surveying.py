@@ -65,7 +65,8 @@ def _in_our_words(error: TheodoliteError, task: Task, *, contextuality: bool) ->
         )
     if contextuality:
         told = told.replace(MORE_MEMORY, "or give --no-contextuality, which halves the tables")
-    return type(error)(told.replace(GO_ON, "the same command goes on"))
+    error.args = (told.replace(GO_ON, "the same command goes on"),)  # no new one: not every kind is made so
+    return error
 
 
 def _as_there(lines: str) -> str:

@@ -33,11 +33,13 @@ class Findings:
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write laboratory.json, a .parquet a table and vectors.safetensors; return the folder."""
-        path = Path(folder)
-        check_free(path, str(self.facts["laboratory"]), overwrite=overwrite)
+        laboratory = str(self.facts["laboratory"])
+        path = on_disk(folder, laboratory)
+        check_free(path, laboratory, overwrite=overwrite)
         path.mkdir(parents=True, exist_ok=True)
+        (path / _mark(laboratory)).touch()  # a killed run leaves it, so that the next one knows the folder again
         (path / FACTS).unlink(missing_ok=True)  # a folder without it holds nothing finished
-        for old in (*path.glob("*.parquet"), path / VECTORS):
+        for old in (*path.glob("*.parquet"), *path.glob(".*.part"), path / VECTORS):
             old.unlink(missing_ok=True)
         for name, table in self.tables.items():
             write_beside(path / f"{name}.parquet", partial(_write_table, table))
@@ -45,6 +47,7 @@ class Findings:
             write_tensors(path / VECTORS, self.vectors, {})
         files = {each.name: _sha256(each) for each in sorted(path.iterdir()) if each.suffix in FILES}
         write_json(path / FACTS, {**self.facts, "files": files})
+        (path / _mark(laboratory)).unlink()
         return path
 
 
@@ -97,17 +100,24 @@ def as_surveyed(folder: str | Path) -> Surveyed:
 
 
 def check_free(folder: Path, laboratory: str, *, overwrite: bool) -> None:
-    """Refuse a folder that holds something else, or the same if it may not be replaced."""
+    """Refuse a folder that holds something else, or the same if it may not be replaced; unfinished, it may."""
     folder = on_disk(folder, laboratory)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder} is a file; give the name of a folder.")
     held = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+    if FACTS not in held and _mark(laboratory) in held:
+        return
     if held and FACTS not in held:
         raise InputError(f"--out {folder} holds {', '.join(held[:3])} and no {laboratory}; give another folder.")
     if held and not overwrite:
         raise InputError(f"--out {folder} holds findings already; give --overwrite to replace them.")
     if held and (there := read_json(folder / FACTS).get("laboratory")) != laboratory:
         raise InputError(f"--out {folder} holds what `theodolite {there}` found; give another folder.")
+
+
+def _mark(laboratory: str) -> str:
+    """Return the name of the empty file that lies in a folder while the laboratory writes there."""
+    return f".{laboratory}.unfinished"
 
 
 def _write_table(table: pd.DataFrame, path: Path) -> None:

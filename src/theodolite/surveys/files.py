@@ -61,7 +61,7 @@ def write_json(path: Place, value: Mapping[str, Any]) -> None:
 def read_json(path: Place) -> dict[str, Any]:
     """Read a JSON object that write_json left."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_bytes().decode("utf-8", "surrogatepass"))  # odd names of files
     except (OSError, ValueError) as error:
         raise DamagedError(f"{path} cannot be read: {error}") from error
     if not isinstance(value, dict):

@@ -145,6 +145,18 @@ def test_pip_settings_are_read_from_pip(monkeypatch):
     assert read.timeout == 7.0
 
 
+def test_a_pip_of_the_working_folder_does_not_run(wheel, shop, tmp_path, monkeypatch):
+    """`python -m pip` alone would look for pip in the folder that the user happens to be in."""
+    entry, here, mark = wheel(), tmp_path / "here", tmp_path / "mark"
+    here.mkdir()
+    (here / "pip.py").write_text(f"open({str(mark)!r}, 'w').close()")
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PIP_TIMEOUT", "7")
+    assert pip_settings().timeout == 7.0
+    assert fetch(entry, here).exists()
+    assert not mark.exists()
+
+
 def test_environment_overrides_command_overrides_global():
     listing = (
         ":env:.cert='e'\ndownload.cert='d'\nglobal.cert='g'\ndownload.proxy='d'\nglobal.proxy='g'\ninstall.x='i'"

@@ -274,3 +274,11 @@ def test_the_example_is_sound() -> None:
     assert all(len(members) == 10 for members in pairs.values())
     table = pairs_table(pairs, [0] * 2 * sum(map(len, pairs.values())))
     assert not table[["same", "punctuation_differs", "repeated"]].to_numpy().any()
+
+
+def test_a_lone_surrogate_is_as_the_tokenizer_sees_it(tmp_path: Path, small_model: Callable[[str], Path]) -> None:
+    given = {"odd \udce9": [["the \ud83d valley", "a valley"], ["the river", "a river"]]}
+    theodolite.contrast(small_model("bert"), given).save(tmp_path / "c")
+    pairs = open_laboratory(tmp_path / "c").tables["pairs"]
+    assert "the \ufffd valley" in pairs.to_numpy(dtype=object)
+    assert set(pairs["class"]) == {"odd \\udce9"}

@@ -198,6 +198,19 @@ def test_findings_are_saved_and_come_back(tmp_path: Path, small_model: Callable[
     assert made.facts["settings"]["file"].endswith("groups.json")
 
 
+def test_a_lone_surrogate_is_as_the_tokenizer_sees_it(tmp_path: Path, small_model: Callable[[str], Path]) -> None:
+    given = {
+        "odd \udce9": ["the \ud83d valley", "a valley", "a {\udce9|\udcea}"],
+        "hills": ["the ridge", "a ridge"],
+    }
+    groups(small_model("bert"), given, out=tmp_path / "g", permutations=9)
+    found = open_laboratory(tmp_path / "g")
+    real = found.tables["sentences"].query("~nonsense")
+    assert real["sentence"].tolist()[:3] == ["the \ufffd valley", "a valley", "a \ufffd"]
+    assert real["group"].unique().tolist() == ["odd \\udce9", "hills"]
+    assert found.facts["settings"]["duplicates_dropped"] == 1  # two signs that no tokenizer tells apart
+
+
 @pytest.mark.parametrize(
     ("given", "more", "words"),
     [

@@ -280,3 +280,13 @@ def test_states_are_those_of_the_word_alone_at_its_own_position(
             # One word in a batch of five: a forward pass is not batch-invariant beyond 1e-6 of a vector's length.
             theirs = states[0, at].double().numpy()
             assert np.linalg.norm(row - theirs) < 1e-5 * np.linalg.norm(theirs)
+
+
+def test_a_lone_surrogate_is_as_the_tokenizer_sees_it(
+    planted: tuple[str, list[tuple[str, str]]], tmp_path: Path
+) -> None:
+    model, labels = planted
+    odd = [(word, f"{label} \udce9") for word, label in labels]
+    theodolite.probe(model, odd, folds=2, show=["bear \ud83d"]).save(tmp_path / "p")
+    found = open_laboratory(tmp_path / "p")
+    assert all(name.endswith(" \ufffd") for name in found.facts["classes"])

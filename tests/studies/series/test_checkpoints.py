@@ -93,3 +93,37 @@ def test_what_seems_to_be_missing() -> None:
     assert gaps([0, 1, 2, 4, 8, 16]) == []
     assert gaps([5]) == gaps([]) == gaps([1, 1000]) == []
     assert gaps([1000, 2000, 3000, 4500]) == []  # another distance is no gap
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("run[1]/checkpoint-{step}", [5, 60]),
+        ("run[1]/checkpoint-*", [5, 60]),
+        ("run[1]/checkpoint-5", [5]),
+        ("run[1]/checkpoint-5,run[1]/checkpoint-60", [5, 60]),
+        ("7=run[1]/best", [7]),
+        ("run[[]1]/checkpoint-?", [5]),
+        ("run[2]/checkpoint-{step}", [700]),  # no folder is called so: a set of one sign
+        ("run[!1s[]/checkpoint-{step}", [700]),
+        ("run[23]/checkpoint-*", [700]),
+        ("of[{step}]", [8]),
+    ],
+)
+def test_brackets_are_a_folders_own_or_else_a_set(runs: Path, given: str, found: list[int]) -> None:
+    for name in ("run[1]/checkpoint-5", "run[1]/checkpoint-60", "run[1]/best", "of[8]"):
+        (runs / name).mkdir(parents=True)
+    for name in ("run1/checkpoint-4", "run2/checkpoint-700"):
+        (runs / name).mkdir(parents=True)
+    assert steps(given) == found
+    assert steps(f"{runs}/{given}" if "=" not in given and "," not in given else given) == found
+
+
+def test_a_bracket_that_is_there_is_no_part_left_open(runs: Path) -> None:
+    (runs / "run[7]" / "best").mkdir(parents=True)
+    with pytest.raises(InputError, match="no number in its name"):
+        steps("run[7]/b*")
+
+
+def test_a_path_may_be_written_in_other_ways(runs: Path) -> None:
+    assert steps("./runs//checkpoint-{step}/") == steps("./runs/checkpoint-*[0-9]/") == [3, 20, 100]

@@ -13,6 +13,7 @@ from tests.training_steps import checkpoints
 
 import theodolite
 from theodolite.errors import InputError, TheodoliteError
+from theodolite.sources.files import BadFileError
 from theodolite.studies.dynamics.averages import SCOPES, averages
 from theodolite.studies.dynamics.leads import MEAN, leads
 from theodolite.studies.dynamics.leads import sentences as told
@@ -163,6 +164,18 @@ def test_a_step_surveyed_but_not_in_the_series_yet_is_used(
     monkeypatch.setattr(study, "survey_checkpoint", lambda *given, **named: pytest.fail("surveyed again"))
     again = dynamics("tiny", str(corpus), tmp_path / "series", checkpoints=folders(runs), options=OPTIONS)
     assert again.table["twonn"].equals(series.table["twonn"])
+
+
+def test_an_error_of_a_step_keeps_its_kind_and_is_told_with_the_step(
+    runs: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given, **named):
+        raise BadFileError("a.png", "does not decode")  # of a name and a reason, not of one sentence
+
+    monkeypatch.setattr(study, "survey_checkpoint", fail)
+    with pytest.raises(BadFileError, match=r"^Step 10: CORPUS: 'a\.png' does not decode; mend or") as caught:
+        dynamics("tiny", str(corpus), tmp_path / "x", checkpoints=folders(runs, [10]), options=OPTIONS)
+    assert caught.value.name == "a.png"
 
 
 def test_what_else_is_refused(made, runs: Path, corpus: Path, tmp_path: Path) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +142,74 @@ def test_a_run_killed_at_any_moment_leaves_a_whole_series(tmp_path: Path, monkey
     found = Series.read(folder)  # series.json tells of the new table, which lies beside still
     assert len(found.steps) == 4
     assert found.table["step"].max() == 4000
+
+
+@contextmanager
+def killed_at(moment: int) -> Iterator[None]:
+    """End what runs inside at the so many-th moment: before or after a file is on disk, moved or deleted."""
+    moments = count()
+
+    def die() -> None:
+        if next(moments) == moment:
+            raise KeyboardInterrupt
+
+    def dying(do):
+        def did(*given, **named):
+            die()
+            made = do(*given, **named)
+            die()
+            return made
+
+        return did
+
+    with pytest.MonkeyPatch.context() as patch, suppress(KeyboardInterrupt):
+        for name in ("fsync", "replace", "unlink", "rmdir"):
+            patch.setattr(os, name, dying(getattr(os, name)))
+        yield
+
+
+MOMENTS = 2 * (3 * 2 + 2 + 1)  # before and after: three files on disk and at their names, two moved, a folder gone
+
+
+def moment_of(folder: Path) -> int:
+    """Return the moment that a series of two tables tells, in both of them."""
+    facts, tables = files.read(folder)
+    assert {int(table["x"].iloc[0]) for table in tables.values()} == {facts["at"]}
+    return int(facts["at"])
+
+
+def write_moment(folder: Path, at: int) -> None:
+    files.write(folder, {"at": at}, {name: pd.DataFrame({"x": [at]}) for name in ("a", "b")})
+
+
+@pytest.mark.parametrize("first", range(MOMENTS))
+def test_two_runs_killed_one_after_the_other_lose_nothing(tmp_path: Path, first: int) -> None:
+    """One kill leaves tables in two places; if the next run wrote over them, a second one would lose them."""
+    for second in range(MOMENTS + 4):  # it may have two tables to move to their places first
+        folder = tmp_path / str(second)
+        write_moment(folder, 1)
+        with killed_at(first):
+            write_moment(folder, 2)
+        after = moment_of(folder)
+        assert after in (1, 2)
+        with killed_at(second):
+            write_moment(folder, 3)
+        assert moment_of(folder) in (after, 3)
+        write_moment(folder, 4)
+        assert moment_of(folder) == 4
+        assert not (folder / files.NEW).exists()
+
+
+def test_every_moment_is_one_to_be_killed_at(tmp_path: Path) -> None:
+    write_moment(tmp_path, 1)
+    with killed_at(MOMENTS - 1):
+        write_moment(tmp_path, 2)
+        pytest.fail("there are fewer moments than were tried")
+    with killed_at(MOMENTS):
+        write_moment(tmp_path, 3)
+        assert moment_of(tmp_path) == 3
+        return
+    pytest.fail("there are more moments than were tried")
 
 
 def test_damage_is_told(tmp_path: Path) -> None:

@@ -247,3 +247,14 @@ def test_odd_input_is_answered(
 
 def _cosine(x: np.ndarray, y: np.ndarray) -> float:
     return float(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
+
+
+def test_a_lone_surrogate_is_as_the_tokenizer_sees_it(tmp_path: Path, small_model: Callable[[str], Path]) -> None:
+    """Written as it came, laboratory.json could not be read again."""
+    made = trace(
+        small_model("bert"), ["the \udce9 river", ONE], reference=["a \ud83d", *ORDINARY], out=tmp_path / "t"
+    )
+    settings = open_laboratory(tmp_path / "t").facts["settings"]
+    assert settings == made.facts["settings"]
+    assert settings["sentences"] == ["the \ufffd river", ONE]
+    assert settings["reference"][0] == "a \ufffd"

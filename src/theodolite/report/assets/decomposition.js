@@ -1,4 +1,4 @@
-// Where the length comes from: Q = M + V_B + V_W, a bar a layer, one population beside another.
+// Where the length comes from: Q = M + V_W + V_B, a bar a layer, one population beside another.
 (() => {
   const { el } = theodolite;
   const units = {
@@ -7,13 +7,15 @@
     text_: "the same, none special",
     unfiltered_text_: "units that are not special",
   };
-  // Each has a pattern beside its colour; V stands whole where it cannot be divided.
+  // Order, colours and patterns are those of the drawn exhibits; V stands whole where it cannot be divided.
   const pieces = [
     { key: "m", name: "M, the mean", colour: "b0", pattern: "" },
-    { key: "v_between", name: "V_B, between units", colour: "b1", pattern: "/" },
-    { key: "v_within", name: "V_W, within units", colour: "b2", pattern: "." },
+    { key: "v_within", name: "V_W, within units", colour: "b1", pattern: "/" },
+    { key: "v_between", name: "V_B, between units", colour: "b2", pattern: "." },
     { key: "v", name: "V, undivided", colour: "b3", pattern: "x" },
   ];
+  const HATCH = "#1d2226"; // the fills are light in both themes
+  const named = (options) => options.map(([value, words]) => [value, theodolite.said(words)]);
   const percent = (value) => (Number.isFinite(value) ? `${theodolite.show(100 * value, 3)}%` : "–");
 
   // Q and its pieces at each layer; of V either the two pieces or the whole.
@@ -40,7 +42,7 @@
         return `decomposition-${choice.population()}`;
       },
       height: 340,
-      describe: () => `${choice.population()}, shares of Q by layer. ${theodolite.spans(pieces.map(({ key, name }) => ({ name, y: rows().map((row) => row[key] / row.q) })).filter(({ y }) => y.some(Number.isFinite)))}`,
+      describe: () => `${choice.population()}, shares of Q${theodolite.alone() ? "" : " by layer"}. ${theodolite.spans(pieces.map(({ key, name }) => ({ name: theodolite.said(name), y: rows().map((row) => row[key] / row.q) })).filter(({ y }) => y.some(Number.isFinite)))}`,
       table: () => ({
         columns: ["layer", "layer_name", "population", "units", "q", ...pieces.map(({ key }) => key), ...pieces.map(({ key }) => `${key}_of_q`)],
         rows: rows().map((row, at) => {
@@ -65,11 +67,12 @@
       }
       const traces = pieces
         .filter(({ key }) => found.some((row) => Number.isFinite(row[key])))
-        .map(({ key, name, colour, pattern }) => ({
+        .map(({ key, name: usual, colour, pattern }) => [key, theodolite.said(usual), colour, pattern])
+        .map(([key, name, colour, pattern]) => ({
           type: "bar", name, x: found.map((_, at) => at), y: found.map((row) => (shares ? row[key] / row.q : row[key])),
           marker: {
             color: theodolite.colour(colour), line: { width: 0.5, color: theodolite.colour("card") },
-            pattern: { shape: pattern, size: 6, solidity: 0.18, fillmode: "overlay", fgcolor: theodolite.colour("ink"), fgopacity: 0.55 },
+            pattern: { shape: pattern, size: 6, solidity: 0.18, fillmode: "overlay", fgcolor: HATCH, fgopacity: 0.55 },
           },
           customdata: found.map((row, at) => [theodolite.words(layers[at].name), percent(row[key] / row.q), theodolite.show(row[key])]),
           hovertemplate: `%{customdata[0]}<br>${name}<br>%{customdata[1]} of Q (%{customdata[2]})<extra></extra>`,
@@ -78,22 +81,22 @@
         barmode: "stack", bargap: 0.12, showlegend: true, dragmode: false, margin: { l: 48, r: 24, t: 12, b: 44 }, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal" },
         xaxis: { ...theodolite.layerAxis(layers, figure.plot.clientWidth), range: [-0.6, layers.length - 0.4], showgrid: false, fixedrange: true },
         yaxis: shares ? { range: [0, 1.001], tickformat: ".0%", fixedrange: true } : { rangemode: "tozero", fixedrange: true, exponentformat: "power" },
-        shapes: [chosen()],
+        shapes: chosen(),
       });
       if (listening) return;
       listening = true;
       figure.plot.on("plotly_click", ({ points }) => theodolite.choose({ layer: points[0].x }));
     };
-    return { figure, draw, mark: () => figure.plot.data && Plotly.relayout(figure.plot, { shapes: [chosen()] }) };
+    return { figure, draw, mark: () => figure.plot.data && Plotly.relayout(figure.plot, { shapes: chosen() }) };
   };
   const differ = (one, other, set) => {
     const rows = divided(other, set);
     return divided(one, set).some((row, at) => row.q !== rows[at].q || row.m !== rows[at].m);
   };
-  const chosen = () => ({
+  const chosen = () => theodolite.alone() ? [] : [{
     type: "rect", x0: theodolite.state.layer - 0.5, x1: theodolite.state.layer + 0.5, y0: 0, y1: 1, yref: "paper",
     line: { color: theodolite.colour("ink"), width: 2 }, fillcolor: "rgba(0,0,0,0)",
-  });
+  }];
   const words = (row) =>
     pieces
       .filter(({ key }) => Number.isFinite(row[key]))
@@ -101,7 +104,7 @@
       .join(", ") || "undefined";
 
   theodolite.part("decomposition", (mount) => {
-    const set = theodolite.select("Units", Object.entries(units), "", () => update(null));
+    const set = theodolite.select(theodolite.said("Units"), named(Object.entries(units)), "", () => update(null));
     const amount = theodolite.select("Amount", [["shares", "shares of Q"], ["absolute", "absolute"]], "shares", () => update(null));
     const other = theodolite.select("Beside", [["", "nothing"]], "", () => {
       wanted = other.box.value;
@@ -128,7 +131,7 @@
       const now = theodolite.state.population;
       const has = (name, prefix) => theodolite.profile(`${prefix}q`, name) && theodolite.profile(`${prefix}m`, name);
       const sets = Object.entries(units).filter(([prefix]) => populations.some((name) => has(name, prefix)));
-      refill(set, sets.length ? sets : [["", units[""]]], set.box.value);
+      refill(set, named(sets.length ? sets : [["", units[""]]]), set.box.value);
       const others = populations.filter((name) => name !== now && has(name, set.box.value));
       // The same bars twice say nothing: without massive positions the two are one population.
       const spare = now === "without-massive" ? "all" : "without-massive";
@@ -145,7 +148,7 @@
       const whole = shown.some((name) => Number.isFinite((divided(name, set.box.value)[layer] || {}).v));
       const said = whole && theodolite.reason(`${set.box.value}v_within`, theodolite.state.population, theodolite.survey(), "the survey tells no spread within units");
       const why = whole ? ` V is not divided here: ${said}.` : "";
-      told.textContent = `At ${theodolite.layerName()}, ${shown.map(line).join(". ")}.${why}`;
+      told.textContent = `${theodolite.atLayer("At ", ", ")}${shown.map(line).join(". ")}.${why}`;
     };
     const update = (changed) => {
       const moved = changed && !changed.has("survey") && !changed.has("population");

@@ -52,7 +52,7 @@
       plot.hidden = exports.hidden = false;
       const words = options.describe ? options.describe() : "";
       plot.setAttribute("aria-label", `${options.title}. ${words}`);
-      return Plotly.react(plot, traces, theodolite.layout(layout), config);
+      return Plotly.react(plot, traces, theodolite.layout(layout, traces), config);
     };
     return {
       el: figure,
@@ -76,7 +76,7 @@
         if (!seen.length) return `${trace.name}: undefined`;
         const least = seen.reduce((a, b) => Math.min(a, b));
         const most = seen.reduce((a, b) => Math.max(a, b));
-        return `${trace.name}: ${theodolite.show(least)} to ${theodolite.show(most)} at ${seen.length} points`;
+        return `${trace.name}: ${theodolite.show(least)} to ${theodolite.show(most)} at ${theodolite.several(seen.length, "point")}`;
       })
       .join("; ");
 })();

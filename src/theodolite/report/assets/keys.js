@@ -3,6 +3,9 @@
   // What the chosen layer is called.
   theodolite.layerName = () => (theodolite.survey().layers[theodolite.state.layer] || { name: "–" }).name;
 
+  // The same within a sentence; nothing where vectors alone were measured, which have no layers.
+  theodolite.atLayer = (before, after) => (theodolite.alone() && theodolite.layerName() === "vectors" ? "" : `${before}${theodolite.layerName()}${after}`);
+
   theodolite.layerKeys = (plot, more = {}) => {
     const keys = {
       ArrowLeft: () => theodolite.choose({ layer: theodolite.state.layer - 1 }),

@@ -55,7 +55,7 @@
       const found = counts
         .filter(([column]) => Number.isFinite(value(column)))
         .map(([column, word]) => `${theodolite.count(value(column))} ${word}`);
-      const of = Number.isFinite(value("n")) ? ` of ${theodolite.count(value("n"))} vectors` : "";
+      const of = Number.isFinite(value("n")) ? ` of ${theodolite.several(value("n") + (value("nonfinite") || 0), "vector")}` : "";
       const median = `median norm ${theodolite.show(value("norm_p50"))}, longest ${theodolite.show(value("norm_max"))}`;
       return `${theodolite.layerName()}: ${median}${found.length ? `; ${found.join(", ")}${of}` : ""}.`;
     };
@@ -102,7 +102,7 @@
       const room = 0.04 * (high - low || 1);
       figure.draw(traces, {
         showlegend: true, margin: { l: 56, r: 24, t: 12, b: 44 }, xaxis: theodolite.layerAxis(layers, figure.plot.clientWidth), shapes: [theodolite.layerMark()],
-        yaxis: { type: log ? "log" : "linear", exponentformat: "none", separatethousands: true, title: { text: log ? "norm (logarithmic)" : "norm", standoff: 8 }, range: [log ? low - room : low, high + room], ...(log ? { dtick: high - low > 1.2 ? 1 : undefined } : {}) },
+        yaxis: { type: log ? "log" : "linear", exponentformat: "none", separatethousands: true, title: { text: log ? "norm (logarithmic)" : "norm", standoff: 8 }, range: [log ? low - room : low, high + room], },
       });
     };
     const update = (changed) => {

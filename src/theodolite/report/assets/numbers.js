@@ -11,4 +11,5 @@
     return text.replace("-", "−");
   };
   theodolite.count = (value) => grouped.format(value);
+  theodolite.several = (value, one, many = `${one}s`) => `${theodolite.count(value)} ${value === 1 ? one : many}`;
 })();

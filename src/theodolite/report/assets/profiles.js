@@ -115,7 +115,7 @@
     const short = (name) => (tight ? name.replace("embeddings", "emb.") : name).replace("block ", "");
     const safe = (name) => theodolite.words(name).replaceAll(" ", "<br>");
     const word = (at) => safe(short(layers[at].name));
-    return { tickvals: ticks, ticktext: ticks.map(word), tickangle: 0, title: { text: "block", standoff: 8 }, range: [-0.4, layers.length - 0.6] };
+    return { tickvals: ticks, ticktext: ticks.map(word), tickangle: 0, title: { text: last > 0 ? "block" : "", standoff: 8 }, range: [-0.4, layers.length - 0.6] };
   };
   theodolite.layerMark = () => ({
     type: "line", x0: theodolite.state.layer, x1: theodolite.state.layer, y0: 0, y1: 1, yref: "paper",

@@ -47,10 +47,10 @@
     const m = theodolite.column(matrix.m);
     const v = theodolite.column(matrix.v);
     const from = theodolite.state.layer * units;
-    return { values: Float32Array.from(found.unit, (unit) => (unit < 0 ? NaN : Math.sqrt(m[from + unit] + v[from + unit]))), word: "norm of its unit (root of mean Q)" };
+    return { values: Float32Array.from(found.unit, (unit) => (unit < 0 ? NaN : Math.sqrt(m[from + unit] + v[from + unit]))), word: theodolite.said("norm of its unit (root of mean Q)") };
   };
   const special = (unit) => unit >= 0 && theodolite.column(theodolite.survey().units.special)[unit] === 1;
-  const word = (unit) => (unit >= 0 ? theodolite.survey().units.text[unit] : "no unit");
+  const word = (unit) => (unit >= 0 ? theodolite.survey().units.text[unit] : theodolite.said("no unit"));
 
   // Numbers as colours, in the logarithm where they are wide; ticks are plain numbers again (`whole`: counts). The colours end at the
   // outermost 0.5%: a single vector would take most of them for itself.
@@ -84,7 +84,7 @@
       title: "The sample on a plane", shows: ["survey", "population", "layer"],
       file: "projection",
       height: 560,
-      describe: () => `${caption()} ${chosenWords()} Left and right move the layer, up and down the token, Escape lets go of it.`,
+      describe: () => `${caption()} ${chosenWords()} ${keys()}`,
       table: () => {
         const found = points();
         if (!found) return { columns: [], rows: [] };
@@ -108,12 +108,14 @@
     theodolite.layerKeys(figure.plot, { ArrowDown: step(1), ArrowUp: step(-1), Escape: () => theodolite.choose({ token: -1 }) });
     mount.append(el("div", { class: "controls" }, by.el), told, figure.el);
 
+    const keys = () => theodolite.said(`${theodolite.alone() ? "Up and down move" : "Left and right move the layer, up and down"} the token, Escape lets go of it.`);
     const caption = () => {
       const found = points();
       if (!found) return "";
-      const parts = [`${theodolite.layerName()}: ${count(found.x.length)} vectors of the sample (${drawn()}) on their plane of most variance.`];
+      const parts = [`${theodolite.atLayer("", ": ")}${theodolite.several(found.x.length, "vector")} of the sample (${drawn()}) on their plane of most variance.`];
       const beyond = found.share === null ? "All vectors are one: there is no plane." : `It holds ${show(100 * found.share, 3)}% of their V; distances beyond it are not seen.`;
-      parts.push(beyond, "Each plane is turned onto the one before, so that the same vectors can be followed, and has its own scale.");
+      parts.push(beyond);
+      if (!theodolite.alone()) parts.push("Each plane is turned onto the one before, so that the same vectors can be followed, and has its own scale.");
       return parts.join(" ");
     };
     const cautions = () => {
@@ -123,10 +125,11 @@
       const value = (column) => (theodolite.profile(column, drawn()) || [])[theodolite.state.layer];
       if (drawn() !== population) parts.push(`Drawn for ${drawn()}: the survey's sample was not projected for ${population}.`);
       if (value("massive") > 0) {
-        const other = theodolite.survey().projections["without-massive"] ? ` Choose without-massive under Positions to see the rest.` : "";
-        parts.push(`${count(value("massive"))} massive positions stretch the plane, if the sample has some of them.${other}`);
+        const other = theodolite.survey().projections["without-massive"] ? theodolite.said(" Choose without-massive under Positions to see the rest.") : "";
+        const many = value("massive") === 1 ? "massive position stretches the plane, if the sample has it." : "massive positions stretch the plane, if the sample has some of them.";
+        parts.push(theodolite.said(`${count(value("massive"))} ${many}`) + other);
       }
-      if (value("sample_duplicates") > 0) parts.push(`${count(value("sample_duplicates"))} vectors of the sample are copies of others, and lie on them.`);
+      if (value("sample_duplicates") > 0) parts.push(`${theodolite.several(value("sample_duplicates"), "vector")} of the sample ${value("sample_duplicates") === 1 ? "is a copy of another, and lies on it" : "are copies of others, and lie on them"}.`);
       return parts.join(" ");
     };
     const chosenWords = () => {
@@ -134,13 +137,13 @@
       if (token < 0) return "";
       const found = points();
       const times = found ? found.unit.reduce((sum, unit) => sum + (unit === token), 0) : 0;
-      return times ? `Chosen: “${word(token)}”, ${count(times)} of the ${count(found.x.length)} vectors.` : `Chosen: “${word(token)}”, which none of these vectors is.`;
+      return times ? `Chosen: “${word(token)}”, ${count(times)} of the ${theodolite.several(found.x.length, "vector")}.` : `Chosen: “${word(token)}”, which none of these vectors is.`;
     };
 
     // What can be coloured by: a sample without units has no frequency, and many have nothing special.
     const fill = () => {
       const has = { norm: true, n: seen(), special: theodolite.column(theodolite.survey().units.special).includes(1) };
-      const options = colours.filter(([value]) => has[value]);
+      const options = colours.filter(([value]) => has[value]).map(([value, text]) => [value, theodolite.said(text)]);
       const before = by.box.value;
       by.box.replaceChildren(...options.map(([value, text]) => el("option", { value }, text)));
       by.set(options.some(([value]) => value === before) ? before : "norm");
@@ -156,7 +159,7 @@
         ];
       }
       const n = seen();
-      const source = by.box.value === "n" ? n && { values: Array.from(found.unit, (unit) => (unit < 0 ? NaN : n[unit])), word: "times the unit was seen" } : lengths(found);
+      const source = by.box.value === "n" ? n && { values: Array.from(found.unit, (unit) => (unit < 0 ? NaN : n[unit])), word: theodolite.said("times the unit was seen") } : lengths(found);
       const scale = source && coloured(source.values, source.word, by.box.value === "n");
       if (!scale) return [{ name: "", places: all, ...plain }];
       const known = all.filter((at) => Number.isFinite(scale.values[at]));
@@ -190,7 +193,7 @@
         .map((group) => trace(found, group, { opacity: ringed.length ? 0.3 : 0.85 }));
       if (ringed.length) {
         const ring = { color: theodolite.colour("ink"), size: 11, symbol: "circle-open", line: { width: 2.2, color: theodolite.colour("ink") } };
-        traces.push(trace(found, { name: "chosen token", places: ringed, marker: ring }));
+        traces.push(trace(found, { name: theodolite.said("chosen token"), places: ringed, marker: ring }));
       }
       figure.draw(traces, {
         showlegend: traces.some((one) => one.showlegend), dragmode: matchMedia("(pointer: coarse)").matches ? false : "pan", margin: { l: 48, r: 12, t: 60, b: 28 }, uirevision: `${theodolite.state.survey} ${drawn()} ${theodolite.state.layer}`,
@@ -214,7 +217,7 @@
       theodolite.tip.show(event.clientX, event.clientY, [
         word(unit),
         ...(special(unit) ? ["special"] : []),
-        ...(n && unit >= 0 ? [`seen ${count(n[unit])} times`] : []),
+        ...(n && unit >= 0 ? [`seen ${theodolite.several(n[unit], "time")}`] : []),
         ...(norm && Number.isFinite(norm.values[at]) ? [`${norm.word} ${show(norm.values[at])}`] : []),
         `at ${show(found.x[at], 3)}, ${show(found.y[at], 3)}`,
       ]);

@@ -96,7 +96,7 @@
       const found = lines();
       told.textContent = lacking(found);
       const head = dividing() ? `${entry.label} / coordinates` : entry.label;
-      figure.title(head, "One line a survey, of the positions chosen above; bars are one standard error, where there is one.");
+      figure.title(head, theodolite.said("One line a survey, of the positions chosen above; bars are one standard error, where there is one."));
       if (!found.length) {
         figure.none(`${entry.label} is defined in none of these surveys.`);
         return;

@@ -42,7 +42,7 @@
       describe: () => {
         const curve = curves("spectra")[theodolite.state.layer];
         const share = theodolite.column(curve.share);
-        return `${layerName()}: the first eigenvalue holds ${theodolite.show(share[0])} of V, the last ${theodolite.show(share[share.length - 1])}. ${numbers()}`;
+        return `${theodolite.atLayer("", ": ")}the first eigenvalue holds ${theodolite.show(share[0])} of V, the last ${theodolite.show(share[share.length - 1])}. ${numbers()}`;
       },
       table: () => table("spectra", ["rank", "share", "cumulative"]),
     });
@@ -53,7 +53,7 @@
       describe: () => {
         const curve = curves("scales")[theodolite.state.layer];
         const values = theodolite.column(curve.dimension);
-        return `${layerName()}: ${Array.from(theodolite.column(curve.scale), (scale, at) => `${theodolite.show(values[at], 3)} at scale ${scale}`).join(", ")}.`;
+        return `${theodolite.atLayer("", ": ")}${Array.from(theodolite.column(curve.scale), (scale, at) => `${theodolite.show(values[at], 3)} at scale ${scale}`).join(", ")}.`;
       },
       table: () => table("scales", ["scale", "dimension", "se"]),
     });
@@ -68,8 +68,9 @@
         ["pca_dim_90", () => `${marks.map(([column]) => value(column)).join(", ")} principal components for 90%, 95%, 99% of V`],
         ["twonn", () => `TwoNN ${value("twonn", 3)}${Number.isFinite(here("twonn_se")) ? ` ± ${value("twonn_se", 2)}` : ""}`],
       ].filter(([column]) => Number.isFinite(here(column)));
-      const of = Number.isFinite(here("dim")) ? ` (of ${theodolite.count(here("dim"))} coordinates)` : "";
-      return found.length ? `${layerName()}${of}: ${found.map(([, words]) => words()).join("; ")}.` : "";
+      const of = Number.isFinite(here("dim")) ? `of ${theodolite.several(here("dim"), "coordinate")}` : "";
+      const where = theodolite.atLayer("", of && ` (${of})`) || of.replace("of", "In");
+      return found.length ? `${where}: ${found.map(([, words]) => words()).join("; ")}.` : "";
     };
     let faint = {}; // the lines behind, made anew when the survey, the population or the view changes
     const missing = (kind, column) => {
@@ -78,16 +79,19 @@
       const usual = { spectra: "Very wide vectors have none, and older surveys kept none", scales: "It takes a sample of vectors kept whole" }[kind];
       return `There is none for ${where}. ${theodolite.reason(column, population, theodolite.survey(), usual)}.`;
     };
+    const whose = () => theodolite.atLayer("", theodolite.alone() ? ". " : ", with the other layers behind. ");
+    // The other layers lie behind, where there are any; they set the axis all the same.
+    const lines = (kind, front) => [...(theodolite.alone() ? [] : [faint[kind]]), front];
     const drawSpectrum = () => {
       const y = view.box.value;
       const curve = curves("spectra") && curves("spectra")[theodolite.state.layer];
-      spectrum.title(y === "share" ? "Spectrum" : "Spectrum, cumulative", `${layerName()}, with the other layers behind. ${y === "share" ? "Share of V by rank, both axes logarithmic." : "Share of V that the first directions hold together."}`);
+      spectrum.title(y === "share" ? "Spectrum" : "Spectrum, cumulative", `${whose()}${y === "share" ? "Share of V by rank, both axes logarithmic." : "Share of V that the first directions hold together."}`);
       if (!curve) return spectrum.none(missing("spectra", "effective_rank"));
       faint.spectra = faint.spectra || behind("spectra", "rank", y);
       const look = theodolite.colour("c0");
-      const traces = [faint.spectra, line(look, {
+      const traces = lines("spectra", line(look, {
         x: theodolite.column(curve.rank), y: theodolite.column(curve[y]), name: theodolite.words(layerName()), hovertemplate: "rank %{x}<br>%{y:.3~g} of V<extra></extra>",
-      })];
+      }));
       const reached = y === "cumulative" ? marks.filter(([column]) => Number.isFinite(here(column))) : [];
       if (reached.length) {
         traces.push({
@@ -100,24 +104,24 @@
       const most = faint.spectra.y.reduce((a, b) => (b > a ? b : a), least);
       return spectrum.draw(traces, {
         showlegend: true,
-        xaxis: { type: "log", title: { text: "rank", standoff: 8 }, dtick: 1 },
-        yaxis: y === "share" ? { type: "log", range: [Math.log10(least) - 0.2, Math.log10(most) + 0.2], dtick: 1, exponentformat: "power", title: { text: "share of V", standoff: 8 } } : { range: [0, 1.02], tickformat: ".0%", title: { text: "share of V", standoff: 8 } },
+        xaxis: { type: "log", title: { text: "rank", standoff: 8 } },
+        yaxis: y === "share" ? { type: "log", range: [Math.log10(least) - 0.2, Math.log10(most) + 0.2], exponentformat: "power", title: { text: "share of V", standoff: 8 } } : { range: [0, 1.02], tickformat: ".0%", title: { text: "share of V", standoff: 8 } },
         shapes: y === "share" ? [] : marks.map(([, share]) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: share, y1: share, line: { color: theodolite.colour("quiet"), width: 1, dash: "dot" }, layer: "below" })),
       });
     };
     const drawScales = () => {
       const curve = curves("scales") && curves("scales")[theodolite.state.layer];
-      scales.title("Dimension by scale", `${layerName()}, with the other layers behind. Gride: from the ratio of the distances to the k-th and the 2k-th neighbour, in the sample; bars are one standard error.`);
+      scales.title("Dimension by scale", `${whose()}Gride: from the ratio of the distances to the k-th and the 2k-th neighbour, in the sample; bars are one standard error.`);
       if (!curve) return scales.none(missing("scales", "twonn"));
       faint.scales = faint.scales || behind("scales", "scale", "dimension");
       const look = theodolite.colour("c0");
       const ticks = Array.from(theodolite.column(curve.scale));
       return scales.draw(
-        [faint.scales, line(look, {
+        lines("scales", line(look, {
           mode: "lines+markers", x: theodolite.column(curve.scale), y: theodolite.column(curve.dimension), name: theodolite.words(layerName()), marker: { color: look, size: 7 },
           error_y: { type: "data", array: Array.from(theodolite.column(curve.se), (value) => (Number.isFinite(value) ? value : 0)), color: look, thickness: 1.2, width: 4 },
           customdata: theodolite.column(curve.se), hovertemplate: "k = %{x}<br>dimension %{y:.3~g} ± %{customdata:.2~g}<extra></extra>",
-        })],
+        })),
         {
           showlegend: true,
           xaxis: { type: "log", title: { text: "scale k (neighbours)", standoff: 8 }, tickvals: ticks, ticktext: ticks.map(String) },

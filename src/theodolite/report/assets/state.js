@@ -7,6 +7,11 @@
   theodolite.onChange = (listener) => listeners.push(listener);
   theodolite.survey = () => theodolite.data.surveys[state.survey];
 
+  // Our own words as this page needs them: where all surveys are of vectors, positions are vectors and tokens groups.
+  theodolite.said = (text) => (theodolite.data.words || []).reduce((told, [pattern, instead]) => told.replace(new RegExp(pattern, "g"), instead), text);
+  // Whether the chosen survey has one layer only, and there is nothing to move to.
+  theodolite.alone = () => theodolite.survey().layers.length < 2;
+
   // Set some of it; whatever no longer fits the chosen survey moves to the nearest that does. A page of series alone
   // has no survey.
   theodolite.choose = (changes) => {

@@ -274,7 +274,7 @@
       const found = attentive();
       attention.hidden = !found;
       if (!found) return;
-      whose.textContent = `${chosen().name}, ${found.name}, on ${theodolite.count(found.documents)} documents; means over blocks, bars are one standard error.`;
+      whose.textContent = `${chosen().name}, ${found.name}, on ${theodolite.several(found.documents, "document")}; means over blocks, bars are one standard error.`;
       const [words, columns] = LEAN[which.box.value];
       lean.title("Drift of states, queries and keys", `${words}; states are those that enter a block.`);
       [[lean, columns, words], [sharp, SHARP, "share"]].forEach(([figure, wanted, label]) => {

@@ -37,8 +37,8 @@
     return framed(extent(columns, ordinary.length ? ordinary : kept, log), log);
   };
   theodolite.tokenAxis = (name, log, range) => ({
-    type: log ? "log" : "linear", title: { text: NAMES[name], standoff: 8 }, range,
-    ...(log ? { dtick: range[1] - range[0] > 2.6 ? 1 : range[1] - range[0] > 1.6 ? "D2" : undefined, exponentformat: "power" } : {}),
+    type: log ? "log" : "linear", title: { text: theodolite.said(NAMES[name]), standoff: 8 }, range,
+    ...(log ? { exponentformat: "power" } : {}),
   });
   theodolite.tokensBeyond = (points, log, ranges) => {
     let count = 0;

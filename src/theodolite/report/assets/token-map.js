@@ -25,7 +25,7 @@
       const box = el("input", { type: "checkbox", checked, onchange });
       return { box, el: el("label", {}, box, ` ${words}`) };
     };
-    const special = check("special tokens", true, () => refilter());
+    const special = check(theodolite.said("special tokens"), true, () => refilter());
     const same = check("same axes at every layer", true, () => {
       keepSame((asked = same.box.checked ? "yes" : "no"));
       map();
@@ -55,7 +55,7 @@
       onchoose: (at) => theodolite.choose({ token: at }),
     });
     const figure = theodolite.figure({
-      title: "Token map", shows: ["survey", "population", "layer"], file: "token-map", height: 480,
+      title: theodolite.said("Token map"), shows: ["survey", "population", "layer"], file: "token-map", height: 480,
       describe: () => note,
       table: () => theodolite.tokenRows(tokens, kept, state.layer),
     });
@@ -132,7 +132,10 @@
       drawn.push(rings && rings.at);
       note = tell(points, log, ranges);
       said.textContent = note;
-      figure.title(words, `Each point is a token at ${tokens.layers[state.layer].name}, coloured by how often it occurs. ${x === "m" ? "The dashed line is V = Q − M for the median Q: tokens along it have the same length. " : ""}Click a point to follow it through the layers; drag to zoom, double-click to return.`);
+      const one = theodolite.said("Each point is a token") + theodolite.atLayer(" at ", "");
+      const dashed = x === "m" ? theodolite.said("The dashed line is V = Q − M for the median Q: tokens along it have the same length. ") : "";
+      const click = theodolite.alone() ? "see its numbers" : "follow it through the layers";
+      figure.title(words, `${one}, coloured by how often it occurs. ${dashed}Click a point to ${click}; drag to zoom, double-click to return.`);
       figure.draw(traces, {
         xaxis: theodolite.tokenAxis(x, log.x, ranges.x), yaxis: theodolite.tokenAxis(y, log.y, ranges.y), showlegend: true,
         annotations: empty ? [{ text: "nothing to draw at this layer", xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false, font: { size: 14 } }] : theodolite.tokenLabels(tokens, way, log, chosen, ranges),
@@ -147,11 +150,11 @@
       const count = points.reduce((sum, one) => sum + one.at.length, 0);
       const zeros = points.reduce((sum, one) => sum + one.zeros, 0);
       const outside = points.reduce((sum, one) => sum + theodolite.tokensBeyond(one, log, ranges), 0);
-      const parts = [`${theodolite.count(count)} of ${theodolite.count(tokens.size)} tokens are drawn, those seen at least ${Number(least.value) > 1 ? `${theodolite.count(Number(least.value))} times` : "once"}.`];
+      const parts = [`${theodolite.count(count)} of ${theodolite.several(tokens.size, theodolite.said("token"))} ${count === 1 ? "is" : "are"} drawn, those seen at least ${Number(least.value) > 1 ? `${theodolite.count(Number(least.value))} times` : "once"}.`];
       if (zeros) parts.push(`${theodolite.count(zeros)} more ${zeros === 1 ? "has" : "have"} a value of 0, which has no place on a logarithmic axis.`);
       if (outside) parts.push(`${theodolite.count(outside)} of them ${outside === 1 ? "lies" : "lie"} outside the axes.`);
       const absent = groups.reduce((sum, { places }) => sum + places.length, 0) - count - zeros;
-      if (absent) parts.push(`${theodolite.count(absent)} ${absent === 1 ? "has" : "have"} no M and V at this layer.`);
+      if (absent) parts.push(`${theodolite.count(absent)} ${absent === 1 ? "has" : "have"} no M and V${theodolite.said(" at this layer")}.`);
       if (!kept.length) parts.push("Set a smaller least n.");
       if (!theodolite.hasWebgl() && kept.length > PLAIN_MOST) parts.push(`This browser has no WebGL, so the map shows the most frequent ${theodolite.count(PLAIN_MOST)}; the table has all.`);
       return parts.join(" ");
@@ -196,10 +199,12 @@
       tokens = theodolite.tokens();
       full.hidden = !tokens;
       nothing.hidden = Boolean(tokens);
-      nothing.textContent = `The survey has no token table for “${state.population}”. Choose other positions or another survey.`;
+      nothing.textContent = `${theodolite.said("The survey has no token table for")} “${state.population}”. ${theodolite.said("Choose other positions or another survey.")}`;
       if (!tokens) return;
       layer.set(state.layer, Math.max(tokens.layers.length - 1, 0));
-      layer.box.disabled = tokens.layers.length < 2;
+      layer.el.hidden = same.el.hidden = theodolite.alone();
+      special.el.hidden = !tokens.special.includes(1);
+      special.el.parentElement.hidden = special.el.hidden && same.el.hidden;
       if (fresh) {
         if (!touched) least.value = theodolite.tokensLeast(tokens);
         if (changed && changed.has("survey")) search.empty();

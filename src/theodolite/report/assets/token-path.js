@@ -7,7 +7,7 @@
     const line = el("p", { class: "chosen", role: "status" });
     const picks = el("div", { class: "picks" });
     const figure = theodolite.figure({
-      title: "The chosen token through the layers",
+      title: theodolite.said("The chosen token through the layers"),
       caption: "Q = M + V.",
       file: "token-path",
       height: 430,
@@ -26,7 +26,8 @@
     const offer = (tokens) => {
       const often = theodolite.tokensSeen(tokens, 1, false).slice(0, 12);
       const button = (at) => el("li", {}, el("button", { type: "button", class: "small", onclick: () => theodolite.choose({ token: at }) }, el("bdi", {}, tokens.text[at])));
-      picks.replaceChildren("Choose a token to see its way through the layers: click a point or a row, search, or begin with one of these.", el("ul", {}, ...Array.from(often, button)));
+      const way = theodolite.alone() ? "see its numbers" : "see its way through the layers";
+      picks.replaceChildren(theodolite.said(`Choose a token to ${way}: click a point or a row, search, or begin with one of these.`), el("ul", {}, ...Array.from(often, button)));
     };
     const tell = (tokens, at, layer) => {
       line.hidden = at < 0;
@@ -39,7 +40,7 @@
       const clear = el("button", { type: "button", class: "small", onclick: () => theodolite.choose({ token: -1 }) }, "Clear");
       line.replaceChildren(
         el("b", {}, el("bdi", {}, tokens.text[at])), tokens.special[at] ? el("span", { class: "special" }, "special") : "",
-        ...facts.map(([name, value]) => el("span", {}, el("i", {}, name), ` ${value}`)), el("span", { class: "where" }, tokens.layers[layer].name), clear,
+        ...facts.map(([name, value]) => el("span", {}, el("i", {}, name), ` ${value}`)), el("span", { class: "where" }, theodolite.atLayer("", "")), clear,
       );
     };
     const draw = (tokens, at) => {
@@ -47,7 +48,7 @@
       const seen = values.flat().filter(Number.isFinite);
       if (!seen.length) {
         latest = [];
-        figure.none("These positions do not have the token: it is counted, but has no M and no V.");
+        figure.none(theodolite.said("These positions do not have the token: it is counted, but has no M and no V."));
         return;
       }
       latest = LINES.map(([name, , place], i) => {
@@ -66,7 +67,7 @@
       axis.ticktext = axis.ticktext.map((text) => (text === "embeddings" ? "emb." : text));
       figure.draw(latest, {
         xaxis: axis, shapes: [theodolite.layerMark()],
-        yaxis: { type: log ? "log" : "linear", title: { text: `squared length${zero}`, standoff: 8 }, ...(log ? { exponentformat: "power", dtick: 1 } : { rangemode: "tozero" }) },
+        yaxis: { type: log ? "log" : "linear", title: { text: `squared length${zero}`, standoff: 8 }, ...(log ? { exponentformat: "power" } : { rangemode: "tozero" }) },
       });
     };
     return {
@@ -74,8 +75,8 @@
       show: (tokens, at, layer, only) => {
         shown = [at < 0 ? null : tokens, at];
         tell(tokens, at, layer);
-        figure.el.hidden = at < 0;
-        if (at < 0) return;
+        figure.el.hidden = at < 0 || theodolite.alone(); // one layer is no way, and its numbers stand above
+        if (figure.el.hidden) return;
         if (only === "layer" && !figure.plot.hidden && figure.plot.layout) Plotly.relayout(figure.plot, { shapes: [theodolite.layerMark()] });
         else draw(tokens, at);
       },

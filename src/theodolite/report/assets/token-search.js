@@ -4,10 +4,10 @@
 
   // options: found(words) -> {count, places: the best first, hint for none} or null; token(place) -> {text, n}; onsearch(words); onchoose(place).
   theodolite.tokenSearch = (options) => {
-    const list = el("ul", { id: "token-list", role: "listbox", class: "matches", "aria-label": "Tokens found", hidden: true });
+    const list = el("ul", { id: "token-list", role: "listbox", class: "matches", "aria-label": theodolite.said("Tokens found"), hidden: true });
     const box = el("input", {
       id: "token-search", type: "search", role: "combobox", autocomplete: "off", autocapitalize: "off", spellcheck: "false",
-      placeholder: "a part of a token", "aria-autocomplete": "list", "aria-controls": "token-list", "aria-expanded": "false",
+      placeholder: theodolite.said("a part of a token"), "aria-autocomplete": "list", "aria-controls": "token-list", "aria-expanded": "false",
     });
     const told = el("span", { class: "unseen", role: "status" });
     let places = [];
@@ -72,7 +72,7 @@
     });
     box.addEventListener("blur", close);
     return {
-      el: el("div", { class: "control search" }, el("label", { for: "token-search" }, "Find a token ", told), box, list),
+      el: el("div", { class: "control search" }, el("label", { for: "token-search" }, theodolite.said("Find a token "), told), box, list),
       words: () => box.value,
       again: () => {
         open();

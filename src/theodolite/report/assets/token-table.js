@@ -23,7 +23,7 @@
         page = 0;
         fill();
       };
-      return el("th", { scope: "col" }, el("button", { type: "button", onclick: sort }, words));
+      return el("th", { scope: "col" }, el("button", { type: "button", onclick: sort }, theodolite.said(words)));
     });
     const turn = (words, by) => el("button", { type: "button", class: "small", onclick: () => ((page += by), fill()) }, words);
     const [back, on] = [turn("Earlier", -1), turn("Later", 1)];
@@ -33,7 +33,7 @@
     const element = el(
       "div", { class: "token-table" },
       el("div", { class: "scroll" }, el("table", {}, caption, el("thead", {}, el("tr", {}, ...heads)), body)),
-      el("div", { class: "pager" }, back, told, on, el("button", { type: "button", class: "small", onclick: csv, "aria-label": "Save the table as csv: all rows at this layer" }, "csv")),
+      el("div", { class: "pager" }, back, told, on, el("button", { type: "button", class: "small", onclick: csv, "aria-label": theodolite.said("Save the table as csv: all rows at this layer") }, "csv")),
     );
 
     // By text or n the order is the same at every layer, and sorting 25,000 is what a slider would feel.
@@ -75,10 +75,10 @@
       body.replaceChildren(...rows.map(row));
       if (focused !== null) body.querySelector(`tr[data-token="${focused}"] button`)?.focus({ preventScroll: true });
       heads.forEach((head, at) => (COLUMNS[at][0] === by ? head.setAttribute("aria-sort", way) : head.removeAttribute("aria-sort")));
-      caption.textContent = `The tokens at ${shown.tokens.layers[shown.layer].name}`;
+      caption.textContent = `${theodolite.said("The tokens")}${theodolite.atLayer(" at ", "")}`;
       told.textContent = rows.length
         ? `${theodolite.count(page * PAGE + 1)} to ${theodolite.count(page * PAGE + rows.length)} of ${theodolite.count(all.length)}`
-        : "No token passes the filter.";
+        : theodolite.said("No token passes the filter.");
       back.disabled = page === 0;
       on.disabled = page >= pages - 1;
     };

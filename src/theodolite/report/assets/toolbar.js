@@ -5,7 +5,7 @@
   theodolite.startToolbar = (mount) => {
     const surveys = theodolite.data.surveys;
     const survey = theodolite.select("Survey", surveys.map((one, at) => [at, one.name]), 0, (value) => theodolite.choose({ survey: Number(value) }));
-    const population = theodolite.select("Positions", [], "", (value) => theodolite.choose({ population: value }));
+    const population = theodolite.select(theodolite.said("Positions"), [], "", (value) => theodolite.choose({ population: value }));
     const layer = theodolite.slider("Layer", 0, 0, (at) => (theodolite.survey().layers[at] || { name: "–" }).name, (at) => theodolite.choose({ layer: at }));
     if (surveys.length > 1) mount.append(survey.el);
     mount.append(population.el, layer.el);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from theodolite.report.findings.anisotropy import mean_cosine, svd
 from theodolite.report.findings.contextuality import contextuality
 from theodolite.report.findings.dimension import dimension
@@ -13,6 +15,7 @@ from theodolite.report.findings.rogue import rogue
 from theodolite.report.findings.tradeoff import tradeoff
 from theodolite.report.findings.warnings import warnings
 from theodolite.report.tables import Tables
+from theodolite.report.vectors import of_vectors, told_of_vectors
 
 __all__ = ["Finding", "findings", "warnings"]
 
@@ -23,4 +26,9 @@ def findings(tables: Tables) -> list[Finding]:
     """Return what stands out in a survey, in reading order; what is undefined is left out."""
     shared = Tables.of(tables)
     found = [make(shared) for make in MAKERS]
-    return [one for one in found if one is not None]
+    kept = [one for one in found if one is not None]
+    return [_of_vectors(one) for one in kept] if of_vectors(tables) else kept
+
+
+def _of_vectors(one: Finding) -> Finding:
+    return replace(one, headline=told_of_vectors(one.headline), text=told_of_vectors(one.text), place="")

@@ -6,6 +6,7 @@ import math
 
 from theodolite.report.findings.finding import Finding, apart, at, highest, reference, with_error
 from theodolite.report.findings.formula_id import formula_id
+from theodolite.report.findings.rogue import behind
 from theodolite.report.numbers import show
 from theodolite.report.rows import Row, defined, layer_rows, number
 from theodolite.report.tables import Tables
@@ -35,12 +36,13 @@ def _peak(tables: Tables, column: str, label: str, lead: str) -> Finding | None:
     if top is None:
         return None
     sentence = lead.format(value=with_error(top, column), place=at(top)) + _rank(rows, column, top)
-    behind = _cause(tables, base, column, top) + _elsewhere(tables, base, column, top)
+    coordinate = behind(top) if column == "mean_cosine" else ""
+    made = _cause(tables, base, column, top) + _elsewhere(tables, base, column, top)
     return Finding(
         column,
         show(number(top, column)),
         f"highest {label}, {at(top)}",
-        f"{sentence} {behind}",
+        " ".join(part for part in (sentence, coordinate, made) if part),
         column=column,
         chart="profiles",
         formula=formula_id(tables, column),

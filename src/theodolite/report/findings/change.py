@@ -34,15 +34,17 @@ def change(before: Tables, after: Tables, population: str) -> Finding | None:
     a, b = labels([before, after])
     if not moved:
         listed = ", ".join(MEASURES[column] for column in widest)
-        text = f"Layer by layer, {b} nowhere differs from {a} beyond the errors, or by 5% without them: {listed}."
+        where = "Layer by layer, " if len(first) > 1 else ""
+        text = f"{where}{b} nowhere differs from {a} beyond the errors, or by 5% without them: {listed}."
         return _made(before, "none", "change beyond the errors", text, "mean_cosine", "")
     told = "; ".join(_told(column, pair) for column, pair in moved.items())
     column, pair = next(iter(moved.items()))
     still = [label for name, label in MEASURES.items() if name in widest and name not in moved]
     rest = f" Nowhere beyond the errors: {', '.join(still)}." if still else ""
-    head = f"largest change of the {MEASURES[column]}, {at(pair[0])}"
-    text = f"Layer by layer, from {a} to {b}: {told}.{rest}"
-    return _made(before, f"{_signed(_step(column, pair), 3)}", head, text, column, at(pair[0]))
+    place = _place(pair[0])
+    head = f"{'largest ' if place else ''}change of the {MEASURES[column]}{f', {place}' if place else ''}"
+    text = f"{'Layer by layer, from' if len(first) > 1 else 'From'} {a} to {b}: {told}.{rest}"
+    return _made(before, f"{_signed(_step(column, pair), 3)}", head, text, column, place)
 
 
 def _widest(first: list[Row], second: list[Row], column: str) -> Pair | None:
@@ -63,7 +65,12 @@ def _told(column: str, pair: Pair) -> str:
     error = math.hypot(*(number(row, f"{column}_se") for row in pair))
     give = f" ± {show(error, 2)}" if error > 0 else ""
     values = " to ".join(show(number(row, column)) for row in pair)
-    return f"{MEASURES[column]} {values} {at(pair[0])} ({_signed(_step(column, pair), 3)}{give})"
+    where = f" {place}" if (place := _place(pair[0])) else ""
+    return f"{MEASURES[column]} {values}{where} ({_signed(_step(column, pair), 3)}{give})"
+
+
+def _place(row: Row) -> str:
+    return "" if layer_name(row) == "vectors" else at(row)  # these have one layer, which is all there is
 
 
 def _signed(value: float, digits: int) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from theodolite.naming import several
 from theodolite.report.findings.finding import Finding, at, highest, lowest, reference, with_error
 from theodolite.report.findings.formula_id import formula_id
-from theodolite.report.numbers import count, show
+from theodolite.report.numbers import show
 from theodolite.report.rows import Row, defined, layer_rows, number
 from theodolite.report.tables import Tables
 
@@ -29,7 +30,7 @@ def dimension(tables: Tables) -> Finding | None:
     column, label = next((column, label) for column, label in MEASURES if lowest(rows, column) is not None)
     low, high = number(lowest(rows, column) or {}, column), number(highest(rows, column) or {}, column)
     dims = max((number(row, "dim") for row in rows if math.isfinite(number(row, "dim"))), default=math.nan)
-    of = f", in {count(dims)} coordinates" if math.isfinite(dims) else ""
+    of = f", in {several(dims, 'coordinate')}" if math.isfinite(dims) else ""
     text = f"{'; '.join(spans)}{of}.{_beside(rows)}{_other(tables, base, rows, column, label)}"
     return Finding(
         "dimension",
@@ -48,9 +49,10 @@ def _beside(rows: list[Row]) -> str:
     if not both:
         return ""
     rank, near = show(number(both[-1], "effective_rank")), with_error(both[-1], "twonn")
+    wide = "direction" if rank == "1" else "directions"
     place = at(both[-1])
     return (
-        f" {place[0].upper()}{place[1:]} the variance spreads over {rank} directions, while nearest neighbours "
+        f" {place[0].upper()}{place[1:]} the variance spreads over {rank} {wide}, while nearest neighbours "
         f"tell {near} dimensions."
     )
 

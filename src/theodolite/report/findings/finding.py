@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from theodolite.report.numbers import show
 from theodolite.report.rows import Row, defined, layer_name, layer_rows, number, populations
+from theodolite.report.shares import LIMITS
 from theodolite.report.tables import Tables
 
 # Two numbers differ where they are this many standard errors apart.
@@ -67,9 +68,21 @@ def with_error(row: Row, column: str) -> str:
     >>> with_error({"mean_cosine": 0.5123, "mean_cosine_se": 0.00421}, "mean_cosine")
     '0.5123 ± 0.0042'
     """
-    error = number(row, f"{column}_se")
-    value = show(number(row, column))
-    return f"{value} ± {show(error, 2)}" if math.isfinite(error) and error > 0 else value
+    return give_or_take(number(row, column), number(row, f"{column}_se"), column)
+
+
+def give_or_take(value: float, error: float, column: str = "") -> str:
+    """Write a number with its standard error; as a range where the error would lead beyond what the column can be.
+
+    >>> give_or_take(0.8863, 0.1, "tradeoff_r2"), give_or_take(0.8863, 0.3, "tradeoff_r2")
+    ('0.8863 ± 0.1', '0.8863 (0.59 to 1)')
+    """
+    if not (math.isfinite(error) and error > 0):
+        return show(value)
+    low, high = LIMITS.get(column, (-math.inf, math.inf))
+    if low <= value - error and value + error <= high:
+        return f"{show(value)} ± {show(error, 2)}"
+    return f"{show(value)} ({show(max(value - error, low), 2)} to {show(min(value + error, high), 2)})"
 
 
 def apart(a: float, b: float, a_error: float, b_error: float, *, times: float = ERRORS) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+from theodolite.naming import several
 from theodolite.report.findings.finding import ERRORS, Finding, at, highest, reference
 from theodolite.report.findings.formula_id import formula_id
-from theodolite.report.numbers import count, several, show
+from theodolite.report.numbers import count, percent, show
 from theodolite.report.rows import Row, defined, layer_rows, number
 from theodolite.report.tables import Tables
 
@@ -15,6 +16,8 @@ from theodolite.report.tables import Tables
 ROGUE = 0.1
 # A share of next to nothing is no share: the mean cosine must be this large, and larger than its errors.
 LEAST = 0.01
+# Above this share, one coordinate stands behind the mean cosine, and is named wherever that is told.
+HALF = 0.5
 # The coordinate that varies most is worth a sentence where it has this share of the variance.
 WIDE = 0.1
 
@@ -31,7 +34,7 @@ def rogue(tables: Tables) -> Finding | None:
     label = "of the mean cosine from one coordinate" if share >= ROGUE else "of the mean cosine at most, no rogue"
     return Finding(
         "rogue",
-        show(share, 3),
+        percent(share),
         f"{label}, {at(top)}",
         text,
         column="rogue_cosine_share",
@@ -41,18 +44,36 @@ def rogue(tables: Tables) -> Finding | None:
     )
 
 
+def behind(row: Row) -> str:
+    """Name the coordinate that makes more than half of a row's mean cosine; empty where none does.
+
+    >>> behind({"mean_cosine": 0.9, "rogue_cosine_share": 0.977, "rogue_coordinate": 7})
+    '97.7% of it is made by coordinate 7.'
+    """
+    share = number(row, "rogue_cosine_share")
+    if not (share > HALF and _telling(row)):
+        return ""
+    return f"{percent(share)} of it is made by {_name(row, 'rogue_coordinate')}{_taken(share)}."
+
+
+def _taken(share: float) -> str:
+    """Say what a share above 1 means."""
+    return f"; the other coordinates together take {percent(share - 1)} away" if share > 1 else ""
+
+
 def _telling(row: Row) -> bool:
     value, error = number(row, "mean_cosine"), number(row, "mean_cosine_se")
     return value >= LEAST and not value <= ERRORS * error
 
 
 def _share(row: Row) -> str:
-    share, whole = show(number(row, "rogue_cosine_share"), 3), show(number(row, "mean_cosine"))
+    share, whole = number(row, "rogue_cosine_share"), show(number(row, "mean_cosine"))
     few, dims = number(row, "rogue_half"), number(row, "dim")
     of = f" of {count(dims)}" if math.isfinite(dims) else ""
     half = f"; {count(few)} coordinates{of} make half of it" if few > 1 and math.isfinite(few) else ""
     name = _name(row, "rogue_coordinate")
-    return f"{name[0].upper()}{name[1:]} alone makes {share} of the mean cosine of {whole} {at(row)}{half}."
+    made = f"{percent(share)} of the mean cosine of {whole} {at(row)}{_taken(share)}"
+    return f"{name[0].upper()}{name[1:]} alone makes {made}{half}."
 
 
 def _same(rows: list[Row], top: Row) -> str:
@@ -80,12 +101,12 @@ def _variance(tables: Tables) -> str:
         return ""
     name = _name(top, "rogue_variance_coordinate")
     said = (
-        f"{name[0].upper()}{name[1:]} has {show(number(top, 'rogue_variance_share'), 3)} of the variance {at(top)}"
+        f"{name[0].upper()}{name[1:]} has {percent(number(top, 'rogue_variance_share'))} of the variance {at(top)}"
     )
     rest = [row for row in layer_rows(tables, "without-massive") if number(row, "layer") == number(top, "layer")]
     left = number(rest[0], "rogue_variance_share") if rest and base == "all" else math.nan
     if math.isfinite(left) and left <= number(top, "rogue_variance_share") / 2:
-        return f"{said}; without massive activations no coordinate there has more than {show(left, 3)}."
+        return f"{said}; without massive activations no coordinate there has more than {percent(left)}."
     return f"{said}."
 
 

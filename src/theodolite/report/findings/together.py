@@ -7,16 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from theodolite.report.findings.change import change
-from theodolite.report.findings.finding import ALIKE, Finding, apart, at, highest, lowest
+from theodolite.report.findings.finding import ALIKE, Finding, apart, at, give_or_take, highest, lowest
 from theodolite.report.findings.formula_id import formula_id
 from theodolite.report.findings.labels import labels
-from theodolite.report.numbers import show
+from theodolite.report.numbers import count, show
 from theodolite.report.rows import ORDER, Row, layer_rows, number, populations
 from theodolite.report.tables import Tables
+from theodolite.report.vectors import of_vectors
 
 # Without massive activations a number is worth telling where it changes by this factor.
 FAR = 1.25
-VALUE = "value"
+VALUE, COLUMN = "value", "column"
 Values = Callable[[Row], Row]
 Pick = Callable[[list[Row], str], Row | None]
 
@@ -29,11 +30,11 @@ class Entry:
     place: str
     value: float
     error: float
+    column: str = ""
 
     def told(self) -> str:
         """Write the value with its error and its place."""
-        error = f" ± {show(self.error, 2)}" if self.error > 0 else ""
-        return f"{show(self.value)}{error} {self.place}"
+        return f"{give_or_take(self.value, self.error, self.column)} {self.place}".strip()
 
 
 def together(surveys: Sequence[Tables]) -> list[Finding]:
@@ -50,7 +51,8 @@ def together(surveys: Sequence[Tables]) -> list[Finding]:
 def cautions(surveys: Sequence[Tables]) -> list[str]:
     """Return why numbers of these surveys may differ for other reasons than the models."""
     made = [
-        _differing(surveys, "corpus", "They read different corpora", "part of a difference may be the corpus"),
+        _documents(surveys)
+        or _differing(surveys, "corpus", "They read different corpora", "part of a difference may be the corpus"),
         _differing(
             surveys, "units", "Their units are of different kinds", "V_W, V_B and the trade-off do not compare"
         ),
@@ -133,12 +135,13 @@ def _entries(surveys: Sequence[Tables], population: str, values: Values, pick: P
     for name, tables in zip(labels(surveys), surveys, strict=True):
         row = pick([row | values(row) for row in layer_rows(tables, population)], VALUE)
         if row is not None:
-            found.append(Entry(name, at(row), number(row, VALUE), number(row, f"{VALUE}_se")))
+            place = "" if of_vectors(tables) else at(row)  # vectors have one layer, which is all there is
+            found.append(Entry(name, place, number(row, VALUE), number(row, f"{VALUE}_se"), row.get(COLUMN, "")))
     return found
 
 
 def _of(column: str) -> Values:
-    return lambda row: {VALUE: number(row, column), f"{VALUE}_se": number(row, f"{column}_se")}
+    return lambda row: {VALUE: number(row, column), f"{VALUE}_se": number(row, f"{column}_se"), COLUMN: column}
 
 
 def _with_share(row: Row) -> Row:
@@ -169,6 +172,19 @@ def _made(
 def _differing(surveys: Sequence[Tables], key: str, what: str, so: str) -> str:
     named = [_named(tables.facts.get(key)) for tables in surveys]
     return f"{what} ({', '.join(dict.fromkeys(shown for _, shown in named))}): {so}." if _several(named) else ""
+
+
+def _documents(surveys: Sequence[Tables]) -> str:
+    """Say of one corpus, by its name, that not the same documents of it were read, and how many of each."""
+    corpora = [corpus for tables in surveys if isinstance(corpus := tables.facts.get("corpus"), dict)]
+    names = {str(corpus.get("name") or "") for corpus in corpora}
+    differ = _several([_named(tables.facts.get("corpus")) for tables in surveys])
+    if not differ or len(names) != 1 or names == {""}:
+        return ""
+    sizes = [number(corpus, "documents") for corpus in corpora]
+    known = all(map(math.isfinite, sizes)) and len(set(sizes)) > 1
+    listed = f": {' and '.join(map(count, sizes))}" if known else ""
+    return f"They read different documents of {names.pop()}{listed}. Part of a difference may be the corpus."
 
 
 def _several(named: list[tuple[str, str]]) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+from theodolite.naming import several
 from theodolite.report.findings.anisotropy import NAMES
 from theodolite.report.findings.finding import Finding, at, highest, reference, with_error
 from theodolite.report.findings.formula_id import formula_id
-from theodolite.report.numbers import several, show
+from theodolite.report.numbers import show
 from theodolite.report.rows import Row, layer_rows, number
 from theodolite.report.tables import Tables
 

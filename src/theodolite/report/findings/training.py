@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
+from theodolite.naming import several
 from theodolite.report.findings.finding import ALIKE, Finding, apart
 from theodolite.report.findings.formula_id import formula_id
-from theodolite.report.numbers import count, several, show
+from theodolite.report.numbers import count, show
 from theodolite.report.rows import Row, layer_name, layer_rows, number, populations
 from theodolite.report.tables import Tables
 

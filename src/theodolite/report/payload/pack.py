@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 Packed = dict[str, Any]
+MOST = 2**32 - 1
 
 
 def floats(values: Any) -> Packed:
@@ -36,7 +37,9 @@ def short_floats(values: Any) -> Packed:
 
 
 def counts(values: Any) -> Packed:
-    """Return whole numbers from 0 to 2^32 - 1."""
+    """Return whole numbers from 0 on: four bytes each, or eight, exact to 2^53, where one wants more than four."""
+    if np.asarray(values).max(initial=0) > MOST:
+        return _packed("f8", np.asarray(values, dtype="<f8"))
     return _packed("u4", np.asarray(values, dtype="<u4"))
 
 
@@ -56,7 +59,7 @@ def unpack(packed: Packed) -> np.ndarray:
 
     raw = np.frombuffer(b64decode(packed["data"]), dtype=np.uint8)
     if packed["kind"] != "f3":
-        return raw.view({"f4": "<f4", "u4": "<u4", "i4": "<i4", "u1": "u1"}[packed["kind"]])
+        return raw.view({"f4": "<f4", "f8": "<f8", "u4": "<u4", "i4": "<i4", "u1": "u1"}[packed["kind"]])
     whole = np.zeros((len(raw) // 3, 4), dtype=np.uint8)
     whole[:, 1:] = raw.reshape(-1, 3)
     return whole.reshape(-1).view("<f4")

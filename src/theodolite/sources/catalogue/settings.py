@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 PYPI = "https://pypi.org/simple"
+# -P, or a pip.py in the folder that the user happens to be in would run instead.
+PIP = (sys.executable, "-P", "-m", "pip")
 # pip lets later ones override earlier ones.
 _SECTIONS = ("global", "download", ":env:")
 _READ = ("index-url", "extra-index-url", "find-links", "no-index", "cert", "proxy", "timeout", "default-timeout")
@@ -34,9 +36,7 @@ def pip_settings() -> PipSettings:
     """Return what `pip config list` says, or without pip what the `PIP_` variables say."""
     if not has_pip():
         return from_values({key: os.environ.get(_variable(key), "") for key in _READ})
-    listing = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, timeout=60, check=False
-    )
+    listing = subprocess.run([*PIP, "config", "list"], capture_output=True, text=True, timeout=60, check=False)
     return from_values(from_listing(listing.stdout))
 
 

@@ -32,7 +32,7 @@ def settings_sha256(model: Path, tokenizer: Path | None = None) -> str:
 
 
 def _said(path: Path) -> str:
-    """Return a file of settings without what is volatile, its keys in order; bytes that are no JSON as they are."""
+    """Return a file of settings without what is volatile, its keys in order; what is no JSON as a digest."""
     try:
         told = json.loads(path.read_bytes())
     except ValueError:

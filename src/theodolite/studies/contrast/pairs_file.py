@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from theodolite.errors import InputError
+from theodolite.sources import units
+from theodolite.sources.text.windows import encodable
 
 Pairs = dict[str, list[tuple[str, str]]]
 SHAPE = '{"class": [["one sentence", "the other"], ...], ...}'
@@ -71,7 +73,8 @@ def _checked(given: Any, where: str) -> Pairs:
             raise InputError(f"{where}: the class {name!r} is no list of pairs; wanted {SHAPE}.")
         if not pairs:
             raise InputError(f"{where}: the class {name!r} is empty; give it pairs or leave it out.")
-        found[str(name)] = [_pair(pair, str(name), number, where) for number, pair in enumerate(pairs, 1)]
+        written = units.encodable(str(name))
+        found[written] = [_pair(pair, written, number, where) for number, pair in enumerate(pairs, 1)]
     return found
 
 
@@ -79,4 +82,4 @@ def _pair(pair: Any, name: str, number: int, where: str) -> tuple[str, str]:
     two = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
     if not two or not all(isinstance(each, str) and each.strip() for each in pair):
         raise InputError(f"{where}: pair {number} of {name!r} is not two sentences that say something.")
-    return pair[0], pair[1]
+    return encodable(pair[0]), encodable(pair[1])

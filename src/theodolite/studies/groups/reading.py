@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from theodolite.errors import InputError
+from theodolite.sources import units
+from theodolite.sources.text.windows import encodable
 from theodolite.studies.groups.templates import expand
 
 ENDINGS = ("json", "jsonl", "csv")
@@ -36,17 +38,21 @@ def read_groups(file: str | Path) -> Groups:
 
 
 def expanded(groups: Mapping[str, Iterable[str]]) -> tuple[Groups, int]:
-    """Return groups with their templates expanded, and how many sentences were dropped for being there twice."""
+    """Return groups with their templates expanded, and how many sentences were dropped for being there twice.
+
+    Sentences are as the tokenizer sees them, and names as tables can hold them.
+    """
     found: Groups = {}
     dropped = 0
     for group, templates in groups.items():
         if isinstance(templates, str):
             raise InputError(f"Group {group!r} is one text; wanted a list of sentences.")
-        written = [sentence.strip() for template in templates for sentence in expand(template)]
+        written = [encodable(sentence).strip() for template in templates for sentence in expand(template)]
         if not written or not all(written):
             raise InputError(f"Group {group!r} has {'an empty' if written else 'no'} sentence.")
-        found[group] = list(dict.fromkeys(written))
-        dropped += len(written) - len(found[group])
+        name = units.encodable(group)
+        found[name] = list(dict.fromkeys(written))
+        dropped += len(written) - len(found[name])
     return found, dropped
 
 

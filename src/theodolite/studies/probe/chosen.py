@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from theodolite.sources.text.windows import encodable
 from theodolite.studies.probe.selection import FEW, balanced, counts, of_several_classes, sorted_out
 from theodolite.studies.probe.spelling import Spelled, spelled
 from theodolite.studies.probe.word_list import Entry
@@ -29,7 +30,7 @@ def choose_words(
     entries: Sequence[Entry], tokenizer: Any, show: Sequence[str], *, folds: int, most: int, seed: int
 ) -> Chosen:
     """Sort the entries out and balance their classes; without `show`, words of several classes are shown."""
-    asked = list(dict.fromkeys(word.strip() for word in show if word.strip()))
+    asked = list(dict.fromkeys(encodable(word).strip() for word in show if word.strip()))
     spellings = spelled([*(entry.word for entry in entries), *asked], tokenizer)
     asked = asked or of_several_classes(entries, spellings)
     table = balanced(sorted_out(entries, spellings, asked), folds=folds, most=most, seed=seed)

@@ -13,6 +13,8 @@ from theodolite.errors import InputError
 
 PLACE = "{step}"
 GLOB = re.compile(r"[*?\[]")
+SET = re.compile(r"\[!?.[^\]]*\]")
+BRACKET = "[[]"  # a glob's way to write "[" itself
 NUMBERED = re.compile(r"(\d+)=(.+)")
 
 
@@ -39,7 +41,8 @@ def moments(
     """Return the checkpoints sorted by step, each step once.
 
     A checkpoint is a folder whose name ends with its step, STEP=FOLDER, a pattern with {step} in it, or a glob
-    whose last number is the step. `steps` are those wanted of a pattern; one that is not there is told.
+    whose last number is the step. Brackets stand for themselves where folders are called so, else for one of the
+    characters in them. `steps` are those wanted of a pattern; one that is not there is told.
     """
     if bool(checkpoints) == bool(revisions):
         came = "both" if checkpoints else "neither"
@@ -104,35 +107,56 @@ def _by_pattern(pattern: str, steps: Sequence[int] | None) -> list[Moment]:
         raise InputError(f"--checkpoints {pattern!r}: wanted {PLACE} in it once.")
     if steps is not None:
         return [_there(Moment(step, pattern.replace(PLACE, str(step))), pattern) for step in steps]
-    before, after = (re.escape(part) for part in pattern.split(PLACE))
-    shape = re.compile(f"{_globbed(before)}(\\d+){_globbed(after)}")
-    found = [(path, match) for path in _glob(pattern.replace(PLACE, "*")) if (match := shape.fullmatch(path))]
-    if not found:
-        raise InputError(f"--checkpoints {pattern!r}: no folder is called so, with a number for {PLACE}.")
-    return [Moment(int(match[1]), path) for path, match in found]
+    for glob in _readings(pattern):
+        shape = re.compile(r"(\d+)".join(map(_globbed, glob.split(PLACE))))
+        matches = [shape.fullmatch(path) for path in _glob(glob.replace(PLACE, "*"))]
+        if any(matches):
+            return [Moment(int(match[1]), match[0]) for match in matches if match]
+    raise InputError(f"--checkpoints {pattern!r}: no folder is called so, with a number for {PLACE}.")
 
 
-def _globbed(escaped: str) -> str:
-    """Return an escaped pattern in which the stars of a glob stand for anything within a name."""
-    return escaped.replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
+def _globbed(part: str) -> str:
+    """Return where the number may stand among paths that fit: a star is anything within a name, a set any sign."""
+    fixed = (re.escape(text).replace(r"\*", "[^/]*").replace(r"\?", "[^/]") for text in SET.split(part))
+    return "[^/]".join(fixed)
+
+
+def _readings(pattern: str) -> tuple[str, str]:
+    """Return the glob whose brackets stand for themselves, and that in which they hold characters to choose from.
+
+    >>> _readings("./run[1]/step-*")
+    ('run[[]1]/step-*', 'run[1]/step-*')
+    """
+    plain = Path(pattern).as_posix()
+    return plain.replace("[", BRACKET), plain
 
 
 def _folders(given: str) -> list[Moment]:
     """Return the checkpoints of a glob, of STEP=FOLDER, or of folders separated by commas."""
     if Path(given).is_dir():
         return [Moment(_last_number(Path(given).name, given), given)]
-    if GLOB.search(given):
-        paths = _glob(given)
-        if not paths:
-            raise InputError(f"--checkpoints {given!r}: no folder fits it.")
-        fixed = next(place for place, part in enumerate(given.split("/")) if GLOB.search(part))
-        return [Moment(_last_number("/".join(path.split("/")[fixed:]), path), path) for path in paths]
+    if fitting := _fitting(given):
+        return fitting
     if "," in given:
         return [moment for part in given.split(",") if part.strip() for moment in _folders(part.strip())]
     numbered = NUMBERED.fullmatch(given)
     if numbered:
         return [_there(Moment(int(numbered[1]), numbered[2]), given)]
+    if GLOB.search(given):
+        raise InputError(f"--checkpoints {given!r}: no folder fits it.")
     return [_there(Moment(_last_number(Path(given).name, given), given), given)]
+
+
+def _fitting(given: str) -> list[Moment]:
+    """Return the checkpoints of a glob: the step is the last number from the first part on that it leaves open."""
+    if not GLOB.search(given):
+        return []
+    for glob in _readings(given):
+        parts = glob.replace(BRACKET, "").split("/")
+        fixed = next((place for place, part in enumerate(parts) if GLOB.search(part)), -1)
+        if paths := _glob(glob):
+            return [Moment(_last_number("/".join(path.split("/")[fixed:]), path), path) for path in paths]
+    return []
 
 
 def _revisions(model: str, given: str, steps: Sequence[int] | None) -> list[Moment]:
@@ -171,7 +195,7 @@ def _glob(pattern: str) -> list[str]:
     """Return the folders that fit, as paths are written on every system."""
     from glob import glob
 
-    return sorted(path.rstrip("/") for path in glob(pattern) if Path(path).is_dir())  # noqa: PTH207
+    return sorted(Path(path).as_posix() for path in glob(pattern) if Path(path).is_dir())  # noqa: PTH207
 
 
 def _sorted(found: Sequence[Moment]) -> list[Moment]:

@@ -244,9 +244,9 @@ def _surveyed(
             listener=job.listener,
         )
     except TheodoliteError as error:
-        raise type(error)(
-            f"Step {moment.step}: {str(error).replace(GO_ON, 'the same command goes on')}"
-        ) from error
+        told = str(error).replace(GO_ON, "the same command goes on")
+        error.args = (f"Step {moment.step}: {told}",)  # no new one: not every kind is made of one sentence
+        raise
     return made.facts, made.layers
 
 
@@ -263,7 +263,7 @@ def _check_alike(series: Series, moment: Moment, identity: dict[str, Any]) -> No
 
 
 def _but_for_weights(identity: dict[str, Any]) -> dict[str, Any]:
-    return identity | {"model": {k: v for k, v in identity["model"].items() if k != "sha256"}}
+    return identity | {"model": {k: v for k, v in identity["model"].items() if k not in ("sha256", "settings")}}
 
 
 def _attend(series: Series, step: int, checkpoint: Checkpoint, job: _Job) -> None:

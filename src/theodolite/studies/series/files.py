@@ -1,7 +1,8 @@
 """A series on disk: tables that are replaced step by step while someone trains, whole or as they were.
 
 New tables are written into a folder beside, then series.json with their checksums, and only then are they moved to
-their places: a run killed at any moment leaves what series.json tells in one place or the other.
+their places: a run killed at any moment leaves what series.json tells in one place or the other. The next run
+first moves the rest to its place, so that it writes over nothing that series.json tells of.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def is_series(folder: str | Path) -> bool:
 def write(folder: Path, facts: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> None:
     """Write every table and series.json, replacing those of an earlier moment of the same series."""
     folder.mkdir(parents=True, exist_ok=True)
+    _settle(folder)
     files = {}
     for name, table in tables.items():
         write_table(folder / NEW / f"{name}.parquet", table)
@@ -53,13 +55,27 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     }
 
 
+def _settle(folder: Path) -> None:
+    """Move to their places the tables that a killed run left beside, if series.json tells of them."""
+    if not (folder / NEW).is_dir() or not is_series(folder):
+        return
+    for name, expected in read_json(folder / FACTS).get("files", {}).items():
+        if _is_beside(folder / name, expected):
+            (folder / NEW / name).replace(folder / name)
+
+
 def _standing(path: Path, expected: str) -> Path:
     """Return the file, or the one that a killed run did not come to move to its place."""
-    other = path.parent / NEW / path.name
-    if other.is_file() and checksum(other) == expected:
-        return other
+    if _is_beside(path, expected):
+        return path.parent / NEW / path.name
     verify(path, expected)
     return path
+
+
+def _is_beside(path: Path, expected: str) -> bool:
+    """Say whether the file that series.json tells of lies beside its place still."""
+    other = path.parent / NEW / path.name
+    return other.is_file() and checksum(other) == expected
 
 
 def _table(path: Path) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from theodolite.errors import InputError
+from theodolite.sources.text.windows import encodable
 from theodolite.studies.laboratory import Findings, check_free, facts_of
 from theodolite.studies.sentence_states import SentenceReader
 from theodolite.studies.text_model import load_text_model
@@ -74,6 +75,7 @@ def traced(
     model: dict[str, Any] | None = None,
 ) -> Findings:
     """Trace sentences with a reader that is there already."""
+    sentences, reference, tokens = (list(map(encodable, texts)) for texts in (sentences, reference, tokens))
     stacks = trails_of(reader, sentences)
     if not stacks:
         raise InputError("--layers: no layer among these has a state for every token, so there are no paths.")
@@ -87,9 +89,9 @@ def traced(
     facts = facts_of(
         "trace",
         model,
-        sentences=list(sentences),
-        reference=list(reference) if len(sentences) > 1 else [],
-        tokens=list(tokens),
+        sentences=sentences,
+        reference=reference if len(sentences) > 1 else [],
+        tokens=tokens,
         causal=reader.causal,
     )
     traced_layers = [layer for each in stacks for layer in each.layers]

@@ -1,0 +1,95 @@
+"""A laboratory's folder: whole or known as unfinished, and nobody else's replaced."""
+
+from __future__ import annotations
+
+import os
+from itertools import count
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from theodolite.errors import InputError
+from theodolite.studies.laboratory import Findings, check_free, is_laboratory, open_laboratory
+
+FILES = ["laboratory.json", "t.parquet", "u.parquet", "vectors.safetensors"]
+
+
+def findings(value: int = 1, laboratory: str = "trace") -> Findings:
+    tables = {name: pd.DataFrame({"x": [value]}) for name in ("t", "u")}
+    return Findings({"laboratory": laboratory}, tables, {"v": torch.tensor([float(value)])})
+
+
+def values(folder: Path) -> set[float]:
+    found = open_laboratory(folder)
+    return {table["x"].iloc[0] for table in found.tables.values()} | {found.vectors["v"].item()}
+
+
+def save_killed_at(moment: int, folder: Path, made: Findings) -> bool:
+    """Save, and end it before the so many-th file is on disk, moved or deleted; say whether it came to that."""
+    moments = count()
+
+    def dying(do):
+        def did(*given, **named):
+            if next(moments) == moment:
+                raise KeyboardInterrupt
+            return do(*given, **named)
+
+        return did
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("fsync", "replace", "unlink"):
+            patch.setattr(os, name, dying(getattr(os, name)))
+        try:
+            made.save(folder, overwrite=True)
+        except KeyboardInterrupt:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_save_killed_at_any_moment_can_be_made_again(tmp_path: Path, before: bool) -> None:
+    for moment in count():
+        folder = tmp_path / str(moment)
+        if before:
+            findings(1).save(folder)
+        if not save_killed_at(moment, folder, findings(2)):
+            break
+        finished = is_laboratory(folder)
+        assert not finished or values(folder) in ({1}, {2})
+        findings(3).save(folder, overwrite=finished)  # what is unfinished may be replaced unasked
+        assert values(folder) == {3}
+        assert sorted(each.name for each in folder.iterdir()) == FILES
+    assert moment > 8
+
+
+def test_an_unfinished_folder_of_another_laboratory_is_not_replaced(tmp_path: Path) -> None:
+    assert save_killed_at(5, tmp_path / "k", findings(laboratory="block"))
+    with pytest.raises(InputError, match=r"holds \.block\.unfinished.* and no trace; give another folder"):
+        check_free(tmp_path / "k", "trace", overwrite=True)
+
+
+def test_a_folder_of_ones_own_tables_is_not_replaced(tmp_path: Path) -> None:
+    findings().tables["t"].to_parquet(tmp_path / "mine.parquet")
+    with pytest.raises(InputError, match=r"holds mine\.parquet and no trace; give another folder"):
+        findings().save(tmp_path, overwrite=True)
+
+
+def test_what_is_finished_wants_a_word_to_be_replaced(tmp_path: Path) -> None:
+    findings().save(tmp_path)
+    with pytest.raises(InputError, match="holds findings already; give --overwrite"):
+        findings().save(tmp_path)
+    with pytest.raises(InputError, match="holds what `theodolite trace` found"):
+        findings(laboratory="block").save(tmp_path, overwrite=True)
+
+
+@pytest.mark.parametrize("made", [str, Path])
+def test_an_address_of_this_disk_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: type) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = findings().save(made(f"file://{tmp_path}/here"))
+    assert folder == tmp_path / "here"
+    assert values(folder) == {1}
+    assert [each.name for each in tmp_path.iterdir()] == ["here"]  # and no folder called file:
+    with pytest.raises(InputError, match="holds findings already"):
+        findings().save(made(f"file://{tmp_path}/here"))
