@@ -126,3 +126,16 @@ def test_the_axis_is_as_chosen(reader: Reader, one: Report, kind: str) -> None:
     page = reader(one.path, "profiles")
     page.locator("#profiles").get_by_label("Axis").select_option(kind)
     assert page.evaluate("document.querySelector('#profiles .js-plotly-plot').layout.yaxis.type") == kind
+
+
+def test_another_survey_is_shown_at_the_same_depth(reader: Reader, two: Report) -> None:
+    page = reader(two.path, "side-by-side")
+    depths = page.evaluate("theodolite.data.surveys.map(({ layers }) => layers.map(({ depth }) => depth))")
+    assert all(one[0] == 0 for one in depths)
+    assert max(map(max, depths)) > 1  # a final norm, one layer after the last block
+    for at, depth in enumerate(depths[0]):
+        page.evaluate("at => theodolite.choose({ survey: 0, layer: at })", at)
+        page.evaluate("theodolite.choose({ survey: 1 })")
+        found = depths[1][page.evaluate("theodolite.state.layer")]
+        assert abs(found - depth) == min(abs(other - depth) for other in depths[1])
+    assert page.evaluate("document.querySelector('#side-by-side .js-plotly-plot').layout.xaxis.range[1]") > 1.05

@@ -72,9 +72,9 @@ def test_profiles_are_the_layer_table(tables: Tables) -> None:
         assert found["reasons"]["tradeoff_r2"] == 'V is 0 for every "id" unit'
 
 
-def test_layers_run_from_nought_to_one(make_tables: Make) -> None:
+def test_depth_is_0_at_the_embeddings_and_1_at_the_last_block(make_tables: Make) -> None:
     found = layers(make_tables(layers=5))
-    assert [layer["depth"] for layer in found] == [0, 0.25, 0.5, 0.75, 1]
+    assert [layer["depth"] for layer in found] == pytest.approx([0, 1 / 3, 2 / 3, 1, 4 / 3])
     assert [layer["name"] for layer in found] == ["embeddings", "block 1", "block 2", "block 3", "final norm"]
     assert [layer["depth"] for layer in layers(make_tables(layers=1))] == [0]
 

@@ -19,7 +19,11 @@ def merge(
     json: Annotated[bool, typer.Option("--json", help="Print the layers as JSON to stdout.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Merge surveys over different documents into one, as if they had been read together."""
+    """Merge surveys over different documents into one, as if they had been read together.
+
+    Of parts of one corpus (--part) the sample is that of the whole; of different files it is another one, and with
+    it TwoNN and its kin.
+    """
     from theodolite.cli.console import Printer
     from theodolite.cli.finish import finish
     from theodolite.surveys.merge import merge as run

@@ -41,7 +41,7 @@ PARTS = (
     Part(
         "side-by-side",
         "Side by side",
-        "One measure of every survey on one axis: the first layer of each is at 0, the last at 1.",
+        "One measure of every survey on one axis: 0 at the embeddings, 1 at the last block.",
         lambda surveys: len(surveys) > 1 and _any("layers")(surveys),
     ),
     Part(

@@ -18,6 +18,17 @@ FREE_TO_DIFFER_IN_MERGE = (
 )
 
 
+DIGESTS = {
+    "model.sha256": "the weights",
+    "model.settings": "the settings of the model or its tokenizer, such as config.json",
+    "tokenizer.sha256": "the vocabulary",
+    "corpus.sha256": "the documents that were read",
+    "corpus.labels": "the labels",
+    "corpus.labelled": "the labels, or the positions that count",
+}
+"""What is told by a digest, in words: its digits say nothing to a reader."""
+
+
 def differences(there: Mapping[str, Any], here: Mapping[str, Any], *, merging: bool = False) -> list[str]:
     """List what differs between two identities, a line each: "settings.units: 'id' there, 'word' here".
 
@@ -25,12 +36,20 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any], *, merging: b
     """
     old, new = SINCE | dict(_flat(there)), SINCE | dict(_flat(here))
     return [
-        f"{name}: {old.get(name)!r} there, {new.get(name)!r} here"
+        f"{name}: {_told(name, old.get(name))} there, {_told(name, new.get(name))} here{_meaning(name)}"
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)
         and not (name in UNTOLD and not (name in old and name in new))
         and not (merging and name.startswith(FREE_TO_DIFFER_IN_MERGE))
     ]
+
+
+def _told(name: str, value: Any) -> str:
+    return f"{str(value)[:8]}…" if name in DIGESTS and value else repr(value)
+
+
+def _meaning(name: str) -> str:
+    return f" ({DIGESTS[name]})" if name in DIGESTS else ""
 
 
 def owner(survey_facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,7 +78,7 @@
           hovertemplate: `%{customdata[0]}<br>${name}<br>%{customdata[1]} of Q (%{customdata[2]})<extra></extra>`,
         }));
       figure.draw(traces, {
-        barmode: "stack", bargap: 0.12, showlegend: true, dragmode: false, margin: { l: 48, r: 24, t: 12, b: 44 }, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal" },
+        barmode: "stack", bargap: theodolite.alone() ? 0.8 : 0.12, showlegend: true, dragmode: false, margin: { l: 48, r: 24, t: 12, b: 44 }, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal" },
         xaxis: { ...theodolite.layerAxis(layers, figure.plot.clientWidth), range: [-0.6, layers.length - 0.4], showgrid: false, fixedrange: true },
         yaxis: shares ? { range: [0, 1.001], tickformat: ".0%", fixedrange: true } : { rangemode: "tozero", fixedrange: true, exponentformat: "power" },
         shapes: chosen(),

@@ -1,4 +1,4 @@
-// Several surveys on one axis: the first layer of each at 0, the last at 1, however many there are between.
+// Several surveys on one axis: the embeddings of each at 0, its last block at 1, a final norm one layer further.
 (() => {
   const { el } = theodolite;
 
@@ -106,9 +106,10 @@
       const below = found.flatMap((line) => (line.se ? Array.from(line.y, (value, at) => value - line.se[at]) : [])).filter(Number.isFinite);
       const wide = !theodolite.measure(theodolite.state.measure).bounded && Math.min(...values, ...below) > 0 && Math.max(...values) > 50 * Math.min(...values);
       const log = scale.box.value === "log" || (scale.box.value === "auto" && wide);
+      const deepest = Math.max(1, ...found.flatMap(({ survey }) => survey.layers.map(({ depth }) => depth)));
       figure.draw(found.map(traceOf), {
         showlegend: true,
-        xaxis: { title: { text: "depth: 0 is the first layer, 1 the last", standoff: 8 }, range: [-0.03, 1.03] },
+        xaxis: { title: { text: "depth: 0 embeddings, 1 last block", standoff: 8 }, range: [-0.03, deepest + 0.03] },
         yaxis: { type: log ? "log" : "linear", title: { text: theodolite.words(head), standoff: 8 }, ...(log ? {} : { rangemode: "tozero" }) },
         shapes: [mark()],
       });

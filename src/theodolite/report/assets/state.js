@@ -27,7 +27,8 @@
   const fit = (survey, old, before, changes) => {
     if (state.survey !== before.survey) {
       const depth = old && old.layers[before.layer] ? old.layers[before.layer].depth : 1;
-      if (!("layer" in changes)) state.layer = Math.round(depth * Math.max(survey.layers.length - 1, 0));
+      const away = survey.layers.map((layer) => Math.abs(layer.depth - depth));
+      if (!("layer" in changes)) state.layer = away.length ? away.indexOf(Math.min(...away)) : 0;
       if (!("token" in changes) && before.token >= 0) {
         state.token = survey.units.text.indexOf(old.units.text[before.token]);
       }

@@ -9,18 +9,20 @@ from theodolite.report.payload.pack import floats
 from theodolite.report.rows import layer_name, layer_rows, number, populations, reasons
 from theodolite.report.tables import Tables
 from theodolite.report.text import plain
+from theodolite.studies.anisotropy.depth import places
+from theodolite.studies.surveyed import Surveyed
 
 HEAD = {"layer", "layer_name", "library_index", "population", "undefined", "stack"}
 
 
 def layers(tables: Tables) -> list[dict[str, Any]]:
-    """Return number, name and depth of each layer: 0 is the first, 1 the last."""
+    """Return number, name and depth of each layer: 0 at the embeddings, 1 at the last block, as in exhibits."""
     named = {number(row, "layer"): layer_name(row) for p in populations(tables) for row in layer_rows(tables, p)}
-    order = sorted(named)
-    last = max(len(order) - 1, 1)
+    known = {int(layer): str(named[layer]) for layer in sorted(named)}
+    listed = [{"index": layer, "name": name} for layer, name in known.items()]
+    where = places(Surveyed({"model": tables.facts.get("model"), "layers": listed}))
     return [
-        {"layer": int(layer), "name": plain(named[layer]), "depth": place / last}
-        for place, layer in enumerate(order)
+        {"layer": layer, "name": plain(name), "depth": where[layer].joined_depth} for layer, name in known.items()
     ]
 
 
