@@ -208,7 +208,7 @@ class TestWords:
             survey(small_model("bert"), DOCUMENTS, part=part)
 
     def test_an_empty_part(self, small_model: Any) -> None:
-        with pytest.raises(InputError, match="--part 5/9: the corpus has only 1 shards, so this part is empty"):
+        with pytest.raises(InputError, match="--part 5/9: the corpus has only 1 shard, so this part is empty"):
             survey(small_model("bert"), DOCUMENTS, part="5/9")
 
     @pytest.mark.parametrize(
