@@ -260,7 +260,9 @@ class TestInThisProcess:
             "  settings.max_tokens: 64 there, 20 here",
             "  settings.units: 'id' there, 'surface' here",
         ]
-        with pytest.raises(InputError, match=r"corpus\.sha256: \w{8}… there, \w{8}… here \(the documents that were read\)"):
+        with pytest.raises(
+            InputError, match=r"corpus\.sha256: \w{8}… there, \w{8}… here \(the documents that were read\)"
+        ):
             resumed(out, corpus, model, limit=50)
         with pytest.raises(InputError, match=r"model\.sha256: \w{8}… there, .* \(the weights\)"):
             resumed(out, corpus, small_model("roberta"))
