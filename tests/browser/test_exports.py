@@ -15,6 +15,8 @@ from tests.browser.conftest import Reader, Report, rest
 
 
 def saved(page: Page, figure: Locator, kind: str) -> tuple[str, bytes]:
+    figure.scroll_into_view_if_needed()
+    rest(page, 200)  # what comes into view is drawn, and may move the button
     with page.expect_download() as waiting:
         figure.locator(".exports").get_by_role("button", name=f"as {kind}").click()
     return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
