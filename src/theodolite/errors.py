@@ -21,6 +21,16 @@ class OfflineError(TheodoliteError):
     """Something had to be fetched and could not be."""
 
 
+def first_line(error: BaseException, otherwise: str | None = None) -> str:
+    """Return the first line of what an error says; of one that says nothing its kind, or what is given for that.
+
+    >>> first_line(ValueError("no such file\\nsecond line")), first_line(KeyError()), first_line(KeyError(), "")
+    ('no such file', 'KeyError', '')
+    """
+    said = str(error).strip().splitlines()
+    return said[0] if said else type(error).__name__ if otherwise is None else otherwise
+
+
 def nearest(wanted: str, known: list[str], *, likeness: float = 0.5) -> str:
     """Return " Did you mean 'x' or 'y'?" for the known names close to the wanted one, else an empty string.
 

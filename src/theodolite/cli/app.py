@@ -35,7 +35,7 @@ from theodolite.cli import (
     weights,
     what_if,
 )
-from theodolite.errors import TheodoliteError
+from theodolite.errors import TheodoliteError, first_line
 
 app = typer.Typer(
     name="theodolite",
@@ -112,7 +112,7 @@ def _told(error: Exception) -> int:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{where}{error.strerror or error}.", 1)
-    line = (str(error).strip().splitlines() or [""])[0]
+    line = first_line(error, "")
     return _say(f"Something unexpected went wrong ({type(error).__name__}: {line}). --debug shows where.", 1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from theodolite.errors import first_line
 from theodolite.exhibits.exhibit import Exhibit
 from theodolite.exhibits.picture import picture
 from theodolite.exhibits.registry import all_exhibits, make
@@ -38,7 +39,7 @@ def drawn(folders: Sequence[Surveyed], say: Say, warn: Say) -> list[Picture]:
             plate = make(exhibit, found)
             media_type, data = picture(plate)
         except Exception as error:  # whatever it is, the page and the other pictures are still wanted
-            line = (str(error).strip().splitlines() or [""])[0]
+            line = first_line(error, "")
             warn(f"{exhibit.name} was not drawn ({line or type(error).__name__}).")
             continue
         if all(data != one.data for one in made):  # a paper may have a figure twice

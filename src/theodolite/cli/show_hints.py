@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST = 4  # folders that a sentence names
-MUCH = 0.5  # the share of the mean cosine above which one coordinate is worth a line
 
 
 def massive_hint(layers: pd.DataFrame, population: str, populations: Sequence[str]) -> str | None:
@@ -42,7 +41,8 @@ def without_massive(folder: object) -> str:
 
 def notes(layers: pd.DataFrame, population: str) -> list[str]:
     """Return a line for each thing that can make the numbers of the last block, or of the only layer."""
-    rows = layers[layers["population"] == population].to_dict("records")
+    told = layers[layers["population"] == population].to_dict("records")
+    rows = [{str(column): value for column, value in row.items()} for row in told]
     if not rows:
         return []
     row = next((row for row in reversed(rows) if not str(row["layer_name"]).endswith("final norm")), rows[-1])
@@ -51,19 +51,17 @@ def notes(layers: pd.DataFrame, population: str) -> list[str]:
     return [f"{where}{text}" for text in said]
 
 
-def _rogue(row: Mapping[Any, Any]) -> str:
-    """Tell of one coordinate that makes more than half of a mean cosine which is not nothing."""
-    from theodolite.report.findings.finding import ERRORS
-    from theodolite.report.findings.rogue import LEAST
+def _rogue(row: dict[str, Any]) -> str:
+    """Tell of one coordinate that makes most of the mean cosine."""
+    from theodolite.report.findings.rogue import made_by_one
     from theodolite.report.rows import number
 
-    share, cosine, error = (number(row, name) for name in ("rogue_cosine_share", "mean_cosine", "mean_cosine_se"))
-    if not (share > MUCH and cosine >= LEAST) or cosine <= ERRORS * error:
+    if not made_by_one(row):
         return ""
-    return f"coordinate {number(row, 'rogue_coordinate'):.0f} makes {share:.0%} of cos"
+    return f"coordinate {number(row, 'rogue_coordinate'):.0f} makes {number(row, 'rogue_cosine_share'):.0%} of cos"
 
 
-def _duplicates(row: Mapping[Any, Any]) -> str:
+def _duplicates(row: dict[str, Any]) -> str:
     from theodolite.report.numbers import count
     from theodolite.report.rows import number
 
@@ -74,7 +72,7 @@ def _duplicates(row: Mapping[Any, Any]) -> str:
     return f"{count(dropped)} of {count(dropped + kept)} sampled vectors {are}"
 
 
-def _zero(row: Mapping[Any, Any]) -> str:
+def _zero(row: dict[str, Any]) -> str:
     from theodolite.naming import several
     from theodolite.report.rows import number
 

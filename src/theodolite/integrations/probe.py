@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from theodolite.errors import InputError, TheodoliteError, nearest
+from theodolite.errors import InputError, TheodoliteError, first_line, nearest
 from theodolite.integrations.budget import Budget
 from theodolite.integrations.collapse import Collapse, CollapseWarning, Thresholds, Watch
 from theodolite.integrations.measuring import measured
@@ -204,7 +204,7 @@ def _in_a_line(error: Exception) -> str:
     """Return what went wrong: our own sentence, else the kind of error and its first line."""
     if isinstance(error, TheodoliteError):
         return str(error)
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}".removesuffix(": ")
+    return f"{type(error).__name__}: {first_line(error, '')}".removesuffix(": ")
 
 
 def _check_number(name: str, value: object, of: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from theodolite.errors import InputError
+from theodolite.errors import InputError, first_line
 from theodolite.exhibits.exhibit import Exhibit, Plate
 from theodolite.exhibits.needs import WORDS
 from theodolite.exhibits.registry import make
@@ -61,7 +61,7 @@ class Artist:
         except InputError as error:
             return Shown(edition, note=str(error))
         except Exception as error:  # whatever it is, the other exhibits are still wanted
-            line = (str(error).strip().splitlines() or [""])[0]
+            line = first_line(error, "")
             return Shown(edition, note=f"Drawing it failed ({type(error).__name__}: {line}).", failed=True)
 
     def _surveys(self, found: Exhibit) -> tuple[list[Surveyed], str]:

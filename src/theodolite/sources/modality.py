@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from theodolite.errors import InputError, TheodoliteError
+from theodolite.errors import InputError, TheodoliteError, first_line
 
 Modality = Literal["text", "speech", "vision", "convolution"]
 FED: dict[str, Modality] = {
@@ -27,7 +27,7 @@ def modality(folder: Path, name: str, *, trust_remote_code: bool = False) -> Mod
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        line = first_line(error)
         raise TheodoliteError(f"The model in {name!r} could not be loaded: {line}") from error
     if type(config) not in MODEL_MAPPING:  # code that the model brings: what it is fed shows when it is loaded
         return "text"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from theodolite.errors import InputError, TheodoliteError
+from theodolite.errors import InputError, TheodoliteError, first_line
 
 
 @dataclass(frozen=True, order=True)
@@ -188,7 +188,7 @@ class Bucket:
 
 
 def _reason(error: Exception) -> str:
-    line = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    line = first_line(error).rstrip(".")
     if "credential" in type(error).__name__.lower():
         return f"no credentials were found where its own tools look for them ({line})"
     if isinstance(error, PermissionError):

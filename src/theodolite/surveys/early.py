@@ -6,7 +6,7 @@ from pathlib import Path
 
 from theodolite.engines.ray.answering import check_form
 from theodolite.engines.ray.room import check_wishes
-from theodolite.errors import InputError, nearest
+from theodolite.errors import InputError, first_line, nearest
 from theodolite.sources.layers import layer_numbers
 from theodolite.sources.media.source import KINDS as MEDIA_KINDS
 from theodolite.sources.text.checkpoint import DTYPES
@@ -66,8 +66,9 @@ def check_device(device: str | None) -> None:
             raise RuntimeError("it holds no numbers")
         torch.zeros(1, device=known).cpu()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        raise InputError(f"--device {device!r} cannot be used here; try --device cpu. ({said[0]})") from None
+        raise InputError(
+            f"--device {device!r} cannot be used here; try --device cpu. ({first_line(error)})"
+        ) from None
 
 
 def check_engine(

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from theodolite.errors import InputError, TheodoliteError
+from theodolite.errors import InputError, TheodoliteError, first_line
 from theodolite.sources.audio import AudioOptions, open_audio, read_clip, scan_audio
 from theodolite.sources.files import MediaCorpus, MediaScan, shard_pieces
 from theodolite.sources.images import ImageOptions, open_images, read_picture, scan_images
@@ -172,7 +172,7 @@ def _loaded(checkpoint: Checkpoint, kind: Modality, wanted: Wanted, device: str)
         reader = AutoFeatureExtractor if kind == "speech" else AutoImageProcessor
         made = reader.from_pretrained(checkpoint.folder, **({} if kind == "speech" else {"backend": "pil"}))
     except (OSError, ValueError, KeyError, ImportError) as error:
-        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        line = first_line(error)
         raise TheodoliteError(
             f"{checkpoint.name!r} does not say how what it is fed is prepared: wanted preprocessor_config.json "
             f"beside config.json. ({line})"

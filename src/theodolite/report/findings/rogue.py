@@ -51,9 +51,14 @@ def behind(row: Row) -> str:
     '97.7% of it is made by coordinate 7.'
     """
     share = number(row, "rogue_cosine_share")
-    if not (share > HALF and _telling(row)):
+    if not made_by_one(row):
         return ""
     return f"{percent(share)} of it is made by {_name(row, 'rogue_coordinate')}{_taken(share)}."
+
+
+def made_by_one(row: Row) -> bool:
+    """Say whether one coordinate makes more than half of a mean cosine that is not nothing."""
+    return number(row, "rogue_cosine_share") > HALF and _telling(row)
 
 
 def _taken(share: float) -> str:

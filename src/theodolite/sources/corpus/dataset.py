@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from theodolite.errors import InputError, OfflineError, TheodoliteError, nearest
+from theodolite.errors import InputError, OfflineError, TheodoliteError, first_line, nearest
 from theodolite.sources.corpus.options import CorpusOptions
 
 PREFIX = "hf:"
@@ -172,5 +172,4 @@ def _fault_told(what: str) -> Iterator[None]:
 
 
 def _line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
+    return first_line(error).rstrip(".")

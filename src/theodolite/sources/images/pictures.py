@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from theodolite.errors import first_line
 from theodolite.sources.files import BadFileError
 
 if TYPE_CHECKING:
@@ -94,5 +95,4 @@ def _eight_bits(image: Image.Image, name: str) -> Image.Image:
 
 
 def _undecodable(name: str, error: Exception) -> BadFileError:
-    lines = str(error).strip().splitlines()
-    return BadFileError(name, f"does not decode ({lines[0].rstrip('.') if lines else type(error).__name__})")
+    return BadFileError(name, f"does not decode ({first_line(error).rstrip('.')})")

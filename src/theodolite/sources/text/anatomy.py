@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from theodolite.errors import InputError
+from theodolite.errors import InputError, first_line
 from theodolite.sources.layers import Layer
 from theodolite.sources.stacks import Stack, final_norm_of, largest, lists_of, same
 from theodolite.sources.taps import Take, Tap, watched
@@ -118,7 +118,7 @@ def _try(model: nn.Module) -> None:
         with torch.no_grad():
             model(**probe(model))
     except (IndexError, KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        line = first_line(error)
         raise InputError(
             f"{type(model).__name__} cannot be surveyed: it does not run on a few tokens of its "
             f"vocabulary. ({line})"

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from theodolite.errors import InputError, OfflineError, TheodoliteError, nearest
+from theodolite.errors import InputError, OfflineError, TheodoliteError, first_line, nearest
 from theodolite.sources import catalogue
 from theodolite.sources.text.model_settings import settings_sha256
 
@@ -119,7 +119,7 @@ def load_model(
         )
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         raise TheodoliteError(
-            f"The model in {checkpoint.name!r} could not be loaded: {_first_line(error)}"
+            f"The model in {checkpoint.name!r} could not be loaded: {first_line(error)}"
         ) from error
     # transformers fills gaps with random numbers; the pooler comes after every layer and may be one.
     missing = sorted(name for name in loaded["missing_keys"] if not name.startswith("pooler."))
@@ -134,7 +134,7 @@ def load_model(
         return model.to(device).eval().requires_grad_(False)
     except (RuntimeError, AssertionError) as error:
         raise InputError(
-            f"--device {device!r} cannot be used here; try --device cpu. ({_first_line(error)})"
+            f"--device {device!r} cannot be used here; try --device cpu. ({first_line(error)})"
         ) from error
 
 
@@ -148,7 +148,7 @@ def load_tokenizer(checkpoint: Checkpoint, *, trust_remote_code: bool = False) -
         )
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise TheodoliteError(
-            f"The tokenizer of {checkpoint.name!r} could not be loaded: {_first_line(error)}"
+            f"The tokenizer of {checkpoint.name!r} could not be loaded: {first_line(error)}"
         ) from error
     if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # what transformers makes of a folder without one
         raise InputError(
@@ -179,22 +179,22 @@ def _from_hub(name: str, revision: str | None, progress: Progress | None) -> tup
             )
     except errors.RevisionNotFoundError as error:
         raise InputError(
-            f"MODEL {name!r} has no revision {revision!r}. (The hub's client said: {_first_line(error)})"
+            f"MODEL {name!r} has no revision {revision!r}. (The hub's client said: {first_line(error)})"
         ) from error
     except (errors.RepositoryNotFoundError, errors.HFValidationError) as error:
-        raise _unknown(name, _first_line(error)) from error
+        raise _unknown(name, first_line(error)) from error
     except Exception as error:  # the hub's client raises whatever its transport does
         if isinstance(error, TheodoliteError):
             raise
         if revision is not None:
             raise OfflineError(
                 f"MODEL {name!r}: revision {revision!r} is not in the hub's cache, and the model hub could not be "
-                f"reached. (The hub's client said: {_first_line(error)})"
+                f"reached. (The hub's client said: {first_line(error)})"
             ) from error
         raise OfflineError(
             f"MODEL {name!r} is neither a catalogue name, a folder nor a .gguf file, and the model hub could not "
             f"be reached.{nearest(name, list(catalogue.MODELS))} Catalogue: {', '.join(catalogue.MODELS)}. "
-            f"(The hub's client said: {_first_line(error)})"
+            f"(The hub's client said: {first_line(error)})"
         ) from error
     return folder, folder.name if folder.parent.name == "snapshots" else revision
 
@@ -204,8 +204,3 @@ def _unknown(name: str, said: str) -> InputError:
         f"MODEL {name!r} is neither a catalogue name ({', '.join(catalogue.MODELS)}), a folder, a .gguf file, nor "
         f"known to the model hub.{nearest(name, list(catalogue.MODELS))} (The hub's client said: {said})"
     )
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from theodolite.errors import InputError, nearest
+from theodolite.errors import InputError, first_line, nearest
 
 NAMED: dict[str, dict[str, Any]] = {
     "bert-base": {"model_type": "bert"},  # transformers' own defaults are BERT-base and the smallest GPT-2
@@ -42,7 +42,7 @@ def configuration(name: str) -> Any:
     try:
         return _checked(AutoConfig.from_pretrained(file))
     except (OSError, ValueError, KeyError) as error:
-        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        line = first_line(error)
         raise InputError(f"--config {name!r} could not be read: {line}") from error
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from theodolite.errors import InputError
+from theodolite.errors import InputError, first_line
 from theodolite.sources.text.anatomy import probe
 
 
@@ -83,7 +83,7 @@ def lookups(model: nn.Module) -> tuple[Tensor, list[Lookup]]:
         try:
             model(**inputs)
         except (IndexError, KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-            line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            line = first_line(error)
             raise InputError(
                 f"{type(model).__name__} does not run on a few tokens of its vocabulary, so which tables it reads "
                 f"cannot be seen. ({line})"

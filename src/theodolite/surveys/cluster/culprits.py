@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Any
 
+from theodolite.errors import first_line
 from theodolite.sources.source import Source
 from theodolite.surveys.left_out import Poison
 from theodolite.surveys.plan import Documents
@@ -39,7 +40,7 @@ def _tried(source: Source, documents: Documents) -> str | None:
         for prepared in source.prepare(documents):
             source.run(prepared, lambda batch: None)
     except Exception as error:
-        line = (str(error).strip().splitlines() or [""])[0]
+        line = first_line(error, "")
         return f"{type(error).__name__}: {line}"[:300]
     return None
 

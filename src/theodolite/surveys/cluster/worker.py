@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from theodolite.batch import Batch
 from theodolite.engines.ahead import beside
-from theodolite.errors import TheodoliteError
+from theodolite.errors import TheodoliteError, first_line
 from theodolite.sources.source import Source
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.frame import Frame
@@ -189,7 +189,7 @@ class Worker:
 
     def _failed(self, shard: int, documents: Documents, error: Exception, touched: bool) -> Report:
         """Find the documents to blame, and go back to what is saved if the sums were touched."""
-        reason = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"[:300]
+        reason = f"{type(error).__name__}: {first_line(error, '')}"[:300]
         found = tuple(culprits(self._source, shard, documents))
         if touched:
             self.begin(*self._begun)
