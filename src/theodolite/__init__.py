@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from theodolite.errors import TheodoliteError
     from theodolite.studies.block.block import block
-    from theodolite.studies.cautions.laboratory import cautions
+    from theodolite.studies.cautions import cautions
     from theodolite.studies.clouds.clouds import clouds
     from theodolite.studies.contrast.contrast import contrast
     from theodolite.studies.groups.groups import groups
-    from theodolite.studies.probe.laboratory import probe
+    from theodolite.studies.probe.probe import probe
     from theodolite.studies.sample_export.export import export
     from theodolite.studies.series.dynamics import dynamics
     from theodolite.studies.trace.trace import trace
-    from theodolite.studies.weights.weigh import weights
+    from theodolite.studies.weights.weights import weights
+    from theodolite.surveys.api import survey
     from theodolite.surveys.folder import open_survey as open  # noqa: A004
     from theodolite.surveys.merge import merge
-    from theodolite.surveys.models import survey
     from theodolite.surveys.survey import Survey
     from theodolite.surveys.vectors import measure
     from theodolite.surveys.watch import watch
@@ -51,7 +51,7 @@ __all__ = [
 
 # Resolved when first asked for, so that importing the package loads nothing heavy.
 _HOMES = {
-    "cautions": ("theodolite.studies.cautions.laboratory", "cautions"),
+    "cautions": ("theodolite.studies.cautions", "cautions"),
     "Survey": ("theodolite.surveys.survey", "Survey"),
     "TheodoliteError": ("theodolite.errors", "TheodoliteError"),
     "block": ("theodolite.studies.block.block", "block"),
@@ -63,11 +63,11 @@ _HOMES = {
     "measure": ("theodolite.surveys.vectors", "measure"),
     "merge": ("theodolite.surveys.merge", "merge"),
     "open": ("theodolite.surveys.folder", "open_survey"),
-    "probe": ("theodolite.studies.probe.laboratory", "probe"),
-    "survey": ("theodolite.surveys.models", "survey"),
+    "probe": ("theodolite.studies.probe.probe", "probe"),
+    "survey": ("theodolite.surveys.api", "survey"),
     "trace": ("theodolite.studies.trace.trace", "trace"),
     "watch": ("theodolite.surveys.watch", "watch"),
-    "weights": ("theodolite.studies.weights.weigh", "weights"),
+    "weights": ("theodolite.studies.weights.weights", "weights"),
 }
 
 

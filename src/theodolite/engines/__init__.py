@@ -1,1 +1,1 @@
-"""Engines run the fold: here, or over many machines."""
+"""Engines run the fold over the shards of a plan: in this process, on a GPU, or on a Ray cluster."""

@@ -1,34 +1,47 @@
-"""The local engine: one process folds the shards one after the other."""
+"""The local engine: one process folds the shards in order, with a checkpoint from time to time."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from theodolite.batch import Batch, Places
-from theodolite.engines.ahead import Ahead
-from theodolite.engines.preparing import Preparing
+from theodolite.engines.engine import Plan, Work
+from theodolite.engines.gpu import accumulate_on_device
+from theodolite.engines.progress import Listener, Progress
+from theodolite.engines.threads import one_torch_thread
+from theodolite.errors import TheodoliteError
+from theodolite.sources.prefetch import Prefetcher, ShardPreparation, gpu_waits
 from theodolite.sources.source import Source
+from theodolite.state.checkpoints import Checkpoints
+from theodolite.state.pilot import Pilot, take_pilot
+from theodolite.state.skipped import Skipped
+from theodolite.state.state import SavedState, ShardKey, State
+from theodolite.state.worker_states import WorkerStates
+from theodolite.statistics.fold import LayerFold
+from theodolite.storage.file_names import UNFINISHED
+from theodolite.storage.location import Location
 
 
 class Fold(Protocol):
-    """What takes in the batches of one layer."""
+    """Accumulates the batches of one layer."""
 
     def update(self, batch: Batch) -> None:
-        """Take in one batch."""
+        """Add one batch."""
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
-    """What the engine says after each batch."""
+class FoldStep:
+    """What was folded with one batch."""
 
     shard: int  # its index
     batch: int  # batches of the shard folded so far
-    last: bool  # the shard is folded whole
+    last: bool  # the shard is complete
     positions: int
-    share: float  # of the shard's positions that are folded
+    share: float  # of the shard's positions, folded so far
 
 
 def fold_shards(
@@ -37,16 +50,16 @@ def fold_shards(
     shards: Iterable[tuple[int, list[tuple[int, Any]]]],
     *,
     skip: int = 0,
-    told: Callable[[Folded], None],
-    lay_out: Callable[[Places], None] | None = None,
+    on_step: Callable[[FoldStep], None],
+    on_places: Callable[[Places], None] | None = None,
 ) -> None:
-    """Fold (index, documents) pairs in order, leaving out the first `skip` batches of the first one.
+    """Fold (index, documents) pairs in order, without the first `skip` batches of the first one.
 
-    The order of batches is fixed, so a run that is interrupted and taken up again adds the same numbers in the
-    same order as one that is not. `lay_out` is called with the places of every batch before its turn.
+    The order of batches is fixed, so an interrupted and resumed run adds the same numbers in the same order as an
+    uninterrupted one. `on_places` is called with the positions of every batch before the batch runs.
     """
-    with closing(Preparing(source, shards)) as prepared:
-        fold_prepared(source, folds, prepared, skip=skip, told=told, lay_out=lay_out)
+    with closing(ShardPreparation(source, shards)) as prepared:
+        fold_prepared(source, folds, prepared, skip=skip, on_step=on_step, on_places=on_places)
 
 
 def fold_prepared(
@@ -55,39 +68,233 @@ def fold_prepared(
     shards: Iterable[tuple[int, Sequence[Any]]],
     *,
     skip: int = 0,
-    told: Callable[[Folded], None],
-    lay_out: Callable[[Places], None] | None = None,
+    on_step: Callable[[FoldStep], None],
+    on_places: Callable[[Places], None] | None = None,
 ) -> float:
-    """Do what `fold_shards` does with (index, batches) pairs; return the seconds for which it waited for them."""
+    """Do what `fold_shards` does with (index, batches) pairs; return the seconds spent waiting for batches."""
 
     def sink(batch: Batch) -> None:
         folds[batch.layer].update(batch)
 
-    with closing(Ahead(_steps(shards, skip, lay_out))) as steps:
+    with closing(Prefetcher(_steps(shards, skip, on_places))) as steps:
         for prepared, step in steps:
             if prepared is not None:
                 source.run(prepared, sink)
-            told(step)
+            on_step(step)
     return steps.waited
 
 
 def _steps(
-    shards: Iterable[tuple[int, Sequence[Any]]], skip: int, lay_out: Callable[[Places], None] | None
-) -> Iterator[tuple[Any, Folded]]:
+    shards: Iterable[tuple[int, Sequence[Any]]], skip: int, on_places: Callable[[Places], None] | None
+) -> Iterator[tuple[Any, FoldStep]]:
     for index, batches in shards:
-        for prepared, step in _of_shard(index, batches, skip):
+        for prepared, step in _steps_of_shard(index, batches, skip):
             for side in (prepared, getattr(prepared, "decoder", None)):
-                if lay_out is not None and side is not None:
-                    lay_out(side.places)
+                if on_places is not None and side is not None:
+                    on_places(side.places)
             yield prepared, step
         skip = 0
 
 
-def _of_shard(index: int, batches: Sequence[Any], skip: int) -> Iterator[tuple[Any, Folded]]:
+def _steps_of_shard(index: int, batches: Sequence[Any], skip: int) -> Iterator[tuple[Any, FoldStep]]:
     total, done = sum(batch.positions for batch in batches), 0
-    if not batches:  # documents without one token that counts
-        yield None, Folded(index, 0, True, 0, 1.0)
+    if not batches:  # no document has a position to fold
+        yield None, FoldStep(index, 0, True, 0, 1.0)
     for number, batch in enumerate(batches, start=1):
         done += batch.positions
         if number > skip:
-            yield batch, Folded(index, number, number == len(batches), batch.positions, done / total)
+            yield batch, FoldStep(index, number, number == len(batches), batch.positions, done / total)
+
+
+class EarlyStart:
+    """Starts to prepare all shards of a plan during the pilot, if a GPU would wait for them.
+
+    Not for open vocabularies: their units get codes in the order of the fold, after those of the pilot.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._preparing: ShardPreparation | None = None
+        if plan.device is not None and gpu_waits(plan.source):
+            self._preparing = _start_preparing(plan, plan.shards, Skipped())
+
+    def prepare(self, shards: Sequence[int], skipped: Skipped) -> ShardPreparation:
+        """Return the preparation of these shards without skipped documents, the one already started if equal."""
+        if self._preparing is None or list(shards) != list(self._plan.shards) or skipped:
+            self.close()
+            self._preparing = _start_preparing(self._plan, shards, skipped)
+        return self._preparing
+
+    def close(self) -> None:
+        """Stop preparing."""
+        if self._preparing is not None:
+            self._preparing.close()
+
+
+def _start_preparing(plan: Plan, shards: Sequence[int], skipped: Skipped) -> ShardPreparation:
+    documents = ((index, skipped.without(index, texts)) for index, texts in plan.read(shards))
+    return ShardPreparation(plan.source, documents, len(shards))
+
+
+class LocalEngine:
+    """Folds in this process. Used as a context manager, it leaves no thread or process running."""
+
+    def __init__(self) -> None:
+        self._checkpoints: Checkpoints | None = None
+        self._skipped = Skipped()
+        self._early_start: EarlyStart | None = None
+        self._wait_seconds = 0.0
+
+    def __enter__(self) -> LocalEngine:
+        return self
+
+    def __exit__(self, *what: object) -> None:
+        if self._early_start is not None:
+            self._early_start.close()
+
+    def ready(self, plan: Plan, out: Location | None, memory: int, listener: Listener) -> None:
+        """Start to prepare the text on the CPU, if a GPU would wait for it."""
+        if out is None or not (out / UNFINISHED).is_file():  # a resumed run starts with another shard
+            self._early_start = EarlyStart(plan)
+
+    def pilot(self, plan: Plan, listener: Listener) -> Pilot:
+        """Take the pilot."""
+        with self._limit_threads(plan):
+            return take_pilot(plan.source, plan.pilot_documents, plan.model_sha256)
+
+    def _limit_threads(self, plan: Plan) -> AbstractContextManager[None]:
+        """Leave the cores to the processes that prepare text, unless sums are accumulated on the CPU."""
+        return one_torch_thread() if gpu_waits(plan.source) and not plan.contextuality else nullcontext()
+
+    def fold(self, work: Work) -> State:
+        """Fold the shards that are in no checkpoint and no worker's state, then add the workers' states."""
+        plan, listener = work.plan, work.listener
+        state, worker_states = None, dict[str, SavedState]()
+        if work.out is not None:
+            self._checkpoints = Checkpoints(work.out, work.every)
+        if work.out is not None and work.resuming and self._checkpoints is not None:
+            units = plan.source.units
+            state = self._checkpoints.latest(lambda folder: State.load(folder, work.frames, units), listener.warn)
+            worker_states = self._load_worker_states(work.out, _shards_in(state, plan.corpus_sha256), listener)
+            listener.say(_describe_resume(state, worker_states, len(plan.shards)))
+        done = {
+            shard.index for saved in worker_states.values() for shard in saved.shards
+        } | self._skipped.shards.keys()
+        self._early_start = self._early_start or EarlyStart(plan)
+        with self._limit_threads(plan):
+            if state is None:
+                folds = {index: LayerFold(frame) for index, frame in work.frames.items()}
+                state = State(folds, plan.source.units)
+            self._wait_seconds = _fold(
+                plan, state, done, self._checkpoints, listener, self._skipped, self._early_start
+            )
+        for name, saved in worker_states.items():
+            assert work.out is not None
+            listener.say(f"adding the state of worker {name}")
+            WorkerStates(work.out).add_to(state, name, saved)
+        state.shards.sort()
+        return state
+
+    def skipped(self) -> Skipped:
+        """Return what a cluster skipped before this run resumed its work; the local engine skips nothing."""
+        return self._skipped
+
+    def facts(self) -> dict[str, Any]:
+        """Return the engine's name."""
+        return {"name": "local"}
+
+    def seconds(self) -> dict[str, float]:
+        """Return the seconds spent on checkpoints and on waiting for batches."""
+        spent = {"checkpoints": self._checkpoints.spent} if self._checkpoints is not None else {}
+        return spent | {"waiting_for_batches": self._wait_seconds}
+
+    def _load_worker_states(self, out: Location, own: set[ShardKey], listener: Listener) -> dict[str, SavedState]:
+        """Return the states that a run on a cluster saved; workers can no longer change them."""
+        worker_states = WorkerStates(out)
+        for name in worker_states.names():
+            worker_states.fence(name)
+        self._skipped = Skipped.load(worker_states.folder)
+        found = worker_states.disjoint(listener.warn)
+        # In a bucket, workers start from a copy of a local run's checkpoint; a killed one leaves both.
+        return {name: saved for name, saved in found.items() if not own & set(saved.shards)}
+
+
+def _shards_in(state: State | None, corpus: str) -> set[ShardKey]:
+    """Return the shards of the state, including an incomplete one: no other state may add these."""
+    if state is None:
+        return set()
+    incomplete = set() if state.under_way is None else {ShardKey(corpus, state.under_way)}
+    return set(state.shards) | incomplete
+
+
+def _fold(
+    plan: Plan,
+    state: State,
+    in_other_states: set[int],
+    checkpoints: Checkpoints | None,
+    listener: Listener,
+    skipped: Skipped,
+    early_start: EarlyStart,
+) -> float:
+    """Fold the shards that are in no state yet, with checkpoints; return the seconds spent waiting for batches."""
+    folded = {shard.index for shard in state.shards} | in_other_states
+    remaining = [index for index in plan.shards if index not in folded]
+    done = at_start = sum(plan.weight(index) for index in folded)
+    started, before = time.monotonic(), state.positions
+
+    def on_step(step: FoldStep) -> None:
+        nonlocal done
+        state.positions += step.positions
+        state.cursor, state.under_way = step.batch, step.shard
+        share = done + step.share * plan.weight(step.shard)
+        if step.last:
+            state.shards.append(ShardKey(plan.corpus_sha256, step.shard))
+            state.cursor, state.under_way = 0, None
+            done += plan.weight(step.shard)
+        listener.progress(Progress(share, state.positions - before, time.monotonic() - started, at_start))
+        if checkpoints is not None and checkpoints.due():
+            checkpoints.save(state)
+            checkpoints.tidy()
+        if listener.stop():
+            _stop(state, checkpoints)
+
+    waited = 0.0
+    for indices in _order_shards(remaining, state.under_way):
+        with (
+            closing(early_start.prepare(indices, skipped)) as shards,
+            accumulate_on_device(state, plan.device) as on_places,
+        ):
+            skip = state.cursor
+            waited += fold_prepared(
+                plan.source, state.folds, shards, skip=skip, on_step=on_step, on_places=on_places
+            )
+    return waited
+
+
+def _order_shards(remaining: list[int], under_way: int | None) -> list[list[int]]:
+    """Return the shards in reading order, with an incomplete one first.
+
+    >>> _order_shards([4, 5], 4), _order_shards([1, 4, 5], 4), _order_shards([], None)
+    ([[4, 5]], [[4], [1, 5]], [])
+    """
+    if under_way is None or remaining[:1] == [under_way]:
+        return [remaining] if remaining else []
+    return [part for part in ([under_way], [index for index in remaining if index != under_way]) if part]
+
+
+def _stop(state: State, checkpoints: Checkpoints | None) -> None:
+    if checkpoints is None:
+        raise TheodoliteError("Interrupted. Nothing was saved, because --out was not given.")
+    checkpoints.save(state)
+    raise TheodoliteError(
+        f"Interrupted after {state.positions:,} positions, all saved. Run the same command with --resume to "
+        "continue."
+    )
+
+
+def _describe_resume(state: State | None, worker_states: dict[str, SavedState], total: int) -> str:
+    states: list[State | SavedState] = [*([state] if state is not None else []), *worker_states.values()]
+    if not states:
+        return "no checkpoint found: starting from the beginning"
+    shards, positions = sum(len(each.shards) for each in states), sum(each.positions for each in states)
+    return f"resuming after {shards} of {total} shards, {positions:,} positions"

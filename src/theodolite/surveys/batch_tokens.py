@@ -1,27 +1,27 @@
-"""How many tokens go through the model at a time, where nobody says."""
+"""The default number of tokens per batch."""
 
 from __future__ import annotations
 
 import torch
 
-PROCESSOR = 4096
-UNSEEN = 2**17  # on a GPU of another machine
+CPU = 4096
+REMOTE_GPU = 2**17  # on a GPU of another machine
 LEAST, MOST = 2**12, 2**19
 SHARE = 100
-"""The states of a batch in half precision take this part of a GPU's memory; a block holds fifteen times that."""
+"""The states of a batch in half precision take 1/SHARE of the GPU memory; a block needs fifteen times that."""
 
 
 def batch_tokens(device: str, dim: int) -> int:
-    """Return a power of two: on a GPU as many as there is room for, since starting its work takes time too."""
+    """Return a power of two: on a GPU as many as fit, since every launch takes time."""
     if device.partition(":")[0] != "cuda":
-        return PROCESSOR
+        return CPU
     if not torch.cuda.is_available():
-        return UNSEEN
+        return REMOTE_GPU
     return fitting(torch.cuda.get_device_properties(device).total_memory, dim)
 
 
 def fitting(memory: int, dim: int) -> int:
-    """Return how many tokens fit in so many bytes.
+    """Return how many tokens fit in this many bytes.
 
     >>> fitting(141 * 2**30, 768), fitting(141 * 2**30, 4096), fitting(24 * 2**30, 768)
     (524288, 131072, 131072)

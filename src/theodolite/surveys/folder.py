@@ -1,4 +1,4 @@
-"""The folder that a survey leaves: written whole, opened again, checked for damage."""
+"""The folder of a survey: written, opened and checked for damage."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ from typing import Any
 
 import pandas as pd
 
+from theodolite.engines.gpu import Checksums
 from theodolite.errors import DamagedError, InputError
-from theodolite.measures.formula import formula_of_column
-from theodolite.sources.units import OPEN, Unit, Units, encodable
-from theodolite.surveys import fetching, layer_norms
-from theodolite.surveys import pilot as pilots
-from theodolite.surveys.bucket import Bucket
-from theodolite.surveys.curves import curves
-from theodolite.surveys.files import checksum, read_json, verify, write_beside, write_json
+from theodolite.sources.units import OPEN, Unit, Units
+from theodolite.state.pilot import Pilot
+from theodolite.state.state import UNSEEN, State
+from theodolite.storage import download
+from theodolite.storage.bucket import Bucket
+from theodolite.storage.checksum import checksum
+from theodolite.storage.file_names import FACTS, LAYER_NORMS, PILOT, SAMPLE, STATE, UNFINISHED
+from theodolite.storage.files import read_json, verify, write_json
+from theodolite.storage.location import Location, list_output_folder, parse_location, remove
+from theodolite.storage.lock import LOCK
 from theodolite.surveys.layer_norms import load_norms, norms_table, save_norms
-from theodolite.surveys.lease import LOCK
-from theodolite.surveys.pilot import Pilot
-from theodolite.surveys.state import SAMPLE, STATE, State
-from theodolite.surveys.storage import Place, placed, remove
 from theodolite.surveys.survey import Survey
-from theodolite.surveys.tables import Tables
-from theodolite.surveys.writing import Checksums
+from theodolite.tables.curves import curve_table
+from theodolite.tables.table_files import read_table, write_table
+from theodolite.tables.tables import SurveyTables
 
 SCHEMA = 1
-FACTS, UNFINISHED = fetching.FACTS, "unfinished.json"
 REPORTED = ("layers", "tokens", "units")
-LATER = ("scales", "spectra")  # a survey made before these were is read without
+LATER = ("scales", "spectra")  # missing in older surveys
 TABLES = (*REPORTED, "coordinates", *LATER)
-FILES = (pilots.FILE, STATE, SAMPLE, layer_norms.FILE, *(f"{table}.parquet" for table in TABLES))
-LAYER_NORMS = "layer_norms"  # the table of what that file holds
+FILES = (PILOT, STATE, SAMPLE, LAYER_NORMS, *(f"{table}.parquet" for table in TABLES))
+NORMS_TABLE = "layer_norms"  # the table of what the file of norms holds
 SEAL = "checksum"  # of survey.json's other entries
-UNSEEN = "\0unseen "  # no tokenizer spells a token so
 OURS = {
     "token_sets.safetensors",
     "token_sets.parquet",
@@ -53,59 +52,60 @@ OURS = {
 }
 
 
-def check_free(folder: Place, *, overwrite: bool) -> list[str]:
-    """Refuse a folder in use, unless what is in it is a survey that may be overwritten; return what is in it."""
-    if folder.is_file():
-        raise InputError(f"--out {folder} is a file; give the name of a folder.")
-    there = folder.iterdir() if folder.is_dir() else []
-    present = sorted(path.name for path in there if path.name != LOCK)
+def check_free(folder: Location, *, overwrite: bool) -> list[str]:
+    """Reject a folder that is in use, unless it is a survey that may be overwritten; return its file names."""
+    present = [name for name in list_output_folder(folder) if name != LOCK]
     used = [name for name in present if not (name.startswith(".") and name.endswith(".part"))]
     foreign = [name for name in used if name not in OURS]
     if foreign:
         raise InputError(
-            f"--out {folder} holds files that no survey made ({', '.join(foreign[:4])}), which nothing here will "
-            "overwrite; choose another folder."
+            f"--out {folder} contains files that are not part of a survey ({', '.join(foreign[:4])}), which are "
+            "never overwritten. Choose another folder."
         )
     if used and not overwrite:
-        way = "--resume to go on with it, " if UNFINISHED in present else ""
-        raise InputError(f"--out {folder} is in use ({', '.join(used[:4])}): {way}--overwrite to replace it.")
+        way = "--resume to continue it or " if UNFINISHED in present else ""
+        listed = ", ".join(used[:4])
+        raise InputError(
+            f"--out {folder} already contains files of a survey ({listed}). Choose another folder, or use {way}"
+            "--overwrite to replace it."
+        )
     return present
 
 
-def claim(folder: Place, *, overwrite: bool) -> None:
-    """Make the folder, emptied of an older survey if that may be overwritten.
+def claim(folder: Location, *, overwrite: bool) -> None:
+    """Create the folder, or delete the older survey in it if that may be overwritten.
 
-    Its large files lose their names now and their space while work goes on: a run that is killed before leaves
-    parts, which count as nothing and the next run removes.
+    Large files are renamed now and deleted in the background. A run that is killed before that leaves temporary
+    files, which the next run deletes.
     """
     present = check_free(folder, overwrite=overwrite)
-    for name in sorted(present, key=lambda name: name != FACTS):  # that first: without it no folder looks whole
+    for name in sorted(present, key=lambda name: name != FACTS):  # first: without it nothing is complete
         if isinstance(folder, Path) and name in FILES:
-            _remove_meanwhile(folder / name)
+            _remove_in_background(folder / name)
         else:
             remove(folder / name)
     if isinstance(folder, Path):
         folder.mkdir(parents=True, exist_ok=True)
 
 
-def _remove_meanwhile(path: Path) -> None:
+def _remove_in_background(path: Path) -> None:
     former = path.replace(path.with_name(f".{path.name}.former.part"))
     threading.Thread(target=former.unlink, kwargs={"missing_ok": True}, name="removing").start()
 
 
-def save(survey: Survey, folder: Place, state: Callable[[], Checksums] | None = None) -> None:
-    """Write every file, survey.json last: a folder with it is whole. `state` waits for its files, if begun."""
+def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None = None) -> None:
+    """Write every file, survey.json last. `state` waits for the state's files, if their writing has started."""
     if isinstance(folder, Bucket):
-        fetching.forget_copy(folder)
-        save(survey, fetching.copy_of(folder))
-        folder.put_all(fetching.copy_of(folder), [*FILES, FACTS])
+        download.delete_local_copy(folder)
+        save(survey, download.local_copy(folder))
+        folder.put_all(download.local_copy(folder), [*FILES, FACTS])
         survey.folder = folder
         return
     folder.mkdir(parents=True, exist_ok=True)
     state = state or (lambda: survey.state.save(folder))
     writers: dict[str, Callable[[], None]] = {
-        pilots.FILE: lambda: survey.pilot.save(folder),
-        layer_norms.FILE: lambda: save_norms(survey.norms, folder),
+        PILOT: lambda: survey.pilot.save(folder),
+        LAYER_NORMS: lambda: save_norms(survey.norms, folder),
     }
     for name in TABLES:
         path = folder / f"{name}.parquet"
@@ -123,82 +123,62 @@ def save(survey: Survey, folder: Place, state: Callable[[], Checksums] | None = 
     survey.folder = folder
 
 
-def write_table(path: Path, table: pd.DataFrame, told: dict[str, str] | None = None) -> None:
-    """Write Parquet in which every measured column names its formula; `told` goes into the file's own metadata."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    ids = formula_of_column(path.stem)
-    arrow = pa.Table.from_pandas(_encodable(table), preserve_index=False)
-    fields = [
-        field.with_metadata({"formula": ids[field.name]}) if field.name in ids else field for field in arrow.schema
-    ]
-    arrow = arrow.cast(pa.schema(fields, metadata=(arrow.schema.metadata or {}) | _bytes(told or {})))
-    repeated = [field.name for field in fields if not pa.types.is_floating(field.type)]  # not so measured numbers
-
-    def write(beside: Path) -> None:
-        pq.write_table(arrow, beside, compression="zstd", use_dictionary=repeated, write_page_checksum=bool(told))
-
-    write_beside(path, write)
-
-
-def _bytes(told: dict[str, str]) -> dict[bytes, bytes]:
-    return {name.encode(): value.encode() for name, value in told.items()}
-
-
 def open_tables(
     folder: str | Path | Bucket, names: Sequence[str] = REPORTED
 ) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
-    """Return a survey's facts and the tables named, without reading its state.
+    """Return a survey's facts and the named tables, without reading its state.
 
-    Beside the Parquet tables there is "layer_norms": gamma and beta by layer and coordinate.
+    Besides the Parquet tables there is "layer_norms": gamma and beta by layer and coordinate.
     """
-    place = placed(folder)
+    place = parse_location(folder)
     facts = _read_facts(place)
-    files = [layer_norms.FILE if name == LAYER_NORMS else f"{name}.parquet" for name in names]
-    path = fetching.fetched(place, files)
+    files = [LAYER_NORMS if name == NORMS_TABLE else f"{name}.parquet" for name in names]
+    path = download.download(place, files)
     for file in files:
         _verify(path, facts, file)
     return facts, {
-        name: norms_table(load_norms(path)) if name == LAYER_NORMS else _read_table(path / f"{name}.parquet")
+        name: norms_table(load_norms(path)) if name == NORMS_TABLE else read_table(path / f"{name}.parquet")
         for name in names
     }
 
 
 def _verify(path: Path, facts: dict[str, Any], name: str) -> None:
     if name not in facts["files"]:
-        raise InputError(f"{path} was made before surveys had {name}; survey again to have it.")
+        raise InputError(f"{path} was made by an older version that did not write {name}. Survey again to get it.")
     verify(path / name, facts["files"][name])
 
 
-def _read_facts(path: Place) -> dict[str, Any]:
+def _read_facts(path: Location) -> dict[str, Any]:
     """Return survey.json of a finished survey that this version can read."""
     if not path.is_dir():
-        raise InputError(f"{path} is no folder; give the folder that `theodolite survey --out` made.")
+        raise InputError(f"{path} is not a folder. Give the folder that `theodolite survey --out` wrote.")
     if not (path / FACTS).is_file():
         if (path / UNFINISHED).is_file():
-            raise InputError(f"{path} holds an unfinished survey; run its command again with --resume.")
-        raise InputError(f"{path} holds no survey: there is no {FACTS} in it.")
+            raise InputError(f"{path} contains an unfinished survey. Run its command again with --resume.")
+        raise InputError(
+            f"{path} does not contain a survey: there is no {FACTS}. Give the folder that "
+            "`theodolite survey --out` wrote."
+        )
     facts = read_json(path / FACTS)
     seal = facts.pop(SEAL, None)
     if facts.get("schema") != SCHEMA:
         raise InputError(f"{path} has schema {facts.get('schema')}; this version reads schema {SCHEMA}.")
     if seal != _seal(facts):
-        raise DamagedError(f"{path / FACTS} is damaged: its checksum is {_seal(facts)}, {seal} was written.")
+        raise DamagedError(f"{path / FACTS} is damaged: its checksum is {_seal(facts)}, expected {seal}.")
     return facts
 
 
 def open_survey(folder: str | Path | Bucket) -> Survey:
-    """Open the folder of a finished survey, checking every file; one in a bucket is fetched to disk."""
-    place = placed(folder)
+    """Open a finished survey, verifying every file; one in a bucket is downloaded."""
+    place = parse_location(folder)
     facts = _read_facts(place)
-    path = fetching.fetched(place, FILES)
+    path = download.download(place, FILES)
     missing = {name for name in LATER if f"{name}.parquet" not in facts["files"]}
     for name in FILES:
         if name.removesuffix(".parquet") not in missing:
             _verify(path, facts, name)
-    tables = Tables(
-        *(curves(name) if name in missing else _read_table(path / f"{name}.parquet") for name in TABLES)
+    tables = SurveyTables(
+        *(curve_table(name) if name in missing else read_table(path / f"{name}.parquet") for name in TABLES)
     )
     pilot = Pilot.load(path)
     settings = facts["settings"]
@@ -211,14 +191,14 @@ def open_survey(folder: str | Path | Bucket) -> Survey:
         )
         for layer in facts["layers"]
     }
-    # An open vocabulary is listed whole in the state; of a closed one the table has what was seen.
+    # The state lists all units of an open vocabulary; for a closed one the table has those that were seen.
     kind = settings["units"]
     units = Units(kind) if kind in OPEN else _units(tables.units, kind)
     return Survey(facts, tables, State.load(path, frames, units), pilot, place, load_norms(path))
 
 
 def _units(table: pd.DataFrame, kind: str) -> Units:
-    """Rebuild the numbered list; codes that were never seen get a name that cannot be met."""
+    """Rebuild the list of units by code; codes that were never seen get a name that no token has."""
     known = {
         int(row["row"]): Unit(
             row["unit"],
@@ -234,31 +214,6 @@ def _units(table: pd.DataFrame, kind: str) -> Units:
 
 
 def _seal(facts: dict[str, Any]) -> str:
-    """Return a CRC-32 of the facts, which survey.json carries itself: nothing else could check it."""
+    """Return a CRC-32 of the facts, which survey.json itself contains."""
     rest = {name: value for name, value in facts.items() if name != SEAL}
     return f"crc32:{zlib.crc32(json.dumps(rest, sort_keys=True).encode()):08x}"
-
-
-def is_unseen(unit: Unit) -> bool:
-    """Say whether a unit only fills the place of a code that was never met."""
-    return unit.key.startswith(UNSEEN)
-
-
-def _read_table(path: Path) -> pd.DataFrame:
-    import pyarrow as pa
-
-    try:
-        return pd.read_parquet(path)
-    except (OSError, pa.ArrowException) as error:
-        raise DamagedError(f"{path} cannot be read: {error}") from error
-
-
-def _encodable(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with lone surrogates, which Parquet cannot hold, written as \\udcXX."""
-    fixed = table.copy(deep=False)
-    for column in ("unit", "text"):
-        if column in fixed and getattr(fixed[column].dtype, "storage", None) != "pyarrow":  # that holds none
-            values = fixed[column].tolist()  # each many times: a unit has a row in every layer and population
-            written = {value: encodable(str(value)) for value in set(values)}
-            fixed[column] = [written[value] for value in values]
-    return fixed

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from theodolite.sources.text.norm import Norm
-from theodolite.surveys.files import read_tensors, write_tensors
+from theodolite.models.norms import Norm
+from theodolite.storage.file_names import LAYER_NORMS
+from theodolite.storage.files import read_tensors, write_tensors
 
-FILE = "layer_norms.safetensors"
 COLUMNS = "layer coordinate kind eps gamma beta".split()
 
 
@@ -21,16 +21,16 @@ def save_norms(norms: Mapping[int, Norm], folder: Path) -> None:
     tensors = {
         f"layer{layer}.{part}": getattr(norm, part) for layer, norm in norms.items() for part in ("gamma", "beta")
     }
-    told = {layer: {"kind": norm.kind, "eps": norm.eps} for layer, norm in norms.items()}
-    write_tensors(folder / FILE, tensors, {"norms": json.dumps(told)})
+    kinds = {layer: {"kind": norm.kind, "eps": norm.eps} for layer, norm in norms.items()}
+    write_tensors(folder / LAYER_NORMS, tensors, {"norms": json.dumps(kinds)})
 
 
 def load_norms(folder: Path) -> dict[int, Norm]:
     """Read the norms of a survey's folder, by layer."""
-    tensors, metadata = read_tensors(folder / FILE)
+    tensors, metadata = read_tensors(folder / LAYER_NORMS)
     return {
-        int(layer): Norm(told["kind"], tensors[f"layer{layer}.gamma"], tensors[f"layer{layer}.beta"], told["eps"])
-        for layer, told in json.loads(metadata["norms"]).items()
+        int(layer): Norm(kind["kind"], tensors[f"layer{layer}.gamma"], tensors[f"layer{layer}.beta"], kind["eps"])
+        for layer, kind in json.loads(metadata["norms"]).items()
     }
 
 

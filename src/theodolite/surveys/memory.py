@@ -1,37 +1,38 @@
-"""Memory: what a survey will need, worked out before it starts."""
+"""The memory that a survey needs, estimated before it starts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 import psutil
+import torch
 
+from theodolite.environment import MEMORY_SHARE
 from theodolite.errors import InputError
-from theodolite.sources.layers import Layer
-from theodolite.statistics.fold import WIDEST, most_sampled
+from theodolite.models.layers import Layer
+from theodolite.statistics.fold import expected_bytes, max_sample_size
+from theodolite.statistics.frame import Frame
+from theodolite.text import format_bytes
 
-SHARE = 0.8  # of the memory that is free, unless --memory says otherwise
 
-
-def needed(
+def estimate_bytes(
     layers: Sequence[Layer], types: int, *, sample_size: int, populations: int, contextuality: bool = False
 ) -> int:
-    """Return the bytes that the statistics will hold: unit tables, matrices and samples.
+    """Return the expected bytes of the statistics, each of which states its own size, and of the tables.
 
-    Twice the sums of one layer's units are added, for the tables that are read off at the end.
+    The tables need three times the unit sums of one layer, and nine numbers per unit, layer and population.
     """
-    cells = 1 if populations == 1 else 2
+    cells = 1 if populations == 1 else 2  # massive positions are too few to count
     total = 0
     for layer in layers:
-        table = 8 * types * (layer.dim + 3) * (2 if contextuality else 1)
-        matrices = 8 * layer.dim**2 * cells if layer.dim <= WIDEST else 0
-        samples = min(sample_size, most_sampled(layer.dim)) * (4 * layer.dim + 24) * cells
-        total += table + matrices + samples
+        size = min(sample_size, max_sample_size(layer.dim))
+        frame = Frame(torch.empty(layer.dim), sample_size=size, contextuality=contextuality)
+        total += expected_bytes(frame, types, cells)
     widest = max((layer.dim for layer in layers), default=0)
     return total + 3 * 8 * types * widest + 8 * 9 * types * len(layers) * populations
 
 
-def check(
+def check_memory(
     layers: Sequence[Layer],
     bound: int,
     count: Callable[[], int],
@@ -41,15 +42,17 @@ def check(
     populations: int,
     contextuality: bool = False,
 ) -> dict[str, int]:
-    """Refuse a run that would not fit, and return the estimate.
+    """Raise if the survey does not fit in memory; return the estimate.
 
-    `bound` is how many units there can be at the most. Only if that many would not fit are they counted, which
+    `bound` is an upper bound of the number of units. Only if that many would not fit are they counted, which
     takes a pass over the corpus without the model.
     """
-    allowed = budget if budget is not None else int(SHARE * psutil.virtual_memory().available)
+    allowed = budget if budget is not None else int(MEMORY_SHARE * psutil.virtual_memory().available)
 
     def of(units: int) -> int:
-        return needed(layers, units, sample_size=sample_size, populations=populations, contextuality=contextuality)
+        return estimate_bytes(
+            layers, units, sample_size=sample_size, populations=populations, contextuality=contextuality
+        )
 
     types, need = bound, of(bound)
     if need > allowed:
@@ -59,38 +62,8 @@ def check(
         fewer = int(len(layers) * allowed / need)
         hint = f"; about {fewer} would fit" if fewer else ""
         raise InputError(
-            f"This survey needs about {size(need)} for {len(layers)} layers and {types:,} units; "
-            f"{size(allowed)} may be used. Survey fewer layers at a time (--layers{hint}), "
+            f"This survey needs about {format_bytes(need)} for {len(layers)} layers and {types:,} units, "
+            f"but only {format_bytes(allowed)} may be used. Survey fewer layers at a time (--layers{hint}), "
             "choose coarser --units, or allow more with --memory."
         )
     return {"types": types, "bytes": need, "budget": allowed}
-
-
-def parse_size(text: str) -> int:
-    """Return bytes from "8G", "512M" or a plain number.
-
-    >>> parse_size("1.5G")
-    1610612736
-    """
-    units = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-    bare = text.strip().upper().removesuffix("B").removesuffix("I")
-    scale = units.get(bare[-1:], 1)
-    try:
-        value = float(bare.rstrip("KMGT")) * scale
-    except ValueError:
-        value = -1
-    if not 0 < value < 2**63:  # so written, NaN fails too
-        raise InputError(f"--memory {text!r} is no size; write it as 8G, 512M or a number of bytes.")
-    return int(value)
-
-
-def size(count: int) -> str:
-    """Return bytes for people.
-
-    >>> size(3 * 2**30)
-    '3.0 GB'
-    """
-    value, units = float(count), ["bytes", "kB", "MB", "GB", "TB"]
-    while value >= 1000 and len(units) > 1:
-        value, units = value / 1024, units[1:]
-    return f"{value:.1f} {units[0]}" if units[0] != "bytes" else f"{count} bytes"

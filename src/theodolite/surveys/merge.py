@@ -1,4 +1,4 @@
-"""Merging: surveys made apart become one, as if the documents had been read together."""
+"""theodolite.merge: several surveys become one, as if their documents had been read together."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.sources.units import Units
-from theodolite.surveys.adding import add
-from theodolite.surveys.alone import alone
+from theodolite.state.state import State, add_sums
+from theodolite.storage.location import Location, parse_location
+from theodolite.storage.lock import exclusive
 from theodolite.surveys.folder import check_free, claim, open_survey, save
-from theodolite.surveys.identity import differences
-from theodolite.surveys.listener import Listener
-from theodolite.surveys.state import State
-from theodolite.surveys.storage import Place, placed
+from theodolite.surveys.provenance import differences
 from theodolite.surveys.survey import Survey
-from theodolite.surveys.tables import make_tables, nonfinite
+from theodolite.tables.tables import make_tables, nonfinite
 
 OTHER_THRESHOLD = (
-    "the surveys were made with pilots that draw the line of massive norms elsewhere; use one --pilot"
+    "the pilots of the surveys have different thresholds for massive positions; use one --pilot for all"
 )
 
 
@@ -33,32 +32,32 @@ def merge(
 ) -> Survey:
     """Merge surveys of one model and one set of settings over different documents.
 
-    Sums add, centres are moved exactly, samples keep their smallest hashes. A shard may be in one of them only.
+    Sums are added about a common centre, samples keep the smallest hashes. No shard may be in two of the surveys.
     """
     listener = listener or Listener()
     if len(surveys) < 2:
-        raise InputError(f"merge wants at least two surveys; {len(surveys)} came.")
-    folder = placed(out) if out is not None else None
+        raise InputError(f"merge requires at least two surveys (got {len(surveys)}).")
+    folder = parse_location(out) if out is not None else None
     if folder is None:
-        return _merged(surveys, listener)
+        return _merge_all(surveys, listener)
     check_free(folder, overwrite=overwrite)
     _check_apart(folder, surveys)
-    with alone(folder, listener.say):
-        merged = _merged(surveys, listener)
+    with exclusive(folder, listener.say):
+        merged = _merge_all(surveys, listener)
         claim(folder, overwrite=overwrite)
         save(merged, folder)
     return merged
 
 
-def _merged(surveys: Sequence[str | Path | Survey], listener: Listener) -> Survey:
-    merged = _copy(_opened(surveys[0]))
+def _merge_all(surveys: Sequence[str | Path | Survey], listener: Listener) -> Survey:
+    merged = _copy(_open(surveys[0]))
     parts = _parts(merged)
-    for other in map(_opened, surveys[1:]):
+    for other in map(_open, surveys[1:]):
         listener.say(f"merging {other.folder or other.name}")
         _check(merged, other, parts)
-        _take_in(merged, other)
+        _add_survey(merged, other)
         parts += _parts(other)
-    merged.facts["corpus"] = _joined(parts)
+    merged.facts["corpus"] = _join_corpus_facts(parts)
     merged.facts["identity"] = {
         **merged.facts["identity"],
         "corpus": {"sha256": merged.facts["corpus"]["sha256"], "part": None},
@@ -68,7 +67,7 @@ def _merged(surveys: Sequence[str | Path | Survey], listener: Listener) -> Surve
         merged.layer_objects(),
         merged.facts["populations"],
         lost=merged.facts.get("lost"),
-        told=listener.say,
+        say=listener.say,
     )
     merged.facts["counts"] |= {
         "positions": merged.state.positions,
@@ -79,33 +78,33 @@ def _merged(surveys: Sequence[str | Path | Survey], listener: Listener) -> Surve
     return merged
 
 
-def _check_apart(folder: Place, surveys: Sequence[str | Path | Survey]) -> None:
-    """Refuse a folder that is read from: until the new survey is whole, the old one must be."""
-    read = [one.folder if isinstance(one, Survey) else placed(one) for one in surveys]
-    if any(place is not None and _spelled(place) == _spelled(folder) for place in read):
-        raise InputError(f"--out {folder} is one of the surveys to merge; give another folder.")
+def _check_apart(folder: Location, surveys: Sequence[str | Path | Survey]) -> None:
+    """Reject a folder that is one of the inputs: it must stay complete until the new survey is."""
+    read = [one.folder if isinstance(one, Survey) else parse_location(one) for one in surveys]
+    if any(place is not None and _normalized(place) == _normalized(folder) for place in read):
+        raise InputError(f"--out {folder} is one of the surveys to merge. Choose another folder.")
 
 
-def _spelled(place: Place) -> str:
+def _normalized(place: Location) -> str:
     return str(place.resolve() if isinstance(place, Path) else place)
 
 
-def _opened(survey: str | Path | Survey) -> Survey:
+def _open(survey: str | Path | Survey) -> Survey:
     return survey if isinstance(survey, Survey) else open_survey(survey)
 
 
 def _copy(survey: Survey) -> Survey:
-    """Return a survey whose sums may be added to."""
+    """Return a copy with sums that may be changed."""
     state = survey.state
     folds = {index: fold.copy() for index, fold in state.folds.items()}
     units = Units(state.units.kind, list(state.units.known))
-    whole = State(folds, units, list(state.shards), 0, state.positions)
+    copied = State(folds, units, list(state.shards), 0, state.positions)
     facts = {**survey.facts, "counts": dict(survey.facts["counts"])}
-    return Survey(facts, survey.tables, whole, survey.pilot, norms=survey.norms)  # of the same weights
+    return Survey(facts, survey.tables, copied, survey.pilot, norms=survey.norms)
 
 
 def _parts(survey: Survey) -> list[dict[str, Any]]:
-    """Return what a survey tells of its corpus, or of each one that it was merged from, with how it was cut."""
+    """Return the facts of the corpus, or of each corpus of a merged survey, with the size of its shards."""
     corpus, settings = survey.facts["corpus"], survey.facts["identity"]["settings"]
     return [{"shard_chars": settings.get("shard_chars")} | part for part in corpus.get("parts") or [corpus]]
 
@@ -116,24 +115,24 @@ def _check(merged: Survey, other: Survey, parts: list[dict[str, Any]]) -> None:
     if lines:
         listed = "\n  ".join(lines)
         raise InputError(f"{name} cannot be merged: its settings differ:\n  {listed}")
-    cut = {part["sha256"]: part["shard_chars"] for part in parts}
+    shard_sizes = {part["sha256"]: part["shard_chars"] for part in parts}
     for part in _parts(other):
-        there, here = part["shard_chars"], cut.get(part["sha256"], part["shard_chars"])
-        if there != here:
+        theirs, ours = part["shard_chars"], shard_sizes.get(part["sha256"], part["shard_chars"])
+        if theirs != ours:
             raise InputError(
-                f"{name} cannot be merged: {part['name']} was cut into shards of {there:,} characters there and "
-                f"of {here:,} in another, as on a GPU and on a processor, so that documents would count twice or "
-                "not at all; survey all parts of one corpus on the same kind of device."
+                f"{name} cannot be merged: its shards of {part['name']} have {theirs:,} characters, those of "
+                f"another survey {ours:,} (GPU and CPU use different sizes), so documents would be counted twice "
+                "or not at all. Survey all parts of one corpus on the same kind of device."
             )
     twice = set(merged.state.shards) & set(other.state.shards)
     if twice:
         raise InputError(
-            f"{name} cannot be merged: {len(twice)} of its {len(other.state.shards)} shards are in another of the "
-            "surveys already, and would count twice."
+            f"{name} cannot be merged: {len(twice)} of its {len(other.state.shards)} shards are also in another "
+            "survey, and would be counted twice. Merge surveys of different documents."
         )
 
 
-def _take_in(merged: Survey, other: Survey) -> None:
+def _add_survey(merged: Survey, other: Survey) -> None:
     lost = dict(merged.facts.get("lost") or {}) | dict(other.facts.get("lost") or {})
     for index, fold in merged.state.folds.items():
         if (
@@ -142,21 +141,23 @@ def _take_in(merged: Survey, other: Survey) -> None:
         ):
             lost["without-massive"] = OTHER_THRESHOLD
     theirs = other.state
-    add(merged.state, lambda index: theirs.folds[index].copy(), theirs.units, theirs.shards, theirs.positions)
+    add_sums(merged.state, lambda index: theirs.folds[index].copy(), theirs.units, theirs.shards, theirs.positions)
     if lost:
         merged.facts["lost"] = lost
     counts = merged.facts["counts"]
     counts["left_out"] = counts.get("left_out", 0) + other.facts["counts"].get("left_out", 0)
 
 
-def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
+def _join_corpus_facts(parts: list[dict[str, Any]]) -> dict[str, Any]:
     names = list(dict.fromkeys(part["name"] for part in parts))
     digests = list(dict.fromkeys(part["sha256"] for part in parts))
     joined = digests[0] if len(digests) == 1 else sha256(" ".join(sorted(digests)).encode()).hexdigest()
     documents = sum(part["documents"] for part in parts)
-    corpora = list({part["sha256"]: part for part in parts}.values())  # all else a part tells of its whole corpus
+    corpora = list(
+        {part["sha256"]: part for part in parts}.values()
+    )  # the other facts of a part are those of its corpus
     histograms = [corpus["words_histogram"] for corpus in corpora if corpus.get("words_histogram")]
     words = [sum(counts) for counts in zip(*histograms, strict=True)] if len(histograms) == len(corpora) else None
     sums = {key: sum(corpus[key] for corpus in corpora) for key in ("characters", "read")}
-    told = {"name": " + ".join(names), "sha256": joined, "documents": documents, **sums}
-    return told | {"words_histogram": words, "parts": parts}
+    facts = {"name": " + ".join(names), "sha256": joined, "documents": documents, **sums}
+    return facts | {"words_histogram": words, "parts": parts}

@@ -1,55 +1,56 @@
-"""The run: from a source and its shards to a finished survey, taken up again where it was interrupted."""
+"""A run: from a plan to a finished survey, resumed where it was interrupted."""
 
 from __future__ import annotations
 
-import platform
-import sys
 import time
-from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
-from theodolite.engines.ahead import beside
-from theodolite.engines.turns import short_turns
+from theodolite.engines.engine import Engine, Plan, Work
+from theodolite.engines.gpu import CellSums, sums_on_device, write_in_background
+from theodolite.engines.local import LocalEngine
+from theodolite.engines.progress import Listener
+from theodolite.engines.threads import frequent_thread_switches, load_solvers
+from theodolite.environment import versions
 from theodolite.errors import InputError
 from theodolite.measures.formula import formula_of_column
-from theodolite.naming import several
+from theodolite.sources.prefetch import run_in_thread
+from theodolite.state.checkpoints import Checkpoints
+from theodolite.state.pilot import Pilot
+from theodolite.state.state import State
+from theodolite.state.worker_states import WorkerStates
+from theodolite.storage.file_names import FACTS, PILOT, UNFINISHED
+from theodolite.storage.files import read_json, write_json
+from theodolite.storage.location import Location
+from theodolite.storage.lock import exclusive
 from theodolite.surveys import memory
-from theodolite.surveys.alone import alone
-from theodolite.surveys.checkpoints import Checkpoints
-from theodolite.surveys.engine import Engine, Work
-from theodolite.surveys.files import read_json, write_json
-from theodolite.surveys.folder import FACTS, SCHEMA, UNFINISHED, claim, open_survey, save
-from theodolite.surveys.here import Here
-from theodolite.surveys.identity import differences
-from theodolite.surveys.listener import Listener
-from theodolite.surveys.partials import Partials
-from theodolite.surveys.pilot import FILE as PILOT_FILE
-from theodolite.surveys.pilot import Pilot
-from theodolite.surveys.plan import Plan
-from theodolite.surveys.side_by_side import made_ready
-from theodolite.surveys.state import State
-from theodolite.surveys.storage import Place
+from theodolite.surveys.folder import SCHEMA, claim, open_survey, save
+from theodolite.surveys.provenance import differences
 from theodolite.surveys.survey import Survey
-from theodolite.surveys.tables import make_tables, nonfinite
-from theodolite.surveys.there import Cells, left_there
-from theodolite.surveys.writing import begun
+from theodolite.tables.tables import make_tables, nonfinite
+from theodolite.text import pluralize
 
-FORMULATED = ("layers", "tokens", "coordinates", "scales", "spectra")  # tables whose columns have formulas
+TABLES_WITH_FORMULAS = (
+    "layers",
+    "tokens",
+    "coordinates",
+    "scales",
+    "spectra",
+)  # tables whose columns have formulas
 
 
 @dataclass
 class Clock:
-    """Seconds spent on each part of a run."""
+    """Seconds spent on each step of a run."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     _last: float = field(default_factory=time.monotonic)
 
     def lap(self, name: str) -> None:
-        """Put the time since the last lap under this name."""
+        """Record the time since the last lap under this name."""
         now = time.monotonic()
         self.seconds[name] = round(self.seconds.get(name, 0.0) + now - self._last, 3)
         self._last = now
@@ -58,28 +59,28 @@ class Clock:
 def run(
     plan: Plan,
     *,
-    out: Place | None = None,
+    out: Location | None = None,
     resume: bool = False,
     overwrite: bool = False,
     listener: Listener | None = None,
     checkpoint_every: float = 60.0,
     engine: Engine | None = None,
 ) -> Survey:
-    """Carry a plan out. With `out`, checkpoints and the finished folder go there, and no other run's meanwhile."""
+    """Run a plan. With `out`, checkpoints and tables are written there, and no other run may write there."""
     listener = listener or Listener()
     with (
-        alone(out, listener.say) if out is not None else nullcontext(),
-        short_turns() if plan.device is not None else nullcontext(),
-        Here() as here,
+        exclusive(out, listener.say) if out is not None else nullcontext(),
+        frequent_thread_switches() if plan.device is not None else nullcontext(),
+        LocalEngine() as local,
     ):
-        made = _run(plan, out, resume, overwrite, listener, checkpoint_every, engine or here)
-    plan.finally_(made)
+        made = _run(plan, out, resume, overwrite, listener, checkpoint_every, engine or local)
+    plan.finish(made)
     return made
 
 
 def _run(
     plan: Plan,
-    out: Place | None,
+    out: Location | None,
     resume: bool,
     overwrite: bool,
     listener: Listener,
@@ -89,7 +90,7 @@ def _run(
     clock = Clock()
     resuming = out is not None and resume and _can_resume(out, plan)
     if out is not None and resuming and (out / FACTS).is_file():
-        listener.say(f"{out} holds this very survey, finished: nothing to do")
+        listener.say(f"{out} already contains this survey: nothing to do")
         survey = open_survey(out)
         _tidy(out)
         return survey
@@ -98,9 +99,9 @@ def _run(
     engine.ready(plan, out, estimate["bytes"], listener)
     clock.lap("start")
     pilot = _pilot(plan, out if resuming else None, listener, engine)
-    # Words get their codes in the fold alone: a resumed run takes no pilot and may not count, yet must agree.
+    # Words get their codes in the fold only: a resumed run takes no pilot, and must give the same codes.
     plan.source.units.forget(closed)
-    if out is not None and not resuming:  # only now: what could be refused has been
+    if out is not None and not resuming:  # only now, when nothing more can be rejected
         claim(out, overwrite=overwrite)
         write_json(out / UNFINISHED, plan.identity)
     if out is not None:
@@ -116,12 +117,14 @@ def _run(
         for layer in plan.source.layers
     }
     if plan.device is not None:
-        beside(partial(made_ready, plan.device))  # while the GPU works, so that the tables need not wait for it
+        run_in_thread(
+            partial(load_solvers, plan.device)
+        )  # while the GPU works, so that the tables do not wait for it
     state = engine.fold(Work(plan, frames, out, resuming, checkpoint_every, listener))
     clock.lap("fold")
-    left = left_there(state.folds)  # before they are brought here, which begins now
-    with begun(state, out) as written:
-        survey = _finished(plan, state, left, pilot, clock, estimate, listener, engine)
+    on_device = sums_on_device(state.folds)  # before they are copied to the CPU, which starts now
+    with write_in_background(state, out) as written:
+        survey = _make_survey(plan, state, on_device, pilot, clock, estimate, listener, engine)
         survey.facts["times"]["seconds"] |= {name: round(spent, 3) for name, spent in engine.seconds().items()}
         if out is not None:
             listener.say("writing the survey")
@@ -131,37 +134,38 @@ def _run(
     return survey
 
 
-def _tidy(out: Place) -> None:
-    """Remove what only an unfinished run needs, and what killed ones left half written."""
+def _tidy(out: Location) -> None:
+    """Delete what only an unfinished run needs, and incomplete files of killed runs."""
     (out / UNFINISHED).unlink(missing_ok=True)
     Checkpoints(out).clear()
-    Partials(out).clear()
+    WorkerStates(out).clear()
     for part in [path for path in out.iterdir() if path.name.startswith(".") and path.name.endswith(".part")]:
         part.unlink(missing_ok=True)
 
 
-def _pilot(plan: Plan, resumed: Place | None, listener: Listener, engine: Engine) -> Pilot:
-    """Read the pilot of this run or of another survey, or take one."""
-    if resumed is not None and (resumed / PILOT_FILE).is_file():
+def _pilot(plan: Plan, resumed: Location | None, listener: Listener, engine: Engine) -> Pilot:
+    """Load the pilot of this run or of another survey, or take one."""
+    if resumed is not None and (resumed / PILOT).is_file():
         return Pilot.load(resumed)
     if plan.pilot_from is not None:
         pilot = Pilot.load(plan.pilot_from)
         pilot.check(plan.source.layers, plan.model_sha256)
         return pilot
-    listener.say(f"pilot: {several(len(plan.pilot_documents), 'document')}")
+    listener.say(
+        f"reading {pluralize(len(plan.pilot_documents), 'document')} for the pilot (centres of the layers)"
+    )
     return engine.pilot(plan, listener)
 
 
-def _can_resume(out: Place, plan: Plan) -> bool:
-    """Say whether the folder holds the beginning of this run; refuse if it is the beginning of another."""
+def _can_resume(out: Location, plan: Plan) -> bool:
+    """Return whether the folder contains the start of this run; raise if it is the start of another."""
     for name in (UNFINISHED, FACTS):
         if (out / name).is_file():
-            there = read_json(out / name)
-            there = there["identity"] if name == FACTS else there
-            lines = differences(there, plan.identity)
+            found = read_json(out / name)
+            lines = differences(found["identity"] if name == FACTS else found, plan.identity)
             if lines:
                 listed = "\n  ".join(lines)
-                raise InputError(f"--resume: the run in {out} had other settings:\n  {listed}")
+                raise InputError(f"--resume: the run in {out} has other settings:\n  {listed}")
             return True
     return False
 
@@ -174,7 +178,7 @@ def _check_memory(plan: Plan) -> dict[str, int]:
                 seen.update(plan.source.units_of(prepared))
         return len(seen)
 
-    return memory.check(
+    return memory.check_memory(
         plan.source.layers,
         plan.types_bound,
         count,
@@ -185,10 +189,10 @@ def _check_memory(plan: Plan) -> dict[str, int]:
     )
 
 
-def _finished(
+def _make_survey(
     plan: Plan,
     state: State,
-    left: dict[int, Cells],
+    on_device: dict[int, CellSums],
     pilot: Pilot,
     clock: Clock,
     estimate: dict[str, int],
@@ -198,19 +202,18 @@ def _finished(
     layers = plan.source.layers
     spare = max(estimate["budget"] - estimate["bytes"], 0)
     tables = make_tables(
-        state, layers, plan.populations, told=listener.say, device=plan.device, spare=spare, left=left
+        state, layers, plan.populations, say=listener.say, device=plan.device, spare=spare, on_device=on_device
     )
     clock.lap("tables")
-    whole = tables.layers[tables.layers["population"] == plan.populations[0]]
-    lost = whole[whole["nonfinite"] > 0]
-    for row in lost.itertuples():
+    first = tables.layers[tables.layers["population"] == plan.populations[0]]
+    for row in first[first["nonfinite"] > 0].itertuples():
         listener.warn(
-            f"layer {row.layer} ({row.layer_name}): {row.nonfinite:,} NaN or infinite states were left out"
+            f"layer {row.layer} ({row.layer_name}): {row.nonfinite:,} NaN or infinite states were excluded"
         )
-    left_out = engine.left_out()
-    if left_out:
-        listener.warn(left_out.told())
-        plan.facts["corpus"]["left_out"] = left_out.listed()
+    skipped = engine.skipped()
+    if skipped:
+        listener.warn(skipped.describe())
+        plan.facts["corpus"]["left_out"] = skipped.to_dict()
     facts = {
         "schema": SCHEMA,
         **plan.facts,
@@ -221,7 +224,7 @@ def _finished(
         "pilot": {**pilot.facts, "sha256": pilot.sha256},
         "settings": plan.identity["settings"],
         "identity": plan.identity,
-        "formulas": {table: formula_of_column(table) for table in FORMULATED},
+        "formulas": {table: formula_of_column(table) for table in TABLES_WITH_FORMULAS},
         "versions": versions(),
         "times": {
             "started": clock.started,
@@ -233,27 +236,8 @@ def _finished(
             "types": len(tables.units),
             "shards": len(state.shards),
             "nonfinite": nonfinite(tables.layers, plan.populations),
-            "left_out": left_out.documents,
+            "left_out": skipped.documents,
         },
         "memory": estimate,
     }
     return Survey(facts, tables, state, pilot, norms=plan.norms)
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of what the numbers depend on."""
-    from importlib.metadata import version
-
-    packages = ("theodolite", "torch", "transformers", "tokenizers", "numpy", "pandas", "pyarrow")
-    return {"python": sys.version.split()[0], "platform": platform.platform()} | {p: version(p) for p in packages}
-
-
-def part_of(shards: Sequence[int], part: str | None) -> Iterator[int]:
-    """Yield the shards of part "i/n": every n-th one, counted from i = 0."""
-    if part is None:
-        yield from shards
-        return
-    number, slash, of = part.partition("/")
-    if not (slash and number.isdigit() and of.isdigit() and int(number) < int(of)):
-        raise InputError(f"--part {part!r}: wanted I/N with 0 <= I < N, such as 0/4 for the first of four parts.")
-    yield from shards[int(number) :: int(of)]

@@ -1,4 +1,4 @@
-"""A survey: the tables of a finished run, with everything needed to merge, resume and redraw."""
+"""A survey: the tables of a finished run, with everything needed to merge and redraw."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any
 
 import pandas as pd
 
-from theodolite.naming import several, survey_name
-from theodolite.sources.layers import Layer
-from theodolite.sources.text.norm import Norm
-from theodolite.surveys.pilot import Pilot
-from theodolite.surveys.state import State
-from theodolite.surveys.storage import Place, placed
-from theodolite.surveys.tables import Tables
+from theodolite.models.layers import Layer
+from theodolite.models.norms import Norm
+from theodolite.state.pilot import Pilot
+from theodolite.state.state import State
+from theodolite.storage.location import Location, parse_location
+from theodolite.tables.tables import SurveyTables
+from theodolite.text import pluralize, survey_name
 
 SHOWN = "layer layer_name population n q m v mean_cosine anisotropy_svd effective_rank twonn".split()
 
 
 @dataclass
 class Survey:
-    """What a run found. `layers`, `tokens`, `units` and so on are data frames; `facts` is survey.json."""
+    """The result of a run. `layers`, `tokens`, `units` and so on are data frames; `facts` is survey.json."""
 
     facts: dict[str, Any]
-    tables: Tables
+    tables: SurveyTables
     state: State
     pilot: Pilot
-    folder: Place | None = None
-    norms: dict[int, Norm] = field(default_factory=dict)  # by layer, where the state leaves a norm
+    folder: Location | None = None
+    norms: dict[int, Norm] = field(default_factory=dict)  # by layer, if its states leave a norm
 
     @property
     def layers(self) -> pd.DataFrame:
@@ -62,14 +62,14 @@ class Survey:
 
     @property
     def name(self) -> str:
-        """What was surveyed, in a few words."""
+        """A short name: model and corpus."""
         return survey_name(self.facts)
 
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> Place:
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> Location:
         """Write the survey's folder and return it."""
         from theodolite.surveys.folder import claim, save
 
-        path = placed(folder)
+        path = parse_location(folder)
         claim(path, overwrite=overwrite)
         save(self, path)
         return path
@@ -81,12 +81,12 @@ class Survey:
     def __repr__(self) -> str:
         counts = self.facts["counts"]
         return (
-            f"Survey({self.name!r}: {several(len(self.facts['layers']), 'layer')}, "
-            f"{several(counts['positions'], 'position')}, {several(counts['types'], 'unit')})"
+            f"Survey({self.name!r}: {pluralize(len(self.facts['layers']), 'layer')}, "
+            f"{pluralize(counts['positions'], 'position')}, {pluralize(counts['types'], 'unit')})"
         )
 
     def _repr_html_(self) -> str:
-        """Show the layers in a notebook; pandas escapes what comes from a model or a corpus."""
+        """Show the layers in a notebook; pandas escapes text from models and corpora."""
         from html import escape
 
         shown = self.layers[SHOWN].to_html(index=False, float_format=lambda x: f"{x:.4g}", na_rep="–", border=0)

@@ -1,4 +1,4 @@
-"""Token sets: the vectors of a few chosen units, from a second pass over only the documents that hold them."""
+"""Token sets: the vectors of a few chosen units, from a second pass over the documents that contain them."""
 
 from __future__ import annotations
 
@@ -12,59 +12,58 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import Batch
+from theodolite.engines.progress import Listener, Progress
 from theodolite.errors import InputError, TheodoliteError
-from theodolite.sources.text.vocabulary import vocabulary
-from theodolite.sources.text.words import words_of
+from theodolite.sources.text.units import group_words, list_vocabulary
 from theodolite.sources.units import Unit, Units
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.sample import Reservoir
-from theodolite.surveys.listener import Listener, Progress
-from theodolite.surveys.reopening import Reopened
+from theodolite.surveys.reopen import Reopened
 
 
 @dataclass(frozen=True, eq=False)
 class TokenSets:
-    """The sets of all chosen units, one below the other; in a set the rows stand in the order of their keys."""
+    """The sets of all chosen units, concatenated; the rows of a set are in the order of their keys."""
 
     vectors: Tensor  # (rows, dim) float32
     unit: Tensor  # (rows,) int64, which of the chosen units
     key: Tensor  # (rows,) int64
-    means: Tensor  # (units, dim) float64, over every occurrence that counts, kept or not
-    n: Tensor  # (units,) int64, occurrences that count
-    met: Tensor  # (units,) int64, occurrences in all
-    documents: int  # that hold a chosen unit
+    means: Tensor  # (units, dim) float64, over all occurrences in the population, kept or not
+    n: Tensor  # (units,) int64, occurrences in the population
+    met: Tensor  # (units,) int64, all occurrences
+    documents: int  # that contain a chosen unit
 
 
 @dataclass(frozen=True, slots=True)
-class Among:
-    """Which positions count: those of a population, a norm above `massive_above` being a massive one."""
+class PositionFilter:
+    """Selects the positions of a population; a norm above `massive_above` is massive."""
 
     population: str = "all"
     massive_above: float = math.inf
 
-    def has(self, vectors: Tensor, first: Tensor) -> Tensor:
-        """Say of each row whether it counts. vectors: (rows, dim), first: (rows,) -> (rows,)"""
+    def select(self, vectors: Tensor, first: Tensor) -> Tensor:
+        """Return whether each row is selected. vectors: (rows, dim), first: (rows,) -> (rows,)"""
         norms = torch.linalg.vector_norm(vectors, dim=1).double()
         cell = first.long() + 2 * (norms > self.massive_above)
         return torch.isin(cell, torch.tensor(POPULATIONS[self.population]))
 
 
-EVERYWHERE = Among()
+ALL_POSITIONS = PositionFilter()
 
 
 class UnitSet:
-    """One unit's vectors: the sum of all that count, and of these the ones of smallest key."""
+    """The vectors of one unit: the sum of all selected ones, and those with the smallest keys."""
 
     def __init__(self, most: int, dim: int) -> None:
         self.kept = Reservoir(most)
         self.n = self.met = 0
         self.sum = torch.zeros(dim, dtype=torch.float64)
 
-    def update(self, vectors: Tensor, key: Tensor, counts: Tensor) -> None:
-        """Take in (rows, dim) vectors with their keys; NaN and infinite ones are left out, as in the survey."""
+    def update(self, vectors: Tensor, key: Tensor, selected: Tensor) -> None:
+        """Add (rows, dim) vectors with their keys; NaN and infinite ones are excluded, as in the survey."""
         finite = torch.isfinite(vectors).all(dim=1)
         self.met += int(finite.sum())
-        vectors, key = vectors[finite & counts], key[finite & counts]
+        vectors, key = vectors[finite & selected], key[finite & selected]
         self.n += len(vectors)
         self.sum += vectors.double().sum(dim=0)
         self.kept.offer(key=key, vector=vectors)
@@ -75,86 +74,87 @@ def gather(
     units: Sequence[str],
     *,
     most: int = 200,
-    among: Among = EVERYWHERE,
+    among: PositionFilter = ALL_POSITIONS,
     listener: Listener | None = None,
 ) -> TokenSets:
-    """Run the documents that hold one of the units (by key) through the model, for its one layer.
+    """Run the documents that contain one of the units (by key) through the model, for its one layer.
 
-    Of each unit at most `most` vectors are kept, those of smallest key of those that count, whatever the batches
-    and the machine.
-    Memory: 4 dim `most` bytes a unit.
+    Of each unit at most `most` vectors are kept, those with the smallest keys, which does not depend on batches or
+    machines. Memory: 4 dim `most` bytes per unit.
     """
     listener = listener or Listener()
     source = reopened.source
     (layer,) = source.layers
     codes = _codes(source.units, units)
-    holding = _holding(reopened, set(codes))
+    containing = _documents_with_units(reopened, set(codes))
     listener.say(
-        f"second pass, layer {layer.index}: {len(holding):,} of {len(reopened):,} documents hold "
+        f"second pass, layer {layer.index}: {len(containing):,} of {len(reopened):,} documents contain "
         f"one of the {len(units)} chosen tokens"
     )
     sets = {code: UnitSet(most, layer.dim) for code in codes}
-    _run(reopened, holding, sets, among, listener)
-    return _joined([sets[code] for code in codes], layer.dim, len(holding))
+    _run(reopened, containing, sets, among, listener)
+    return _join_sets([sets[code] for code in codes], layer.dim, len(containing))
 
 
 def _run(
-    reopened: Reopened, holding: set[int], sets: dict[int, UnitSet], among: Among, listener: Listener
+    reopened: Reopened, containing: set[int], sets: dict[int, UnitSet], among: PositionFilter, listener: Listener
 ) -> None:
     chosen = torch.tensor(sorted(sets))
 
     def sink(batch: Batch) -> None:
         rows = torch.isin(batch.places.unit, chosen).nonzero().squeeze(1)
         found, vectors, key = batch.places.unit[rows], batch.states[rows].float(), batch.places.key[rows]
-        counts = among.has(vectors, batch.places.first[rows])
+        selected = among.select(vectors, batch.places.first[rows])
         for code in set(found.tolist()):
-            here = found == code
-            sets[code].update(vectors[here], key[here], counts[here])
+            rows_of_unit = found == code
+            sets[code].update(vectors[rows_of_unit], key[rows_of_unit], selected[rows_of_unit])
 
     began, done, positions = time.monotonic(), 0, 0
     for documents in reopened.documents():
-        batches = reopened.source.prepare([(number, text) for number, text in documents if number in holding])
-        held = sum(number in holding for number, _ in documents)
+        batches = reopened.source.prepare([(number, text) for number, text in documents if number in containing])
+        held = sum(number in containing for number, _ in documents)
         for place, prepared in enumerate(batches, 1):
             reopened.source.run(prepared, sink)
             positions += prepared.positions
-            share = (done + held * place / len(batches)) / len(holding)
+            share = (done + held * place / len(batches)) / len(containing)
             listener.progress(Progress(share, positions, time.monotonic() - began))
             if listener.stop():
-                raise TheodoliteError("Interrupted; no token sets were written.")
+                raise TheodoliteError("Interrupted. No token sets were written.")
         done += held
 
 
 def _codes(units: Units, keys: Sequence[str]) -> list[int]:
-    """Return the units' codes; words, which get theirs as they are met, are met now."""
+    """Return the codes of the units; words get theirs now."""
     if units.kind == "word":
         return [units.add(Unit(key, key)) for key in keys]
     codes = [units.code(key) for key in keys]
     if None in codes:
-        raise InputError(f"The tokenizer knows no unit {keys[codes.index(None)]!r}; is it the surveyed model's?")
+        raise InputError(
+            f"The tokenizer has no unit {keys[codes.index(None)]!r}. Is it the tokenizer of the surveyed model?"
+        )
     return [code for code in codes if code is not None]
 
 
-def _holding(reopened: Reopened, wanted: set[int]) -> set[int]:
-    """Return the numbers of the documents in which a wanted unit occurs; tokenizes all, runs none."""
+def _documents_with_units(reopened: Reopened, units: set[int]) -> set[int]:
+    """Return the numbers of the documents in which one of the units occurs; tokenizes all, runs none."""
     source, by_word = reopened.source, reopened.source.units.kind == "word"
-    codes = np.asarray(vocabulary(source.tokenizer, source.units.kind)[1], dtype=np.int64)
-    chosen, found = np.array(sorted(wanted)), set[int]()
+    codes = np.asarray(list_vocabulary(source.tokenizer, source.units.kind)[1], dtype=np.int64)
+    chosen, found = np.array(sorted(units)), set[int]()
     for documents in reopened.documents():
         met = Units(source.units.kind, list(source.units.known)) if by_word else source.units
         windows, texts = source.windows(documents)
         for window in windows:
             if by_word:
                 every = np.arange(len(window))
-                here = words_of(window, every, texts[window.document], met, codes).code
+                window_codes = group_words(window, every, texts[window.document], met, codes).code
             else:
-                here = codes[window.ids]
-            if np.isin(here, chosen).any():
+                window_codes = codes[window.ids]
+            if np.isin(window_codes, chosen).any():
                 found.add(window.document)
     return found
 
 
-def _joined(sets: Sequence[UnitSet], dim: int, documents: int) -> TokenSets:
+def _join_sets(sets: Sequence[UnitSet], dim: int, documents: int) -> TokenSets:
     rows = [each.kept.sorted() for each in sets]
     empty = {"vector": torch.zeros(0, dim), "key": torch.zeros(0, dtype=torch.int64)}
     rows = [each or empty for each in rows]

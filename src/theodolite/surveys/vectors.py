@@ -1,4 +1,4 @@
-"""Measuring vectors that one already has: a survey without a model."""
+"""theodolite.measure: vectors that already exist, measured with the formulas of a survey."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from theodolite.engines.engine import Documents, Plan
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.hashing import mix
-from theodolite.sources.vectors.files import Vectors, read_vectors, real
-from theodolite.sources.vectors.source import VectorSource
+from theodolite.sources.vectors import Vectors, VectorSource, read_vectors, to_float
+from theodolite.state.pilot import POSITIONS
+from theodolite.storage.location import parse_location
 from theodolite.surveys.folder import check_free
-from theodolite.surveys.listener import Listener
-from theodolite.surveys.pilot import MASSIVE, POSITIONS
-from theodolite.surveys.plan import Documents, Plan
+from theodolite.surveys.provenance import describe_corpus, describe_settings, make_provenance
 from theodolite.surveys.run import run
-from theodolite.surveys.storage import placed
 from theodolite.surveys.survey import Survey
 
-BLOCK, BLOCKS = 4096, 16  # rows a batch, batches a shard
+BLOCK, BLOCKS = 4096, 16  # rows per batch, batches per shard
 POPULATIONS = ("all", "without-massive")
 
 
@@ -40,24 +40,31 @@ def measure(
 ) -> Survey:
     """Measure vectors from a file or an array (vectors, dim), with the formulas of a survey.
 
-    In a file `groups` names the column or array of labels; beside an .npy it is the path of a .npy or .txt of
-    them; with an array it is the labels themselves.
+    `groups` are the labels that define the units. For a file it is the name of the column or array of labels; for
+    an .npy file the path of an .npy or .txt file with them; for an array the labels themselves.
     """
-    folder = placed(out) if out is not None else None
+    folder = parse_location(out) if out is not None else None
     if folder is not None and not resume:
         check_free(folder, overwrite=overwrite)
-    name, digest, data = _opened(vectors, column, groups)
+    name, digest, data = _open_vectors(vectors, column, groups)
     source = VectorSource(data, corpus_key=int(digest[:16], 16))
     step = BLOCK * BLOCKS
     shards = range((data.count + step - 1) // step)
 
-    def read(wanted: Sequence[int]) -> Iterator[tuple[int, Documents]]:
-        for index in wanted:
+    def read(indices: Sequence[int]) -> Iterator[tuple[int, Documents]]:
+        for index in indices:
             stop = min((index + 1) * step, data.count)
             starts = range(index * step, stop, BLOCK)
             yield index, [(start, np.arange(start, min(start + BLOCK, stop))) for start in starts]
 
     chosen = np.sort(np.argsort(mix(source.corpus_key, np.arange(data.count)))[:POSITIONS])
+    provenance = make_provenance(
+        corpus_identity={"column": column, **_describe_data(data)},
+        settings=describe_settings(
+            source.units.kind, [layer.name for layer in source.layers], POPULATIONS, sample_size
+        ),
+        corpus=describe_corpus(name, digest, data.count),
+    )
     plan = Plan(
         source=source,
         corpus_sha256=digest,
@@ -66,28 +73,8 @@ def measure(
         weight=lambda index: 1 / len(shards),
         pilot_documents=[(0, chosen)],
         model_sha256="",
-        identity={
-            "model": {},
-            "corpus": {"sha256": digest, "column": column, **_told(data)},
-            "settings": {
-                "units": source.units.kind,
-                "layers": [layer.name for layer in source.layers],
-                "populations": list(POPULATIONS),
-                "sample_size": sample_size,
-                "massive": MASSIVE,
-            },
-        },
-        facts={
-            "model": None,
-            "tokenizer": None,
-            "corpus": {
-                "name": name,
-                "sha256": digest,
-                "documents": data.count,
-                "characters": 0,
-                "read": data.count,
-            },
-        },
+        identity=provenance.identity,
+        facts=provenance.facts,
         populations=POPULATIONS,
         sample_size=sample_size,
         types_bound=len(source.units),
@@ -96,8 +83,8 @@ def measure(
     return run(plan, out=folder, resume=resume, overwrite=overwrite, listener=listener)
 
 
-def _told(data: Vectors) -> dict[str, Any]:
-    """Return what the bytes of vectors do not tell: their type and shape, and which labels they go by."""
+def _describe_data(data: Vectors) -> dict[str, Any]:
+    """Return what the bytes do not determine: type and shape of the vectors, and their labels."""
     labels = None if data.labels is None else "\n".join(map(str, data.labels))
     return {
         "matrices": [f"{matrix.dtype} {matrix.shape}" for matrix in data.matrices.values()],
@@ -105,22 +92,24 @@ def _told(data: Vectors) -> dict[str, Any]:
     }
 
 
-def _opened(
+def _open_vectors(
     vectors: str | Path | NDArray[Any], column: str | None, groups: str | Sequence[Any] | None
 ) -> tuple[str, str, Vectors]:
     """Return a name, a digest and the data."""
     if isinstance(vectors, str | Path):
         if not (groups is None or isinstance(groups, str)):
-            raise InputError("groups: with a file, give the name of its column or array of labels.")
+            raise InputError("groups: expected the name of a column or array of labels in the file.")
         path = Path(vectors)
         data = read_vectors(path, column=column, groups=groups)
         with path.open("rb") as stream:
             return path.name, file_digest(stream, "sha256").hexdigest(), data
     array = np.ascontiguousarray(vectors)
     if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "fiu":
-        raise InputError(f"vectors: wanted a numeric array (vectors, dim), got {array.dtype} {array.shape}.")
+        raise InputError(f"vectors: expected a numeric array (vectors, dim), got {array.dtype} {array.shape}.")
     labels = None if groups is None else np.array(list(groups), dtype=object)
     if labels is not None and len(labels) != len(array):
-        raise InputError(f"groups has {len(labels):,} labels for {len(array):,} vectors.")
-    data = Vectors({"vectors": real(array)}, labels)
+        raise InputError(
+            f"groups has {len(labels):,} labels for {len(array):,} vectors. Give one label per vector."
+        )
+    data = Vectors({"vectors": to_float(array)}, labels)
     return f"array of {array.shape}", sha256(array.tobytes()).hexdigest(), data

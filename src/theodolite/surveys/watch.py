@@ -1,4 +1,4 @@
-"""Surveying any module: inputs of one's own, and the submodules whose outputs are the layers."""
+"""theodolite.watch: a survey of any module, over your own inputs; outputs of named submodules are the layers."""
 
 from __future__ import annotations
 
@@ -12,23 +12,35 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from theodolite.engines.engine import Documents, Plan
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.hashing import mix
-from theodolite.naming import several
-from theodolite.sources.media.calling import Call, listed, names_of
-from theodolite.sources.media.layout import MAPS
-from theodolite.sources.media.modules import Given, ModuleFeeder, items_of, watched_modules
-from theodolite.sources.media.source import MediaSource, device_of
+from theodolite.models.media_anatomy import MAPS
+from theodolite.sources.media.modules import (
+    CallSignature,
+    ModuleFeeder,
+    ModuleInput,
+    count_items,
+    find_modules,
+    list_inputs,
+    list_names,
+)
+from theodolite.sources.media.source import MediaSource, find_device
 from theodolite.statistics.cells import POPULATIONS
-from theodolite.surveys.listener import Listener
-from theodolite.surveys.pilot import MASSIVE
-from theodolite.surveys.plan import Documents, Plan
+from theodolite.storage.location import parse_location
+from theodolite.surveys.provenance import (
+    describe_corpus,
+    describe_model,
+    describe_settings,
+    make_provenance,
+)
 from theodolite.surveys.run import run
-from theodolite.surveys.storage import placed
 from theodolite.surveys.survey import Survey
+from theodolite.text import pluralize
 
 SHARD = 8  # inputs
-PILOT = 16  # inputs at the most
+PILOT = 16  # inputs at most
 
 Input = Tensor | Mapping[str, Any] | Sequence[Any]
 
@@ -54,15 +66,17 @@ def watch(
 ) -> Survey:
     """Survey the outputs of named submodules of any model, over inputs that you have made.
 
-    An input is what one call of the model takes, items first: a dict of keyword arguments; a tensor, passed as the
-    first argument or the one that `argument` names; or a tuple of arguments, in their order. `inputs` are several:
+    An input is what one call of the model takes, with items in the first dimension: a dict of keyword arguments; a
+    tensor, passed as the first argument or as the one that `argument` names; or a tuple of arguments. `inputs` are
+    several:
     a list, or a DataLoader or other iterable, which is read once and held in memory. A lone dict or tensor is one
     input, a lone string one module.
 
-    What a module gives out is read as (items, positions, dim), (items, dim) or a map (items, channels, height,
-    width), `maps` of which are one vector a place or "flat", one an item. `counts` says from an input how many
-    positions of each item are no padding; without it the sums of `attention_mask` do, where an input has one that
-    is padded on the right. `labels` are the items' labels, input by input, for `units="label"`.
+    The output of a module is read as (items, positions, dim), (items, dim) or a map (items, channels, height,
+    width). With `maps="places"` a map is one vector per location, with "flat" one per item. `counts` returns, for
+    an input, how many positions of each item are not padding; by default these are the sums of `attention_mask`,
+    if there is one, which must be padded on the right. `labels` are the labels of the items of each input, for
+    `units="label"`.
 
     >>> layer = nn.Linear(4, 3)
     >>> found = watch(nn.Sequential(layer), [torch.randn(8, 10, 4)], ["0"])
@@ -73,14 +87,14 @@ def watch(
         raise InputError(f"maps {maps!r} is not one of {', '.join(MAPS)}.")
     if not isinstance(model, nn.Module):
         raise InputError(
-            f"model: wanted a torch.nn.Module, got {type(model).__name__}; theodolite.survey takes names."
+            f"model: expected a torch.nn.Module, got {type(model).__name__}. theodolite.survey takes names."
         )
-    names = names_of(modules)
-    given = _Inputs(listed(inputs), counts, labels, Call(model, argument))
+    names = list_names(modules)
+    given = _Inputs(list_inputs(inputs), counts, labels, CallSignature(model, argument))
     if not len(given):
-        raise InputError("inputs: wanted at least one.")
-    with evaluating(model):
-        anatomy = watched_modules(model, names, given[0], flat=maps == "flat")
+        raise InputError("inputs: expected at least one.")
+    with evaluation_mode(model):
+        anatomy = find_modules(model, names, given[0], flat=maps == "flat")
         digest = given.sha256()
         weights = _weights_sha256(model)
         source = MediaSource(
@@ -93,13 +107,32 @@ def watch(
         )
         shards = list(range(-(-len(given) // SHARD)))
 
-        def read(wanted: Sequence[int]) -> Iterator[tuple[int, Documents]]:
-            for index in wanted:
+        def read(indices: Sequence[int]) -> Iterator[tuple[int, Documents]]:
+            for index in indices:
                 numbers = range(index * SHARD, min((index + 1) * SHARD, len(given)))
                 yield index, [(number, given[number]) for number in numbers]
 
         pilot = np.sort(np.argsort(mix(source.corpus_key, np.arange(len(given))))[:PILOT])
-        items = sum(items_of(given[number].inputs) for number in range(len(given)))
+        items = sum(count_items(given[number].inputs) for number in range(len(given)))
+        provenance = make_provenance(
+            model_identity={"sha256": weights},
+            corpus_identity={"labelled": given.labelled_sha256()},
+            settings=describe_settings(
+                units, [layer.name for layer in anatomy.layers], populations, sample_size, maps=maps
+            ),
+            model=describe_model(
+                model,
+                name=name or type(model).__name__,
+                sha256=weights,
+                revision=None,
+                dtype=_dtype(model),
+                device=str(find_device(model)),
+                modality="module",
+                blocks=len(anatomy.layers),
+                causal=False,
+            ),
+            corpus=describe_corpus(pluralize(len(given), "input"), digest, items),
+        )
         plan = Plan(
             source=source,
             corpus_sha256=digest,
@@ -108,52 +141,20 @@ def watch(
             weight=lambda index: 1 / len(shards),
             pilot_documents=[(int(number), given[int(number)]) for number in pilot],
             model_sha256=weights,
-            identity={
-                "model": {"sha256": weights},
-                "corpus": {"sha256": digest, "labelled": given.labelled_sha256()},
-                "settings": {
-                    "units": units,
-                    "layers": [layer.name for layer in anatomy.layers],
-                    "populations": list(populations),
-                    "maps": maps,
-                    "sample_size": sample_size,
-                    "massive": MASSIVE,
-                },
-            },
-            facts={
-                "model": {
-                    "name": name or type(model).__name__,
-                    "sha256": weights,
-                    "revision": None,
-                    "architecture": type(model).__name__,
-                    "parameters": sum(parameter.numel() for parameter in model.parameters()),
-                    "modality": "module",
-                    "blocks": len(anatomy.layers),
-                    "causal": False,
-                    "dtype": _dtype(model),
-                    "device": str(device_of(model)),
-                },
-                "tokenizer": None,
-                "corpus": {
-                    "name": several(len(given), "input"),
-                    "sha256": digest,
-                    "documents": items,
-                    "characters": 0,
-                    "read": items,
-                },
-            },
+            identity=provenance.identity,
+            facts=provenance.facts,
             populations=tuple(populations),
             sample_size=sample_size,
             types_bound=1 if units == "none" else max(items, 2**16),
             budget=memory,
         )
-        folder = placed(out) if out is not None else None
+        folder = parse_location(out) if out is not None else None
         return run(plan, out=folder, resume=resume, overwrite=overwrite, listener=listener)
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """While open, the model is in evaluation mode; afterwards every part of it is in the mode that it was in."""
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Put the model into evaluation mode, and restore the mode of every submodule at the end."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -164,28 +165,28 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 class _Inputs:
-    """The user's inputs, checked as they are asked for."""
+    """The user's inputs, validated when they are read."""
 
     def __init__(
         self,
         inputs: Sequence[Input],
         counts: Callable[[Mapping[str, Tensor]], Sequence[int]] | None,
         labels: Sequence[Sequence[str]] | None,
-        call: Call,
+        call: CallSignature,
     ) -> None:
         if labels is not None and len(labels) != len(inputs):
-            raise InputError(f"labels has {len(labels):,} lists for {several(len(inputs), 'input')}.")
+            raise InputError(f"labels has {len(labels):,} lists for {pluralize(len(inputs), 'input')}.")
         self.inputs, self.counts, self.labels, self.call = inputs, counts, labels, call
 
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def __getitem__(self, number: int) -> Given:
+    def __getitem__(self, number: int) -> ModuleInput:
         inputs = self.call.keywords(self.inputs[number], number)
         labels = None if self.labels is None else tuple(map(str, self.labels[number]))
-        if labels is not None and len(labels) != items_of(inputs):
-            raise InputError(f"labels of input {number}: {len(labels)} for {items_of(inputs)} items.")
-        return Given(inputs, self._counts(inputs), labels)
+        if labels is not None and len(labels) != count_items(inputs):
+            raise InputError(f"labels of input {number}: {len(labels)} for {count_items(inputs)} items.")
+        return ModuleInput(inputs, self._counts(inputs), labels)
 
     def _counts(self, inputs: dict[str, Tensor]) -> tuple[int, ...] | None:
         if self.counts is not None:
@@ -194,7 +195,9 @@ class _Inputs:
         if mask is None:
             return None
         if not bool((mask[:, :-1] >= mask[:, 1:]).all()):
-            raise InputError("inputs: attention_mask is not padded on the right; give `counts`, or pad so.")
+            raise InputError(
+                "inputs: attention_mask is not padded on the right. Give `counts`, or pad on the right."
+            )
         return tuple(int(count) for count in mask.sum(dim=1))
 
     def sha256(self) -> str:
@@ -210,11 +213,11 @@ class _Inputs:
         return digest.hexdigest()
 
     def labelled_sha256(self) -> str | None:
-        """Return the digest of labels and of positions that count, which no input's bytes tell; None without."""
+        """Return a digest of labels and counts, which the bytes of the inputs do not determine; None if absent."""
         if self.labels is None and self.counts is None:
             return None
-        told = [(given.counts, given.labels) for given in map(self.__getitem__, range(len(self)))]
-        return sha256(repr(told).encode()).hexdigest()
+        pairs = [(given.counts, given.labels) for given in map(self.__getitem__, range(len(self)))]
+        return sha256(repr(pairs).encode()).hexdigest()
 
 
 def _dtype(model: nn.Module) -> str | None:

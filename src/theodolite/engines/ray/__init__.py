@@ -1,1 +1,1 @@
-"""Ray: workers on many machines, asked one thing at a time. Nothing outside this folder imports it."""
+"""The Ray engine: a driver that distributes shards to workers on many machines, and merges what they save."""

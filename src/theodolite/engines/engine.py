@@ -1,0 +1,77 @@
+"""What an engine is: it takes the pilot and folds the shards of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from theodolite.engines.progress import Listener
+from theodolite.models.norms import Norm
+from theodolite.sources.source import Source
+from theodolite.state.pilot import Pilot
+from theodolite.state.skipped import Skipped
+from theodolite.state.state import State
+from theodolite.statistics.frame import Frame
+from theodolite.storage.location import Location
+
+Documents = list[tuple[int, Any]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a run needs: what is folded, in which shards, and what identifies it."""
+
+    source: Source
+    corpus_sha256: str
+    shards: Sequence[int]  # indices, in order
+    read: Callable[[Sequence[int]], Iterable[tuple[int, Documents]]]  # the documents of these shards, in order
+    weight: Callable[[int], float]  # share of the corpus in a shard
+    pilot_documents: Documents
+    model_sha256: str
+    identity: dict[str, Any]
+    facts: dict[str, Any]  # model, tokenizer and corpus, as recorded in survey.json
+    populations: tuple[str, ...]
+    sample_size: int
+    types_bound: int
+    contextuality: bool = False
+    budget: int | None = None
+    pilot_from: Location | None = None
+    device: str | None = None  # where sums are accumulated; None: on the CPU
+    norms: dict[int, Norm] = field(default_factory=dict)  # by layer, if its states leave a norm
+    remake: Callable[[], Source] | None = None  # makes the same source on another machine; can be pickled
+    finish: Callable[[Any], None] = lambda survey: None  # called with the finished survey
+
+
+@dataclass(frozen=True)
+class Work:
+    """What to fold, and where to save checkpoints."""
+
+    plan: Plan
+    frames: Mapping[int, Frame]  # by layer
+    out: Location | None
+    resuming: bool  # the folder contains the start of this run
+    every: float  # least seconds between checkpoints
+    listener: Listener
+
+
+class Engine(Protocol):
+    """Runs a plan; the result does not depend on the engine."""
+
+    def ready(self, plan: Plan, out: Location | None, memory: int, listener: Listener) -> None:
+        """Reject what cannot work, before anything is written; `memory` is the size of a state in bytes."""
+
+    def pilot(self, plan: Plan, listener: Listener) -> Pilot:
+        """Take the pilot."""
+
+    def fold(self, work: Work) -> State:
+        """Fold every shard that is not in the folder yet, and return the sums of all."""
+
+    def skipped(self) -> Skipped:
+        """Return the documents that could not be folded."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return what survey.json records about the engine."""
+
+    def seconds(self) -> dict[str, float]:
+        """Return the seconds spent within the fold, by activity."""

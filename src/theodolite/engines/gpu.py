@@ -1,0 +1,139 @@
+"""Sums on a GPU: accumulated and measured there, and copied back while the state is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from theodolite.batch import Places
+from theodolite.devices import DeviceTensor
+from theodolite.errors import TheodoliteError
+from theodolite.state.state import State
+from theodolite.statistics.cuda.context import GpuContext
+from theodolite.statistics.cuda.fold import GpuFold
+from theodolite.statistics.cuda.tables import free_memory
+from theodolite.statistics.fold import LayerFold
+from theodolite.storage.location import Location
+
+PARALLEL_LAYERS = 8  # layers copied at a time: one thread does not use the full bandwidth
+
+
+@contextmanager
+def accumulate_on_device(state: State, device: str | None) -> Iterator[Callable[[Places], None] | None]:
+    """Move the sums to the device, and back at the end; with None they stay on the CPU.
+
+    Yields a function to call with the positions of every batch before the batch runs. A checkpoint copies the
+    sums; its file does not depend on where they are. At the end the sums by unit, which are gigabytes, stay on the
+    device until something reads them, because tables are measured there.
+    """
+    if device is None:
+        yield None
+        return
+    context = move_to_device(state, device)
+    try:
+        yield context.prepare
+    except torch.OutOfMemoryError:
+        raise TheodoliteError(
+            f"{device} is out of memory. Use a smaller --batch-tokens (with --overwrite or another folder, since "
+            "a resumed survey keeps its own), or fewer --layers."
+        ) from None
+    else:
+        move_from_device(state, context)
+    finally:
+        context.close()
+
+
+def move_from_device(state: State, context: GpuContext) -> None:
+    """Replace folds on the device by folds on the CPU; sums by unit stay there until something reads them."""
+    context.finish()
+    on_device = {index: fold for index, fold in state.folds.items() if isinstance(fold, GpuFold)}
+    with ThreadPoolExecutor(PARALLEL_LAYERS, "copying sums") as pool:
+        for index, fold in zip(on_device, pool.map(GpuFold.hand_over, on_device.values()), strict=True):
+            state.folds[index] = fold
+
+
+def move_to_device(state: State, device: str) -> GpuContext:
+    """Move the sums to a device, where they are updated and saved, but not measured.
+
+    Layers that are too wide for a covariance matrix stay on the CPU.
+    """
+    context = GpuContext(device, overlap=True)
+    for index, fold in state.folds.items():
+        if not fold.wide:
+            on_device = GpuFold(fold.frame, context)
+            on_device.load(fold.state())
+            state.folds[index] = cast(LayerFold, on_device)
+    return context
+
+
+LAYER_SHARE = 0.05
+"""Share of the free device memory for one layer's sums: several layers and copies are there at once."""
+
+
+CellSums = dict[int, Tensor]
+"""Sums by cell. (units, dim) each"""
+
+
+def sums_on_device(folds: Mapping[int, LayerFold]) -> dict[int, CellSums]:
+    """Return the sums that are on a device, by layer; they can be measured there while they are copied."""
+    found: dict[int, CellSums] = {}
+    for index, fold in folds.items():
+        for cell, table in enumerate(fold.moments.tables):
+            if isinstance(held := table.stored_sum, DeviceTensor) and (tensor := held.on_device) is not None:
+                found.setdefault(index, {})[cell] = tensor
+    return found
+
+
+def copy_sums_to_device(fold: LayerFold, device: str | None, present: CellSums | None = None) -> CellSums | None:
+    """Return the sums of every cell on the device; None without a device or if they do not fit.
+
+    Sums already `present` there are used, the others copied.
+    """
+    if device is None:
+        return None
+    size = sum(table.stored_sum.nbytes for table in fold.moments.tables)
+    if device.startswith("cuda") and size > LAYER_SHARE * free_memory(device)[0]:
+        return None
+    return fold.moments.copy_to_device(torch.device(device), present or {})
+
+
+@contextmanager
+def on_own_stream(device: str | None) -> Iterator[None]:
+    """Run the GPU work of this thread on its own stream, so that it does not wait for other threads."""
+    if device is None or not device.startswith("cuda"):
+        yield
+        return
+    with torch.cuda.device(device):
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.default_stream())
+        with torch.cuda.stream(stream):
+            yield
+        stream.synchronize()  # its input may now be freed
+
+
+Checksums = dict[str, str]
+
+PARALLEL_COPIES = 8
+"""Sums copied at a time: one thread does not use the full bandwidth."""
+
+
+@contextmanager
+def write_in_background(state: State, folder: Location | None) -> Iterator[Callable[[], Checksums] | None]:
+    """Write the state in a background thread; yield a function that waits for it and returns the checksums.
+
+    Nothing is written without a folder on disk. Incomplete files have a temporary name, and survey.json, without
+    which a folder is not a survey, is written by `save` afterwards. Sums on a device are copied at the same time,
+    in the order in which they are written; at the end all are on the CPU.
+    """
+    with ThreadPoolExecutor(PARALLEL_COPIES, "copying") as copying, ThreadPoolExecutor(1, "writing") as pool:
+        copies = [copying.submit(tensor.cpu) for tensor in state.device_tensors()]
+        writing = pool.submit(state.save, folder) if isinstance(folder, Path) else None
+        yield None if writing is None else writing.result
+        for copy in copies:
+            copy.result()

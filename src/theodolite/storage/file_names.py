@@ -1,0 +1,8 @@
+"""Names of the files in a survey folder."""
+
+FACTS = "survey.json"  # a folder with this file holds a complete survey
+UNFINISHED = "unfinished.json"  # a folder with this file holds a survey that can be resumed
+STATE = "state.safetensors"
+SAMPLE = "sample.safetensors"
+PILOT = "pilot.safetensors"
+LAYER_NORMS = "layer_norms.safetensors"

@@ -1,0 +1,141 @@
+"""theodolite.survey: options are validated first, then the model is surveyed by its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from theodolite.engines.engine import Engine
+from theodolite.engines.progress import Listener
+from theodolite.errors import InputError
+from theodolite.models.checkpoint import Checkpoint, find_modality, resolve
+from theodolite.storage.location import Location, parse_location
+from theodolite.surveys import media_survey, text_survey
+from theodolite.surveys.options import RunOptions, SurveyOptions, document_options, split_keywords
+from theodolite.surveys.run import run
+from theodolite.surveys.survey import Survey
+from theodolite.surveys.validation import (
+    check_corpus,
+    check_device,
+    check_engine,
+    check_folders,
+    check_survey_options,
+)
+
+if TYPE_CHECKING:
+    from theodolite.engines.ray.engine import RayEngine
+
+
+@document_options(SurveyOptions, RunOptions)
+def survey(
+    model: str | Path,
+    corpus: str | Path | Iterable[str],
+    *,
+    out: str | Path | None = None,
+    listener: Listener | None = None,
+    checkpoint_every: float = 60.0,
+    **options: Any,
+) -> Survey:
+    """Run a corpus through a model once and measure every layer.
+
+    `model` is a catalogue name, a folder, a .gguf file or a hub name. `corpus` is a catalogue name, a file, a glob
+    or a list of strings for text, and a folder of files for speech and vision. With `out` the run writes
+    checkpoints and its tables to that folder, which may be in a bucket (s3://BUCKET/FOLDER). Without `out` the
+    result is in memory until `Survey.save`. `checkpoint_every` is the least time between checkpoints in seconds.
+    """
+    _check_model(model)
+    listener = listener or Listener()
+    folder = parse_location(out) if out is not None else None
+    for_numbers, for_run = split_keywords(options, SurveyOptions, RunOptions)
+    chosen, running = SurveyOptions(**for_numbers), RunOptions(**for_run)
+    check_survey_options(chosen)
+    check_folders(folder, chosen.pilot_location, resume=running.resume, overwrite=running.overwrite)
+    check_engine(running, folder)
+    check_device(running.device)
+    with ExitStack() as stack:
+        engine: RayEngine | None = None
+        device, local_device = running.device, None
+        if running.engine == "ray" and folder is not None:
+            from theodolite.engines.ray.connection import connect
+            from theodolite.engines.ray.engine import RayEngine
+            from theodolite.engines.ray.pool import RayPool
+
+            check_corpus(corpus, str(model), running.revision, chosen, listener)
+            starting = "starting Ray on this machine"
+            listener.say(starting if running.address == "local" else f"connecting to Ray at {running.address}")
+            # Workers start in other folders, so the path is absolute. This process only inspects the model.
+            folder = folder.absolute()
+            device, local_device = ("cuda" if running.gpus_per_worker else "cpu"), "cpu"
+            stack.enter_context(connect(running.address))
+            pool = RayPool(running.workers, running.gpus_per_worker)  # raises before a model is downloaded
+            engine = RayEngine(folder, pool)
+        checkpoint = resolve(str(model), revision=running.revision, progress=listener.say)
+        if engine is not None:
+            stack.enter_context(engine)
+        return survey_checkpoint(
+            checkpoint,
+            corpus,
+            chosen,
+            out=folder,
+            device=device,
+            local_device=local_device,
+            resume=running.resume,
+            overwrite=running.overwrite,
+            listener=listener,
+            checkpoint_every=checkpoint_every,
+            engine=engine,
+        )
+
+
+def survey_checkpoint(
+    checkpoint: Checkpoint,
+    corpus: str | Path | Iterable[str],
+    options: SurveyOptions,
+    *,
+    out: Location | None = None,
+    device: str | None = None,
+    local_device: str | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    listener: Listener | None = None,
+    checkpoint_every: float = 60.0,
+    engine: Engine | None = None,
+) -> Survey:
+    """Survey a model that is on disk, with valid options.
+
+    `local_device` is the device of this process, if an engine folds on `device` in other processes.
+    """
+    listener = listener or Listener()
+    kind = find_modality(checkpoint.folder, checkpoint.name, trust_remote_code=options.trust_remote_code)
+    device = device or best_device()
+    if kind == "text":
+        plan = text_survey.plan(checkpoint, corpus, options, device, listener, local_device=local_device)
+    else:
+        plan = media_survey.plan(checkpoint, corpus, kind, options, device, listener, local_device=local_device)
+    return run(
+        plan,
+        out=out,
+        resume=resume,
+        overwrite=overwrite,
+        listener=listener,
+        checkpoint_every=checkpoint_every,
+        engine=engine,
+    )
+
+
+def best_device() -> str:
+    """Return a GPU if there is one."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _check_model(model: object) -> None:
+    """Reject what is neither a name nor a folder, such as a loaded model."""
+    if not isinstance(model, str | Path):
+        raise InputError(
+            f"MODEL: expected a name or a folder, got {type(model).__name__}. Save the model and its tokenizer "
+            "with save_pretrained and give that folder, or use theodolite.watch."
+        )

@@ -1,0 +1,315 @@
+"""The options of a survey, each described once: flags, signatures, validation and settings are made from here."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_type_hints
+
+from theodolite.corpora.options import CorpusOptions
+from theodolite.errors import InputError, nearest
+from theodolite.statistics.cells import POPULATIONS
+from theodolite.storage.bucket import Bucket
+from theodolite.storage.location import Location, parse_location
+from theodolite.text import pluralize
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+TEXT_UNITS = ("id", "surface", "word")
+MEDIA_UNITS = ("none", "position", "document", "label")
+DTYPES = ("float32", "bfloat16", "float16")
+ENGINES = ("local", "ray")
+
+
+def parse_size(text: str) -> int:
+    """Return bytes from "8G", "512M" or a plain number.
+
+    >>> parse_size("1.5G")
+    1610612736
+    """
+    scales = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+    bare = text.strip().upper().removesuffix("B").removesuffix("I")
+    try:
+        value = float(bare.rstrip("KMGT")) * scales.get(bare[-1:], 1)
+    except ValueError:
+        value = -1
+    if not 0 < value < 2**63:  # written this way, NaN fails too
+        raise InputError(f"--memory {text!r} is not a size. Write it as 8G, 512M or a number of bytes.")
+    return int(value)
+
+
+def split_commas(text: str) -> tuple[str, ...]:
+    """Return the names in a list with commas.
+
+    >>> split_commas("all, without-first")
+    ('all', 'without-first')
+    """
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+@dataclass(frozen=True)
+class Option:
+    """What is known about an option besides its type and its default."""
+
+    help: str
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+    text_only: bool = False  # rejected for speech and vision
+    flag_type: Any = None  # the type of the flag, where it differs from the type in Python
+    parse: Callable[[str], Any] | None = None  # from the flag's text to the value
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurveyOptions:
+    """Options that determine the numbers of a survey."""
+
+    units: Annotated[
+        str | None,
+        Option(
+            "What counts as one unit. Text: id (token id, default), surface (text of the token) or word. Speech "
+            "and vision: none (default), position, document or label.",
+            choices=(*TEXT_UNITS, *MEDIA_UNITS),
+        ),
+    ] = None
+    layers: Annotated[
+        str | Sequence[int] | None,
+        Option("Layers to survey, such as 0,6,12 or 0-3 or -1. Default: all.", flag_type=str | None),
+    ] = None
+    min_words: Annotated[int | None, Option("Keep documents with at least this many words.", text_only=True)] = (
+        None
+    )
+    max_words: Annotated[int | None, Option("Keep documents with fewer words than this.", text_only=True)] = None
+    sample: Annotated[float | None, Option("Keep this fraction of the documents, chosen by hash.")] = None
+    seed: Annotated[int, Option("Seed for choosing the sample of documents.")] = 0
+    limit: Annotated[int | None, Option("Keep at most this many documents, after all other filters.")] = None
+    field: Annotated[str, Option("Field of a .jsonl file that contains the text.")] = "text"
+    column: Annotated[str, Option("Column of a .parquet file that contains the text.")] = "text"
+    encoding_errors: Annotated[
+        str,
+        Option(
+            "What to do with invalid UTF-8: strict raises an error, replace inserts U+FFFD.",
+            choices=("strict", "replace"),
+        ),
+    ] = "strict"
+    target: Annotated[
+        str | None,
+        Option(
+            "Field or column that the decoder of an encoder-decoder reads. Default: the text itself.",
+            text_only=True,
+        ),
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        Option(
+            "Split documents into windows of this many tokens. Default: 512 or the model's limit.", text_only=True
+        ),
+    ] = None
+    batch_tokens: Annotated[
+        int | None, Option("Tokens per batch, padding included. Default: by device.", minimum=1, text_only=True)
+    ] = None
+    drop_special: Annotated[bool, Option("Exclude special tokens.", text_only=True)] = False
+    wrap: Annotated[
+        bool,
+        Option("Add BOS and EOS around every window if the tokenizer adds no special tokens.", text_only=True),
+    ] = False
+    clean_words: Annotated[
+        bool, Option("Remove punctuation before the model reads the text. Requires units word.", text_only=True)
+    ] = False
+    contextuality: Annotated[
+        bool,
+        Option(
+            "Also compute self-similarity, intra-sentence similarity and MEV. Doubles the memory for unit tables.",
+            text_only=True,
+        ),
+    ] = False
+    maps: Annotated[
+        str | None,
+        Option(
+            "How feature maps become vectors: flat (one per image) or places (one per location). Default: flat "
+            "for convolutional nets, else places."
+        ),
+    ] = None
+    skip_bad: Annotated[bool, Option("Skip and count recordings and images that cannot be decoded.")] = False
+    max_seconds: Annotated[float, Option("Split recordings longer than this into equal clips.")] = 30.0
+    populations: Annotated[
+        Sequence[str],
+        Option(
+            "Populations to report, comma-separated: all, without-first, without-massive.",
+            flag_type=str,
+            parse=split_commas,
+        ),
+    ] = tuple(POPULATIONS)
+    sample_size: Annotated[
+        int,
+        Option(
+            "Vectors to sample per layer and population, for TwoNN and other measures that need vectors.",
+            minimum=0,
+        ),
+    ] = 4096
+    pilot: Annotated[
+        str | Path | Bucket | None,
+        Option(
+            "Folder of a survey whose pilot (centres and thresholds of the layers) is used, so that both can be "
+            "merged.",
+            flag_type=Path | None,
+        ),
+    ] = None
+    part: Annotated[
+        str | None, Option("I/N: survey only part I of N, to merge the parts later. The first of four is 0/4.")
+    ] = None
+    memory: Annotated[
+        int | None,
+        Option(
+            "Stop with an error if the survey needs more memory than this, such as 8G.",
+            flag_type=str | None,
+            parse=parse_size,
+        ),
+    ] = None
+    dtype: Annotated[str, Option("Precision of the model: float32, bfloat16 or float16.", choices=DTYPES)] = (
+        "float32"
+    )
+    trust_remote_code: Annotated[bool, Option("Allow a model to run the Python code that it ships with.")] = False
+
+    @property
+    def pilot_location(self) -> Location | None:
+        """Where the pilot is read from, if not taken."""
+        return None if self.pilot is None else parse_location(self.pilot)
+
+    def corpus_options(self) -> CorpusOptions:
+        """Return which documents of a text corpus are kept."""
+        return CorpusOptions(
+            self.field,
+            self.column,
+            self.min_words,
+            self.max_words,
+            self.sample,
+            self.seed,
+            self.limit,
+            encoding_errors=self.encoding_errors,
+            target=self.target,
+        )
+
+    def reject_text_options(self, kind: str) -> None:
+        """Raise if an option is set that applies to text only."""
+        for each in list_options(SurveyOptions):
+            if each.option.text_only and getattr(self, each.name) != each.default:
+                raise InputError(f"{flag(each.name)} applies to text only (the model is of kind {kind}).")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Options that determine where and how a survey runs."""
+
+    device: Annotated[str | None, Option("cpu, cuda or cuda:1. Default: a GPU if there is one.")] = None
+    revision: Annotated[str | None, Option("Revision of a hub model.")] = None
+    engine: Annotated[str, Option("local, or ray to use several machines.", choices=ENGINES)] = "local"
+    address: Annotated[
+        str,
+        Option("With ray: auto (the cluster of this machine), local (a new one on this machine) or HOST:PORT."),
+    ] = "auto"
+    workers: Annotated[
+        int | None, Option("With ray: number of workers. Default: one per GPU, or one per machine.")
+    ] = None
+    gpus_per_worker: Annotated[int, Option("With ray: 1 gives every worker a GPU.")] = 0
+    resume: Annotated[bool, Option("Continue an interrupted run, or start it if there is none.")] = False
+    overwrite: Annotated[bool, Option("Replace the survey in the folder.")] = False
+
+
+def select_part(shards: Sequence[int], part: str | None) -> Sequence[int]:
+    """Return the shards of part "I/N": every N-th one, starting with I = 0.
+
+    >>> select_part(range(7), "1/3")
+    range(1, 7, 3)
+    """
+    if part is None:
+        return shards
+    number, slash, count = part.partition("/")
+    if not (slash and number.isdigit() and count.isdigit() and int(number) < int(count)):
+        raise InputError(
+            f"--part {part!r}: expected I/N with 0 <= I < N, such as 0/4 for the first of four parts."
+        )
+    return shards[int(number) :: int(count)]
+
+
+def select_shards(shards: Sequence[int], part: str | None, warn: Callable[[str], None]) -> list[int]:
+    """Return the shards of a part; raise if it is empty, and warn with the first part if later parts will be."""
+    selected = list(select_part(shards, part))
+    only = f"--part {part}: the corpus has only {pluralize(len(shards), 'shard')}"
+    if not selected:
+        raise InputError(f"{only}, so this part is empty. Use fewer parts.")
+    number, _, count = (part or "0/1").partition("/")
+    if int(number) == 0 and len(shards) < int(count):
+        warn(f"{only}: {'this part is all of it' if len(shards) == 1 else 'later parts are empty'}")
+    return selected
+
+
+class Described(NamedTuple):
+    """One option with its type in Python and its default."""
+
+    name: str
+    type: Any
+    default: Any
+    option: Option
+
+
+def list_options(kind: type, names: Sequence[str] | None = None) -> Iterator[Described]:
+    """Yield the options of an annotated dataclass, all or the named ones."""
+    hints = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        if names is None or field.name in names:
+            annotation, option = get_args(hints[field.name])
+            assert field.default is not MISSING
+            yield Described(field.name, annotation, field.default, option)
+
+
+def check_options(options: object) -> None:
+    """Raise if an option has a value outside its choices or below its minimum."""
+    for name, _, _, option in list_options(type(options)):
+        value = getattr(options, name)
+        if option.choices and value is not None and value not in option.choices:
+            listed = ", ".join(option.choices)
+            raise InputError(f"{flag(name)} {value!r} is not one of {listed}.{nearest(value, [*option.choices])}")
+        if option.minimum is not None and value is not None and value < option.minimum:
+            raise InputError(f"{flag(name)} {value} is too small: expected at least {option.minimum}.")
+
+
+def flag(name: str) -> str:
+    """Return the flag of an option.
+
+    >>> flag("sample_size")
+    '--sample-size'
+    """
+    return f"--{name.replace('_', '-')}"
+
+
+def split_keywords(given: Mapping[str, Any], *kinds: type) -> list[dict[str, Any]]:
+    """Distribute keyword arguments over dataclasses of options; raise TypeError for an unknown one."""
+    known = [{field.name for field in fields(kind)} for kind in kinds]
+    for name in given:
+        if not any(name in names for names in known):
+            every = sorted(set().union(*known))
+            raise TypeError(f"survey() got an unexpected keyword argument {name!r}.{nearest(name, every)}")
+    return [{name: value for name, value in given.items() if name in names} for names in known]
+
+
+def document_options(*kinds: type) -> Callable[[Function], Function]:
+    """Replace `**options` in a signature by the options of dataclasses, and list them in the docstring."""
+
+    def decorate(function: Function) -> Function:
+        signature = inspect.signature(function)
+        every = [each for kind in kinds for each in list_options(kind)]
+        fixed = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        added = [
+            inspect.Parameter(
+                each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type
+            )
+            for each in every
+        ]
+        function.__signature__ = signature.replace(parameters=[*fixed, *added])  # type: ignore[attr-defined]
+        listed = "\n".join(f"    - `{each.name}`: {each.option.help}" for each in every)
+        function.__doc__ = f"{(function.__doc__ or '').rstrip()}\n\n    Options:\n\n{listed}\n    "
+        return function
+
+    return decorate

@@ -1,0 +1,249 @@
+"""Plan of a text survey: a text model and a corpus of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from theodolite.corpora.scan import scan
+from theodolite.corpora.shards import shard_documents
+from theodolite.corpora.text_corpus import open_corpus
+from theodolite.engines.engine import Documents, Plan
+from theodolite.engines.progress import Listener
+from theodolite.engines.threads import one_torch_thread
+from theodolite.errors import InputError
+from theodolite.models.checkpoint import Checkpoint, load_model, load_tokenizer, locate_again
+from theodolite.models.norm_placement import find_placement
+from theodolite.sources.prefetch import run_in_process, run_in_thread
+from theodolite.sources.text.encoding import UNWRAPPED, Wrap, find_wrap, own_special_tokens
+from theodolite.sources.text.source import TextSource
+from theodolite.sources.text.units import special_ids, token_level
+from theodolite.sources.text.windows import choose_window_length
+from theodolite.surveys.batch_tokens import batch_tokens
+from theodolite.surveys.options import SurveyOptions, select_shards
+from theodolite.surveys.provenance import describe_checkpoint, describe_corpus, describe_settings, make_provenance
+from theodolite.surveys.survey import Survey
+
+SHARD_CHARS = 2**19
+GPU_SHARD_CHARS = 2**21
+"""About as many tokens as one GPU batch: the GPU waits for the first shard."""
+UNKNOWN = 0.1  # share of unknown tokens above which the user is warned
+
+
+def plan(
+    checkpoint: Checkpoint,
+    corpus: str | Path | Iterable[str],
+    options: SurveyOptions,
+    device: str,
+    listener: Listener,
+    *,
+    local_device: str | None = None,
+) -> Plan:
+    """Open the corpus, load the model, and return what a run needs to know.
+
+    `local_device` is the device of this process, if other processes fold on `device`.
+    """
+    corpus_options = options.corpus_options()
+    documents = open_corpus(corpus, corpus_options, listener.say)
+    listener.say(f"reading {documents.name}")
+    kind = device.partition(":")[0]
+    shard_chars = GPU_SHARD_CHARS if kind == "cuda" else SHARD_CHARS
+    # Loading needs the interpreter too, so scanning runs in a process; the driver of a cluster must not fork.
+    scanning = run_in_process if kind == "cuda" and local_device is None and documents.plain else run_in_thread
+    scanned = scanning(lambda: scan(documents, shard_chars=shard_chars))
+    hashed = run_in_thread(lambda: checkpoint.sha256)
+    listener.say(f"loading {checkpoint.name}")
+    tokenizer = load_tokenizer(checkpoint, trust_remote_code=options.trust_remote_code)
+    wrap = _find_wrap(tokenizer, checkpoint.name, listener) if options.wrap else UNWRAPPED
+    network, source = _source(checkpoint, options, tokenizer, local_device or device, end_to_end=kind == "cuda")
+    source.batch_tokens = options.batch_tokens or batch_tokens(device, max(layer.dim for layer in source.layers))
+    if options.target is not None and "decoder" not in {layer.stack for layer in source.anatomy.layers}:
+        raise InputError(
+            f"--target requires an encoder-decoder model, and {checkpoint.name} is not one. Omit --target."
+        )
+    with _one_thread_beside_gpu(local_device or device):
+        placement = find_placement(source.anatomy)
+    hashed()
+    found = scanned()
+    source.corpus_key = int(found.sha256[:16], 16)
+    shards = {shard.index: shard for shard in found.shards}
+    selected = select_shards(list(shards), options.part, listener.warn)
+
+    def read(indices: Sequence[int]) -> Iterator[tuple[int, Documents]]:
+        for shard, texts in shard_documents(documents, [shards[index] for index in indices]):
+            yield shard.index, texts
+
+    def warn(made: Survey) -> None:
+        if tokenizer.unk_token_id not in special_ids(tokenizer):
+            _warn_of_unknown(made, tokenizer.unk_token, listener)
+
+    total = sum(shards[index].stop - shards[index].start for index in selected)
+    provenance = make_provenance(
+        model_identity=checkpoint.identity() | {"dtype": options.dtype, "device": device},
+        vocabulary_sha256=_vocabulary_sha256(tokenizer),
+        corpus_identity={"part": options.part},
+        settings=describe_settings(
+            source.units.kind,
+            [layer.index for layer in source.layers],
+            options.populations,
+            options.sample_size,
+            contextuality=options.contextuality,
+            max_tokens=source.max_tokens,
+            batch_tokens=source.batch_tokens,
+            shard_chars=shard_chars,
+            drop_special=options.drop_special,
+            wrap=bool(wrap),  # without effect, the survey is the same as without the option
+            clean_words=options.clean_words,
+            end_to_end=source.end_to_end,
+        ),
+        model=describe_checkpoint(
+            checkpoint,
+            network,
+            options.dtype,
+            device,
+            modality="text",
+            level=token_level(tokenizer),
+            blocks=len(source.anatomy.blocks),
+            causal=source.anatomy.causal,
+            norm_placement=placement.word,
+        ),
+        tokenizer={
+            "class": type(tokenizer).__name__,
+            "vocabulary": len(tokenizer),
+            "wrapped_in": [_tokens_text(tokenizer, side) for side in (wrap.before, wrap.after) if side],
+        },
+        corpus=describe_corpus(
+            documents.name,
+            found.sha256,
+            total,
+            characters=found.characters,
+            read=found.read,
+            words_histogram=list(found.words),
+            part=options.part,
+            filters=asdict(corpus_options),
+        ),
+    )
+    return Plan(
+        source=source,
+        corpus_sha256=found.sha256,
+        shards=selected,
+        read=read,
+        weight=lambda index: (shards[index].stop - shards[index].start) / total,
+        pilot_documents=list(found.pilot),
+        model_sha256=checkpoint.sha256,
+        identity=provenance.identity,
+        facts=provenance.facts,
+        populations=tuple(options.populations),
+        sample_size=options.sample_size,
+        contextuality=options.contextuality,
+        types_bound=_types_bound(source, found.characters),
+        budget=options.memory,
+        pilot_from=options.pilot_location,
+        device=device if source.resident else None,
+        norms={
+            layer.index: placement.output_norms[layer.index]
+            for layer in source.layers
+            if layer.index in placement.output_norms
+        },
+        remake=partial(
+            remake_source,
+            checkpoint,
+            checkpoint.sha256,
+            options,
+            device,
+            corpus_key=source.corpus_key,
+            batch_tokens=source.batch_tokens,
+            end_to_end=source.end_to_end,
+        ),
+        finish=warn,
+    )
+
+
+def remake_source(
+    checkpoint: Checkpoint,
+    sha256: str,
+    options: SurveyOptions,
+    device: str,
+    *,
+    corpus_key: int,
+    batch_tokens: int,
+    end_to_end: bool,
+) -> TextSource:
+    """Make the source of a plan on another machine."""
+    local = locate_again(checkpoint, sha256)
+    tokenizer = load_tokenizer(local, trust_remote_code=options.trust_remote_code)
+    _, source = _source(local, options, tokenizer, device, end_to_end=end_to_end)
+    source.corpus_key, source.batch_tokens = corpus_key, batch_tokens
+    return source
+
+
+def _source(
+    checkpoint: Checkpoint, options: SurveyOptions, tokenizer: Any, device: str, *, end_to_end: bool
+) -> tuple[Any, TextSource]:
+    network = load_model(
+        checkpoint, dtype=options.dtype, device=device, trust_remote_code=options.trust_remote_code
+    )
+    wrap = find_wrap(tokenizer) if options.wrap else UNWRAPPED
+    with _one_thread_beside_gpu(device):
+        source = TextSource(
+            network,
+            tokenizer,
+            kind=options.units or "id",
+            layers=options.layers,
+            max_tokens=choose_window_length(network.config, tokenizer, options.max_tokens, wrap),
+            drop_special=options.drop_special,
+            wrap=options.wrap,
+            clean_words=options.clean_words,
+            resident=_resident(device),
+            end_to_end=end_to_end,
+        )
+    return network, source
+
+
+def _resident(device: str) -> bool:
+    """Return whether sums are accumulated on this device."""
+    return device.partition(":")[0] == "cuda"
+
+
+def _one_thread_beside_gpu(device: str) -> AbstractContextManager[None]:
+    """Use one CPU thread for small forward passes next to a GPU, where more threads take longer."""
+    return one_torch_thread() if _resident(device) else nullcontext()
+
+
+def _find_wrap(tokenizer: Any, name: str, listener: Listener) -> Wrap:
+    """Return the tokens to add around every window, and warn if there are none."""
+    wrap = find_wrap(tokenizer)
+    if not wrap:
+        own = " and ".join(_tokens_text(tokenizer, side) for side in own_special_tokens(tokenizer))
+        listener.warn(f"--wrap has no effect on {name}: its tokenizer already adds {own}")
+    return wrap
+
+
+def _tokens_text(tokenizer: Any, ids: Sequence[int]) -> str:
+    return " ".join(tokenizer.convert_ids_to_tokens(list(ids)))
+
+
+def _warn_of_unknown(survey: Survey, unknown: str | None, listener: Listener) -> None:
+    """Warn if much of the text is unknown to the tokenizer: the numbers would mean nothing."""
+    tokens = survey.tokens
+    seen = tokens[(tokens["unit"] == unknown) & (tokens["population"] == "all")]
+    share = float(seen["n"].max()) / survey.state.positions if len(seen) else 0.0
+    if share > UNKNOWN:
+        listener.warn(
+            f"{share:.0%} of the positions are {unknown}: is this the kind of text that the tokenizer was made "
+            "for? (Protein sequences need spaces between residues.)"
+        )
+
+
+def _types_bound(source: TextSource, characters: int) -> int:
+    """Return the largest possible number of units: the vocabulary, or one word per two characters."""
+    return characters // 2 + 64 if source.units.kind == "word" else min(len(source.units), characters + 64)
+
+
+def _vocabulary_sha256(tokenizer: Any) -> str:
+    return sha256(repr(sorted(tokenizer.get_vocab().items())).encode("utf-8", "surrogatepass")).hexdigest()

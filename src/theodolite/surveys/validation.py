@@ -1,0 +1,161 @@
+"""Validation: options, folders and corpora are rejected before a model is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from theodolite.corpora.catalogue.entries import MODELS
+from theodolite.corpora.file_search import is_missing
+from theodolite.corpora.hf_datasets import is_dataset
+from theodolite.corpora.text_corpus import open_corpus
+from theodolite.engines.progress import Listener
+from theodolite.engines.ray.capacity import check_worker_options
+from theodolite.engines.ray.reachability import check_address_format
+from theodolite.errors import InputError, first_line
+from theodolite.models.checkpoint import Modality, find_modality, resolve
+from theodolite.models.layers import parse_layer_numbers
+from theodolite.sources.text.source import check_cleaning
+from theodolite.state.pilot import Pilot
+from theodolite.statistics.cells import POPULATIONS
+from theodolite.storage.bucket import Bucket
+from theodolite.storage.file_names import PILOT
+from theodolite.storage.location import Location, check_writable, nearest_existing
+from theodolite.surveys import media_survey
+from theodolite.surveys.folder import check_free
+from theodolite.surveys.options import RunOptions, SurveyOptions, check_options, select_part
+
+
+def check_survey_options(options: SurveyOptions) -> None:
+    """Raise if an option has a value that no model and no corpus could make valid."""
+    check_options(options)
+    check_cleaning(options.units or "id", clean_words=options.clean_words)
+    unknown = [name for name in options.populations if name not in POPULATIONS]
+    if unknown:
+        raise InputError(f"--populations: {unknown[0]!r} is not one of {', '.join(POPULATIONS)}.")
+    if "all" not in options.populations:
+        raise InputError("--populations must include 'all'.")
+    if options.layers is not None:
+        parse_layer_numbers(options.layers)
+    select_part([], options.part)
+
+
+def check_device(device: str | None) -> None:
+    """Reject a device that torch does not know, or that this machine does not have."""
+    import torch
+
+    if device is None:
+        return
+    try:
+        known = torch.device(device)
+    except RuntimeError:
+        raise InputError(f"--device {device!r} is not a device. Use one such as cpu, cuda or cuda:1.") from None
+    try:
+        if known.type == "meta":
+            raise RuntimeError("it stores no numbers")
+        torch.zeros(1, device=known).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise InputError(
+            f"--device {device!r} is not available on this machine. Try --device cpu. ({first_line(error)})"
+        ) from None
+
+
+def check_engine(options: RunOptions, out: Location | None) -> None:
+    """Reject an unknown engine, and options that only the other engine uses."""
+    check_options(options)
+    if options.engine == "local":
+        if options.workers is not None or options.gpus_per_worker or options.address != "auto":
+            raise InputError("--workers, --gpus-per-worker and --address require --engine ray.")
+        return
+    check_worker_options(options.workers, options.gpus_per_worker)
+    check_address_format(options.address)
+    if options.gpus_per_worker and options.address == "local":
+        _check_local_gpus()
+    if out is None:
+        raise InputError(
+            "--engine ray requires --out: workers write their sums to a folder that all machines see."
+        )
+    if options.device is not None:
+        raise InputError(
+            f"--device {options.device} cannot be used with --engine ray. Use --gpus-per-worker 1 to give every "
+            "worker a GPU, 0 for none."
+        )
+
+
+def _check_local_gpus() -> None:
+    """Reject workers with GPUs on a machine that has none; Ray would take seconds to report it."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise InputError(
+            "--gpus-per-worker 1: --address local starts workers on this machine, where torch finds no GPU. "
+            "Use --gpus-per-worker 0, or give --address of a cluster that has GPUs."
+        )
+
+
+def check_folders(
+    out: Location | None, pilot: Location | None, *, resume: bool = False, overwrite: bool = False
+) -> None:
+    """Reject a folder that is in use or cannot be written, and a --pilot without a pilot."""
+    if out is not None and not resume:
+        check_free(out, overwrite=overwrite)
+    if out is not None:
+        _check_out_writable(out)
+    own = resume and out is not None and (out / PILOT).is_file()  # a resumed run reads its own
+    if pilot is not None and not own:
+        Pilot.load(pilot)
+
+
+def _check_out_writable(out: Location) -> None:
+    """Try to write into the folder, and next to it, where its lock will be."""
+    if isinstance(out, Bucket):
+        check_writable(out)
+        return
+    for place in dict.fromkeys((nearest_existing(out.absolute().parent), nearest_existing(out.absolute()))):
+        try:
+            check_writable(place)
+        except OSError as error:
+            raise InputError(
+                f"--out {out} cannot be written: {place}: {error.strerror or error}. Choose another folder."
+            ) from None
+
+
+def check_corpus(
+    corpus: str | Path | Iterable[str],
+    model: str,
+    revision: str | None,
+    options: SurveyOptions,
+    listener: Listener,
+) -> None:
+    """Reject a corpus that does not exist, before a cluster is joined and a model downloaded.
+
+    A corpus that exists is not read. Names of the catalogue and of datasets are not checked: they may have to be
+    downloaded.
+    """
+    if not isinstance(corpus, str | Path) or is_dataset(corpus) or not is_missing(corpus):
+        return
+    kind = _modality_if_known(model, revision, trust_remote_code=options.trust_remote_code)
+    if kind == "text":
+        open_corpus(corpus, options.corpus_options(), listener.say)
+    else:
+        media_survey.open_media_corpus(corpus, kind, options, listener)
+
+
+def _modality_if_known(model: str, revision: str | None, *, trust_remote_code: bool) -> Modality:
+    """Return what the model reads, if it is on this machine; "text" for one that has to be downloaded."""
+    if model in MODELS:
+        return MODELS[model].kind
+    folder = resolve(model).folder if Path(model).is_dir() else _cached_hub_folder(model, revision)
+    return find_modality(folder, model, trust_remote_code=trust_remote_code) if folder else "text"
+
+
+def _cached_hub_folder(model: str, revision: str | None) -> Path | None:
+    """Return the folder of a hub model in the hub's cache, None if it is not there."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(model, "config.json", revision=revision)
+    except HFValidationError:  # not the name of a hub model
+        return None
+    return Path(found).parent if isinstance(found, str) else None

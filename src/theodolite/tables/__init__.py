@@ -1,0 +1,1 @@
+"""From sums to tables: layers, tokens, units, coordinates, spectra and scales."""

@@ -1,0 +1,57 @@
+"""scales.parquet and spectra.parquet: dimension by scale, and every eigenvalue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from theodolite.measures.columns import column_names
+from theodolite.measures.intrinsic_dimension import SCALES, gride
+from theodolite.measures.neighbours import Neighbourhood
+from theodolite.measures.spectrum import shares
+
+Array = NDArray[np.float64]
+TABLES = {table: column_names(table) for table in ("scales", "spectra")}
+TYPES = (
+    dict.fromkeys(("layer", "scale", "rank", "n"), "int64")
+    | dict.fromkeys(("dimension", "se", "eigenvalue"), "float64")
+    | dict.fromkeys(("share", "cumulative"), "float32")
+    | {"population": "str"}
+)
+
+
+def scale_curve(near: Neighbourhood | None) -> pd.DataFrame:
+    """Return the dimension at every scale that the sample has vectors for."""
+    rows: list[tuple[int, float, float, int]] = []
+    if near is None:
+        return pd.DataFrame(rows, columns=TABLES["scales"][2:])
+    for scale in SCALES:
+        found = gride(near.distances, scale)
+        if found.reason is None:
+            rows.append((scale, found.value, found.se, len(near)))
+    return pd.DataFrame(rows, columns=TABLES["scales"][2:])
+
+
+def spectrum_curve(eigenvalues: Array) -> pd.DataFrame:
+    """Return every rank with its share of the variance; no rows for no eigenvalues. (dim,)"""
+    columns = (np.arange(1, len(eigenvalues) + 1), eigenvalues, *shares(eigenvalues))
+    return pd.DataFrame(dict(zip(TABLES["spectra"][2:], columns, strict=True)))
+
+
+def with_layer_columns(parts: Sequence[tuple[int, str, pd.DataFrame]]) -> pd.DataFrame:
+    """Return one table of (layer, population, rows), these two as columns."""
+    layers, populations, rows = zip(*parts, strict=True)
+    of = np.repeat(np.arange(len(parts)), [len(some) for some in rows])
+    table: pd.DataFrame = pd.concat(rows, ignore_index=True)
+    return table.assign(layer=np.array(layers)[of], population=pd.Series(populations).take(of).array)
+
+
+def curve_table(name: str, parts: Sequence[tuple[int, str, pd.DataFrame]] = ()) -> pd.DataFrame:
+    """Return one table of (layer, population, rows), also where there are none."""
+    columns = TABLES[name]
+    held = [part for part in parts if len(part[2])]
+    table = with_layer_columns(held) if held else pd.DataFrame(columns=columns)
+    return table[columns].astype({column: TYPES[column] for column in columns})

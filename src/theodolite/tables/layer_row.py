@@ -1,0 +1,228 @@
+"""One row of layers.parquet: every number of one layer and population."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from theodolite.measures.coordinates import cosine_shares, rogue
+from theodolite.measures.cosine import mean_cosine
+from theodolite.measures.decomposition import UnitMoments, decomposition, frequent, unit_moments
+from theodolite.measures.norms import norm_quantiles
+from theodolite.measures.tradeoff import ROUNDING, bootstrap_errors, coefficient_of_variation, fit_line
+from theodolite.measures.uncertainty import jackknife
+from theodolite.measures.unit_sums import Sums
+from theodolite.statistics.fold import LayerFold
+from theodolite.statistics.moments import UnitSums
+from theodolite.statistics.norms import bin_edges
+from theodolite.tables import contextuality
+from theodolite.tables.shape import TOO_WIDE, Shape, measure_shape
+from theodolite.tables.unit_sets import COUNTS, FEW_UNITS, SET_COLUMNS, set_counts, set_sums
+
+NO_UNITS = "the vectors belong to no units"
+PARTS = ("q", "m", "v", "v_within", "v_between")
+FITS = ("q_cv", "tradeoff_slope", "tradeoff_r2", "q_cv_se", "tradeoff_slope_se", "tradeoff_r2_se")
+MASSIVE_CELLS = (2, 3)
+
+
+class LayerRow:
+    """Numbers by column, and the reason for each undefined one; numbers that are not finite become null."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.reasons: dict[str, str] = {}
+
+    def put(self, reason: str, **numbers: float) -> None:
+        """Set numbers; those that are NaN or infinite become null for the reason given."""
+        for column, number in numbers.items():
+            if np.isfinite(number):
+                self.values[column] = number
+            else:
+                self.values[column] = None
+                self.reasons[column] = reason
+
+    def undefined(self, reason: str, columns: Sequence[str]) -> None:
+        """Set columns to null."""
+        self.put(reason, **dict.fromkeys(columns, float("nan")))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row, reasons as JSON in `undefined`."""
+        return {**self.values, "undefined": json.dumps(self.reasons) if self.reasons else None}
+
+
+Measured = tuple[dict[str, Any], UnitSums, UnitMoments, NDArray[np.float64]]
+
+
+def make_layer_row(
+    fold: LayerFold,
+    cells: Sequence[int],
+    *,
+    with_units: bool = True,
+    special: Collection[int] = (),
+    shape: Shape | None = None,
+    moved: Mapping[int, Tensor] | None = None,
+) -> Measured:
+    """Measure one population of a layer; return its row, and the sums, moments and self-similarity by unit.
+
+    `special` are the codes of special units. Self-similarity is NaN if it was not computed. `shape` is that of
+    these cells, if known, and `moved` the sums by unit if they are on a device.
+    """
+    sums = fold.moments.population(cells, moved)
+    n, total, squares, centre = (
+        sums.n.numpy(),
+        sums.readable,
+        sums.squares.numpy(),
+        sums.centre.numpy(),
+    )
+    row = LayerRow()
+    row.values |= {"n": int(n.sum()), "types": len(n) if with_units else None, "dim": fold.frame.dim}
+    units = unit_moments(n, total, squares, centre)
+    if len(n):
+        kinds = np.isin(sums.codes.numpy(), list(special))
+        _add_decomposition(row, n, total, squares, centre, units, kinds if with_units else None)
+    else:
+        row.undefined("no position belongs to this population", [*PARTS, *SET_COLUMNS, *FITS])
+        row.values |= dict.fromkeys(COUNTS.values(), 0)
+    _add_directions(row, fold, cells)
+    _add_shape(row, shape or measure_shape(fold, cells))
+    _add_norms(row, fold, cells)
+    _add_errors(row, fold, cells)
+    similarity = contextuality.self_similarity_by_unit(fold, cells, sums.codes.numpy())
+    _add_contextuality(row, fold, cells, sums, similarity, special if with_units else None)
+    return row.to_dict(), sums, units, similarity
+
+
+def _add_decomposition(
+    row: LayerRow,
+    n: NDArray[np.int64],
+    total: Sums,
+    squares: NDArray[np.float64],
+    centre: NDArray[np.float64],
+    units: UnitMoments,
+    special: NDArray[np.bool_] | None,
+) -> None:
+    """Add Q, M and V over all units and over sets of units; `special` is None if the vectors have no units."""
+    whole = decomposition(n, total, squares, centre, units.v)
+    row.put("not finite", **whole._asdict())
+    if special is None:
+        row.undefined(NO_UNITS, ["types", "v_within", "v_between", *COUNTS.values(), *SET_COLUMNS, *FITS])
+        return
+    row.values |= set_counts(n, special)
+    for reason, numbers in set_sums(n, total, squares, centre, units, special):
+        row.put(reason, **numbers)
+    used = frequent(n)
+    if used.sum() < 3:
+        row.undefined(FEW_UNITS, FITS)
+    else:
+        m, v = units.m[used], units.v[used]
+        v = np.where(
+            v <= ROUNDING * (m + v), 0.0, v
+        )  # values that rounding cannot distinguish from 0 have no slope
+        fit = fit_line(m, v)
+        row.put("the mean of Q is 0", q_cv=coefficient_of_variation(units.q[used]))
+        flat = "V is 0 for every unit" if not v.any() else "M or V is the same for every unit"
+        slope = float("nan") if not v.any() else fit.slope
+        row.put(flat, tradeoff_slope=slope, tradeoff_r2=fit.r2)
+        order = np.lexsort((v, m))  # so that the bootstrap does not depend on the numbering of units
+        errors = bootstrap_errors(m[order], v[order], device=total.device if isinstance(total, Tensor) else None)
+        row.put(flat, **{name: error for name, error in errors.items() if name == "q_cv_se" or np.isfinite(slope)})
+        row.undefined(flat, [name for name in errors if name not in row.values])
+
+
+def _add_contextuality(
+    row: LayerRow,
+    fold: LayerFold,
+    cells: Sequence[int],
+    sums: UnitSums,
+    similarity: NDArray[np.float64],
+    special: Collection[int] | None,
+) -> None:
+    """Add the contextuality columns; `special` is None if the vectors have no units."""
+    columns = [*contextuality.REASONS, *contextuality.COUNTS]
+    if special is None or fold.contextuality is None:
+        row.undefined(NO_UNITS if special is None else contextuality.NOT_KEPT, columns)
+        return
+    codes = np.array(sorted(special), dtype=np.int64)
+    numbers = contextuality.contextuality_of_layer(
+        fold,
+        cells,
+        sums.n.numpy(),
+        similarity,
+        np.isin(sums.codes.numpy(), codes),
+        codes,
+        mean_cosine=_number(row, "mean_cosine"),
+        anisotropy=_number(row, "anisotropy_svd"),
+    )
+    for column, number in numbers.items():
+        row.put(contextuality.REASONS.get(column, ""), **{column: number})
+
+
+def _number(row: LayerRow, column: str) -> float:
+    value = row.values[column]
+    return float("nan") if value is None else float(value)
+
+
+def _add_directions(row: LayerRow, fold: LayerFold, cells: Sequence[int]) -> None:
+    chosen = list(cells)
+    n = int(fold.directions.n[chosen].sum())
+    total, squares = (part[chosen].sum(0).numpy() for part in (fold.directions.sum, fold.directions.squares))
+    row.put("fewer than two vectors have a direction", mean_cosine=mean_cosine(n, total))
+    found = rogue(cosine_shares(n, total, squares))
+    columns = {"rogue_coordinate": found.coordinate, "rogue_cosine_share": found.share, "rogue_half": found.half}
+    reason = "the mean cosine is 0" if n > 1 else "fewer than two vectors have a direction"
+    row.put(reason, **{name: float("nan") if value is None else value for name, value in columns.items()})
+
+
+def _add_shape(row: LayerRow, shape: Shape) -> None:
+    for reason, numbers in shape.numbers:
+        row.put(reason, **numbers)
+    row.values |= shape.counts
+
+
+def _add_norms(row: LayerRow, fold: LayerFold, cells: Sequence[int]) -> None:
+    chosen, norms = list(cells), fold.norms
+    zero = int(norms.zero[chosen].sum())
+    lowest, highest = float(norms.lowest[chosen].min()), float(norms.highest[chosen].max())
+    quantiles = norm_quantiles(norms.counts[chosen].sum(0).numpy(), bin_edges().numpy(), zero, lowest, highest)
+    row.put("no vectors", norm_min=lowest, **quantiles, norm_max=highest)
+    massive = [cell for cell in chosen if cell in MASSIVE_CELLS]
+    row.values |= {
+        "zero": zero,
+        "nonfinite": int(norms.nonfinite[chosen].sum()),
+        "massive": int((norms.counts[massive].sum() + norms.zero[massive].sum()).item()) if massive else 0,
+    }
+
+
+def _add_errors(row: LayerRow, fold: LayerFold, cells: Sequence[int]) -> None:
+    """Add jackknife errors of q, m, v, m/q and the mean cosine, over non-empty groups of documents."""
+    if fold.wide:
+        row.undefined(TOO_WIDE, ["q_se", "m_se", "v_se", "mean_cosine_se", "m_of_q_se"])
+        return
+    chosen, groups = list(cells), fold.groups
+    n = groups.n[chosen].sum(0).numpy()
+    held = n > 0
+    n, total, squares, directed, directions = (
+        tensor[chosen].sum(0).numpy()[held]
+        for tensor in (groups.n, groups.sum, groups.squares, groups.directed, groups.directions)
+    )
+    centre = fold.frame.centre.double().numpy()
+
+    def without(group: int) -> NDArray[np.float64]:
+        rest = np.arange(len(n)) != group
+        mean = total[rest].sum(0) / n[rest].sum()
+        v = max(squares[rest].sum() / n[rest].sum() - mean @ mean, 0.0)
+        m = np.square(mean + centre).sum()
+        share = m / (m + v) if m + v > 0 else np.nan
+        return np.array([m + v, m, v, mean_cosine(int(directed[rest].sum()), directions[rest].sum(0)), share])
+
+    names = ("q_se", "m_se", "v_se", "mean_cosine_se", "m_of_q_se")
+    errors = jackknife(len(n), without) if len(n) > 1 else np.full(len(names), np.nan)
+    found = dict(zip(names, errors.tolist(), strict=True))
+    share = found.pop("m_of_q_se")
+    row.put("fewer than two groups of documents", **found)
+    row.put("Q is 0" if len(n) > 1 else "fewer than two groups of documents", m_of_q_se=share)

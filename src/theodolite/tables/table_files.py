@@ -1,0 +1,58 @@
+"""Tables as Parquet files, in which every measured column names its formula."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from theodolite.errors import DamagedError
+from theodolite.measures.formula import formula_of_column
+from theodolite.storage.atomic import write_atomically
+from theodolite.text import encodable
+
+
+def write_table(path: Path, table: pd.DataFrame, metadata: dict[str, str] | None = None) -> None:
+    """Write Parquet in which every measured column names its formula; `metadata` goes into the file's metadata."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    ids = formula_of_column(path.stem)
+    arrow = pa.Table.from_pandas(_encodable(table), preserve_index=False)
+    fields = [
+        field.with_metadata({"formula": ids[field.name]}) if field.name in ids else field for field in arrow.schema
+    ]
+    arrow = arrow.cast(pa.schema(fields, metadata=(arrow.schema.metadata or {}) | _bytes(metadata or {})))
+    # Keys and names repeat, measured numbers do not.
+    repeated = [field.name for field in fields if not pa.types.is_floating(field.type)]
+
+    def write(temporary: Path) -> None:
+        checked = bool(metadata)
+        pq.write_table(arrow, temporary, compression="zstd", use_dictionary=repeated, write_page_checksum=checked)
+
+    write_atomically(path, write)
+
+
+def _bytes(metadata: dict[str, str]) -> dict[bytes, bytes]:
+    return {name.encode(): value.encode() for name, value in metadata.items()}
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Read a Parquet table."""
+    import pyarrow as pa
+
+    try:
+        return pd.read_parquet(path)
+    except (OSError, pa.ArrowException) as error:
+        raise DamagedError(f"{path} cannot be read: {error}") from error
+
+
+def _encodable(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with lone surrogates, which Parquet cannot hold, written as \\udcXX."""
+    fixed = table.copy(deep=False)
+    for column in ("unit", "text"):
+        if column in fixed and getattr(fixed[column].dtype, "storage", None) != "pyarrow":  # that holds none
+            values = fixed[column].tolist()  # repeated: a unit has a row for every layer and population
+            written = {value: encodable(str(value)) for value in set(values)}
+            fixed[column] = [written[value] for value in values]
+    return fixed

@@ -1,0 +1,219 @@
+"""From sums to tables: layers, tokens, units, coordinates, scales and spectra as data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from theodolite.engines.gpu import CellSums, copy_sums_to_device, on_own_stream
+from theodolite.engines.threads import run_in_threads
+from theodolite.errors import TheodoliteError
+from theodolite.measures.columns import column_names, integer_columns
+from theodolite.measures.decomposition import UnitMoments, unbiased
+from theodolite.models.layers import Layer
+from theodolite.state.state import State
+from theodolite.statistics.cells import POPULATIONS
+from theodolite.statistics.fold import LayerFold
+from theodolite.tables.coordinates import coordinate_rows, join_coordinates
+from theodolite.tables.curves import curve_table
+from theodolite.tables.layer_row import make_layer_row
+from theodolite.tables.shape import Shape, measure_shape
+from theodolite.text import encodable
+
+LAYERS, TOKENS, UNITS = (column_names(table) for table in ("layers", "tokens", "units"))
+INTEGERS = integer_columns("layers")
+
+
+@dataclass(frozen=True)
+class SurveyTables:
+    """The finished tables of a survey."""
+
+    layers: pd.DataFrame
+    tokens: pd.DataFrame
+    units: pd.DataFrame
+    coordinates: pd.DataFrame
+    scales: pd.DataFrame
+    spectra: pd.DataFrame
+
+
+COPIES = 3
+"""Copies of one layer's sums by unit that may exist at once; the memory estimate includes them."""
+LAYERS_ON_DEVICE = 6
+"""Layers measured at once with a device: more wait for each other, for the interpreter and on the device."""
+
+
+@dataclass(frozen=True)
+class MeasuredLayer:
+    """One population of one layer: its row, and by unit the code, n, Q, M, V and self-similarity."""
+
+    row: dict[str, Any]
+    codes: NDArray[np.int64]
+    n: NDArray[np.int64]
+    units: UnitMoments
+    similarity: NDArray[np.float64]
+    by_coordinate: pd.DataFrame
+    shape: Shape
+
+
+def make_tables(
+    state: State,
+    layers: Sequence[Layer],
+    populations: Sequence[str],
+    *,
+    lost: dict[str, str] | None = None,
+    say: Callable[[str], None] | None = None,
+    device: str | None = None,
+    workers: int | None = None,
+    spare: int = 0,
+    on_device: dict[int, CellSums] | None = None,
+) -> SurveyTables:
+    """Compute all tables from the state. `lost` gives, for populations that cannot be reported, the reason.
+
+    With a `device`, sums by unit and the sample are measured there. Layers are measured in parallel, by default on
+    as many threads as torch may use; `spare` bytes may be used for copies of their sums. Sums that are already
+    `on_device` are removed from the mapping, and freed when their layer has been measured.
+    """
+    rows, tokens, coordinates, seen = [], [], [], np.zeros(len(state.units), dtype=bool)
+    scales, spectra = [], []
+    names = pd.Series([encodable(unit.key) for unit in state.units.known])
+    special = [code for code, unit in enumerate(state.units.known) if unit.special]
+    reported = [population for population in populations if population not in (lost or {})]
+
+    def measure(layer: Layer) -> dict[str, MeasuredLayer]:
+        with_units = layer.units and state.units.kind != "none"
+        present = (on_device or {}).pop(layer.index, None)
+        with on_own_stream(device):
+            return _measure_layer(state.folds[layer.index], reported, with_units, special, device, present)
+
+    workers = workers or min(_workers(state, layers, spare), len(layers) if device is None else LAYERS_ON_DEVICE)
+    with run_in_threads(measure, layers, workers) as waits:
+        for layer, found in zip(layers, waits, strict=True):
+            with_units = layer.units and state.units.kind != "none"
+            if say:
+                say(f"measuring layer {layer.index} ({layer.name})")
+            measured = found()
+            for population in populations:
+                head = {"layer": layer.index, "layer_name": layer.name, "library_index": layer.library_index}
+                head["population"] = population
+                if population not in measured:
+                    rows.append(head | {"undefined": _all_undefined((lost or {})[population])})
+                    continue
+                one = measured[population]
+                if population == "all" and one.row["n"] == 0:
+                    raise TheodoliteError(_no_finite_states(layer, one.row["nonfinite"]))
+                rows.append(head | one.row)
+                coordinates.append((layer.index, population, one.by_coordinate))
+                scales.append((layer.index, population, one.shape.scales))
+                spectra.append((layer.index, population, one.shape.spectrum))
+                if with_units:
+                    seen[one.codes] = True
+                    tokens.append((layer.index, population, one))
+    kept = _layers(rows), _tokens(tokens, names), _units(state, seen), join_coordinates(coordinates)
+    return SurveyTables(*kept, curve_table("scales", scales), curve_table("spectra", spectra))
+
+
+def _measure_layer(
+    fold: LayerFold,
+    populations: Sequence[str],
+    with_units: bool,
+    special: Sequence[int],
+    device: str | None,
+    present: CellSums | None,
+) -> dict[str, MeasuredLayer]:
+    """Measure the populations of one layer; equal ones (no position is massive, for example) are measured once."""
+    moved = copy_sums_to_device(fold, device, present)
+
+    def measure(cells: tuple[int, ...]) -> MeasuredLayer:
+        shape = measure_shape(fold, cells, device)
+        row, sums, units, similarity = make_layer_row(
+            fold, cells, with_units=with_units, special=special, shape=shape, moved=moved
+        )
+        within = row["v_within"]
+        by_coordinate = coordinate_rows(fold, cells, sums, v_within=within, with_units=with_units)
+        # Copies, so that the sums, which are as large as the fold itself, can be freed.
+        codes, n = sums.codes.numpy().copy(), sums.n.numpy().copy()
+        return MeasuredLayer(row, codes, n, units, similarity, by_coordinate, shape)
+
+    return measure_populations(fold, populations, measure)
+
+
+Measured = TypeVar("Measured")
+
+
+def measure_populations(
+    fold: LayerFold, populations: Sequence[str], measure: Callable[[tuple[int, ...]], Measured]
+) -> dict[str, Measured]:
+    """Call `measure` with the cells of each population; populations that hold the same vectors share one call."""
+    by_cells: dict[tuple[int, ...], Measured] = {}
+    by_population: dict[str, Measured] = {}
+    for population in populations:
+        cells = tuple(cell for cell in POPULATIONS[population] if fold.holds(cell)) or (0,)
+        if cells not in by_cells:
+            by_cells[cells] = measure(cells)
+        by_population[population] = by_cells[cells]
+    return by_population
+
+
+def _workers(state: State, layers: Sequence[Layer], spare: int) -> int:
+    """Return how many layers to measure at once: one per thread, as far as copies of their sums fit in memory."""
+    folds = [state.folds[layer.index] for layer in layers]
+    largest = max((table.stored_sum.nbytes for fold in folds for table in fold.moments.tables), default=0)
+    copy = max(largest * (1 if all(fold.contextuality is None for fold in folds) else 2), 1)
+    return max(min(torch.get_num_threads(), len(layers), COPIES + spare // copy), 1)
+
+
+def _layers(rows: list[dict[str, object]]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows).reindex(columns=LAYERS)
+    numbers = [column for column in frame.columns if column not in ("layer_name", "population", "undefined")]
+    return frame.astype({column: "Int64" if column in INTEGERS else "float64" for column in numbers})
+
+
+def _tokens(parts: list[tuple[int, str, MeasuredLayer]], names: pd.Series) -> pd.DataFrame:
+    """Return one table of all layers and populations; `names` are the units' keys by code."""
+    if not parts:
+        return pd.DataFrame({column: [] for column in TOKENS})
+    layer, population, found = zip(*parts, strict=True)
+    numbers = [(one.n, *one.units, *unbiased(one.n, one.units.m, one.units.v), one.similarity) for one in found]
+    of = np.repeat(np.arange(len(parts)), [len(one.codes) for one in found])
+    columns = (
+        np.array(layer)[of],
+        pd.Series(population).take(of).array,
+        names.take(np.concatenate([one.codes for one in found])).array,  # a million rows, but few distinct names
+        *(np.concatenate(column) for column in zip(*numbers, strict=True)),
+    )
+    return pd.DataFrame(dict(zip(TOKENS, columns, strict=True)), copy=False)
+
+
+def _units(state: State, seen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> pd.DataFrame:
+    rows = [
+        (encodable(unit.key), code, unit.id, encodable(unit.text), unit.special, unit.tokens)
+        for code, unit in enumerate(state.units.known)
+        if code < len(seen) and seen[code]
+    ]
+    frame = pd.DataFrame(rows, columns=UNITS)
+    return frame.astype({"row": "int64", "id": "Int64", "special": "bool", "tokens_per_unit": "float64"})
+
+
+def _all_undefined(reason: str) -> str:
+    import json
+
+    columns = [column for column in LAYERS[4:] if column != "undefined"]
+    return json.dumps(dict.fromkeys(columns, reason))
+
+
+def nonfinite(layers: pd.DataFrame, populations: Sequence[str]) -> int:
+    """Return the number of NaN or infinite states that were excluded, over all layers of the first population."""
+    return int(layers.loc[layers["population"] == populations[0], "nonfinite"].fillna(0).sum())
+
+
+def _no_finite_states(layer: Layer, nonfinite: int) -> str:
+    return (
+        f"Layer {layer.index} ({layer.name}) has no finite state: all {nonfinite:,} are NaN or infinite. "
+        "Half precision overflows in some models: try --dtype float32 or --dtype bfloat16."
+    )
