@@ -1,1 +1,1 @@
-"""Models and corpora turned into batches of states."""
+"""Sources: a model and a corpus become batches of states (text, speech, images, vectors, any module)."""

@@ -1,4 +1,4 @@
-"""What a source is: something that turns documents into batches of states."""
+"""The Source protocol: turns documents into batches of states."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from theodolite.batch import Batch
-from theodolite.sources.layers import Layer
+from theodolite.models.layers import Layer
 from theodolite.sources.units import Units
 
 Sink = Callable[[Batch], None]
 
 
 class Prepared(Protocol):
-    """One batch ready to run."""
+    """One batch that is ready to run."""
 
     @property
     def positions(self) -> int:
-        """How many rows each layer will give."""
+        """The number of rows of each layer."""
 
 
 class Source(Protocol):
@@ -25,17 +25,22 @@ class Source(Protocol):
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """The layers that are taken."""
+        """The layers whose states are read."""
 
     @property
     def units(self) -> Units:
-        """What positions are counted by."""
+        """The units of positions."""
 
     def prepare(self, documents: Sequence[tuple[int, Any]]) -> Sequence[Prepared]:
-        """Turn (number, document) pairs into batches. Pure, apart from new units; may run in another thread."""
+        """Turn (number, document) pairs into batches. Pure, except for new units; may run in another thread."""
 
     def units_of(self, prepared: Any) -> Iterable[int]:
-        """Return the codes of the units in a batch, for counting them without running the model."""
+        """Return the codes of the units in a batch, to count units without running the model."""
 
     def run(self, prepared: Any, sink: Sink) -> None:
-        """Carry one batch through the model; the sink is called once for each layer, in order."""
+        """Run the model on one batch; the sink is called once per layer, in order."""
+
+
+def device_for_sums(source: Source) -> str | None:
+    """Return the device on which the sums of a source's states are accumulated; None for the CPU."""
+    return str(getattr(source, "device", "")) if getattr(source, "resident", False) else None

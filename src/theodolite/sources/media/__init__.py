@@ -1,1 +1,1 @@
-"""Models of pictures and sound: where their states are taken, and what they are fed."""
+"""Sources of images, sound and any module of the user."""

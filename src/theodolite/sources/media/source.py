@@ -1,4 +1,4 @@
-"""The source of pictures and sound: documents through what a model is fed, layer by layer."""
+"""The source of images and sound: documents to model inputs, and a forward pass to states."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from torch import Tensor, nn
 from theodolite.batch import Batch, Places
 from theodolite.errors import InputError
 from theodolite.hashing import mix
-from theodolite.sources.layers import Layer, choose
-from theodolite.sources.media.anatomy import MediaAnatomy
-from theodolite.sources.media.layout import Laid, laid_out
-from theodolite.sources.places import places
+from theodolite.models.hooks import hook_layers
+from theodolite.models.layers import Layer, choose_layers
+from theodolite.models.media_anatomy import MediaAnatomy, StateRows, arrange_rows
+from theodolite.sources.rows import locate_rows
 from theodolite.sources.source import Sink
-from theodolite.sources.taps import watched
 from theodolite.sources.units import Unit, Units
 
 KINDS = ("none", "position", "document", "label")
 
 
 class Item(NamedTuple):
-    """One thing of a batch: a picture, or a stretch of sound."""
+    """One item of a batch: a picture, or a segment of sound."""
 
     document: int
     window: int
@@ -35,29 +34,31 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True)
 class MediaBatch:
-    """What the model is fed, and what it is of."""
+    """The inputs of the model, and the items that they represent."""
 
     inputs: dict[str, Tensor]
     items: tuple[Item, ...]
-    positions: int = 0  # rows that the first layer will give; 0: as many as the probe gave for each item
-    counts: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by stack, positions that are no padding
+    positions: int = 0  # rows of the first layer; 0: as many per item as for the probe
+    counts: dict[str, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # by stack, positions of each item that are not padding
 
 
 class Feeder(Protocol):
-    """Turns documents into what a kind of model is fed."""
+    """Turns documents into the inputs of a kind of model."""
 
     def probe(self) -> dict[str, Tensor]:
-        """Return a small input to look at the model with."""
+        """Return a small input to inspect the model with."""
 
     def prepare(self, documents: Sequence[tuple[int, Any]]) -> list[MediaBatch]:
-        """Return the batches of these documents; may run in another thread and may not run the model."""
+        """Return the batches of these documents; may run in another thread and must not run the model."""
 
     def complete(self, batch: MediaBatch) -> MediaBatch:
-        """Add what only the model itself can make, such as a transcript."""
+        """Add inputs that need the model itself, such as a transcript."""
 
 
 class MediaSource:
-    """A model over pictures or sound, its states counted by nothing, by position, by document or by label."""
+    """A model over images or sound, with states grouped by nothing, by position, by document or by label."""
 
     def __init__(
         self,
@@ -71,15 +72,17 @@ class MediaSource:
         anatomy: MediaAnatomy | None = None,
     ) -> None:
         if kind not in KINDS:
-            raise InputError(f"--units {kind!r}: vectors of pictures and sound are counted by {', '.join(KINDS)}.")
+            raise InputError(
+                f"--units {kind!r} is not available for images and sound; choose one of {', '.join(KINDS)}."
+            )
         self.feeder, self.corpus_key, self.flat = feeder, corpus_key, flat
-        self._device = device_of(model)
-        self.anatomy = anatomy or MediaAnatomy.of(model, self._there(feeder.probe()), flat=flat)
-        self.layers: tuple[Layer, ...] = choose(self.anatomy.layers, layers)
+        self._device = find_device(model)
+        self.anatomy = anatomy or MediaAnatomy.of(model, self._to_device(feeder.probe()), flat=flat)
+        self.layers: tuple[Layer, ...] = choose_layers(self.anatomy.layers, layers)
         self.units = Units(kind, [Unit("all", "all")] if kind == "none" else [])
 
     def prepare(self, documents: Sequence[tuple[int, Any]]) -> list[MediaBatch]:
-        """Decode the documents and make them ready for the model."""
+        """Decode the documents into batches of model inputs."""
         batches = self.feeder.prepare(documents)
         return [
             batch if batch.positions else replace(batch, positions=len(batch.items) * self.anatomy.rows)
@@ -87,39 +90,39 @@ class MediaSource:
         ]
 
     def units_of(self, prepared: MediaBatch) -> Sequence[int]:
-        """Return the codes that documents or labels could have; what is known of a plan bounds them already."""
+        """Return the codes that documents or labels could have: an upper bound."""
         return range(max(len(self.units), len(prepared.items)))
 
     def run(self, prepared: MediaBatch, sink: Sink) -> None:
-        """One forward pass; each layer's rows go to the sink as they pass its tap."""
+        """Run one forward pass; the rows of each layer go to the sink when its hook is called."""
         batch = self.feeder.complete(prepared)
         stack_of = {layer.index: layer.stack for layer in self.layers}
-        made: dict[tuple[str, int, bool], Places] = {}  # layers of one shape stand in the same places
+        places: dict[tuple[str, int, bool], Places] = {}  # layers of one shape have the same places
 
-        def take(index: int, states: Tensor) -> None:
+        def on_states(index: int, states: Tensor) -> None:
             stack = stack_of[index]
-            laid = laid_out(states, flat=self.flat, counts=batch.counts.get(stack))
-            here = (stack, len(laid.rows), laid.ordered)
-            if here not in made:
-                made[here] = self._places(batch.items, laid)
-            sink(Batch(index, laid.rows.cpu(), made[here]))
+            arranged = arrange_rows(states, flat=self.flat, counts=batch.counts.get(stack))
+            shape = (stack, len(arranged.rows), arranged.ordered)
+            if shape not in places:
+                places[shape] = self._places(batch.items, arranged)
+            sink(Batch(index, arranged.rows.cpu(), places[shape]))
 
-        wanted = [layer.index for layer in self.layers]
-        with watched(self.anatomy.model, self.anatomy.taps, take, wanted) as forward:
-            forward(**self._there(batch.inputs))
+        layers = [layer.index for layer in self.layers]
+        with hook_layers(self.anatomy.model, self.anatomy.hook_points, on_states, layers) as forward:
+            forward(**self._to_device(batch.inputs))
 
-    def _places(self, items: Sequence[Item], laid: Laid) -> Places:
-        item, position = laid.item.numpy(), laid.position.numpy()
+    def _places(self, items: Sequence[Item], arranged: StateRows) -> Places:
+        item, position = arranged.item.numpy(), arranged.position.numpy()
         document = np.array([each.document for each in items], dtype=np.int64)[item]
         window = np.array([each.window for each in items], dtype=np.int64)[item]
-        return places(
+        return locate_rows(
             self.corpus_key,
             document=document,
             window=window,
             position=position,
             unit=self._codes(items, item, position),
             context=mix(document, window, position),
-            ordered=laid.ordered and self.anatomy.ordered,
+            ordered=arranged.ordered and self.anatomy.ordered,
         )
 
     def _codes(
@@ -136,15 +139,15 @@ class MediaSource:
             codes, of_row = [self.units.add(Unit(name, name)) for name in names], item
         return np.array(codes, dtype=np.int64)[of_row]
 
-    def _there(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        return moved(inputs, self._device)
+    def _to_device(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        return move_inputs(inputs, self._device)
 
 
-def moved(inputs: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
-    """Return inputs on a device; of a module of the user's, some may be numbers or switches, and stay."""
+def move_inputs(inputs: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+    """Return the inputs on a device; inputs of a user module that are not tensors stay as they are."""
     return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in inputs.items()}
 
 
-def device_of(model: nn.Module) -> torch.device:
-    """Return where a model lies: where its first parameter does, or here where it has none."""
+def find_device(model: nn.Module) -> torch.device:
+    """Return the device of a model: that of its first parameter, or the CPU if it has none."""
     return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))

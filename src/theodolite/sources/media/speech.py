@@ -1,4 +1,4 @@
-"""Sound: what a model of speech is fed."""
+"""Sound: the inputs of a speech model."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from theodolite.errors import InputError
 from theodolite.sources.media.source import Item, MediaBatch
 
 Read = Callable[[Any], NDArray[np.float32]]
-"""From a document, a stretch of a recording, to its sound: mono, at the model's rate, short enough for it."""
+"""From a document, a segment of a recording, to its sound: mono, at the rate of the model."""
 
 
 class WaveFeeder:
-    """Stretches of sound one at a time and unpadded: some models let padding into every state, mask or not."""
+    """Feeds segments of sound one at a time, unpadded: in some models even masked padding changes every state."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class WaveFeeder:
         return self._inputs(noise(self.extractor.sampling_rate))
 
     def prepare(self, documents: Sequence[tuple[int, Any]]) -> list[MediaBatch]:
-        """Decode, resample and scale, one stretch a batch."""
+        """Decode, resample and scale; one segment per batch."""
         batches = []
         for number, clip in documents:
             sound = self.read(clip)
@@ -45,7 +45,7 @@ class WaveFeeder:
         return batches
 
     def complete(self, batch: MediaBatch) -> MediaBatch:
-        """Return the batch: sound is all that the model needs."""
+        """Return the batch: the model needs only sound."""
         return batch
 
     def _inputs(self, sound: NDArray[np.float32]) -> dict[str, Tensor]:
@@ -54,34 +54,35 @@ class WaveFeeder:
 
 
 class WhisperFeeder:
-    """Stretches of sound padded to what Whisper hears at once; only frames with sound count.
+    """Feeds segments of sound padded to the input length of Whisper; only frames with sound count.
 
-    The decoder is fed the transcript that the model itself makes of the stretch, word by word the likeliest.
+    The input of the decoder is the transcript that the model itself generates greedily for the segment.
     """
 
-    def __init__(self, whole: Any, extractor: Any, read: Read, *, dtype: torch.dtype = torch.float32) -> None:
-        self.whole, self.extractor, self.read, self.dtype = whole, extractor, read, dtype
-        # An encoder position stands for two steps of the spectrogram.
+    def __init__(self, model: Any, extractor: Any, read: Read, *, dtype: torch.dtype = torch.float32) -> None:
+        self.model, self.extractor, self.read, self.dtype = model, extractor, read, dtype
+        # An encoder position covers two steps of the spectrogram.
         self.step = 2 * int(extractor.hop_length)
-        # Half of what the decoder takes, as Whisper's authors do, so that a transcript that loops comes to an end.
-        self.most = int(whole.config.max_target_positions) // 2
+        # Half of the limit of the decoder, as the authors of Whisper do, so that a transcript that repeats itself
+        # ends.
+        self.most = int(model.config.max_target_positions) // 2
 
     def probe(self) -> dict[str, Tensor]:
         """Return half a second of noise and three tokens."""
-        start = int(self.whole.config.decoder_start_token_id)
+        start = int(self.model.config.decoder_start_token_id)
         tokens = torch.tensor([[start, start, start]])
         return {**self._inputs(noise(self.extractor.sampling_rate)), "decoder_input_ids": tokens}
 
     def prepare(self, documents: Sequence[tuple[int, Any]]) -> list[MediaBatch]:
-        """Decode, resample and make spectrograms, one stretch a batch."""
+        """Decode, resample and compute spectrograms; one segment per batch."""
         batches = []
         for number, clip in documents:
             sound = self.read(clip)
             if len(sound) > self.extractor.n_samples:
-                heard, rate = self.extractor.n_samples, self.extractor.sampling_rate
+                limit, rate = self.extractor.n_samples, self.extractor.sampling_rate
                 raise InputError(
-                    f"{clip.name}: a stretch of {len(sound) / rate:g} s is more than Whisper hears at once; "
-                    f"wanted --max-seconds {heard / rate:g} or less."
+                    f"{clip.name}: a segment of {len(sound) / rate:g} s is longer than the input of Whisper; "
+                    f"give --max-seconds {limit / rate:g} or less."
                 )
             frames = -(-len(sound) // self.step)
             item = Item(number, clip.window, clip.name, clip.label)
@@ -90,22 +91,22 @@ class WhisperFeeder:
 
     def complete(self, batch: MediaBatch) -> MediaBatch:
         """Add the transcript for the decoder."""
-        device = next(self.whole.parameters()).device
+        device = next(self.model.parameters()).device
         features = batch.inputs["input_features"].to(device)
         with torch.no_grad():
-            heard = self.whole.generate(features, max_new_tokens=self.most)[0].cpu()
-        end = self.whole.generation_config.eos_token_id
-        tokens = [*self._prompt(features), *(token for token in heard.tolist() if token != end)]
-        tokens = tokens[: int(self.whole.config.max_target_positions)]
+            transcript = self.model.generate(features, max_new_tokens=self.most)[0].cpu()
+        end = self.model.generation_config.eos_token_id
+        tokens = [*self._prompt(features), *(token for token in transcript.tolist() if token != end)]
+        tokens = tokens[: int(self.model.config.max_target_positions)]
         inputs = batch.inputs | {"decoder_input_ids": torch.tensor([tokens])}
         return replace(batch, inputs=inputs)
 
     def _prompt(self, features: Tensor) -> list[int]:
-        """Return the tokens with which the decoder is set to transcribing without time stamps."""
-        settings = self.whole.generation_config
-        prompt = [int(self.whole.config.decoder_start_token_id)]
+        """Return the prompt of the decoder: transcribe, without time stamps."""
+        settings = self.model.generation_config
+        prompt = [int(self.model.config.decoder_start_token_id)]
         if getattr(settings, "is_multilingual", False):
-            prompt += [int(self.whole.detect_language(features)[0]), int(settings.task_to_id["transcribe"])]
+            prompt += [int(self.model.detect_language(features)[0]), int(settings.task_to_id["transcribe"])]
         stamps = getattr(settings, "no_timestamps_token_id", None)
         return prompt if stamps is None else [*prompt, int(stamps)]
 

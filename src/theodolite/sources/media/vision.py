@@ -1,4 +1,4 @@
-"""Pictures: what a model of vision is fed."""
+"""Images: the inputs of a vision model."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from theodolite.errors import InputError
 from theodolite.sources.media.source import Item, MediaBatch
 
 Read = Callable[[Any], Any]
-"""From a document to its picture, a PIL image in RGB; raises an InputError that names it where it cannot."""
+"""From a document to its picture, a PIL image in RGB; raises an InputError with its name if that fails."""
 
 
 class VisionFeeder:
-    """Pictures through the model's own image processor, some at a time."""
+    """Feeds pictures through the image processor of the model, `size` at a time."""
 
     def __init__(self, processor: Any, read: Read, *, size: int = 16, dtype: torch.dtype = torch.float32) -> None:
         self.processor, self.read, self.size, self.dtype = processor, read, size, dtype
 
     def probe(self) -> dict[str, Tensor]:
-        """Return one picture of noise, which no two channels or places share."""
+        """Return one picture of noise, different in every channel and place."""
         from PIL import Image
 
         noise = np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8)
         return {"pixel_values": self._pixels([Image.fromarray(noise)])}
 
     def prepare(self, documents: Sequence[tuple[int, Any]]) -> list[MediaBatch]:
-        """Decode and resize, `size` pictures a batch."""
+        """Decode and resize; `size` pictures per batch."""
         return [self._batch(documents[at : at + self.size]) for at in range(0, len(documents), self.size)]
 
     def complete(self, batch: MediaBatch) -> MediaBatch:
-        """Return the batch: a picture is all that the model needs."""
+        """Return the batch: the model needs only pictures."""
         return batch
 
     def _batch(self, documents: Sequence[tuple[int, Any]]) -> MediaBatch:
         pixels = [self._pixels([self.read(document)]) for _, document in documents]
         shapes = {tuple(each.shape[1:]) for each in pixels}
         if len(shapes) > 1:
-            odd = next(k for k, each in enumerate(pixels) if each.shape != pixels[0].shape)
+            other = next(k for k, each in enumerate(pixels) if each.shape != pixels[0].shape)
             raise InputError(
-                f"{documents[odd][1].name} becomes {tuple(pixels[odd].shape[1:])} and {documents[0][1].name} "
-                f"{tuple(pixels[0].shape[1:])}: this model's image processor keeps sizes as they are, so give it "
+                f"{documents[other][1].name} becomes {tuple(pixels[other].shape[1:])} and {documents[0][1].name} "
+                f"{tuple(pixels[0].shape[1:])}: the image processor of this model does not resize; give "
                 "pictures of one size."
             )
         items = tuple(Item(number, 0, document.name, document.label) for number, document in documents)

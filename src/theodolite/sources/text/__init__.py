@@ -1,1 +1,1 @@
-"""Text through a transformer: tokenize, cut into windows, bucket by length, take each layer's states by hooks."""
+"""Text through a transformer: tokenize, cut into windows, build batches, read the states of each layer."""

@@ -1,4 +1,4 @@
-"""Windows: documents tokenized and cut to what the model can take, nothing dropped."""
+"""Windows: documents tokenized and cut to the maximum length of the model, without dropping anything."""
 
 from __future__ import annotations
 
@@ -11,61 +11,99 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.errors import InputError
-from theodolite.sources.text.encoding import encode
-from theodolite.sources.text.flat import Flat
-from theodolite.sources.text.wrapping import UNWRAPPED, Wrap
+from theodolite.models.quirks import position_limit
+from theodolite.sources.text.encoding import UNWRAPPED, Wrap, encode
+
+
+@dataclass(frozen=True, slots=True)
+class WindowArrays:
+    """Many windows as concatenated arrays, without an object per window."""
+
+    ids: NDArray[np.int64]  # (tokens,)
+    special: NDArray[np.bool_]  # (tokens,)
+    lengths: NDArray[np.int64]  # (windows,)
+    document: NDArray[np.int64]  # (windows,) the number of the document of each
+    number: NDArray[np.int64]  # (windows,) the number of each within its document
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """The end of each window among the tokens. (windows,)"""
+        return np.cumsum(self.lengths)
+
+    def take(self, which: NDArray[np.int64]) -> WindowArrays:
+        """Return these windows, in this order."""
+        lengths = self.lengths[which]
+        ends = np.cumsum(lengths)
+        # All tokens of a window move by the same offset.
+        offset = np.repeat((self.ends - self.lengths)[which] - (ends - lengths), lengths)
+        tokens = np.arange(len(offset)) + offset
+        return WindowArrays(
+            self.ids[tokens], self.special[tokens], lengths, self.document[which], self.number[which]
+        )
+
+    def split(self, bounds: list[tuple[int, int]]) -> list[WindowArrays]:
+        """Return the windows from start to stop for each (start, stop), as views."""
+        edges = np.append(0, self.ends).tolist()
+        parts = []
+        for start, stop in bounds:
+            tokens, windows = slice(edges[start], edges[stop]), slice(start, stop)
+            of_windows = (self.lengths[windows], self.document[windows], self.number[windows])
+            parts.append(WindowArrays(self.ids[tokens], self.special[tokens], *of_windows))
+        return parts
+
+    @property
+    def named(self) -> NDArray[np.int64]:
+        """The document and the number of each window. (windows, 2)"""
+        return np.stack([self.document, self.number], axis=1)
+
+    def names(self) -> tuple[tuple[int, int], ...]:
+        """Return the document and the number of each window."""
+        return tuple(zip(self.document.tolist(), self.number.tolist(), strict=True))
+
 
 DEFAULT_MAX_TOKENS = 512
 PADDING = 16
-"""A batch may hold padding up to its budget over this; past it, one more batch costs less."""
-MOST_WINDOWS = 65_535  # laid end to end: a GPU starts no more programs side by side along one axis
+"""At most this fraction (one over PADDING) of a batch is padding; beyond it, one more batch costs less."""
+MOST_WINDOWS = 65_535  # in a packed batch: the limit of a GPU grid along one axis
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of one document with the special tokens that every window gets."""
+    """A segment of one document, with the special tokens that every window has."""
 
     document: int
     number: int
     ids: NDArray[np.int64]  # (tokens,)
     special: NDArray[np.bool_]  # (tokens,)
     words: NDArray[np.int64] | None = None  # (tokens,) number of the word, -1 for a special token
-    spans: NDArray[np.int64] | None = None  # (tokens, 2) where each token stands in the document
+    spans: NDArray[np.int64] | None = None  # (tokens, 2) start and end of each token in the document
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
-def longest_window(config: Any, tokenizer: Any, asked: int | None, wrap: Wrap = UNWRAPPED) -> int:
-    """Return how many tokens a window may hold: what was asked for, or the model's limit up to 512.
+def choose_window_length(config: Any, tokenizer: Any, requested: int | None, wrap: Wrap = UNWRAPPED) -> int:
+    """Return the maximum number of tokens of a window: the requested one, or the limit of the model up to 512.
 
-    Special tokens count, the tokenizer's own and those of `wrap`.
+    Special tokens count, those of the tokenizer and those of `wrap`.
     """
-    limit = min(_positions(config), int(tokenizer.model_max_length))
-    if asked is None:
+    limit = min(position_limit(config), int(tokenizer.model_max_length))
+    if requested is None:
         return min(DEFAULT_MAX_TOKENS, limit)
     least = int(tokenizer.num_special_tokens_to_add()) + len(wrap) + 1
-    if asked < least:
-        raise InputError(f"--max-tokens {asked} leaves no room for text: this tokenizer needs at least {least}.")
-    if asked > limit:
-        raise InputError(f"--max-tokens {asked} is more than this model takes; it takes {limit}.")
-    return asked
+    if requested < least:
+        raise InputError(
+            f"--max-tokens {requested} leaves no space for text: this tokenizer requires at least {least}."
+        )
+    if requested > limit:
+        raise InputError(f"--max-tokens {requested} exceeds the limit of this model ({limit}).")
+    return requested
 
 
-def _positions(config: Any) -> int:
-    positions = getattr(config, "max_position_embeddings", None)
-    if not isinstance(positions, int) or positions <= 0:
-        return 2**31
-    return positions - first_position(config)  # the table is that much longer than a window
-
-
-def first_position(config: Any) -> int:
-    """Return the number of a window's first position: RoBERTa and its kin count from padding_idx + 1."""
-    kin = ("roberta", "camembert", "xlm-roberta", "longformer", "xmod", "data2vec-text", "mpnet", "esm", "luke")
-    return (config.pad_token_id or 0) + 1 if config.model_type.startswith(kin) else 0
-
-
-def cut(
+def cut_windows(
     documents: Sequence[tuple[int, str]],
     tokenizer: Any,
     max_tokens: int,
@@ -75,16 +113,16 @@ def cut(
 ) -> list[Window]:
     """Tokenize (number, text) pairs and cut them into windows of at most max_tokens, special tokens included.
 
-    `wrap` goes around every window, a blank document's too, and is marked special like the tokenizer's own.
+    `wrap` goes around every window, also of a blank document; its tokens are marked as special.
     """
     if not documents:
         return []
     if not tokenizer.is_fast:
-        return _cut_by_hand(documents, tokenizer, max_tokens, wrap)
-    if not words and (flat := cut_flat(documents, tokenizer, max_tokens, wrap)) is not None:
-        return _windows(flat)
+        return _cut_in_python(documents, tokenizer, max_tokens, wrap)
+    if not words and (flat := cut_window_arrays(documents, tokenizer, max_tokens, wrap)) is not None:
+        return _to_windows(flat)
     encoded = tokenizer(
-        [encodable(text) for _, text in documents],
+        [repair_surrogates(text) for _, text in documents],
         truncation=True,
         max_length=max_tokens - len(wrap),
         return_overflowing_tokens=True,
@@ -104,34 +142,34 @@ def cut(
         if words:
             numbers = np.array([-1 if w is None else w for w in encoded.word_ids(row)], dtype=np.int64)
             spans = np.asarray(encoded["offset_mapping"][row], dtype=np.int64)
-        window = wrapped(Window(documents[at][0], number, ids, special, numbers, spans), wrap)
+        window = wrap_window(Window(documents[at][0], number, ids, special, numbers, spans), wrap)
         if len(window):
             windows.append(window)
     return windows
 
 
-def cut_flat(
+def cut_window_arrays(
     documents: Sequence[tuple[int, str]], tokenizer: Any, max_tokens: int, wrap: Wrap = UNWRAPPED
-) -> Flat | None:
-    """Return what `cut` does as arrays; None where this tokenizer, or no document, gives none."""
+) -> WindowArrays | None:
+    """Return what `cut_windows` does as arrays; None without documents or if the tokenizer is not supported."""
     if not (documents and tokenizer.is_fast):
         return None
     texts = [text for _, text in documents]
     if not all(map(str.isascii, texts)):
-        texts = list(map(encodable, texts))
+        texts = list(map(repair_surrogates, texts))
     found = encode(tokenizer, texts, max_tokens, wrap)
     if found is None:
         return None
     document = np.array([number for number, _ in documents], dtype=np.int64)
     first = np.searchsorted(found.text, found.text)  # the first window of the same text
     number = np.arange(len(found.text)) - first
-    flat = Flat(found.ids, found.special, found.lengths, document[found.text], number)
-    return flat if found.lengths.all() else flat.taken(np.flatnonzero(found.lengths))
+    flat = WindowArrays(found.ids, found.special, found.lengths, document[found.text], number)
+    return flat if found.lengths.all() else flat.take(np.flatnonzero(found.lengths))
 
 
-def flattened(windows: Sequence[Window]) -> Flat:
-    """Return windows, at least one, as arrays."""
-    return Flat(
+def stack_windows(windows: Sequence[Window]) -> WindowArrays:
+    """Return one or more windows as arrays."""
+    return WindowArrays(
         np.concatenate([window.ids for window in windows]),
         np.concatenate([window.special for window in windows]),
         np.array([len(window) for window in windows], dtype=np.int64),
@@ -140,7 +178,7 @@ def flattened(windows: Sequence[Window]) -> Flat:
     )
 
 
-def _windows(flat: Flat) -> list[Window]:
+def _to_windows(flat: WindowArrays) -> list[Window]:
     """Return the windows as objects, with views of their ids."""
     ends = flat.ends.tolist()
     return [
@@ -149,27 +187,27 @@ def _windows(flat: Flat) -> list[Window]:
     ]
 
 
-def _cut_by_hand(
+def _cut_in_python(
     documents: Sequence[tuple[int, str]], tokenizer: Any, max_tokens: int, wrap: Wrap
 ) -> list[Window]:
-    """Cut for tokenizers of characters and bytes, which are written in Python and cut nothing themselves."""
-    room = max_tokens - len(wrap) - int(tokenizer.num_special_tokens_to_add())
+    """Cut windows for tokenizers of characters and bytes, which are written in Python and do not cut."""
+    size = max_tokens - len(wrap) - int(tokenizer.num_special_tokens_to_add())
     windows = []
     for document, text in documents:
-        plain = tokenizer(encodable(text), add_special_tokens=False)["input_ids"]
-        starts = range(0, max(len(plain), 1), room)
+        plain = tokenizer(repair_surrogates(text), add_special_tokens=False)["input_ids"]
+        starts = range(0, max(len(plain), 1), size)
         for number, start in enumerate(starts):
-            part = plain[start : start + room]
+            part = plain[start : start + size]
             ids = np.array(tokenizer.build_inputs_with_special_tokens(part), dtype=np.int64)
             special = np.array(tokenizer.get_special_tokens_mask(part), dtype=np.bool_)
-            window = wrapped(Window(document, number, ids, special), wrap)
+            window = wrap_window(Window(document, number, ids, special), wrap)
             if len(window):
                 windows.append(window)
     return windows
 
 
-def wrapped(window: Window, wrap: Wrap) -> Window:
-    """Return the window with the tokens of `wrap` around it: special, of no word, standing nowhere in the text."""
+def wrap_window(window: Window, wrap: Wrap) -> Window:
+    """Return the window with the tokens of `wrap` around it: special, without a word or a place in the text."""
     if not wrap:
         return window
     sides = (len(wrap.before), len(wrap.after))
@@ -183,67 +221,67 @@ def wrapped(window: Window, wrap: Wrap) -> Window:
     )
 
 
-def shifted(window: Window, start: int) -> Window:
-    """Return the window as a decoder is fed it: moved on by one position, a special start in front."""
+def shift_right(window: Window, start: int) -> Window:
+    """Return the window as input of a decoder: shifted right by one position, with a special start token."""
 
-    def moved(values: NDArray[np.int64], first: int) -> NDArray[np.int64]:
+    def shift(values: NDArray[np.int64], first: int) -> NDArray[np.int64]:
         return np.concatenate([np.full((1, *values.shape[1:]), first, dtype=np.int64), values[:-1]])
 
     return Window(
         window.document,
         window.number,
-        moved(window.ids, start),
+        shift(window.ids, start),
         np.append(True, window.special[:-1]),
-        None if window.words is None else moved(window.words, -1),
-        None if window.spans is None else moved(window.spans, 0),
+        None if window.words is None else shift(window.words, -1),
+        None if window.spans is None else shift(window.spans, 0),
     )
 
 
-def encodable(text: str) -> str:
-    """Return the text as the tokenizer sees it: surrogates that no tokenizer takes joined in pairs or replaced."""
+def repair_surrogates(text: str) -> str:
+    """Return the text without lone surrogates, which no tokenizer accepts: joined in pairs or replaced."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def buckets(windows: Sequence[Window], budget: int, *, pads: bool = True) -> list[list[Window]]:
-    """Group windows of like length so that no group pads to more than `budget` tokens; a group holds at least one.
+def group_by_length(windows: Sequence[Window], budget: int, *, pads: bool = True) -> list[list[Window]]:
+    """Group windows of similar length so that no group is padded to more than `budget` tokens.
 
-    Nor is more than a 16th of the budget padding: where few documents come together, and their lengths lie far
-    apart, another batch costs less. A pure function of the windows: sorted by length, equal lengths in order.
-    Without `pads` a group holds windows of one length only, for models whose states padding would move.
+    A group holds at least one window. At most a 16th of the budget is padding: for few documents of very different
+    lengths another batch costs less. A pure function of the windows: sorted by length, equal lengths in order.
+    Without `pads` all windows of a group have the same length, for models whose states padding would change.
     """
     ordered = sorted(windows, key=len)
     lengths = np.array([len(window) for window in ordered], dtype=np.int64)
-    return [ordered[start:stop] for start, stop in bucket_bounds(lengths, budget, pads=pads)]
+    return [ordered[start:stop] for start, stop in padded_bounds(lengths, budget, pads=pads)]
 
 
-def bucket_bounds(lengths: NDArray[np.int64], budget: int, *, pads: bool = True) -> list[tuple[int, int]]:
-    """Return where the groups of `buckets` begin and end among windows of rising lengths (windows,).
+def padded_bounds(lengths: NDArray[np.int64], budget: int, *, pads: bool = True) -> list[tuple[int, int]]:
+    """Return (start, stop) of the groups of `group_by_length` for windows of increasing lengths (windows,).
 
-    How much of a group is padding when a longer window joins it depends on what it holds, not on how many join:
-    windows of one length are put into groups together.
+    The padding that a longer window adds depends only on the windows already in the group: windows of one length
+    are added together.
     """
     sizes, counts = np.unique(lengths, return_counts=True)
     bounds = [0]  # of groups
-    held = taken = 0  # tokens and windows of the last group
+    tokens = members = 0  # of the last group
     for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
         most = budget // max(size, 1)
-        fits = taken and pads and taken * size - held <= budget // PADDING
-        room = max(most - taken, 0) if fits else 0
+        fits = members and pads and members * size - tokens <= budget // PADDING
+        free = max(most - members, 0) if fits else 0
         while count:
-            if not room:
+            if not free:
                 bounds.append(bounds[-1])
-                held, taken, room = 0, 0, max(most, 1)
-            joining = min(room, count)
+                tokens, members, free = 0, 0, max(most, 1)
+            joining = min(free, count)
             bounds[-1] += joining
-            held, taken = held + joining * size, taken + joining
-            room, count = room - joining, count - joining
+            tokens, members = tokens + joining * size, members + joining
+            free, count = free - joining, count - joining
     return list(pairwise(bounds))
 
 
-def even_bounds(lengths: NDArray[np.int64], budget: int) -> list[tuple[int, int]]:
-    """Return where batches of windows begin and end, each of at most `budget` tokens and about as many. (windows,)
+def packed_bounds(lengths: NDArray[np.int64], budget: int) -> list[tuple[int, int]]:
+    """Return (start, stop) of batches of about equal size, each of at most `budget` tokens. lengths: (windows,)
 
-    >>> even_bounds(np.array([2, 2, 2, 2, 2]), 6)
+    >>> packed_bounds(np.array([2, 2, 2, 2, 2]), 6)
     [(0, 2), (2, 5)]
     """
     ends = np.cumsum(lengths)

@@ -1,0 +1,1 @@
+"""Corpora of text, audio and images: finding files, reading, filtering, scanning and cutting into shards."""

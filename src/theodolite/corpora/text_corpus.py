@@ -1,0 +1,141 @@
+"""Text corpora: numbered documents that can be read repeatedly."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from itertools import filterfalse
+from pathlib import Path
+
+from theodolite.corpora.file_search import find_files, find_reader
+from theodolite.corpora.filters import KeptDocuments, Tally, filter_documents
+from theodolite.corpora.hf_datasets import DatasetName, find_dataset, is_dataset, read_dataset
+from theodolite.corpora.options import CorpusOptions
+from theodolite.errors import InputError
+
+TEXTS = 1024  # documents in memory that are processed together
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Documents from files, from a dataset or from memory.
+
+    A document is a text that is not blank. Documents are numbered from 0 across all files, before any filter, so
+    that the same documents have the same numbers as lines, JSON, Parquet or a list. Can be pickled.
+    """
+
+    name: str
+    options: CorpusOptions
+    files: tuple[Path, ...] = ()
+    texts: tuple[str, ...] = field(default=(), repr=False)
+    dataset: DatasetName | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether reading needs only Python, so that a forked process can do it."""
+        return self.dataset is None and not any(path.suffix.lower() == ".parquet" for path in self.files)
+
+    def documents(self) -> Iterator[tuple[int, str]]:
+        """Yield (document number, text) of the documents kept, in order, from the start each time."""
+        for block in self.blocks(Tally()):
+            yield from zip(block.numbers.tolist(), block.texts, strict=True)
+
+    def blocks(self, tally: Tally) -> Iterator[KeptDocuments]:
+        """Yield what `documents` does, many at a time, and count in the tally the documents read and removed."""
+        kept = False
+        for block in filter_documents(self._all_documents(), self.options, tally):
+            kept = True
+            yield block
+        if not kept:
+            raise self._none_kept(tally)
+
+    def _all_documents(self) -> Iterator[list[str]]:
+        """Yield every document before filters, in non-empty blocks."""
+        for start in range(0, len(self.texts), TEXTS):
+            if block := _drop_blank(self.texts[start : start + TEXTS]):
+                yield block
+        for path in self.files:
+            yield from _blocks(path, self.options)
+        if self.dataset is not None:
+            yield from filter(None, map(_drop_blank, read_dataset(self.dataset, self.options)))
+
+    def _none_kept(self, tally: Tally) -> InputError:
+        if not tally.read:
+            return _blank(self.name)
+        counts = ", ".join(f"{option} removed {count:,}" for option, count in tally.removed.items())
+        return InputError(
+            f"CORPUS '{self.name}' has {tally.read:,} documents, of which the filters keep none ({counts}); "
+            "relax them."
+        )
+
+
+def open_corpus(
+    what: str | Path | Iterable[str],
+    options: CorpusOptions | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Corpus:
+    """Open a corpus: a name of the catalogue, a file, a glob, hf:NAME or strings in memory.
+
+    Checks at once that the files exist and are of a known kind, and reads the first documents of each, so that a
+    wrong `field` or `column` is reported early. An iterable is held in memory.
+
+    >>> list(open_corpus(["one", " ", "two words"], CorpusOptions(min_words=2)).documents())
+    [(1, 'two words')]
+    """
+    options = options or CorpusOptions()
+    if options.target is not None and not str(what).removesuffix(".gz").endswith((".jsonl", ".parquet")):
+        raise InputError(f"--target '{options.target}' requires a .jsonl or .parquet corpus (got {what}).")
+    if not isinstance(what, str | Path):
+        return _from_memory(what, options)
+    if is_dataset(what):
+        return _from_dataset(str(what), options)
+    corpus = Corpus(str(what), options, files=find_files(what, progress))
+    has_documents = [next(_blocks(path, options), None) is not None for path in corpus.files]
+    if not any(has_documents):
+        raise _blank(corpus.name)
+    return corpus
+
+
+def _from_dataset(what: str, options: CorpusOptions) -> Corpus:
+    corpus = Corpus(what, options, dataset=find_dataset(what))
+    if next(corpus._all_documents(), None) is None:
+        raise _blank(what)
+    return corpus
+
+
+def _from_memory(what: Iterable[str], options: CorpusOptions) -> Corpus:
+    kind = type(what).__name__
+    # Sets have no order to number documents by; mappings and bytes would give keys and integers.
+    if isinstance(what, bytes | bytearray | Set | Mapping) or not isinstance(what, Iterable):
+        raise InputError(
+            "corpus requires a path, a name of the catalogue or strings in a fixed order (got a value of type "
+            f"{kind}); give a list of strings."
+        )
+    texts = tuple(what)
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                f"corpus requires strings, but document {index} of the {kind} is of type {type(text).__name__}; "
+                "convert or remove it."
+            )
+    name = f"{kind} of {len(texts):,}"
+    if not any(_drop_blank(texts)):
+        raise _blank(name)
+    return Corpus(name, options, texts=texts)
+
+
+def _blocks(path: Path, options: CorpusOptions) -> Iterator[list[str]]:
+    """Yield the documents of one file, in non-empty blocks of several hundred."""
+    reader = find_reader(path)
+    assert reader is not None, f"find_files accepted '{path}'"
+    return filter(None, map(_drop_blank, reader(path, options)))
+
+
+def _drop_blank(texts: Iterable[str | None]) -> list[str]:
+    """Return the texts that are not blank."""
+    return list(filterfalse(str.isspace, filter(None, texts)))
+
+
+def _blank(name: str) -> InputError:
+    return InputError(
+        f"CORPUS '{name}' contains no text: it is empty, or every document is blank. Check that it is the "
+        "right one."
+    )

@@ -1,0 +1,1 @@
+"""Models: load checkpoints, find blocks and norms, read states with hooks, and handle special architectures."""

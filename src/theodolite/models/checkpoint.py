@@ -1,0 +1,280 @@
+"""Checkpoints: resolve the name of a model, identify its files, and load the model and its tokenizer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from theodolite.corpora.catalogue.entries import MODELS
+from theodolite.corpora.catalogue.lookup import model_folder
+from theodolite.corpora.catalogue.model_unpacking import gguf_folder
+from theodolite.errors import InputError, OfflineError, TheodoliteError, first_line, nearest
+from theodolite.models import quirks
+
+VOLATILE = {
+    "_name_or_path",
+    "architectures",
+    "auto_map",
+    "dtype",
+    "padding",
+    "torch_dtype",
+    "transformers_version",
+    "truncation",
+    "use_cache",
+}
+"""Keys that state who saved the files and how, or that a survey sets itself."""
+
+
+def settings_sha256(model: Path, tokenizer: Path | None = None) -> str:
+    """Return the sha256 of the content of the settings files, whatever their formatting.
+
+    These are the settings of the model, of its tokenizer and of its processor.
+    """
+    beside = tokenizer or model
+    vocabulary = "tokenizer.json" if (beside / "tokenizer.json").is_file() else "tokenizer_config.json"
+    digest = sha256()
+    for path in (model / "config.json", beside / vocabulary, model / "preprocessor_config.json"):
+        if path.is_file():
+            digest.update(f"{path.name} {_read_settings(path)}\n".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def _read_settings(path: Path) -> str:
+    """Return a settings file without volatile keys and with sorted keys; a file that is not JSON as its digest."""
+    try:
+        settings = json.loads(path.read_bytes())
+    except ValueError:
+        return sha256(path.read_bytes()).hexdigest()
+    if isinstance(settings, dict):
+        settings = {name: value for name, value in settings.items() if name not in VOLATILE}
+    return json.dumps(settings, sort_keys=True)
+
+
+Progress = Callable[[str], None]
+DTYPES = ("float32", "bfloat16", "float16")
+WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # in the order in which transformers prefers them
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model on disk: its folder and what identifies it."""
+
+    name: str  # as the user gave it
+    folder: Path
+    revision: str | None = None
+    tokenizer: Path | None = None  # its folder, if not that of the weights: trainers save it once
+
+    @cached_property
+    def sha256(self) -> str:
+        """The sha256 of the weight files, in the order of their names; computed on first use."""
+        return weights_sha256(self.folder)
+
+    @cached_property
+    def settings_sha256(self) -> str:
+        """The sha256 of the settings of the model, the tokenizer and the processor."""
+        return settings_sha256(self.folder, self.tokenizer)
+
+    def identity(self) -> dict[str, str]:
+        """Return the digests that identify the model."""
+        return {"sha256": self.sha256, "settings": self.settings_sha256}
+
+
+def resolve(name: str, *, revision: str | None = None, progress: Progress | None = None) -> Checkpoint:
+    """Find the model on disk, by catalogue name, folder, GGUF file or hub name; download it if necessary."""
+    if name in MODELS:
+        folder = model_folder(name, progress)
+        revision = MODELS[name].version
+    elif Path(name).suffix.lower() == ".gguf":
+        if not Path(name).is_file():
+            raise InputError(f"MODEL {name!r}: there is no such file.")
+        folder = gguf_folder(Path(name))
+    elif Path(name).is_dir():
+        folder = Path(name)
+        if not (folder / "config.json").is_file():
+            raise InputError(
+                f"MODEL {name!r} is a folder without config.json; give a folder written by "
+                "save_pretrained of transformers."
+            )
+    elif name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise InputError(f"MODEL {name!r}: there is no such folder. Check the path.")
+    else:
+        folder, revision = _from_hub(name, revision, progress)
+    check_weights(folder)
+    return Checkpoint(name, folder, revision)
+
+
+def locate_again(checkpoint: Checkpoint, expected: str) -> Checkpoint:
+    """Find on this machine a model that another machine found, by its folder or its name; reject other weights."""
+    exists = (checkpoint.folder / "config.json").is_file()
+    local = checkpoint if exists else resolve(checkpoint.name, revision=checkpoint.revision)
+    found = weights_sha256(local.folder)
+    if found != expected:
+        raise InputError(
+            f"MODEL {checkpoint.name!r} in {local.folder} has other weights on this machine: expected sha256 "
+            f"{expected[:12]}…, got {found[:12]}…. Give every machine the same weights."
+        )
+    return checkpoint if exists else local
+
+
+def check_weights(folder: Path) -> list[Path]:
+    """Return the weight files of a folder; reject a folder without any."""
+    for pattern in WEIGHTS:
+        files = sorted(folder.glob(pattern))
+        if files:
+            return files
+    raise InputError(
+        f"{folder} contains no weights: expected model.safetensors or pytorch_model.bin beside config.json."
+    )
+
+
+def weights_sha256(folder: Path) -> str:
+    """Return the sha256 of the weight files of a folder."""
+    digest = sha256()
+    for file in check_weights(folder):
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 24):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def load_model(
+    checkpoint: Checkpoint, *, dtype: str, device: str, trust_remote_code: bool = False, head: str = "AutoModel"
+) -> Any:
+    """Load the base model, or with `head` a class with a head, in evaluation mode and without gradients."""
+    import torch
+    import transformers
+    from safetensors import SafetensorError
+
+    if dtype not in DTYPES:
+        raise InputError(f"--dtype {dtype!r} is not one of {', '.join(DTYPES)}.")
+    try:
+        model, loaded = getattr(transformers, head).from_pretrained(
+            checkpoint.folder,
+            dtype=getattr(torch, dtype),
+            trust_remote_code=trust_remote_code,
+            output_loading_info=True,
+        )
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+        raise TheodoliteError(
+            f"The model in {checkpoint.name!r} could not be loaded: {first_line(error)}"
+        ) from error
+    # transformers initialises missing weights with random numbers.
+    missing = sorted(name for name in loaded["missing_keys"] if not name.startswith(quirks.OPTIONAL_WEIGHTS))
+    if missing:
+        raise TheodoliteError(
+            f"The weights of {checkpoint.name!r} lack {len(missing)} tensors of the model (the first is "
+            f"{missing[0]}), which would be random numbers; check that config.json belongs to these weights."
+        )
+    if head == "AutoModel" and getattr(model.config, "use_cache", False):
+        model.config.use_cache = False
+    try:
+        return model.to(device).eval().requires_grad_(False)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"--device {device!r} cannot be used on this machine; try --device cpu. ({first_line(error)})"
+        ) from error
+
+
+def load_tokenizer(checkpoint: Checkpoint, *, trust_remote_code: bool = False) -> Any:
+    """Load the tokenizer of the model."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            checkpoint.tokenizer or checkpoint.folder, trust_remote_code=trust_remote_code
+        )
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise TheodoliteError(
+            f"The tokenizer of {checkpoint.name!r} could not be loaded: {first_line(error)}"
+        ) from error
+    if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # what transformers returns for a folder without one
+        raise InputError(
+            f"{checkpoint.name!r} has no vocabulary: expected tokenizer.json, or the files that it is made from, "
+            "beside config.json."
+        )
+    if not (tokenizer.is_fast or hasattr(tokenizer, "build_inputs_with_special_tokens")):
+        raise InputError(
+            f"{checkpoint.name!r} has a tokenizer ({type(tokenizer).__name__}) that does not report its special "
+            "tokens; surveys require one with a tokenizer.json."
+        )
+    return tokenizer
+
+
+def _from_hub(name: str, revision: str | None, progress: Progress | None) -> tuple[Path, str | None]:
+    """Download the files of a hub model to the cache of huggingface_hub; safetensors if there are any."""
+    import huggingface_hub as hub
+    from huggingface_hub import errors
+
+    patterns = ["*.json", "*.txt", "*.model", "*.py", "model*.safetensors"]
+    if progress:
+        progress(f"looking for {name} in the cache of the hub and on the hub")
+    try:
+        folder = Path(hub.snapshot_download(name, revision=revision, allow_patterns=patterns))
+        if not any(folder.glob("*.safetensors")):
+            folder = Path(
+                hub.snapshot_download(name, revision=revision, allow_patterns=[*patterns, "pytorch_model*.bin"])
+            )
+    except errors.RevisionNotFoundError as error:
+        raise InputError(
+            f"MODEL {name!r} has no revision {revision!r}. (The hub client reported: {first_line(error)})"
+        ) from error
+    except (errors.RepositoryNotFoundError, errors.HFValidationError) as error:
+        raise _unknown(name, first_line(error)) from error
+    except Exception as error:  # the hub client raises whatever its transport raises
+        if isinstance(error, TheodoliteError):
+            raise
+        if revision is not None:
+            raise OfflineError(
+                f"MODEL {name!r}: revision {revision!r} is not in the cache of the hub, and the model hub could "
+                f"not be reached. (The hub client reported: {first_line(error)})"
+            ) from error
+        raise OfflineError(
+            f"MODEL {name!r} is neither a catalogue name, a folder nor a .gguf file, and the model hub could not "
+            f"be reached.{nearest(name, list(MODELS))} Catalogue: {', '.join(MODELS)}. "
+            f"(The hub client reported: {first_line(error)})"
+        ) from error
+    return folder, folder.name if folder.parent.name == "snapshots" else revision
+
+
+def _unknown(name: str, reported: str) -> InputError:
+    return InputError(
+        f"MODEL {name!r} is neither a catalogue name ({', '.join(MODELS)}), a folder, a .gguf file, nor "
+        f"known to the model hub.{nearest(name, list(MODELS))} (The hub client reported: {reported})"
+    )
+
+
+Modality = Literal["text", "speech", "vision", "convolution"]
+INPUT_MODALITIES: dict[str, Modality] = {
+    "input_ids": "text",
+    "pixel_values": "vision",
+    "input_values": "speech",
+    "input_features": "speech",
+}
+
+
+def find_modality(folder: Path, name: str, *, trust_remote_code: bool = False) -> Modality:
+    """Return the input modality of the model in this folder, from its configuration."""
+    from transformers import MODEL_MAPPING, AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        line = first_line(error)
+        raise TheodoliteError(f"The model in {name!r} could not be loaded: {line}") from error
+    if type(config) not in MODEL_MAPPING:  # custom code: its input is known when it is loaded
+        return "text"
+    known = MODEL_MAPPING[type(config)]
+    model = known[0] if isinstance(known, tuple | list) else known
+    if quirks.is_convolutional(config):
+        return "convolution"
+    if model.main_input_name not in INPUT_MODALITIES:
+        raise InputError(
+            f"{model.__name__} takes {model.main_input_name!r}; surveys support {', '.join(INPUT_MODALITIES)}. "
+            "theodolite.watch surveys any module by the names of its submodules."
+        )
+    return INPUT_MODALITIES[model.main_input_name]

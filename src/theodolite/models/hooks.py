@@ -1,0 +1,79 @@
+"""Hooks: read the input or output of modules while the model runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+OnStates = Callable[[int, Tensor], None]
+
+
+@dataclass(frozen=True)
+class HookPoint:
+    """A module whose output, or else input, is the states of a layer."""
+
+    module: nn.Module
+    reads_input: bool = False
+
+
+@contextmanager
+def hook_layers(
+    model: nn.Module, points: Mapping[int, HookPoint], on_states: OnStates, layers: Iterable[int]
+) -> Iterator[Callable[..., None]]:
+    """Give a forward function that passes the states of each of these layers to `on_states` while the model runs.
+
+    States are not kept: those of one layer exist at a time. Hook points are numbered in the order in which the
+    model reaches them; the part of the model after the last of these layers is not run.
+    """
+    selected = set(layers)
+    last = max(selected)
+
+    def pass_on(index: int, state: Any) -> None:
+        if index in selected:
+            on_states(index, first_tensor(state))
+        if index == last:
+            raise _LastLayerReached
+
+    def input_hook(index: int) -> Callable[..., None]:
+        return lambda module, args, kwargs: pass_on(index, first_input(args, kwargs))
+
+    def output_hook(index: int) -> Callable[..., None]:
+        return lambda module, args, output: pass_on(index, output)
+
+    def forward(**inputs: Any) -> None:
+        try:
+            model(**inputs)
+        except _LastLayerReached:
+            return
+
+    with ExitStack() as hooks, torch.no_grad():
+        for index, point in points.items():
+            if point.reads_input:
+                hook = point.module.register_forward_pre_hook(input_hook(index), with_kwargs=True)
+            else:
+                hook = point.module.register_forward_hook(output_hook(index))
+            hooks.callback(hook.remove)
+        yield forward
+
+
+def first_input(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the states from the arguments of a module: its first argument, whatever its name."""
+    return args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
+
+
+def first_tensor(state: Any) -> Any:
+    """Return the states from the output of a module, which may be a tuple, list or dict that begins with them."""
+    if isinstance(state, Tensor):
+        return state
+    if isinstance(state, dict):  # transformers' outputs are ordered dictionaries
+        return next(iter(state.values()))
+    return state[0] if isinstance(state, tuple | list) else state
+
+
+class _LastLayerReached(Exception):  # noqa: N818 - not an error: it ends a forward pass early
+    pass

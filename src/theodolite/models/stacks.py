@@ -1,0 +1,75 @@
+"""Stacks: sequences of equal blocks, found by inspecting the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from theodolite.models.hooks import HookPoint, first_tensor
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Consecutive blocks, and the norm that is applied to the output of the last one, if there is one."""
+
+    name: str  # "" if a model has one stack
+    blocks: tuple[nn.Module, ...]
+    final_norm: nn.Module | None = None
+    embeddings: bool = True  # whether the input of the first block is a layer of its own
+    word: str = "block"
+
+    def hook_points(self) -> list[tuple[str, HookPoint]]:
+        """Return the hook points in order, with the names of their layers."""
+        found = [("embeddings", HookPoint(self.blocks[0], reads_input=True))] if self.embeddings else []
+        found += [(f"{self.word} {number}", HookPoint(block)) for number, block in enumerate(self.blocks, start=1)]
+        if self.final_norm is not None:
+            found.append(("final norm", HookPoint(self.final_norm)))
+        return [(f"{self.name} {name}".strip(), point) for name, point in found]
+
+
+def find_module_lists(root: nn.Module) -> list[tuple[nn.Module, ...]]:
+    """Return the lists of modules of one type in a model, outer lists before inner ones."""
+    lists = [tuple(module) for module in root.modules() if isinstance(module, nn.ModuleList) and len(module)]
+    return [found for found in lists if len({type(block) for block in found}) == 1]
+
+
+def largest_list(lists: Sequence[tuple[nn.Module, ...]]) -> tuple[nn.Module, ...] | None:
+    """Return the list with the most parameters, the outermost of equal ones: these are the blocks."""
+    return max(
+        lists, key=lambda found: sum(p.numel() for block in found for p in block.parameters()), default=None
+    )
+
+
+def find_final_norm(
+    model: nn.Module, blocks: Sequence[nn.Module], all_blocks: Sequence[nn.Module], inputs: Mapping[str, Tensor]
+) -> nn.Module | None:
+    """Return the norm that is applied to the output of the last of these blocks, if the model has one."""
+    inside = {id(module) for block in all_blocks for module in block.modules()}
+    norms = [m for m in model.modules() if "norm" in type(m).__name__.lower() and id(m) not in inside]
+    last: list[Tensor] = []
+    found: list[nn.Module] = []
+
+    def remember(_: nn.Module, args: Any, output: Any) -> None:
+        last.append(first_tensor(output))
+
+    def compare(module: nn.Module, args: Any, output: Any) -> None:
+        # By value, because models reshape or slice between the block and the norm.
+        if last and args and equal_states(args[0], last[0]):
+            found.append(module)
+
+    with ExitStack() as hooks, torch.no_grad():
+        hooks.callback(blocks[-1].register_forward_hook(remember).remove)
+        for norm in norms:
+            hooks.callback(norm.register_forward_hook(compare).remove)
+        model(**inputs)
+    return found[0] if found else None
+
+
+def equal_states(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors are equal, NaN for NaN: a layer that overflows is reported later, by name."""
+    return one.shape == other.shape and bool(((one == other) | (one.isnan() & other.isnan())).all())

@@ -1,0 +1,183 @@
+"""The anatomy of a text model: its stacks of blocks, its layers, and whether it is causal and can be padded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from theodolite.errors import InputError, first_line
+from theodolite.models import quirks
+from theodolite.models.hooks import HookPoint, OnStates, hook_layers
+from theodolite.models.layers import Layer
+from theodolite.models.stacks import Stack, equal_states, find_final_norm, find_module_lists, largest_list
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """The stacks of blocks of a model, found by inspection and checked with small forward passes."""
+
+    model: nn.Module
+    stacks: tuple[Stack, ...]
+    layers: tuple[Layer, ...]
+    causal: bool  # a position depends only on positions to its left
+    pads: bool  # masked padding on the right does not change the states
+
+    @classmethod
+    def of(cls, model: nn.Module) -> Anatomy:
+        """Find the parts of a loaded model."""
+        stacks = _stacks(model)
+        _check_runs(model)
+        inside = [block for stack in stacks for block in stack.blocks]
+        stacks = tuple(
+            replace(stack, final_norm=find_final_norm(model, stack.blocks, inside, make_probe(model)))
+            for stack in stacks
+        )
+        unchecked = cls(model, stacks, (), causal=False, pads=False)
+        states, library = unchecked._run_both(make_probe(model))
+        other, _ = unchecked._run_both(make_probe(model, change_last=True))
+        padded, _ = unchecked._run_both(make_probe(model, pads=5))
+        tokens = int(make_probe(model)["input_ids"].shape[1])
+        inner = unchecked._inner_layers()
+        layers = []
+        for index, ((stack, name, _), state) in enumerate(zip(unchecked._hook_points(), states, strict=True)):
+            equal = [i for i, theirs in enumerate(library.get(stack, library[""])) if equal_states(state, theirs)]
+            has_units = state.shape[1] == tokens
+            at = equal[0] if equal else None
+            layers.append(Layer(index, name, int(state.shape[-1]), at, stack, has_units))
+            if not equal and index in inner:  # only the last may differ: transformers may apply the norm first
+                raise unchecked._unsupported(f"the output of {name} is not in the hidden_states of transformers")
+        top = len(layers) - (1 if stacks[-1].final_norm is None else 2)  # the output of the last block
+        causal = len(stacks) == 1 and equal_states(states[top][:, 0], other[top][:, 0])
+        pads = all(layer.units for layer in layers) and _close(states[top], padded[top])
+        return cls(model, stacks, tuple(layers), causal, pads)
+
+    @property
+    def blocks(self) -> tuple[nn.Module, ...]:
+        """All blocks, in the order in which they run."""
+        return tuple(block for stack in self.stacks for block in stack.blocks)
+
+    @property
+    def final_norm(self) -> nn.Module | None:
+        """The norm after the last block, where there is one."""
+        return self.stacks[-1].final_norm
+
+    def hook_layers(
+        self, on_states: OnStates, layers: Sequence[int]
+    ) -> AbstractContextManager[Callable[..., None]]:
+        """Give a forward function that passes the states of each of these layers to `on_states`."""
+        points = {index: point for index, (_, _, point) in enumerate(self._hook_points())}
+        return hook_layers(self.model, points, on_states, layers)
+
+    def _hook_points(self) -> list[tuple[str, str, HookPoint]]:
+        """Return the stack, the layer name and the hook point of every layer."""
+        return [(stack.name, name, point) for stack in self.stacks for name, point in stack.hook_points()]
+
+    def _inner_layers(self) -> set[int]:
+        """Return the numbers of the layers after a block that is not the last of its stack."""
+        found, begin = set(), 0
+        for stack in self.stacks:
+            found |= set(range(begin + 1, begin + len(stack.blocks)))
+            begin += len(stack.hook_points())
+        return found
+
+    def _run_both(self, inputs: dict[str, Tensor]) -> tuple[list[Tensor], dict[str, tuple[Tensor, ...]]]:
+        """Run once with hooks and once with output_hidden_states, and return both sets of states."""
+        states: dict[int, Tensor] = {}
+        names = [name for _, name, _ in self._hook_points()]
+        count = len(names)
+        with self.hook_layers(lambda index, state: states.update({index: state.clone()}), range(count)) as forward:
+            forward(**inputs)
+        with torch.no_grad():
+            output = self.model(**inputs, output_hidden_states=True)
+        library = {
+            "": getattr(output, "hidden_states", None) or (),
+            "encoder": getattr(output, "encoder_hidden_states", None) or (),
+            "decoder": getattr(output, "decoder_hidden_states", None) or (),
+        }
+        expected = tuple(inputs["input_ids"].shape)
+        shrinks = quirks.downsamples(self.model.config)
+        for index, name in enumerate(names):
+            if index not in states:
+                raise self._unsupported(f"{name} was not reached in a forward pass")
+            # Some models swap the axes or pad to a multiple of a length: rows would be attributed to other tokens.
+            shape = tuple(states[index].shape)
+            if shape[:-1] != expected and not (shrinks and shape[0] == expected[0] and shape[1] < expected[1]):
+                raise self._unsupported(f"{name} has the shape {shape} for {expected} tokens")
+        return [states[index] for index in range(count)], {k: v for k, v in library.items() if k == "" or v}
+
+    def _unsupported(self, reason: str) -> InputError:
+        return InputError(f"{type(self.model).__name__} cannot be surveyed: {reason}.")
+
+
+def _check_runs(model: nn.Module) -> None:
+    """Reject a model that requires more than text, or whose decoder has a separate vocabulary."""
+    try:
+        with torch.no_grad():
+            model(**make_probe(model))
+    except (IndexError, KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        line = first_line(error)
+        raise InputError(
+            f"{type(model).__name__} cannot be surveyed: it does not run on a few tokens of its "
+            f"vocabulary. ({line})"
+        ) from error
+
+
+def _close(states: Tensor, padded: Tensor) -> bool:
+    """Return whether padding changes states only by rounding. FNet and ConvBERT mix the padding in."""
+    distance = (padded[:, : states.shape[1]] - states).float().norm() / states.float().norm()
+    return bool(distance < torch.finfo(states.dtype).eps ** 0.5)
+
+
+def _stacks(model: nn.Module) -> tuple[Stack, ...]:
+    """Return the stacks of a model in the order in which they run."""
+    config: Any = model.config
+    quirks.check_attention(model)
+    if (special := quirks.canine_stacks(model)) is not None:
+        return special
+    if getattr(config, "is_encoder_decoder", False):
+        halves = {"encoder": getattr(model, "encoder", None), "decoder": getattr(model, "decoder", None)}
+        found = {name: largest_list(find_module_lists(half)) for name, half in halves.items() if half is not None}
+        if len(found) < 2 or None in found.values():
+            raise InputError(
+                f"{type(model).__name__} has an encoder and a decoder, but their blocks were not found."
+            )
+        return tuple(Stack(name, blocks) for name, blocks in found.items() if blocks)
+    return (Stack("", find_blocks(model)),)
+
+
+def find_blocks(model: nn.Module) -> tuple[nn.Module, ...]:
+    """Return the transformer blocks: the list of equal modules of the length that the configuration states."""
+    count = getattr(model.config, "num_hidden_layers", None)
+    found = largest_list([stack for stack in find_module_lists(model) if len(stack) == count])
+    if found is None:
+        raise InputError(
+            f"{type(model).__name__} contains no list of {count} equal blocks, so its layers cannot be identified "
+            "(some models share one block between layers)."
+        )
+    return found
+
+
+def make_probe(model: nn.Module, change_last: bool = False, pads: int = 0) -> dict[str, Tensor]:
+    """Make a short input: seven ids from the middle of the vocabulary, away from the special ones."""
+    config: Any = model.config
+    size = quirks.vocabulary_size(config)
+    if not size:
+        raise InputError(
+            f"{type(model).__name__} cannot be surveyed: its configuration states no vocabulary size."
+        )
+    vocabulary = int(size)
+    ids = torch.arange(7) % max(vocabulary - vocabulary // 2, 1) + vocabulary // 2
+    if change_last:
+        ids[-1] = ids[0]
+    device = next(model.parameters()).device
+    filler = torch.full((pads,), int(getattr(config, "pad_token_id", None) or 0))
+    mask = torch.cat([torch.ones_like(ids), torch.zeros_like(filler)])
+    inputs = {"input_ids": torch.cat([ids, filler])[None].to(device), "attention_mask": mask[None].to(device)}
+    if getattr(config, "is_encoder_decoder", False):
+        inputs["decoder_input_ids"] = inputs["input_ids"]
+    return inputs

@@ -1,0 +1,272 @@
+"""Vectors from files as a source: the same statistics without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from theodolite.batch import Batch, Places
+from theodolite.errors import InputError, nearest
+from theodolite.hashing import mix
+from theodolite.models.layers import Layer
+from theodolite.sources.rows import locate_rows
+from theodolite.sources.source import Sink
+from theodolite.sources.units import Unit, Units
+from theodolite.text import encodable
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Matrices with the same number of rows, each measured as a layer, and optionally a label for every row."""
+
+    matrices: dict[str, NDArray[Any]]  # name -> (vectors, dim)
+    labels: NDArray[Any] | None = None  # (vectors,)
+
+    @property
+    def count(self) -> int:
+        """The number of vectors."""
+        return len(next(iter(self.matrices.values())))
+
+
+def read_vectors(path: Path, *, column: str | None = None, groups: str | None = None) -> Vectors:
+    """Read the matrices of a file, or the one named `column`.
+
+    `groups` is the name of the labels in the file, or, for an .npy, which holds one array, the file of the labels.
+    """
+    if path.is_dir():
+        raise InputError(f"FILE {str(path)!r} is a folder; give a file in it: {', '.join(READERS)}.")
+    if not path.is_file():
+        raise InputError(f"FILE {str(path)!r}: there is no such file.")
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise InputError(
+            f"FILE {str(path)!r} is not a file of vectors: the name must end in one of {', '.join(READERS)}."
+        )
+    try:
+        arrays = reader(path, column, groups)
+    except InputError:
+        raise
+    except ValueError as error:
+        if path.suffix.lower() in (".npy", ".npz"):  # numpy takes anything else for a pickle and reports that
+            raise InputError(
+                f"FILE {str(path)!r} cannot be read: expected numbers as numpy.save or numpy.savez writes them."
+            ) from error
+        raise InputError(f"FILE {str(path)!r} cannot be read as {path.suffix}: {error}") from error
+    except Exception as error:  # the library of each format has its own errors
+        raise InputError(f"FILE {str(path)!r} cannot be read as {path.suffix}: {error}") from error
+    if groups is not None and path.suffix.lower() == ".npy":
+        arrays[groups] = _labels_file(Path(groups), path)
+    labels = _labels(arrays, path, groups)
+    matrices = {name: array for name, array in arrays.items() if array.ndim == 2 and array.dtype.kind in "fiu"}
+    if column is not None:
+        matrices = {column: _named(arrays, column, "--column", path)}
+        if matrices[column].ndim != 2:
+            raise InputError(
+                f"--column {column}: expected a matrix (vectors, dim), got shape {matrices[column].shape}."
+            )
+    _check(path, arrays, matrices, labels)
+    return Vectors({name: to_float(array) for name, array in matrices.items()}, labels)
+
+
+def _npy(path: Path, column: str | None, groups: str | None) -> dict[str, NDArray[Any]]:
+    if column is not None:
+        raise InputError(f"--column {column}: {path.name} holds one array and no columns; omit --column.")
+    return {"vectors": np.load(path, mmap_mode="r", allow_pickle=False)}
+
+
+def _npz(path: Path, column: str | None, groups: str | None) -> dict[str, NDArray[Any]]:
+    with np.load(path, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def _safetensors(path: Path, column: str | None, groups: str | None) -> dict[str, NDArray[Any]]:
+    from safetensors.torch import load_file
+
+    tensors = load_file(path)
+    return {
+        name: (tensor.float() if tensor.is_floating_point() and tensor.element_size() == 2 else tensor).numpy()
+        for name, tensor in tensors.items()
+    }
+
+
+def _parquet(path: Path, column: str | None, groups: str | None) -> dict[str, NDArray[Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pq.read_schema(path)
+    lists = [f.name for f in schema if pa.types.is_list(f.type) or pa.types.is_fixed_size_list(f.type)]
+    lists += [f.name for f in schema if pa.types.is_large_list(f.type)]
+    chosen = [column] if column is not None else lists
+    for option, name in (("--column", column), ("--groups", groups)):
+        if name is not None and name not in schema.names:
+            raise _missing(option, name, schema.names, path)
+    if not chosen:
+        raise InputError(f"FILE {path.name!r} has no list column; its columns are {', '.join(schema.names)}.")
+    if not set(chosen) <= set(lists):
+        raise InputError(f"--column {column}: expected lists of numbers, got {schema.field(column).type}.")
+    columns = [*chosen, *([groups] if groups is not None else [])]
+    table = pq.read_table(path, columns=columns)
+    arrays: dict[str, NDArray[Any]] = {}
+    for name in chosen:
+        arrays[name] = _matrix(table[name].combine_chunks(), name)
+    if groups is not None:
+        arrays[groups] = np.array(table[groups].to_pylist(), dtype=object)
+    return arrays
+
+
+def _matrix(column: Any, name: str) -> NDArray[Any]:
+    import pyarrow.compute as pc
+
+    if column.null_count:
+        raise InputError(f"--column {name}: {column.null_count} rows have no vector; remove them first.")
+    lengths = pc.unique(pc.list_value_length(column)).to_pylist()
+    if len(lengths) != 1:
+        raise InputError(
+            f"--column {name}: all vectors must have the same length (got lengths {sorted(lengths)[:4]})."
+        )
+    values = column.flatten().to_numpy(zero_copy_only=False)
+    return np.asarray(values).reshape(len(column), lengths[0])
+
+
+READERS: dict[str, Callable[[Path, str | None, str | None], dict[str, NDArray[Any]]]] = {
+    ".npy": _npy,
+    ".npz": _npz,
+    ".safetensors": _safetensors,
+    ".parquet": _parquet,
+}
+
+
+def _labels(arrays: dict[str, NDArray[Any]], path: Path, groups: str | None) -> NDArray[Any] | None:
+    if groups is None:
+        return None
+    labels = _named(arrays, groups, "--groups", path)
+    if labels.ndim != 1:
+        raise InputError(
+            f"--groups {groups}: expected one label per vector, got an array of shape {labels.shape}."
+        )
+    return labels
+
+
+def _labels_file(file: Path, vectors: Path) -> NDArray[Any]:
+    """Read the labels of an .npy from a separate file: .npy, or .txt with one label per line."""
+    if file.suffix.lower() not in (".npy", ".txt"):
+        raise InputError(
+            f"--groups {str(file)!r}: {vectors.name} holds one array and no columns; give a file of labels, .npy "
+            "or .txt (one per line), or save both in one .npz with numpy.savez(file, vectors=..., labels=...)."
+        )
+    if not file.is_file():
+        raise InputError(f"--groups {str(file)!r}: there is no such file.")
+    try:
+        if file.suffix.lower() == ".npy":
+            return np.asarray(np.load(file, allow_pickle=False))
+        lines = file.read_text("utf-8-sig").removesuffix("\n").split("\n")
+    except (ValueError, EOFError) as error:
+        raise InputError(
+            f"--groups {str(file)!r} cannot be read: expected labels as numpy.save writes numbers or strings (no "
+            "objects), or a .txt in UTF-8 with one label per line."
+        ) from error
+    return np.array(lines, dtype=object)
+
+
+def _named(arrays: dict[str, NDArray[Any]], name: str, option: str, path: Path) -> NDArray[Any]:
+    if name not in arrays:
+        raise _missing(option, name, list(arrays), path)
+    return arrays[name]
+
+
+def _missing(option: str, name: str, present: list[str], path: Path) -> InputError:
+    return InputError(
+        f"{option} {name!r} is not in {path.name}, which has {', '.join(present)}.{nearest(name, present)}"
+    )
+
+
+def _check(
+    path: Path, arrays: dict[str, NDArray[Any]], matrices: dict[str, NDArray[Any]], labels: NDArray[Any] | None
+) -> None:
+    if not matrices:
+        shapes = ", ".join(f"{name}: {array.dtype} of shape {array.shape}" for name, array in arrays.items())
+        raise InputError(
+            f"FILE {path.name!r}: expected a numeric matrix (vectors, dim) (got {shapes or 'nothing'})."
+        )
+    counts = {name: len(matrix) for name, matrix in matrices.items()}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} ({count:,})" for name, count in counts.items())
+        raise InputError(
+            f"FILE {path.name!r} holds matrices of different lengths: {listed}; choose one with --column."
+        )
+    count = next(iter(counts.values()))
+    if count == 0 or any(matrix.shape[1] == 0 for matrix in matrices.values()):
+        raise InputError(f"FILE {path.name!r} holds no vectors.")
+    if labels is not None and len(labels) != count:
+        raise InputError(f"--groups has {len(labels):,} labels for {count:,} vectors. Give one label per vector.")
+
+
+def to_float(array: NDArray[Any]) -> NDArray[Any]:
+    """Return floats that PyTorch accepts: integers and other widths become float64, in native byte order."""
+    if array.dtype in (np.float16, np.float32, np.float64) and array.dtype.isnative:
+        return array
+    return array.astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block of rows of every matrix."""
+
+    rows: NDArray[np.int64]
+    places: Places
+
+    @property
+    def positions(self) -> int:
+        """The number of rows of each layer."""
+        return len(self.rows)
+
+
+class VectorSource:
+    """Matrices as layers, labels as units; a document is an array of row numbers."""
+
+    def __init__(self, vectors: Vectors, corpus_key: int) -> None:
+        self.vectors = vectors
+        self.corpus_key = corpus_key
+        self.layers = tuple(
+            Layer(index, name, int(matrix.shape[1]))
+            for index, (name, matrix) in enumerate(vectors.matrices.items())
+        )
+        if vectors.labels is None:
+            self.units = Units("none", [Unit("(all)", "(all)")])
+            self._codes = np.zeros(vectors.count, dtype=np.int64)
+        else:
+            names, codes = np.unique(np.array([str(label) for label in vectors.labels]), return_inverse=True)
+            # As tables store them: a survey is read from its tables again, and must merge with itself.
+            self.units = Units("group", [Unit(name, name) for name in map(encodable, names.tolist())])
+            self._codes = codes.astype(np.int64).reshape(-1)
+
+    def prepare(self, documents: Sequence[tuple[int, NDArray[np.int64]]]) -> list[Block]:
+        """Return the rows as blocks; every vector is a document of its own, and none is a first position."""
+        return [self._block(rows) for _, rows in documents]
+
+    def units_of(self, prepared: Block) -> list[int]:
+        """Return the codes of the units in a batch."""
+        return [int(code) for code in torch.unique(prepared.places.unit)]
+
+    def run(self, prepared: Block, sink: Sink) -> None:
+        """Pass the rows of each matrix to the sink."""
+        for layer, matrix in zip(self.layers, self.vectors.matrices.values(), strict=True):
+            sink(Batch(layer.index, torch.from_numpy(np.array(matrix[prepared.rows])), prepared.places))
+
+    def _block(self, rows: NDArray[np.int64]) -> Block:
+        where = locate_rows(
+            self.corpus_key,
+            document=rows,
+            window=0,
+            position=np.ones(len(rows), dtype=np.int64),
+            unit=self._codes[rows],
+            context=mix(self.corpus_key, rows),
+        )
+        order = where.by_unit()
+        return Block(rows[order.numpy()], where.take(order))

@@ -1,1 +1,0 @@
-"""Vectors that one already has, from files: the same numbers, no model."""
