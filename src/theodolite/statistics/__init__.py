@@ -1,1 +1,1 @@
-"""Small mergeable accumulators: one file, one statistic. See docs/adding-a-statistic.md."""
+"""Statistics: mergeable accumulators over the vectors of a layer, one per file. See docs/extending.md."""

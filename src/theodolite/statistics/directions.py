@@ -1,4 +1,4 @@
-"""Directions: sums of unit vectors, which hold the mean cosine over all pairs."""
+"""Directions: the sum of unit vectors, from which the mean cosine over all pairs is computed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from theodolite.statistics.statistic import State, Statistic
 
 
 class Directions(Statistic):
-    """By cell: how many vectors have a direction, the sum of x/|x|, and the sum of its squared coordinates.
+    """By cell: the number of vectors other than 0, the sum of x/|x|, and the sum of its squared coordinates.
 
     The mean cosine over all pairs is (|sum|^2 - n) / (n (n - 1)); the squares give each coordinate's share of it.
-    A product of the matrix with one vector per batch, accumulated in float64. Memory: 2 dim numbers a cell.
+    Float32 within a batch and float64 between batches. Memory: 2 dim numbers per cell.
     """
 
     name: ClassVar[str] = "directions"
+    in_estimate: ClassVar[bool] = False  # a few vectors
 
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
@@ -28,7 +29,7 @@ class Directions(Statistic):
         self.squares = torch.zeros(len(CELLS), frame.dim, dtype=torch.float64)
 
     def update(self, rows: Rows) -> None:
-        """Add x/|x| and its squares; zero vectors have no direction and are left out. O(rows x dim)."""
+        """Add x/|x| and its squares; zero vectors have no direction and are excluded. O(rows x dim)."""
         for cell, part in rows.cells:
             weights = rows.inverse_norms[part]
             directions = rows.x[part] * weights[:, None]
@@ -43,9 +44,14 @@ class Directions(Statistic):
         self.squares += other.squares
 
     def state(self) -> State:
-        """n, sum, squares, each by cell."""
+        """Return n, sum and squares by cell."""
         return {"n": self.n, "sum": self.sum, "squares": self.squares}
 
+    @classmethod
+    def expected_bytes(cls, frame: Frame, units: int, cells: int) -> int:
+        """Return the size of n, sum and squares."""
+        return len(CELLS) * (8 + 16 * frame.dim)
+
     def load(self, state: State) -> None:
-        """Take the sums back."""
+        """Restore the sums."""
         self.n, self.sum, self.squares = state["n"], state["sum"], state["squares"]

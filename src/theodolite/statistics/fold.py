@@ -1,4 +1,4 @@
-"""The fold: every statistic of every layer, fed batch by batch."""
+"""The fold of a layer: all of its statistics, updated batch by batch."""
 
 from __future__ import annotations
 
@@ -21,51 +21,56 @@ from theodolite.statistics.rows import Rows
 from theodolite.statistics.sample import Sample
 from theodolite.statistics.scatter import Scatter
 from theodolite.statistics.sentences import Sentences
-from theodolite.statistics.statistic import Parts, State, Statistic
+from theodolite.statistics.statistic import State, StateInPlace, Statistic
 
 Kinds = tuple[type[Statistic], ...]
 STATISTICS: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups)
 CONTEXTUAL: Kinds = (Contextuality, Sentences, Occurrences)
-"""Kept besides where the frame says so: they double the table."""
+"""Added if the frame requires them; they double the memory for unit tables."""
 WIDE: Kinds = (Moments, Directions, Norms, Sample)
-"""Kept of vectors too wide for a matrix of dim x dim, or for 20 groups of sums: whole maps of a picture, say."""
-WIDEST = 8192
-WIDE_SAMPLE = 2**28
-"""Bytes that the sample of such vectors may take in a cell."""
+"""For vectors too wide for a (dim, dim) matrix or 20 groups of sums, such as complete feature maps of an image."""
+MAX_MATRIX_DIM = 8192
+WIDE_SAMPLE_BYTES = 2**28
+"""The largest sample of such vectors, in bytes per cell."""
 
 
-def most_sampled(dim: int) -> int:
-    """Return how many vectors of this width a sample may hold.
+def max_sample_size(dim: int) -> int:
+    """Return the largest sample size for vectors of this width.
 
-    >>> most_sampled(768) > 10**9, most_sampled(10_000), most_sampled(802_816)
+    >>> max_sample_size(768) > 10**9, max_sample_size(10_000), max_sample_size(802_816)
     (True, 2048, 83)
     """
-    return min(WIDE_SAMPLE // (4 * dim), 2048) if dim > WIDEST else 2**31
+    return min(WIDE_SAMPLE_BYTES // (4 * dim), 2048) if dim > MAX_MATRIX_DIM else 2**31
 
 
-def kinds_of(frame: Frame) -> Kinds:
-    """Return the statistics that a layer of this frame keeps."""
-    if frame.dim > WIDEST:
+def statistics_for(frame: Frame) -> Kinds:
+    """Return the statistics of a layer with this frame."""
+    if frame.dim > MAX_MATRIX_DIM:
         return WIDE
     return STATISTICS + CONTEXTUAL if frame.contextuality else STATISTICS
 
 
+def expected_bytes(frame: Frame, units: int, cells: int) -> int:
+    """Return the expected size of a layer's statistics that are part of the memory estimate."""
+    return sum(kind.expected_bytes(frame, units, cells) for kind in statistics_for(frame) if kind.in_estimate)
+
+
 class LayerFold:
-    """The statistics of one layer, kept in one frame."""
+    """The statistics of one layer, which share a frame."""
 
     def __init__(self, frame: Frame, kinds: Sequence[type[Statistic]] | None = None) -> None:
         self.frame = frame
-        self.statistics = {kind.name: kind(frame) for kind in kinds or kinds_of(frame)}
+        self.statistics = {kind.name: kind(frame) for kind in kinds or statistics_for(frame)}
 
     @torch.no_grad()
     def update(self, batch: Batch) -> None:
-        """Take in one batch."""
+        """Add one batch."""
         rows = Rows.of(batch, self.frame)
         for statistic in self.statistics.values():
             statistic.update(rows)
 
     def merge(self, other: LayerFold) -> None:
-        """Take in what another fold has seen, moving its sums to this one's centre if they differ."""
+        """Add everything that another fold has seen; its sums are moved to this centre if the centres differ."""
         if not torch.equal(self.frame.centre, other.frame.centre):
             other = other.copy()
             other.recentre(self.frame.centre)
@@ -73,13 +78,13 @@ class LayerFold:
             statistic.merge(other.statistics[name])
 
     def copy(self) -> LayerFold:
-        """Return a fold of its own that holds the same."""
-        twin = LayerFold(self.frame, [type(statistic) for statistic in self.statistics.values()])
-        twin.load({name: tensor.clone() for name, tensor in self.state().items()})
-        return twin
+        """Return an independent copy."""
+        copy = LayerFold(self.frame, [type(statistic) for statistic in self.statistics.values()])
+        copy.load({name: tensor.clone() for name, tensor in self.state().items()})
+        return copy
 
     def recentre(self, centre: Tensor) -> None:
-        """Move every sum to another centre."""
+        """Change all sums to another centre."""
         for statistic in self.statistics.values():
             statistic.recentre(centre)
         self.frame = replace(self.frame, centre=centre)
@@ -87,12 +92,12 @@ class LayerFold:
             statistic.frame = self.frame
 
     def recode(self, codes: Tensor) -> None:
-        """Give every unit another code: code k becomes codes[k]."""
+        """Change the code of every unit from k to codes[k]."""
         for statistic in self.statistics.values():
             statistic.recode(codes)
 
     def holds(self, cell: int) -> bool:
-        """Say whether any position, finite or not, fell into this cell."""
+        """Return whether this cell has any position, finite or not."""
         return bool(self.moments.tables[cell].size) or bool(self.norms.nonfinite[cell])
 
     def state(self) -> State:
@@ -103,12 +108,12 @@ class LayerFold:
             for key, value in statistic.state().items()
         }
 
-    def parts(self) -> Parts:
-        """Return the same, sums that are away on a device left there."""
+    def state_in_place(self) -> StateInPlace:
+        """Return the same, without copying sums that are on a device."""
         return {
             f"{name}.{key}": value
             for name, statistic in self.statistics.items()
-            for key, value in statistic.parts().items()
+            for key, value in statistic.state_in_place().items()
         }
 
     def load(self, state: State) -> None:
@@ -134,12 +139,12 @@ class LayerFold:
 
     @property
     def norms(self) -> Norms:
-        """The histogram of lengths."""
+        """The histogram of norms."""
         return cast(Norms, self.statistics["norms"])
 
     @property
     def sample(self) -> Sample:
-        """The vectors kept whole."""
+        """The sample of vectors."""
         return cast(Sample, self.statistics["sample"])
 
     @property
@@ -149,20 +154,20 @@ class LayerFold:
 
     @property
     def contextuality(self) -> Contextuality | None:
-        """The sums of unit vectors by unit, where they are kept."""
+        """The sums of unit vectors by unit, if the frame requires them."""
         return cast("Contextuality | None", self.statistics.get("contextuality"))
 
     @property
     def sentences(self) -> Sentences | None:
-        """The similarity within windows, where it is kept."""
+        """The similarity within windows, if the frame requires it."""
         return cast("Sentences | None", self.statistics.get("sentences"))
 
     @property
     def occurrences(self) -> Occurrences | None:
-        """Some vectors of some units, where they are kept."""
+        """Sampled vectors of sampled units, if the frame requires them."""
         return cast("Occurrences | None", self.statistics.get("occurrences"))
 
     @property
     def wide(self) -> bool:
-        """Say whether the vectors are too wide for matrices and groups."""
+        """Whether the vectors are too wide for matrices and groups."""
         return "scatter" not in self.statistics

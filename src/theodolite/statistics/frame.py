@@ -1,4 +1,4 @@
-"""The frame: what the statistics of one layer agree on before the first vector arrives."""
+"""The frame: settings that all statistics of a layer share, fixed before the first batch."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A layer's fixed centre, its bound between ordinary and massive norms, and the size of its sample.
+    """The fixed centre of a layer, its threshold for massive norms, and the sizes of its samples.
 
-    Squares are summed about the centre, which the pilot put near the middle of the ordinary vectors: sums about
-    a distant origin would lose the digits that the variance is made of.
+    Squares are summed about the centre, which the pilot chooses near the middle of the ordinary vectors: sums
+    about a distant origin would lose the digits of the variance.
     """
 
     centre: Tensor  # (dim,) float32
     massive_above: float = math.inf  # a norm above this is massive
-    apart_first: bool = True
-    apart_massive: bool = True
+    separate_first: bool = True
+    separate_massive: bool = True
     sample_size: int = 4096
-    contextuality: bool = False  # whether to keep what self-similarity and its kin need
-    spread: float = 0.0  # a typical |x - c|, where the pilot told it; only how fast sums are taken depends on it
-    occurrences: tuple[int, int] = (512, 32)  # then also: of how many units to keep how many vectors each
+    contextuality: bool = False  # whether to add the statistics for self-similarity and MEV
+    spread: float = 0.0  # a typical |x - c| from the pilot, or 0; affects only the speed on a GPU
+    occurrences: tuple[int, int] = (512, 32)  # with contextuality: sampled units, vectors for each
 
     @property
     def dim(self) -> int:

@@ -1,4 +1,4 @@
-"""Groups: the same sums for 20 groups of documents, whose spread gives the error bars."""
+"""Groups: sums for 20 groups of documents, whose spread gives standard errors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from theodolite.statistics.statistic import State, Statistic
 
 
 class Groups(Statistic):
-    """By cell and document group: n, sum of x - c, sum of |x - c|^2, how many have a direction, sum of x/|x|.
+    """By cell and document group: n, sum of x - c, sum of |x - c|^2, vectors other than 0, sum of x/|x|.
 
-    Two products of a (20, rows) matrix with the batch, float32 within a batch and float64 between.
-    Memory: 320 dim bytes a cell.
+    Two products of a (20, rows) matrix with the batch, float32 within a batch and float64 between batches.
+    Memory: 320 dim bytes per cell.
     """
 
     name: ClassVar[str] = "groups"
+    in_estimate: ClassVar[bool] = False  # a few vectors per group
 
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
@@ -33,16 +34,16 @@ class Groups(Statistic):
         self.directions = torch.zeros(*shape, frame.dim, dtype=torch.float64)
 
     def update(self, rows: Rows) -> None:
-        """Add the rows to their documents' groups. O(rows x dim x 40)."""
+        """Add the rows to the groups of their documents. O(rows x dim x 40)."""
         for cell, part in rows.cells:
             group, x, y = rows.places.group[part], rows.x[part], rows.centred[part]
             inverse = rows.inverse_norms[part]
             self.n[cell] += torch.bincount(group, minlength=GROUPS)
-            self.sum[cell] += _by_group(group, torch.ones_like(inverse), y)
+            self.sum[cell] += _sum_by_group(group, torch.ones_like(inverse), y)
             self.squares[cell].index_add_(0, group, torch.linalg.vecdot(y, y).double())
             self.directed[cell] += torch.bincount(group[inverse > 0], minlength=GROUPS)
-            # From x itself: (x - c)/|x| + c/|x| would save a product and lose every digit of a short x.
-            self.directions[cell] += _by_group(group, inverse, x)
+            # From x itself: (x - c)/|x| + c/|x| would save a product, but lose all digits of a short x.
+            self.directions[cell] += _sum_by_group(group, inverse, x)
 
     def merge(self, other: Self) -> None:
         """Add the sums."""
@@ -50,7 +51,7 @@ class Groups(Statistic):
             mine += theirs
 
     def state(self) -> State:
-        """The five sums, each by cell and group."""
+        """Return the five sums by cell and group."""
         return {
             "n": self.n,
             "sum": self.sum,
@@ -59,19 +60,24 @@ class Groups(Statistic):
             "directions": self.directions,
         }
 
+    @classmethod
+    def expected_bytes(cls, frame: Frame, units: int, cells: int) -> int:
+        """Return the size of the five sums."""
+        return len(CELLS) * GROUPS * (24 + 16 * frame.dim)
+
     def load(self, state: State) -> None:
-        """Take the sums back."""
+        """Restore the sums."""
         self.n, self.sum, self.squares = state["n"], state["sum"], state["squares"]
         self.directed, self.directions = state["directed"], state["directions"]
 
     def recentre(self, centre: Tensor) -> None:
-        """Move every sum to the other centre, in float64."""
+        """Change all sums to the other centre, in float64."""
         shift = self.frame.centre.double() - centre.double()
         self.squares += 2 * (self.sum @ shift) + self.n * (shift @ shift)
         self.sum += self.n[..., None] * shift
 
 
-def _by_group(group: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:
-    """Return each group's weighted sum. (rows,), (rows,), (rows, dim) -> (groups, dim) float64"""
+def _sum_by_group(group: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:
+    """Return the weighted sum of each group. (rows,), (rows,), (rows, dim) -> (groups, dim) float64"""
     matrix = vectors.new_zeros(GROUPS, len(group)).scatter_(0, group[None], weights.to(vectors.dtype)[None])
     return (matrix @ vectors).double()

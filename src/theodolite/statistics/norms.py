@@ -1,4 +1,4 @@
-"""Norms: a fixed log-spaced histogram of vector lengths, and the counts of what has none."""
+"""Norms: a histogram of vector norms with fixed logarithmic bins, and counts of zero and non-finite vectors."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ BINS = BINS_PER_OCTAVE * OCTAVES
 class Norms(Statistic):
     """By cell: a histogram of log2 |x| over fixed bins, the extremes, and counts of zero and non-finite vectors.
 
-    The bins are the same everywhere, so histograms add; a quantile is known to one bin, 1.1%.
-    Memory: 51 kB a cell.
+    The bins are fixed, so histograms can be added; a quantile is exact to one bin, 1.1%. Memory: 51 kB per cell.
     """
 
     name: ClassVar[str] = "norms"
+    in_estimate: ClassVar[bool] = False  # a fixed size of 205 kB
 
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
@@ -36,7 +36,7 @@ class Norms(Statistic):
         self.highest = torch.full((len(CELLS),), -math.inf, dtype=torch.float64)
 
     def update(self, rows: Rows) -> None:
-        """Count the rows' norms. O(rows)."""
+        """Count the norms of the rows. O(rows)."""
         self.nonfinite += rows.nonfinite
         for cell, part in rows.cells:
             norms = rows.norms[part].double()
@@ -48,7 +48,7 @@ class Norms(Statistic):
             self.counts[cell] += torch.bincount(bins, minlength=BINS)
 
     def merge(self, other: Self) -> None:
-        """Add the counts, and take the wider extremes."""
+        """Add the counts, and combine the extremes."""
         self.counts += other.counts
         self.zero += other.zero
         self.nonfinite += other.nonfinite
@@ -56,7 +56,7 @@ class Norms(Statistic):
         self.highest = torch.maximum(self.highest, other.highest)
 
     def state(self) -> State:
-        """The counts and extremes by cell."""
+        """Return the counts and extremes by cell."""
         return {
             "counts": self.counts,
             "zero": self.zero,
@@ -65,12 +65,17 @@ class Norms(Statistic):
             "highest": self.highest,
         }
 
+    @classmethod
+    def expected_bytes(cls, frame: Frame, units: int, cells: int) -> int:
+        """Return the size of the histograms."""
+        return len(CELLS) * 8 * (BINS + 4)
+
     def load(self, state: State) -> None:
-        """Take the counts back."""
+        """Restore the counts."""
         self.counts, self.zero, self.nonfinite = state["counts"], state["zero"], state["nonfinite"]
         self.lowest, self.highest = state["lowest"], state["highest"]
 
 
 def bin_edges() -> Tensor:
-    """Return the norms at which bins begin, and where the last one ends. (BINS + 1,) float64"""
+    """Return the lower edges of all bins and the upper edge of the last. (BINS + 1,) float64"""
     return torch.exp2(torch.arange(BINS + 1, dtype=torch.float64) / BINS_PER_OCTAVE + LOWEST_OCTAVE)

@@ -1,4 +1,4 @@
-"""Occurrences: a few vectors of each of some units, chosen by hash, for what needs the vectors of one unit."""
+"""Occurrences: sampled vectors of sampled units, chosen by hash, for measures of the vectors of one unit."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from theodolite.statistics.statistic import State, Statistic
 
 CHOOSING = ("unit", "key")
 FIELDS = (*CHOOSING, "vector")
-SALT = 0x6F63637572  # keeps the choice of units independent of every other hash of their codes
+SALT = 0x6F63637572  # makes the choice of units independent of all other hashes of their codes
 
 
-class Shelf:
-    """The first `each` rows by key of each of the first `units` units by hash, among all offered.
+class UnitSample:
+    """The `each` rows of smallest key of each of the `units` units of smallest hash, among all offered.
 
-    A unit that is among the first of everything is among the first of any part, so parts lose nothing.
+    A unit that is chosen from all data is also chosen from any part of it, so merging parts loses nothing.
     """
 
     def __init__(self, units: int, each: int) -> None:
@@ -34,30 +34,30 @@ class Shelf:
         return len(self.rows["key"]) if self.rows else 0
 
     def offer(self, **rows: Tensor) -> None:
-        """Take in rows, all fields of one length."""
+        """Offer rows; all fields have the same length."""
         if self.rows:
-            rows = self._near(rows)
+            rows = self._drop_late_units(rows)
         joined = {name: torch.cat([self.rows[name], rows[name]]) if self.rows else rows[name] for name in CHOOSING}
-        kept = self._first(joined["unit"], joined["key"])
-        if bool((kept >= len(self)).any()):  # else nothing enters, and nothing need be copied
+        kept = self._select(joined["unit"], joined["key"])
+        if bool((kept >= len(self)).any()):  # otherwise no row enters, and nothing is copied
             vectors = torch.cat([self.rows["vector"], rows["vector"]]) if self.rows else rows["vector"]
             self.rows = {name: values[kept] for name, values in joined.items()} | {"vector": vectors[kept]}
 
-    def _near(self, rows: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Leave out rows whose unit comes after all units held, where no more units are taken."""
-        held = self.rows["unit"]
-        if len(torch.unique(held)) < self.units:
+    def _drop_late_units(self, rows: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Drop rows of units with a larger hash than all chosen units, if no more units can be chosen."""
+        chosen = self.rows["unit"]
+        if len(torch.unique(chosen)) < self.units:
             return rows
-        near = torch.from_numpy(_hashes(rows["unit"]) <= _hashes(held).max())
+        near = torch.from_numpy(_hashes(rows["unit"]) <= _hashes(chosen).max())
         return {name: values[near] for name, values in rows.items()}
 
-    def _first(self, units: Tensor, keys: Tensor) -> Tensor:
-        """Return the rows to keep, ordered by the unit's hash and then by key. (rows,), (rows,) -> (kept,)"""
+    def _select(self, units: Tensor, keys: Tensor) -> Tensor:
+        """Return the rows to keep, sorted by the hash of the unit and then by key. (rows,), (rows,) -> (kept,)"""
         order = np.lexsort((keys.numpy(), units.numpy(), _hashes(units)))
         in_order = units.numpy()[order]
-        begins = np.append(True, in_order[1:] != in_order[:-1])[: len(order)]
-        unit = np.cumsum(begins) - 1
-        place = np.arange(len(order)) - np.flatnonzero(begins)[unit]  # of the row among its unit's
+        starts = np.append(True, in_order[1:] != in_order[:-1])[: len(order)]
+        unit = np.cumsum(starts) - 1
+        place = np.arange(len(order)) - np.flatnonzero(starts)[unit]  # the number of the row within its unit
         return torch.from_numpy(order[(unit < self.units) & (place < self.each)])
 
 
@@ -66,18 +66,19 @@ def _hashes(units: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
 
 
 class Occurrences(Statistic):
-    """By cell: up to 32 vectors of each of up to 512 units, those of smallest hash (the frame says how many).
+    """By cell: up to 32 vectors of each of up to 512 units, those of smallest hash (the frame has the numbers).
 
-    Units that occur once are chosen like all others, since nobody knows beforehand how often a unit will occur.
-    Words are hashed by the order in which they were met, so merged surveys of words may hold another choice of
-    units than one made whole. Memory: at most 64 dim kB a cell.
+    Units that occur once are chosen like all others, since the frequency of a unit is not known in advance. Words
+    are hashed by the order in which they first occur, so merged surveys of words may contain other units than a
+    single survey. Memory: at most 64 dim kB per cell.
     """
 
     name: ClassVar[str] = "occurrences"
+    in_estimate: ClassVar[bool] = False  # bounded by the frame, whatever is surveyed
 
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
-        self.cells = [Shelf(*frame.occurrences) for _ in CELLS]
+        self.cells = [UnitSample(*frame.occurrences) for _ in CELLS]
 
     def update(self, rows: Rows) -> None:
         """Offer each row to its cell. O(rows), and O(dim) for each that enters."""
@@ -85,34 +86,40 @@ class Occurrences(Statistic):
             self.cells[cell].offer(unit=rows.places.unit[part], key=rows.places.key[part], vector=rows.x[part])
 
     def merge(self, other: Self) -> None:
-        """Keep the first of both."""
+        """Keep the smallest hashes and keys of both."""
         for mine, theirs in zip(self.cells, other.cells, strict=True):
             if len(theirs):
                 mine.offer(**theirs.rows)
 
     def state(self) -> State:
-        """Unit, key and vector for each cell that holds anything."""
+        """Return unit, key and vector of each cell that is not empty."""
         return {
             f"{cell}.{field}": values
-            for cell, shelf in zip(CELLS, self.cells, strict=True)
-            for field, values in shelf.rows.items()
+            for cell, sample in zip(CELLS, self.cells, strict=True)
+            for field, values in sample.rows.items()
         }
 
+    @classmethod
+    def expected_bytes(cls, frame: Frame, units: int, cells: int) -> int:
+        """Return the size of full samples of float32 vectors."""
+        chosen, each = frame.occurrences
+        return min(units, chosen) * each * (4 * frame.dim + 16) * cells
+
     def load(self, state: State) -> None:
-        """Take the vectors back."""
-        for cell, shelf in zip(CELLS, self.cells, strict=True):
-            held = f"{cell}.key" in state
-            shelf.rows = {field: state[f"{cell}.{field}"] for field in FIELDS} if held else {}
+        """Restore the vectors."""
+        for cell, sample in zip(CELLS, self.cells, strict=True):
+            filled = f"{cell}.key" in state
+            sample.rows = {field: state[f"{cell}.{field}"] for field in FIELDS} if filled else {}
 
     def recode(self, codes: Tensor) -> None:
-        """Give every unit another code: code k becomes codes[k]."""
-        for shelf in self.cells:
-            if len(shelf):
-                shelf.rows["unit"] = codes[shelf.rows["unit"]]
+        """Change the code of every unit from k to codes[k]."""
+        for sample in self.cells:
+            if len(sample):
+                sample.rows["unit"] = codes[sample.rows["unit"]]
 
     def population(self, cells: Iterable[int]) -> dict[str, Tensor]:
-        """Return the vectors of these cells together, unit by unit; empty where nothing was seen."""
-        union = Shelf(*self.frame.occurrences)
+        """Return the vectors of these cells together, unit by unit; an empty dict if there are none."""
+        union = UnitSample(*self.frame.occurrences)
         for cell in cells:
             if len(self.cells[cell]):
                 union.offer(**self.cells[cell].rows)

@@ -1,4 +1,4 @@
-"""Sample: a few thousand vectors kept whole, chosen by hash, for what no sum can tell."""
+"""Sample: a few thousand vectors, chosen by hash, for measures that cannot be computed from sums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIELDS = ("key", "unit", "context", "vector")
 
 
 class Reservoir:
-    """The rows of smallest key among all offered: any order of offers, any split, gives the same rows."""
+    """The rows of smallest key among all offered. Independent of their order and of how they are split."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -27,7 +27,7 @@ class Reservoir:
         return len(self.rows["key"]) if self.rows else 0
 
     def offer(self, **rows: Tensor) -> None:
-        """Take in rows, all fields of one length; keep the smallest keys."""
+        """Offer rows, all fields of the same length; keep the smallest keys."""
         if not self.size:
             return
         if len(self) >= self.size:
@@ -39,17 +39,17 @@ class Reservoir:
         kept = torch.argsort(both, stable=True)[: self.size]
         incoming = kept[kept >= len(self)] - len(self)
         staying = kept[kept < len(self)]
-        if len(self) < self.size:  # still filling: there is room for copies
+        if len(self) < self.size:  # not full yet: make new tensors
             mine = self.rows or {name: values[:0] for name, values in rows.items()}
             self.rows = {name: torch.cat([mine[name][staying], rows[name][incoming]]) for name in rows}
-        else:  # full: overwrite only the rows that leave
-            leaving = torch.ones(len(self), dtype=torch.bool)
-            leaving[staying] = False
+        else:  # full: overwrite only the rows that are replaced
+            replaced = torch.ones(len(self), dtype=torch.bool)
+            replaced[staying] = False
             for name, values in self.rows.items():
-                values[leaving] = rows[name][incoming]
+                values[replaced] = rows[name][incoming]
 
     def sorted(self) -> dict[str, Tensor]:
-        """Return the rows in the order of their keys; to be read, not written: they may be the rows themselves."""
+        """Return the rows sorted by key. Read-only: they may be the rows themselves."""
         if not self.rows or bool((self.rows["key"][1:] >= self.rows["key"][:-1]).all()):
             return dict(self.rows)
         order = torch.argsort(self.rows["key"])
@@ -59,8 +59,8 @@ class Reservoir:
 class Sample(Statistic):
     """By cell: the `sample_size` vectors of smallest key, with their unit and context.
 
-    The key is a hash of where the vector stands, so the sample is uniform and does not depend on sharding.
-    Memory: 4 dim sample_size bytes a cell.
+    The key is a hash of the position in the corpus, so the sample is uniform and does not depend on sharding.
+    Memory: sample_size (4 dim + 24) bytes per cell.
     """
 
     name: ClassVar[str] = "sample"
@@ -87,34 +87,39 @@ class Sample(Statistic):
                 mine.offer(**theirs.rows)
 
     def state(self) -> State:
-        """Key, unit, context and vector for each cell that holds anything, sorted by key."""
+        """Return key, unit, context and vector of each cell that is not empty, sorted by key."""
         return {
             f"{cell}.{field}": values
             for cell, reservoir in zip(CELLS, self.cells, strict=True)
             for field, values in reservoir.sorted().items()
         }
 
+    @classmethod
+    def expected_bytes(cls, frame: Frame, units: int, cells: int) -> int:
+        """Return the size of full samples of float32 vectors."""
+        return frame.sample_size * (4 * frame.dim + 24) * cells
+
     def load(self, state: State) -> None:
-        """Take the vectors back."""
+        """Restore the vectors."""
         for cell, reservoir in zip(CELLS, self.cells, strict=True):
-            held = f"{cell}.key" in state
-            reservoir.rows = {field: state[f"{cell}.{field}"] for field in FIELDS} if held else {}
+            filled = f"{cell}.key" in state
+            reservoir.rows = {field: state[f"{cell}.{field}"] for field in FIELDS} if filled else {}
 
     def recode(self, codes: Tensor) -> None:
-        """Give every unit another code: code k becomes codes[k]."""
+        """Change the code of every unit from k to codes[k]."""
         for reservoir in self.cells:
             if len(reservoir):
                 reservoir.rows["unit"] = codes[reservoir.rows["unit"]]
 
     def population(self, cells: Iterable[int]) -> dict[str, Tensor]:
-        """Return the sample of these cells together: again those of smallest key. Empty where nothing was seen.
+        """Return the rows of smallest key of these cells together; an empty dict if there are none.
 
-        To be read, not written: it may be the sample itself.
+        Read-only: they may be the sample itself.
         """
-        held = [self.cells[cell] for cell in cells if len(self.cells[cell])]
-        if len(held) == 1:  # as it is, without a copy
-            return held[0].sorted()
+        filled = [self.cells[cell] for cell in cells if len(self.cells[cell])]
+        if len(filled) == 1:  # without a copy
+            return filled[0].sorted()
         union = Reservoir(self.frame.sample_size)
-        for reservoir in held:
+        for reservoir in filled:
             union.offer(**reservoir.rows)
         return union.sorted()

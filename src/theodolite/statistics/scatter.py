@@ -1,4 +1,4 @@
-"""Scatter: the second moments about the centre, one d x d matrix a cell, for everything spectral."""
+"""Scatter: the second moments about the centre, one (dim, dim) matrix per cell, for all spectral measures."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
 from theodolite.statistics.statistic import State, Statistic
 
-BLOCK = 192  # columns multiplied at a time; only blocks on and above the diagonal are
+BLOCK = 192  # columns multiplied at a time
 
 
 class Scatter(Statistic):
     """By cell: n, sum of (x - c), and sum of (x - c)(x - c)^T.
 
     The product is float32 within a batch and accumulated in float64; the matrix is symmetric, so only blocks on
-    and above the diagonal are computed. Cells without rows hold no matrix. Memory: 8 dim^2 bytes a cell seen.
+    and above the diagonal are computed. Empty cells have no matrix. Memory: 8 dim^2 bytes per cell seen.
     """
 
     name: ClassVar[str] = "scatter"
@@ -50,19 +50,24 @@ class Scatter(Statistic):
             self._matrix(cell).add_(matrix)
 
     def state(self) -> State:
-        """n and sum by cell, and the upper blocks of each matrix."""
+        """Return n and sum by cell, and the upper blocks of each matrix."""
         products = {f"{CELLS[cell]}.products": matrix for cell, matrix in sorted(self.products.items())}
         return {"n": self.n, "sum": self.sum, **products}
 
+    @classmethod
+    def expected_bytes(cls, frame: Frame, units: int, cells: int) -> int:
+        """Return the size of the matrices, without n and sum."""
+        return 8 * frame.dim**2 * cells
+
     def load(self, state: State) -> None:
-        """Take the sums back."""
+        """Restore the sums."""
         self.n, self.sum = state["n"], state["sum"]
         self.products = {
             cell: state[f"{name}.products"] for cell, name in enumerate(CELLS) if f"{name}.products" in state
         }
 
     def recentre(self, centre: Tensor) -> None:
-        """Move every sum to the other centre, in float64."""
+        """Change all sums to the other centre, in float64."""
         shift = self.frame.centre.double() - centre.double()
         for cell, matrix in self.products.items():
             cross = torch.outer(self.sum[cell], shift)
@@ -70,7 +75,7 @@ class Scatter(Statistic):
         self.sum += self.n[:, None] * shift
 
     def covariance(self, cells: Iterable[int], device: str | None = None) -> tuple[int, Tensor]:
-        """Return n and the covariance about the exact mean of these cells together, on a device if one is named.
+        """Return n and the covariance about the exact mean of these cells together, on a device if one is given.
 
         (dim, dim) float64
         """
@@ -85,7 +90,7 @@ class Scatter(Statistic):
         return n, (upper + torch.triu(upper, 1).T) / max(n, 1) - torch.outer(mean, mean)
 
     def variances(self, cells: Iterable[int]) -> tuple[Tensor, Tensor]:
-        """Return E (x_i - c_i)^2 and the variance of every coordinate, of these cells together. (dim,) each"""
+        """Return E (x_i - c_i)^2 and the variance of every coordinate of these cells together. (dim,) each"""
         chosen = list(cells)
         n = max(int(self.n[chosen].sum()), 1)
         second = torch.zeros(self.frame.dim, dtype=torch.float64)

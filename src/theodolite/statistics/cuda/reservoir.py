@@ -1,4 +1,4 @@
-"""The sample of a layer whose vectors stay on the device: chosen on the processor, which knows every key."""
+"""The sample of a layer on a device: the CPU, which knows all keys, chooses; the vectors stay on the device."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from theodolite.statistics.away import brought
-from theodolite.statistics.resident.layout import Layout
-from theodolite.statistics.resident.pieces import Ints
-from theodolite.statistics.resident.transfer import sent
+from theodolite.devices import copy_to_cpu
+from theodolite.statistics.cuda.layout import Ints, Layout
+from theodolite.statistics.cuda.transfer import send
 
 UNBOUNDED = 2**63 - 1
 
 
-class ResidentReservoir:
-    """The rows of smallest key among all offered; see `statistics.sample.Reservoir`, whose choice this is."""
+class GpuReservoir:
+    """The rows of smallest key among all offered: the same as in `statistics.sample.Reservoir`."""
 
     def __init__(self, size: int, device: torch.device) -> None:
         self.size, self.device = size, device
         self.key, self.unit, self.context = (np.zeros(0, dtype=np.int64) for _ in range(3))
-        self.bound = UNBOUNDED if size else 0  # only rows of a smaller key can enter
+        self.bound = UNBOUNDED if size else 0  # only rows with a smaller key can enter
         self._vectors: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.key)
 
     def offer(self, layout: Layout, rows: Ints, vectors: Tensor, at: Ints) -> None:
-        """Take in these rows of the layout, whose vectors lie at these places; nothing is waited for."""
+        """Offer these rows of the layout; `at` are their rows in `vectors`. Does not wait for the device."""
         key = layout.key[rows]
         if not self.size:
             return
@@ -38,33 +37,33 @@ class ResidentReservoir:
         free = np.flatnonzero(~stays)[: len(incoming)]
         more = len(incoming) - len(free)
         slots = np.concatenate([free, np.arange(len(self), len(self) + more)])
-        come = rows[incoming]
+        entering = rows[incoming]
         for name, values in (("key", layout.key), ("unit", layout.unit), ("context", layout.context)):
             grown = np.concatenate([getattr(self, name), np.zeros(more, dtype=np.int64)])
-            grown[slots] = values[come]
+            grown[slots] = values[entering]
             setattr(self, name, grown)
         self.bound = int(self.key.max()) if len(self) >= self.size else UNBOUNDED
-        both = sent(np.stack([slots, at[incoming]]), self.device)
-        room = self._room(vectors)
-        room.index_copy_(0, both[0], vectors.index_select(0, both[1]).to(room.dtype))
+        both = send(np.stack([slots, at[incoming]]), self.device)
+        buffer = self._buffer(vectors)
+        buffer.index_copy_(0, both[0], vectors.index_select(0, both[1]).to(buffer.dtype))
 
     def state(self) -> dict[str, Tensor]:
-        """Return key, unit, context and vector, sorted by key, on the processor; nothing where none came."""
+        """Return key, unit, context and vector, sorted by key, on the CPU; empty if nothing was offered."""
         if self._vectors is None:
             return {}
         order = np.argsort(self.key)
         held = {"key": self.key, "unit": self.unit, "context": self.context}
         fields = {name: torch.from_numpy(values[order]) for name, values in held.items()}
-        return fields | {"vector": brought(self._vectors.index_select(0, sent(order, self.device)))}
+        return fields | {"vector": copy_to_cpu(self._vectors.index_select(0, send(order, self.device)))}
 
     def load(self, rows: dict[str, Tensor]) -> None:
-        """Take the rows back."""
+        """Load the rows of a state."""
         self._vectors = None
         self.key, self.unit, self.context = (rows[name].numpy().copy() for name in ("key", "unit", "context"))
         self.bound = int(self.key.max()) if len(self) >= self.size else UNBOUNDED
-        self._room(rows["vector"])[: len(self)] = rows["vector"].to(self.device)
+        self._buffer(rows["vector"])[: len(self)] = rows["vector"].to(self.device)
 
-    def _room(self, like: Tensor) -> Tensor:
+    def _buffer(self, like: Tensor) -> Tensor:
         if self._vectors is None:
             dtype = like.dtype if like.dtype == torch.float64 else torch.float32
             self._vectors = torch.zeros(self.size, like.shape[1], dtype=dtype, device=self.device)
@@ -72,5 +71,5 @@ class ResidentReservoir:
 
 
 def _smallest(keys: Ints, count: int) -> Ints:
-    """Return where the smallest keys are, in any order; keys are hashes, so no two are equal but by accident."""
+    """Return the indices of the smallest keys, in any order. Keys are hashes, and practically distinct."""
     return np.argpartition(keys, count - 1)[:count] if len(keys) > count else np.arange(len(keys))

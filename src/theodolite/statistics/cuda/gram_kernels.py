@@ -1,4 +1,4 @@
-"""Kernels that multiply the rows of a batch with themselves, and add the products up."""
+"""Triton kernels that compute the partial Gram matrices of a batch and add them."""
 
 # mypy: ignore-errors
 
@@ -9,28 +9,28 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from theodolite.statistics.resident import gram
-from theodolite.statistics.resident.gram import HALF, Form
-from theodolite.statistics.resident.jit import jit, tl, triton
+from theodolite.statistics.cuda import gram
+from theodolite.statistics.cuda.gram import HALF, GramFormat
+from theodolite.statistics.cuda.optional_triton import jit, tl, triton
 
-TALL, BROAD, DEEP = 128, 256, 32  # a block of products, and rows that go into it at a time
+TALL, BROAD, DEEP = 128, 256, 32  # the height and width of a block of products, and the rows multiplied at a time
 WARPS, STAGES = 8, 4
-MOST_EXTRA = 64  # columns behind the others that a block can take along
-HIGH, WIDE, ADD_WARPS = 4, 128, 2  # products added up at a time
-VARYING = ["rows", "chunks"]  # from batch to batch: a kernel must not be compiled for each kind of them
+MOST_EXTRA = 64  # extra columns that a block can include
+HIGH, WIDE, ADD_WARPS = 4, 128, 2  # products added at a time
+VARYING = ["rows", "chunks"]  # from batch to batch: must not trigger another compilation
 
 
-def products(chunks: Tensor, form: Form) -> Tensor:
-    """Do what `plain.products` does, in blocks on and above the diagonal alone."""
+def products(chunks: Tensor, gram_format: GramFormat) -> Tensor:
+    """Do the same as `reference.products`, only for blocks on and above the diagonal."""
     count, rows, width = chunks.shape
-    if form.dtype not in HALF or form.extra > MOST_EXTRA or form.dim < TALL:
-        return gram.products(chunks, form)
-    partial = torch.empty(count, form.dim, width, dtype=torch.float32, device=chunks.device)
-    tiles = _tiles(form.dim, chunks.device)
+    if gram_format.dtype not in HALF or gram_format.extra > MOST_EXTRA or gram_format.dim < TALL:
+        return gram.products(chunks, gram_format)
+    partial = torch.empty(count, gram_format.dim, width, dtype=torch.float32, device=chunks.device)
+    tiles = _tiles(gram_format.dim, chunks.device)
     _gram_kernel[(len(tiles), count)](
-        chunks, partial, tiles, rows, form.dim, width,
-        EXTRA=max(triton.next_power_of_2(form.extra), 16) if form.extra else 0,
-        EVEN=form.dim % BROAD == 0, TALL=TALL, BROAD=BROAD, DEEP=DEEP,
+        chunks, partial, tiles, rows, gram_format.dim, width,
+        EXTRA=max(triton.next_power_of_2(gram_format.extra), 16) if gram_format.extra else 0,
+        EVEN=gram_format.dim % BROAD == 0, TALL=TALL, BROAD=BROAD, DEEP=DEEP,
         num_warps=WARPS, num_stages=STAGES,
     )  # fmt: skip
     return partial
@@ -45,25 +45,25 @@ def _tiles(dim: int, device: torch.device) -> Tensor:
 
 
 def add_products(
-    matrix: Tensor, partial: Tensor, n: Tensor, by_coordinate: Tensor, form: Form, closing: bool
+    matrix: Tensor, partial: Tensor, n: Tensor, by_coordinate: Tensor, gram_format: GramFormat, last: bool
 ) -> None:
-    """Do what `plain.add_products` does, in one pass over the partial products."""
+    """Do the same as `reference.add_products`, in one pass over the partial products."""
     chunks, dim, width = partial.shape
-    rest = torch.empty(dim, max(form.extra, 1), dtype=torch.float64, device=matrix.device)
-    if form.extra:
-        _rest_kernel[(triton.cdiv(dim, 4),)](
-            partial, rest, chunks, dim, width, form.extra,
-            EXTRA=triton.next_power_of_2(form.extra), ROWS=4, num_warps=1,
+    remainder = torch.empty(dim, max(gram_format.extra, 1), dtype=torch.float64, device=matrix.device)
+    if gram_format.extra:
+        _remainder_kernel[(triton.cdiv(dim, 4),)](
+            partial, remainder, chunks, dim, width, gram_format.extra,
+            EXTRA=triton.next_power_of_2(gram_format.extra), ROWS=4, num_warps=1,
         )  # fmt: skip
     _add_kernel[(triton.cdiv(dim, HIGH), triton.cdiv(dim, WIDE))](
-        matrix, partial, rest, n, by_coordinate, form.centre, form.behind, chunks, dim, width, form.extra,
-        EXTRA=form.extra > 0, CLOSING=closing, HIGH=HIGH, WIDE=WIDE, num_warps=ADD_WARPS,
+        matrix, partial, remainder, n, by_coordinate, gram_format.centre, gram_format.behind, chunks, dim, width,
+        gram_format.extra, EXTRA=gram_format.extra > 0, LAST=last, HIGH=HIGH, WIDE=WIDE, num_warps=ADD_WARPS,
     )  # fmt: skip
 
 
 @jit(do_not_specialize=VARYING)
 def _gram_kernel(
-    sheet,
+    rows_to_multiply,
     partial,
     tiles,
     rows,
@@ -82,7 +82,7 @@ def _gram_kernel(
     i = down * TALL + tl.arange(0, TALL)
     j = across * BROAD + tl.arange(0, BROAD)
     k = tl.arange(0, DEEP)
-    base = sheet + (chunk * rows + k)[:, None] * width
+    base = rows_to_multiply + (chunk * rows + k)[:, None] * width
     left = base + i[None, :]
     right = base + j[None, :]
     total = tl.zeros([TALL, BROAD], tl.float32)
@@ -98,11 +98,11 @@ def _gram_kernel(
         else:
             a = tl.load(left, mask=(i < dim)[None, :], other=0.0)
             b = tl.load(right, mask=(j < dim)[None, :], other=0.0)
-        turned = tl.trans(a)
-        total = tl.dot(turned, b, total)
+        transposed = tl.trans(a)
+        total = tl.dot(transposed, b, total)
         if EXTRA:
-            rest = tl.load(behind, mask=held_e, other=0.0)
-            more = tl.dot(turned, rest, more)
+            remainder = tl.load(behind, mask=held_e, other=0.0)
+            more = tl.dot(transposed, remainder, more)
             behind += DEEP * width
         left += DEEP * width
         right += DEEP * width
@@ -110,30 +110,30 @@ def _gram_kernel(
     held_i = (i < dim)[:, None]
     tl.store(into + j[None, :], total, mask=held_i & (j < dim)[None, :])
     if EXTRA:
-        # The last block of a line writes the columns behind; the others computed them in vain.
+        # All blocks of a row compute the extra columns; only the last one writes them.
         last = (across + 1) * BROAD >= dim
         tl.store(into + dim + e[None, :], more, mask=held_i & held_e & last)
 
 
 @jit(do_not_specialize=VARYING)
-def _rest_kernel(partial, rest, chunks, dim, width, extra, EXTRA: tl.constexpr, ROWS: tl.constexpr):
-    """Add up, over the chunks, the products with the columns behind."""
+def _remainder_kernel(partial, remainder, chunks, dim, width, extra, EXTRA: tl.constexpr, ROWS: tl.constexpr):
+    """Add the products with the extra columns over all chunks."""
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     e = tl.arange(0, EXTRA)
     held = (i < dim)[:, None] & (e < extra)[None, :]
-    here = partial + i[:, None] * width + dim + e[None, :]
+    pointer = partial + i[:, None] * width + dim + e[None, :]
     total = tl.zeros([ROWS, EXTRA], tl.float64)
     for _ in range(0, chunks):
-        total += tl.load(here, mask=held, other=0.0).to(tl.float64)
-        here += dim * width
-    tl.store(rest + i[:, None] * extra + e[None, :], total, mask=held)
+        total += tl.load(pointer, mask=held, other=0.0).to(tl.float64)
+        pointer += dim * width
+    tl.store(remainder + i[:, None] * extra + e[None, :], total, mask=held)
 
 
 @jit(do_not_specialize=VARYING)
 def _add_kernel(
     matrix,
     partial,
-    rest,
+    remainder,
     n,
     by_coordinate,
     centre,
@@ -143,7 +143,7 @@ def _add_kernel(
     width,
     extra,
     EXTRA: tl.constexpr,
-    CLOSING: tl.constexpr,
+    LAST: tl.constexpr,
     HIGH: tl.constexpr,
     WIDE: tl.constexpr,
 ):
@@ -152,19 +152,19 @@ def _add_kernel(
     if tl.program_id(0) * HIGH < (tl.program_id(1) + 1) * WIDE:
         held = (i < dim)[:, None] & (j < dim)[None, :] & (i[:, None] <= j[None, :])
         size = dim * width
-        here = partial + i[:, None] * width + j[None, :]
+        pointer = partial + i[:, None] * width + j[None, :]
         total = tl.zeros([HIGH, WIDE], tl.float64)
         for _ in range(0, chunks):
-            total += tl.load(here, mask=held, other=0.0).to(tl.float64)
-            here += size
+            total += tl.load(pointer, mask=held, other=0.0).to(tl.float64)
+            pointer += size
         if EXTRA:
             e_i = tl.load(behind + i, mask=i < dim, other=-1)
             e_j = tl.load(behind + j, mask=j < dim, other=-1)
-            to_j = rest + i[:, None] * extra + e_j[None, :]
-            to_i = rest + j[None, :] * extra + e_i[:, None]
+            to_j = remainder + i[:, None] * extra + e_j[None, :]
+            to_i = remainder + j[None, :] * extra + e_i[:, None]
             total += tl.load(to_j, mask=held & (e_j >= 0)[None, :], other=0.0)
             total += tl.load(to_i, mask=held & (e_i >= 0)[:, None], other=0.0)
-        if CLOSING:
+        if LAST:
             c_i = tl.load(centre + i, mask=i < dim, other=0.0)
             c_j = tl.load(centre + j, mask=j < dim, other=0.0)
             s_i = tl.load(by_coordinate + i, mask=i < dim, other=0.0)

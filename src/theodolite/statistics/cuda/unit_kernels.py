@@ -1,4 +1,4 @@
-"""Kernels that sum the rows of a batch by unit, and write them down to be multiplied."""
+"""Triton kernels that sum the rows of a batch by unit, and write the rows to be multiplied."""
 
 # mypy: ignore-errors
 
@@ -7,30 +7,30 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from theodolite.statistics.resident.gram import Form, Sheet
-from theodolite.statistics.resident.jit import jit, tl, triton
-from theodolite.statistics.resident.layout import Layout
-from theodolite.statistics.resident.tables import ResidentTable
+from theodolite.statistics.cuda.gram import GramFormat, GramRows
+from theodolite.statistics.cuda.layout import Layout
+from theodolite.statistics.cuda.optional_triton import jit, tl, triton
+from theodolite.statistics.cuda.tables import GpuUnitTable
 
-COLUMNS = 256  # that a program sums: few enough for many programs, whose waits for memory then overlap
+COLUMNS = 256  # per program: few, so that many programs run and their memory latencies overlap
 SUMMED = 8  # rows at a time
-SLOTS, SLOT_COLUMNS, SLOT_STAGES = 16, 32, 3  # pieces of a long run added at a time, the next ones asked for
-VARYING = ["others", "gap"]  # from batch to batch: a kernel must not be compiled for each kind of them
+SLOTS, SLOT_COLUMNS, SLOT_STAGES = 16, 32, 3  # pieces of a long run added at a time, and prefetched
+VARYING = ["others", "gap"]  # from batch to batch: must not trigger another compilation
 
 
-def unit_pass(
+def add_units(
     states: Tensor,
     layout: Layout,
     flags: Tensor,
-    form: Form,
+    gram_format: GramFormat,
     centre: Tensor,
-    table: ResidentTable,
+    table: GpuUnitTable,
     rows: Tensor,
-    sheet: Sheet,
+    gram_rows: GramRows,
 ) -> Tensor:
-    """Do what `plain.unit_pass` does, but for the extra columns, which `measure_pass` has written."""
+    """Do the same as `reference.add_units`, except for the extra columns, which `measure_rows` has written."""
     dim, device, pieces = states.shape[1], states.device, layout.units
-    apart = torch.empty(len(layout), dim, dtype=states.dtype, device=device)
+    flagged_rows = torch.empty(len(layout), dim, dtype=states.dtype, device=device)
     slots = max(pieces.slots, 1)
     part_sum = torch.empty(slots, dim, dtype=torch.float64, device=device)
     part_squares = torch.empty(slots, dtype=torch.float64, device=device)
@@ -38,19 +38,19 @@ def unit_pass(
     across = triton.cdiv(dim, COLUMNS)
     _unit_kernel[(len(pieces.start),)](
         states, states.stride(0), layout.index, pieces.start, pieces.length, pieces.run, pieces.slot, rows,
-        centre, form.taken, flags, sheet.rows, apart, table.sum, table.squares, table.n,
-        part_sum, part_squares, part_n, layout.others, sheet.gap, form.width, dim,
-        CENTRED=form.all_centred or form.extra > 0, ROWS=SUMMED, BLOCK=COLUMNS, ACROSS=across, num_warps=1,
-    )  # fmt: skip
+        centre, gram_format.shift, flags, gram_rows.rows, flagged_rows, table.sum, table.squares, table.n,
+        part_sum, part_squares, part_n, layout.others, gram_rows.gap, gram_format.width, dim,
+        CENTRED=gram_format.all_centred or gram_format.extra > 0, ROWS=SUMMED, BLOCK=COLUMNS, ACROSS=across,
+    num_warps=1, )  # fmt: skip
     if pieces.slots:
         _merge_kernel[(len(pieces.long_run), triton.cdiv(dim, SLOT_COLUMNS))](
             pieces.long_run, pieces.long_slot, pieces.long_pieces, rows,
             table.sum, table.squares, table.n, part_sum, part_squares, part_n, dim,
             SLOTS=SLOTS, BLOCK=SLOT_COLUMNS, STAGES=SLOT_STAGES, num_warps=1,
         )  # fmt: skip
-    for start, stop in sheet.gaps(len(layout)):
-        sheet.rows.view(-1, form.width)[start:stop].zero_()
-    return apart
+    for start, stop in gram_rows.gaps(len(layout)):
+        gram_rows.rows.view(-1, gram_format.width)[start:stop].zero_()
+    return flagged_rows
 
 
 @jit(do_not_specialize=VARYING)
@@ -64,10 +64,10 @@ def _unit_kernel(
     slot,
     row,
     centre,
-    taken,
+    shifts,
     flags,
-    sheet,
-    apart,
+    gram_rows,
+    flagged_rows,
     table_sum,
     table_squares,
     table_n,
@@ -83,45 +83,46 @@ def _unit_kernel(
     BLOCK: tl.constexpr,
     ACROSS: tl.constexpr,
 ):
-    """Sum the rows of a piece and write them down, or keep them apart."""
+    """Sum the rows of a piece and write them to be multiplied; copy flagged rows."""
     piece = tl.program_id(0)
     begin = tl.load(start + piece)
     count = tl.load(length + piece)
     into = tl.load(slot + piece)
     target = tl.load(row + tl.load(run + piece)).to(tl.int64)
-    kind = sheet.dtype.element_ty
+    kind = gram_rows.dtype.element_ty
     squares = tl.zeros([BLOCK], tl.float64)
     n = tl.zeros([ROWS], tl.int64)
     for block in range(0, ACROSS):
         columns = block * BLOCK + tl.arange(0, BLOCK)
         inside = columns < dim
         to = table_sum + target * dim + columns
-        total = tl.load(to, mask=inside & (into < 0), other=0.0)  # asked for early
+        total = tl.load(to, mask=inside & (into < 0), other=0.0)  # loaded early
         c = tl.load(centre + columns, mask=inside, other=0.0).to(tl.float64)
         if CENTRED:
-            shift = tl.load(taken + columns, mask=inside, other=0.0).to(tl.float32)
+            shift = tl.load(shifts + columns, mask=inside, other=0.0).to(tl.float32)
         for at in range(0, count, ROWS):
             offset = at + tl.arange(0, ROWS)
             real = offset < count
-            here = (begin + offset).to(tl.int64)
-            there = tl.load(index + here, mask=real, other=0).to(tl.int64)
-            flag = tl.load(flags + here, mask=real, other=1)
+            layout_row = (begin + offset).to(tl.int64)
+            state_row = tl.load(index + layout_row, mask=real, other=0).to(tl.int64)
+            flag = tl.load(flags + layout_row, mask=real, other=1)
             held = real[:, None] & inside[None, :]
-            raw = tl.load(states + there[:, None] * stride + columns[None, :], mask=held, other=0.0)
+            raw = tl.load(states + state_row[:, None] * stride + columns[None, :], mask=held, other=0.0)
             kept = (flag == 0)[:, None] & held
             y = tl.where(kept, raw.to(tl.float64) - c[None, :], 0.0)
             total += tl.sum(y, 0)
             squares += tl.sum(y * y, 0)
             if block == 0:
                 n += (flag == 0).to(tl.int64)
-            place = here + tl.where(here >= others, gap, 0)
+            place = layout_row + tl.where(layout_row >= others, gap, 0)
             written = raw.to(kind)
             if CENTRED:
                 written = (raw.to(tl.float32) - shift[None, :]).to(kind)
-            tl.store(sheet + place[:, None] * width + columns[None, :], tl.where(kept, written, 0.0), mask=held)
+            target_row = gram_rows + place[:, None] * width + columns[None, :]
+            tl.store(target_row, tl.where(kept, written, 0.0), mask=held)
             if tl.max(flag, 0) > 0:
                 flagged = (flag != 0)[:, None] & held
-                tl.store(apart + here[:, None] * dim + columns[None, :], raw, mask=flagged)
+                tl.store(flagged_rows + layout_row[:, None] * dim + columns[None, :], raw, mask=flagged)
         if into < 0:
             tl.store(to, total, mask=inside)
         else:

@@ -1,4 +1,4 @@
-"""Triton, where it is: elsewhere kernels are plain functions that nobody calls, and `plain` does the same."""
+"""Triton if it is installed. Otherwise kernels are functions that are never called: `reference` is used."""
 
 # mypy: ignore-errors
 
@@ -12,7 +12,7 @@ except ImportError:
     triton = tl = None
 
     def jit(function=None, **options):
-        """Leave a kernel as it is."""
+        """Return the function unchanged."""
         return function or jit
 
 

@@ -1,4 +1,4 @@
-"""Kernels that measure the rows of a batch, sum them by group and count their norms."""
+"""Triton kernels for the norms, the flags and the sums by group of a batch, and for the histogram of norms."""
 
 # mypy: ignore-errors
 
@@ -8,22 +8,28 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import GROUPS
+from theodolite.statistics.cuda.gram import GramFormat, GramRows
+from theodolite.statistics.cuda.layout import Layout
+from theodolite.statistics.cuda.optional_triton import jit, tl, triton
+from theodolite.statistics.cuda.reference import GroupSums, Measurements
 from theodolite.statistics.norms import BINS, BINS_PER_OCTAVE, LOWEST_OCTAVE
-from theodolite.statistics.resident.gram import Form, Sheet
-from theodolite.statistics.resident.jit import jit, tl, triton
-from theodolite.statistics.resident.layout import Layout
-from theodolite.statistics.resident.passes import GroupSums, Measured
 
-WARPS, STAGES = 1, 3  # a program holds one whole row at a time
-FAR_ROWS = 16  # whose far coordinates it looks at together
-GATHERED, GATHER_STAGES = 8, 4  # pieces of a group added at a time, the next ones asked for
-VARYING = ["others", "gap", "rows"]  # from batch to batch: a kernel must not be compiled for each kind of them
+WARPS, STAGES = 1, 3  # a program handles one complete row at a time
+FAR_ROWS = 16  # whose far coordinates are loaded together
+GATHERED, GATHER_STAGES = 8, 4  # pieces of a group added at a time, and prefetched
+VARYING = ["others", "gap", "rows"]  # from batch to batch: must not trigger another compilation
 
 
-def measure_pass(
-    states: Tensor, layout: Layout, centre: Tensor, limits: Tensor, held: GroupSums, form: Form, sheet: Sheet
-) -> tuple[Measured, Tensor, Tensor]:
-    """Do what `plain.measure_pass` does, and write the sheet's extra columns while the rows are at hand."""
+def measure_rows(
+    states: Tensor,
+    layout: Layout,
+    centre: Tensor,
+    limits: Tensor,
+    held: GroupSums,
+    gram_format: GramFormat,
+    gram_rows: GramRows,
+) -> tuple[Measurements, Tensor, Tensor]:
+    """Do the same as `reference.measure_rows`, and also write the extra columns of `gram_rows`."""
     dim, pieces, device = states.shape[1], layout.groups, states.device
     block, count = triton.next_power_of_2(dim), len(pieces.start)
     norms = torch.empty(len(layout), dtype=torch.float64, device=device)
@@ -32,9 +38,9 @@ def measure_pass(
     counts = torch.empty(count, 2, dtype=torch.int32, device=device)
     _measure_kernel[(count,)](
         states, states.stride(0), layout.by_group, layout.by_group_index, pieces.start, pieces.length,
-        centre, limits, norms, flags, sums, counts, form.far, sheet.rows, layout.others, sheet.gap, form.width,
-        dim, form.extra, FAR_ROWS=FAR_ROWS, BLOCK=block, STAGES=STAGES,
-        EXTRA=triton.next_power_of_2(form.extra) if form.extra else 0,
+        centre, limits, norms, flags, sums, counts, gram_format.far, gram_rows.rows, layout.others, gram_rows.gap,
+        gram_format.width, dim, gram_format.extra, FAR_ROWS=FAR_ROWS, BLOCK=block, STAGES=STAGES,
+        EXTRA=triton.next_power_of_2(gram_format.extra) if gram_format.extra else 0,
         num_warps=WARPS * max(block // 1024, 1),
     )  # fmt: skip
     by_group = torch.empty(2 * GROUPS, 4, dim, dtype=torch.float64, device=device)
@@ -50,12 +56,12 @@ def measure_pass(
         by_group, n_by_group, by_cell, n, held.cells, held.squares, columns, dim,
         GROUPS=GROUPS, BLOCK=128, WHOLE=block, num_warps=4,
     )  # fmt: skip
-    return Measured(norms, flags), n, by_cell
+    return Measurements(norms, flags), n, by_cell
 
 
 def add_norms(counts: Tensor, zero: Tensor, extremes: Tensor, norms: Tensor, flags: Tensor, others: int) -> None:
-    """Do what `plain.add_norms` does."""
-    # As integers the bits of positive floats are in the floats' own order.
+    """Do the same as `reference.add_norms`."""
+    # The bits of positive floats, read as integers, have the order of the floats.
     _norm_kernel[(triton.cdiv(len(norms), 1024),)](
         counts, zero, extremes.view(torch.int64), norms, norms.view(torch.int64), flags, others, len(norms),
         LOWEST=LOWEST_OCTAVE, PER=BINS_PER_OCTAVE, BINS=BINS, NARROW=16, BLOCK=1024,
@@ -77,7 +83,7 @@ def _measure_kernel(
     sums,
     counts,
     far,
-    sheet,
+    gram_rows,
     others,
     gap,
     width,
@@ -88,7 +94,7 @@ def _measure_kernel(
     STAGES: tl.constexpr,
     EXTRA: tl.constexpr,
 ):
-    """Measure and flag the rows of a piece, sum the others, and write what is left of far coordinates."""
+    """Compute norms and flags of a piece, sum its unflagged rows, and write remainders of far coordinates."""
     piece = tl.program_id(0)
     begin = tl.load(start + piece)
     count = tl.load(length + piece)
@@ -107,26 +113,26 @@ def _measure_kernel(
     directed = 0
     if EXTRA:
         number = tl.arange(0, EXTRA)
-        some = number < extra
-        coordinate = tl.load(far + number, mask=some, other=0)
-        c_far = tl.load(centre + coordinate, mask=some, other=0.0).to(tl.float32)
-        kind = sheet.dtype.element_ty
+        is_extra = number < extra
+        coordinate = tl.load(far + number, mask=is_extra, other=0)
+        c_far = tl.load(centre + coordinate, mask=is_extra, other=0.0).to(tl.float32)
+        kind = gram_rows.dtype.element_ty
     for at in tl.range(0, count, num_stages=STAGES):
-        here = tl.load(order + begin + at)
-        there = tl.load(index + begin + at).to(tl.int64)
-        x = tl.load(states + there * stride + columns, mask=inside, other=0.0).to(tl.float32)
+        layout_row = tl.load(order + begin + at)
+        state_row = tl.load(index + begin + at).to(tl.int64)
+        x = tl.load(states + state_row * stride + columns, mask=inside, other=0.0).to(tl.float32)
         square = tl.sum(x * x, 0)
         norm = tl.sqrt(square).to(tl.float64)
         norm = tl.where(norm < least, 0.0, norm)
         flag = tl.where(norm > massive, 1, 0)
         if (norm <= short) | (norm >= long) | (square - square != 0.0):
-            # A square that float32 cannot hold makes the row odd, not infinite; this sum tells the two apart.
+            # A square that overflows float32 makes the row odd, not infinite; this sum distinguishes the two.
             size = tl.sum(tl.abs(x) * 0.00048828125, 0)
             finite = (size - size) == 0.0
             odd = finite & (size > 0.0)
             flag = tl.where(finite & (norm > massive), 1, 0) + tl.where(finite, 0, 2) + tl.where(odd, 4, 0)
-        tl.store(norms + here, norm)
-        tl.store(flags + here, flag.to(tl.int8))
+        tl.store(norms + layout_row, norm)
+        tl.store(flags + layout_row, flag.to(tl.int8))
         if flag == 0:
             has_length = norm > 0.0
             inverse = tl.where(has_length, 1.0 / tl.where(has_length, norm, 1.0), 0.0).to(tl.float32)
@@ -143,15 +149,16 @@ def _measure_kernel(
         for at in range(0, count, FAR_ROWS):
             offset = at + tl.arange(0, FAR_ROWS)
             real = offset < count
-            here = tl.load(order + begin + offset, mask=real, other=0)
-            there = tl.load(index + begin + offset, mask=real, other=0).to(tl.int64)
-            wanted = real[:, None] & some[None, :]
-            again = tl.load(states + there[:, None] * stride + coordinate[None, :], mask=wanted, other=0.0)
-            keep = tl.load(flags + here, mask=real, other=1) == 0
-            z = tl.where(keep[:, None], again.to(tl.float32) - c_far[None, :], 0.0)
-            rest = (z - z.to(kind).to(tl.float32)).to(kind)
-            place = here.to(tl.int64) + tl.where(here >= others, gap, 0)
-            tl.store(sheet + place[:, None] * width + dim + number[None, :], rest, mask=wanted)
+            layout_row = tl.load(order + begin + offset, mask=real, other=0)
+            state_row = tl.load(index + begin + offset, mask=real, other=0).to(tl.int64)
+            in_range = real[:, None] & is_extra[None, :]
+            place = states + state_row[:, None] * stride + coordinate[None, :]
+            far_values = tl.load(place, mask=in_range, other=0.0)
+            keep = tl.load(flags + layout_row, mask=real, other=1) == 0
+            z = tl.where(keep[:, None], far_values.to(tl.float32) - c_far[None, :], 0.0)
+            remainder = (z - z.to(kind).to(tl.float32)).to(kind)
+            place = layout_row.to(tl.int64) + tl.where(layout_row >= others, gap, 0)
+            tl.store(gram_rows + place[:, None] * width + dim + number[None, :], remainder, mask=in_range)
     into = sums + piece.to(tl.int64) * 4 * dim + columns
     tl.store(into, y_sum, mask=inside)
     tl.store(into + dim, u_sum, mask=inside)
@@ -175,7 +182,7 @@ def _gather_groups(
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """Add the pieces of each group up in their order; keep y and u."""
+    """Add the pieces of each group in order; accumulate the sums of y and u."""
     group = tl.program_id(0)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = at < 4 * dim
@@ -185,13 +192,13 @@ def _gather_groups(
     n = tl.zeros([PIECES], tl.int64)
     directed = tl.zeros([PIECES], tl.int64)
     for piece in tl.range(begin, end, PIECES, num_stages=STAGES):
-        some = piece + tl.arange(0, PIECES)
-        real = some < end
+        pieces = piece + tl.arange(0, PIECES)
+        real = pieces < end
         held = real[:, None] & inside[None, :]
-        line = some.to(tl.int64) * 4 * dim
+        line = pieces.to(tl.int64) * 4 * dim
         total += tl.sum(tl.load(sums + line[:, None] + at[None, :], mask=held, other=0.0).to(tl.float64), 0)
-        n += tl.load(counts + 2 * some, mask=real, other=0).to(tl.int64)
-        directed += tl.load(counts + 2 * some + 1, mask=real, other=0).to(tl.int64)
+        n += tl.load(counts + 2 * pieces, mask=real, other=0).to(tl.int64)
+        directed += tl.load(counts + 2 * pieces + 1, mask=real, other=0).to(tl.int64)
     tl.store(by_group + group * 4 * dim + at, total, mask=inside)
     kept = at < 2 * dim
     into = held_groups + group * 2 * dim + at
@@ -217,7 +224,7 @@ def _gather_cells(
     BLOCK: tl.constexpr,
     WHOLE: tl.constexpr,
 ):
-    """Add the groups of each cell up, and |y|^2 of each group."""
+    """Add the groups of each cell, and |y|^2 of each group."""
     number = tl.program_id(0)
     if number < across:
         at = number * BLOCK + tl.arange(0, BLOCK)
@@ -231,8 +238,8 @@ def _gather_cells(
             tl.store(into, tl.load(into, mask=inside, other=0.0) + total, mask=inside)
             if number == 0:
                 groups = tl.arange(0, 32)
-                here = groups < GROUPS
-                count = tl.load(n_by_group + part * GROUPS + groups, mask=here, other=0)
+                selected = groups < GROUPS
+                count = tl.load(n_by_group + part * GROUPS + groups, mask=selected, other=0)
                 tl.store(n + part, tl.sum(count, 0).to(tl.float64))
     else:
         group = number - across
@@ -269,10 +276,10 @@ def _norm_kernel(
     one = tl.full([BLOCK], 1, tl.int64)
     tl.atomic_add(zero + first, one, mask=keep & (norm == 0.0))
     for part in range(2):
-        here = keep & (first == part)
-        if tl.max(here.to(tl.int32), 0) > 0:
-            # Norms after a layer norm lie in a bin or two, on which a thousand additions would queue.
-            counted = here & positive
+        selected = keep & (first == part)
+        if tl.max(selected.to(tl.int32), 0) > 0:
+            # After a layer norm all norms are in one or two bins, where a thousand atomic additions would queue.
+            counted = selected & positive
             low = tl.min(tl.where(counted, place, BINS), 0)
             high = tl.max(tl.where(counted, place, -1), 0)
             if high - low < NARROW:
@@ -282,5 +289,5 @@ def _norm_kernel(
                     )
             else:
                 tl.atomic_add(counts + part * BINS + place, one, mask=counted)
-            tl.atomic_min(extremes + 2 * part, tl.min(tl.where(here, bit, 0x7FF0000000000000), 0))
-            tl.atomic_max(extremes + 2 * part + 1, tl.max(tl.where(here, bit, 0), 0))
+            tl.atomic_min(extremes + 2 * part, tl.min(tl.where(selected, bit, 0x7FF0000000000000), 0))
+            tl.atomic_max(extremes + 2 * part + 1, tl.max(tl.where(selected, bit, 0), 0))

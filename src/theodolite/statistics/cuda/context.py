@@ -1,0 +1,154 @@
+"""What the layers of a survey share on a device: the layout of the current batch, unit rows and deferred work."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from theodolite.batch import Batch, Places
+from theodolite.statistics.cuda.layout import Ints, Layout
+from theodolite.statistics.cuda.tables import RowIndex
+from theodolite.statistics.cuda.transfer import send
+
+if TYPE_CHECKING:
+    from theodolite.statistics.cuda.fold import GpuFold
+
+
+MAX_DEFERRED = 3
+"""Layers whose deferred work may wait; each keeps a copy of its states until then."""
+ORDINARY_CELLS, MASSIVE_CELLS = 0, 2
+"""The first cell of ordinary and of massive positions; the next cell has the first positions of each."""
+
+
+@dataclass(frozen=True)
+class PreparedBatch:
+    """The layout of a batch for all layers that share its places."""
+
+    layout: Layout
+    rows: Tensor  # (runs,) int64, the row of each run in the tables
+    candidates: tuple[Ints, Ints]  # rows of the layout that a sample may take, by key: others, first positions
+    candidate_rows: Tensor  # all of them, on the device
+    candidate_index: Tensor  # their rows in the states
+
+    def reindex(self, rows: Tensor | None) -> PreparedBatch:
+        """Return the same for states of which `rows` are the rows of the batch."""
+        if rows is None:
+            return self
+        return replace(self, layout=self.layout.reindex(rows), candidate_index=rows[self.candidate_index])
+
+
+class GpuContext:
+    """What the layers of one survey share: the layout of the current batch, the units' rows, and deferred work."""
+
+    def __init__(
+        self, device: str | torch.device, *, use_kernels: bool | None = None, overlap: bool = False
+    ) -> None:
+        self.device = torch.device(device)
+        self.use_kernels = use_kernels
+        self.side_stream = SideStream(self.device) if overlap and self.device.type == "cuda" else None
+        self.rows = RowIndex()  # the same in every layer
+        self.folds: list[GpuFold] = []
+        self._deferred: deque[Callable[[], None]] = deque()
+        self._current: tuple[Places, PreparedBatch] | None = None
+        self._prepared: dict[int, tuple[Places, PreparedBatch]] = {}  # by id of the places
+        self.copy_lock = Lock()
+
+    @property
+    def separate_first(self) -> bool:
+        """Whether first positions have their own cell; the same in the frames of all layers."""
+        return all(fold.frame.separate_first for fold in self.folds)
+
+    def prepare(self, places: Places) -> None:
+        """Compute the layout of a batch in advance, in the thread that prepares it: the model does not wait."""
+        if len(places) and self.folds:
+            with self.activate():
+                self._prepared[id(places)] = places, self._prepare(places)
+
+    def layout_of(self, batch: Batch) -> PreparedBatch:
+        """Return the layout of a batch, computed once for all layers that share its places."""
+        if self._current is None or self._current[0] is not batch.places:
+            prepared = self._take_prepared(batch.places) or self._prepare(batch.places)
+            self._current = batch.places, prepared.reindex(batch.rows)
+        return self._current[1]
+
+    def _take_prepared(self, places: Places) -> PreparedBatch | None:
+        """Return a layout computed in advance, and drop older ones, such as those of a stack without layers."""
+        if id(places) not in self._prepared:
+            return None
+        for older in list(self._prepared):
+            _, prepared = self._prepared.pop(older)
+            if older == id(places):
+                return prepared
+        return None
+
+    def _prepare(self, places: Places) -> PreparedBatch:
+        layout = Layout.of(places, self.device, separate_first=self.separate_first)
+        candidates = self._find_candidates(layout)
+        rows = send(np.concatenate(candidates), self.device)
+        return PreparedBatch(layout, self.table_rows(layout, self.rows), candidates, rows, layout.index[rows])
+
+    def table_rows(self, layout: Layout, rows: RowIndex) -> Tensor:
+        """Return the table row of every run, on the device."""
+        return send(rows.lookup(layout.units.keys), self.device)
+
+    def _find_candidates(self, layout: Layout) -> tuple[Ints, Ints]:
+        """Return the rows that the sample of any layer may take, unless they are massive in that layer."""
+        found = [np.zeros(0, dtype=np.int64)] * 2
+        for first, rows in layout.parts:
+            bound = max(fold.samples[ORDINARY_CELLS + first].bound for fold in self.folds)
+            below = np.flatnonzero(layout.key[rows] < bound) + rows.start
+            found[first] = below[np.argsort(layout.key[below])]
+        return found[0], found[1]
+
+    def defer(self, work: Callable[[], None]) -> None:
+        """Put work at the end of the queue, and do the oldest if there is too much."""
+        self._deferred.append(work)
+        while len(self._deferred) > MAX_DEFERRED:
+            self._deferred.popleft()()
+
+    def finish(self) -> None:
+        """Do all deferred work; what is queued later on the device starts after it."""
+        with self.activate():
+            while self._deferred:
+                self._deferred.popleft()()
+            if self.side_stream is not None:
+                self.side_stream.join()
+
+    def close(self) -> None:
+        """Drop the layers, which refer to this context, and all layouts, so that their device memory is freed."""
+        self.folds.clear()
+        self._deferred.clear()
+        self._prepared.clear()
+        self._current = None
+
+    def activate(self) -> AbstractContextManager[object]:
+        """Make the device the current one, on which kernels are launched."""
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
+
+
+class SideStream:
+    """A second CUDA stream, whose work runs beside the model's next block."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def run(self, inputs: Sequence[Tensor]) -> Iterator[None]:
+        """Queue work on the stream that reads `inputs`; their memory is not reused before it is done."""
+        self._stream.wait_stream(torch.cuda.current_stream())
+        for tensor in inputs:
+            tensor.record_stream(self._stream)
+        with torch.cuda.stream(self._stream):
+            yield
+
+    def join(self) -> None:
+        """Make the model's stream wait for all work on this one."""
+        torch.cuda.current_stream().wait_stream(self._stream)

@@ -1,0 +1,352 @@
+"""The statistics of a layer on a device: the sums of `LayerFold`, computed where the states are.
+
+A batch is added as its states leave the block, before the next block may overwrite them. Rows that are massive or
+not finite are known only then: they are flagged, skipped and copied. The CPU reads the flags once later layers
+have been queued, so that neither the CPU nor the device waits, and then adds these rows to their own cells. The
+state has the same format as that of `LayerFold`, so surveys made on a GPU and on a CPU can be merged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from types import ModuleType
+from typing import NamedTuple, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from theodolite import devices
+from theodolite.batch import GROUPS, Batch
+from theodolite.devices import DeviceTensor, copy_to_cpu
+from theodolite.statistics.cells import CELLS
+from theodolite.statistics.cuda import kernels, reference
+from theodolite.statistics.cuda.context import MASSIVE_CELLS, ORDINARY_CELLS, GpuContext, PreparedBatch
+from theodolite.statistics.cuda.gram import GramFormat, GramRows, far_coordinates
+from theodolite.statistics.cuda.layout import Ints, Layout
+from theodolite.statistics.cuda.reference import MASSIVE, NONFINITE, ODD, GroupSums, norm_limits
+from theodolite.statistics.cuda.reservoir import GpuReservoir
+from theodolite.statistics.cuda.tables import GpuUnitTable, RowIndex
+from theodolite.statistics.cuda.transfer import fetch
+from theodolite.statistics.directions import Directions
+from theodolite.statistics.fold import Kinds, LayerFold, statistics_for
+from theodolite.statistics.frame import Frame
+from theodolite.statistics.groups import Groups
+from theodolite.statistics.moments import Moments
+from theodolite.statistics.norms import BINS, Norms
+from theodolite.statistics.sample import FIELDS, Sample
+from theodolite.statistics.scatter import Scatter
+from theodolite.statistics.statistic import State, StateInPlace
+
+ON_DEVICE: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups)
+"""Statistics computed on the device; every other statistic of a layer is updated on the CPU meanwhile."""
+CANDIDATE_FACTOR = 4
+"""If there are more candidates than this multiple of the sample size, the device selects among them first."""
+UnitSumsTuple = tuple[Tensor, Tensor, Tensor, Tensor]
+"""Codes, n, sum and squares by unit."""
+
+
+class Candidates(NamedTuple):
+    """States kept for the samples until the CPU knows which cell each belongs to."""
+
+    vectors: Tensor
+    selected: bool  # up to the sample size per cell, selected on the device; otherwise all candidates
+
+
+class GpuFold:
+    """The sums of one layer on a device. The state has the names of `LayerFold`."""
+
+    def __init__(self, frame: Frame, context: GpuContext) -> None:
+        self.frame, self.context = frame, context
+        context.folds.append(self)
+        device, cells, dim = context.device, len(CELLS), frame.dim
+        self._centres: dict[torch.dtype, Tensor] = {}
+        self._far = far_coordinates(frame.centre, frame.spread)
+        self._formats: dict[torch.dtype, GramFormat] = {}
+        self._limits: dict[tuple[torch.dtype, float | None], Tensor] = {}
+        self._massive_rows = RowIndex()  # each layer has its own, unlike those of ordinary positions
+        self._tables = {offset: GpuUnitTable(dim, device) for offset in (ORDINARY_CELLS, MASSIVE_CELLS)}
+        self.samples = [GpuReservoir(frame.sample_size, device) for _ in CELLS]
+        self._products: dict[int, Tensor] = {}
+        self._sums = GroupSums(
+            groups=torch.zeros(cells, GROUPS, 2, dim, dtype=torch.float64, device=device),
+            squares=torch.zeros(cells, GROUPS, dtype=torch.float64, device=device),
+            cells=torch.zeros(cells, 4, dim, dtype=torch.float64, device=device),
+            n=torch.zeros(cells, GROUPS, 2, dtype=torch.int64, device=device),
+        )
+        self._bins = torch.zeros(cells, BINS, dtype=torch.int64, device=device)
+        self._zero = torch.zeros(cells, dtype=torch.int64, device=device)
+        self._extremes = torch.tensor([[math.inf, -math.inf]] * cells, dtype=torch.float64).to(device)
+        self._nonfinite = torch.zeros(cells, dtype=torch.int64)
+        pairs = {offset: slice(offset, offset + 2) for offset in (ORDINARY_CELLS, MASSIVE_CELLS)}
+        self._sums_of = {offset: GroupSums(*(part[two] for part in self._sums)) for offset, two in pairs.items()}
+        norms = (self._bins, self._zero, self._extremes)
+        self._norms_of = {offset: tuple(part[two] for part in norms) for offset, two in pairs.items()}
+        others = [kind for kind in statistics_for(frame) if kind not in ON_DEVICE]
+        self._host = LayerFold(frame, others) if others else None
+
+    @torch.no_grad()
+    def update(self, batch: Batch) -> None:
+        """Add one batch: ordinary rows now, all others once later layers have been queued."""
+        if self._host is not None:
+            self._host.update(batch)
+        if not len(batch.places):
+            return
+        with self.context.activate():
+            prepared = self.context.layout_of(batch)
+            states = batch.states.detach().to(self.context.device)
+            bound = self.frame.massive_above if self.frame.separate_massive else math.inf
+            backend = self._backend(states)
+            limits = self._limits_of(states.dtype, bound)
+            flags, flagged = self._fold(states, prepared.layout, prepared.rows, ORDINARY_CELLS, limits, backend)
+            wait_for_flags = cast(Callable[[], NDArray[np.int8]], fetch(flags))
+            candidates = self._keep_candidates(states, prepared, flags)
+            self.context.defer(lambda: self._finish_batch(flagged, wait_for_flags, prepared, candidates, backend))
+
+    def _keep_candidates(self, states: Tensor, prepared: PreparedBatch, flags: Tensor) -> Candidates | None:
+        """Copy the states that the samples may take: all candidates or, of many, those of smallest key."""
+        size, at = self.frame.sample_size, prepared.candidate_index
+        counts = [len(rows) for rows in prepared.candidates]
+        if len(at) <= CANDIDATE_FACTOR * size:
+            return Candidates(states.index_select(0, at), False) if len(at) else None
+        ordinary = (flags.index_select(0, prepared.candidate_rows) & (NONFINITE | MASSIVE)) == 0
+        selected = at.new_zeros(2, size + 1)  # the last column takes those that are not selected
+        for into, places, fit in zip(
+            selected, at.split_with_sizes(counts), ordinary.split_with_sizes(counts), strict=True
+        ):
+            rank = fit.cumsum(0)
+            into.scatter_(0, torch.where(fit & (rank <= size), rank - 1, size), places)
+        return Candidates(states.index_select(0, selected[:, :size].flatten()), True)
+
+    def _backend(self, states: Tensor) -> ModuleType:
+        use = self.context.use_kernels
+        return kernels if (kernels.can_run(states) if use is None else use) else reference
+
+    def _limits_of(self, dtype: torch.dtype, bound: float | None) -> Tensor:
+        """Return the limits that flag rows or, without a bound, those for rows that were flagged before."""
+        if (dtype, bound) not in self._limits:
+            massive = math.inf if bound is None else bound
+            self._limits[dtype, bound] = norm_limits(
+                massive, dtype, self.context.device, mark_odd=bound is not None
+            )
+        return self._limits[dtype, bound]
+
+    def _format(self, dtype: torch.dtype) -> GramFormat:
+        if dtype not in self._formats:
+            self._formats[dtype] = GramFormat.of(dtype, self.frame.centre, self._far, self.context.device)
+        return self._formats[dtype]
+
+    def _centre(self, dtype: torch.dtype) -> Tensor:
+        """Return the centre in the dtype of the states if it is exact there, which it is if they define it."""
+        if dtype not in self._centres:
+            exact = bool((self.frame.centre.to(dtype).double() == self.frame.centre.double()).all())
+            self._centres[dtype] = devices.to_device(
+                self.frame.centre.to(dtype if exact else torch.float64), self.context.device
+            )
+        return self._centres[dtype]
+
+    def _rows_of(self, offset: int) -> RowIndex:
+        return self._massive_rows if offset else self.context.rows
+
+    def _fold(
+        self, states: Tensor, layout: Layout, rows: Tensor, offset: int, limits: Tensor, backend: ModuleType
+    ) -> tuple[Tensor, Tensor]:
+        """Add unflagged rows to the cells `offset` and `offset + 1`; return the flags and the flagged rows."""
+        gram_format, centre, table = self._format(states.dtype), self._centre(states.dtype), self._tables[offset]
+        table.reserve(self._rows_of(offset))
+        spilled = table.spilled is not None
+        into = table.scratch(layout.units.runs) if spilled else table
+        at = torch.arange(layout.units.runs, device=self.context.device) if spilled else rows
+        gram_rows = GramRows.allocate(gram_format, layout.others, len(layout) - layout.others, self.context.device)
+        sums = self._sums_of[offset]
+        measured, n, by_cell = backend.measure_rows(states, layout, centre, limits, sums, gram_format, gram_rows)
+        backend.add_norms(*self._norms_of[offset], measured.norms, measured.flags, layout.others)
+        flagged = backend.add_units(states, layout, measured.flags, gram_format, centre, into, at, gram_rows)
+        if spilled:
+            table.add_to_host(layout.units.keys, into)
+        stream = self.context.side_stream
+        with stream.run((gram_rows.rows, n, by_cell)) if stream is not None else nullcontext():
+            for chunks, parts in gram_rows.rounds(gram_format.dim):
+                partial = backend.products(chunks, gram_format)
+                for part, chunk_range, last in parts:
+                    matrix = self._matrix(offset + part)
+                    backend.add_products(matrix, partial[chunk_range], n[part], by_cell[part], gram_format, last)
+        return measured.flags, flagged
+
+    def _finish_batch(
+        self,
+        flagged: Tensor,
+        wait_for_flags: Callable[[], NDArray[np.int8]],
+        prepared: PreparedBatch,
+        candidates: Candidates | None,
+        backend: ModuleType,
+    ) -> None:
+        """Offer rows to the samples, now that their cells are known on the CPU, and add the flagged rows."""
+        flags, layout = wait_for_flags(), prepared.layout
+        if candidates is not None:
+            at = None if candidates.selected else np.arange(len(prepared.candidate_index))
+            self._offer(ORDINARY_CELLS, layout, prepared.candidates, flags, candidates.vectors, at)
+        if not flags.any():
+            return
+        marked = np.flatnonzero(flags)
+        nonfinite = marked[(flags[marked] & NONFINITE) > 0]
+        self._nonfinite[0] += int((nonfinite < layout.others).sum())
+        self._nonfinite[1] += int((nonfinite >= layout.others).sum())
+        parts = marked[marked < layout.others], marked[marked >= layout.others]
+        self._offer(MASSIVE_CELLS, layout, parts, flags, flagged, marked)
+        for flag in (MASSIVE, ODD, MASSIVE | ODD):
+            rows = marked[flags[marked] == flag]
+            if not len(rows):
+                continue
+            offset = MASSIVE_CELLS if flag & MASSIVE else ORDINARY_CELLS
+            part, states = layout.take(rows), flagged
+            limits = self._limits_of(states.dtype, None)
+            if flag & ODD:  # their squares overflow or underflow in float32, not in float64
+                states, backend = states.index_select(0, part.index).double(), reference
+                part = part.in_order()
+            self._fold(states, part, self.context.table_rows(part, self._rows_of(offset)), offset, limits, backend)
+
+    def _offer(
+        self,
+        offset: int,
+        layout: Layout,
+        rows: tuple[Ints, Ints],
+        flags: NDArray[np.int8],
+        vectors: Tensor,
+        at: Ints | None,
+    ) -> None:
+        """Offer finite rows of the layout to the samples; `at` are their rows in `vectors`.
+
+        With `at=None`, `vectors` has only those that were selected, up to the sample size for each cell.
+        """
+        expected = MASSIVE if offset else 0
+        before = 0
+        for first, offered in enumerate(rows):
+            where = None if at is None else at[before : before + len(offered)]
+            before += len(offered)
+            sample = self.samples[offset + first]
+            # Ordinary rows are sorted by key, and at the start all are candidates: stop when the sample is full.
+            at_once = 2 * sample.size if offset == ORDINARY_CELLS else len(offered)
+            fit = np.zeros(0, dtype=np.int64)
+            for start in range(0, len(offered), max(at_once, 1)):
+                block = offered[start : start + at_once]
+                matching = np.flatnonzero((flags[block] & (NONFINITE | MASSIVE)) == expected)
+                matching = matching[layout.key[block[matching]] < sample.bound]
+                fit = np.concatenate([fit, start + matching])
+                if offset == ORDINARY_CELLS and len(fit) >= sample.size:
+                    fit = fit[: sample.size]
+                    break
+            if len(fit):
+                places = first * sample.size + np.arange(len(fit)) if where is None else where[fit]
+                sample.offer(layout, offered[fit], vectors, places)
+
+    def _matrix(self, cell: int) -> Tensor:
+        if cell not in self._products:
+            dim = self.frame.dim
+            self._products[cell] = torch.zeros(dim, dim, dtype=torch.float64, device=self.context.device)
+        return self._products[cell]
+
+    def state(self) -> State:
+        """Return all sums by name on the CPU, as `LayerFold.state` does."""
+        self.context.finish()
+        state: State = {}
+        for cell, parts in self._read_tables(GpuUnitTable.to_cpu):
+            state |= {
+                f"moments.{CELLS[cell]}.{key}": value for key, value in zip(TABLE_FIELDS, parts, strict=True)
+            }
+        return {name: self._own(tensor) for name, tensor in (state | self._other_sums()).items()}
+
+    def state_in_place(self) -> StateInPlace:
+        """Return the same as `state`."""
+        return {**self.state()}
+
+    def _read_tables(
+        self, read: Callable[[GpuUnitTable, RowIndex], Iterable[UnitSumsTuple]]
+    ) -> Iterator[tuple[int, UnitSumsTuple]]:
+        """Yield each cell that is not empty, with its sums by unit."""
+        for offset, table in self._tables.items():
+            for first, parts in enumerate(read(table, self._rows_of(offset))):
+                if len(parts[0]):
+                    yield offset + first, parts
+
+    def _other_sums(self) -> State:
+        """Return all sums except those by unit, on the CPU; some are views."""
+        sums = GroupSums(*(part.cpu() for part in self._sums))
+        n = sums.n.sum(dim=1)
+        state = {
+            "directions.n": n[:, 1],
+            "directions.sum": sums.cells[:, 1],
+            "directions.squares": sums.cells[:, 3],
+        }
+        state |= {"scatter.n": n[:, 0], "scatter.sum": sums.cells[:, 0]}
+        for cell, matrix in sorted(self._products.items()):
+            if n[cell, 0]:
+                state[f"scatter.{CELLS[cell]}.products"] = copy_to_cpu(matrix)
+        low, high = self._extremes.cpu().unbind(dim=1)
+        state |= {"norms.counts": self._bins.cpu(), "norms.zero": self._zero.cpu()}
+        state |= {"norms.nonfinite": self._nonfinite, "norms.lowest": low, "norms.highest": high}
+        for name, sample in zip(CELLS, self.samples, strict=True):
+            state |= {f"sample.{name}.{field}": values for field, values in sample.state().items()}
+        state |= {"groups.n": sums.n[..., 0], "groups.sum": sums.groups[:, :, 0], "groups.squares": sums.squares}
+        state |= {"groups.directed": sums.n[..., 1], "groups.directions": sums.groups[:, :, 1]}
+        if self._host is not None:
+            state |= self._host.state()
+        return state
+
+    def _own(self, tensor: Tensor) -> Tensor:
+        """Return a tensor with its own memory: what is written or merged must not change later."""
+        copied = self.context.device.type == "cuda" and tensor is not self._nonfinite
+        complete = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
+        return tensor if copied and complete else tensor.clone(memory_format=torch.contiguous_format)
+
+    def load(self, state: State) -> None:
+        """Load a state of this class or of `LayerFold` into an empty fold."""
+        device, sums = self.context.device, self._sums
+        for cell, name in enumerate(CELLS):
+            if f"moments.{name}.codes" in state:
+                parts = (state[f"moments.{name}.{key}"] for key in TABLE_FIELDS)
+                self._tables[cell & 2].load(self._rows_of(cell & 2), cell & 1, *parts)
+            if f"scatter.{name}.products" in state:
+                self._products[cell] = state[f"scatter.{name}.products"].to(device, copy=True)
+            if f"sample.{name}.key" in state:
+                self.samples[cell].load({field: state[f"sample.{name}.{field}"] for field in FIELDS})
+        sums.cells[:, 0], sums.cells[:, 1] = state["scatter.sum"], state["directions.sum"]
+        sums.cells[:, 3] = state["directions.squares"]
+        sums.n[..., 0], sums.n[..., 1] = state["groups.n"], state["groups.directed"]
+        sums.groups[:, :, 0], sums.groups[:, :, 1] = state["groups.sum"], state["groups.directions"]
+        sums.squares.copy_(state["groups.squares"])
+        self._bins.copy_(state["norms.counts"])
+        self._zero.copy_(state["norms.zero"])
+        self._extremes.copy_(torch.stack([state["norms.lowest"], state["norms.highest"]], dim=1))
+        self._nonfinite.copy_(state["norms.nonfinite"])
+        if self._host is not None:
+            self._host.load(state)
+
+    def to_cpu(self) -> LayerFold:
+        """Return the same sums as a fold on the CPU, from which all results are computed."""
+        fold = LayerFold(self.frame)
+        fold.load(self.state())
+        return fold
+
+    def hand_over(self) -> LayerFold:
+        """Return the same with the sums by unit left on the device until they are used; empties this fold."""
+        self.context.finish()
+        with (
+            self.context.copy_lock,
+            self.context.activate(),
+        ):  # one layer at a time: a table and its copy need memory
+            tables = dict(self._read_tables(GpuUnitTable.read))
+            on_device = {cell: self._tables[cell & 2].spilled is None for cell in tables}
+            for table in self._tables.values():
+                table.clear()
+        fold = LayerFold(self.frame)
+        fold.load({name: self._own(tensor) for name, tensor in self._other_sums().items()})
+        for cell, (codes, n, total, squares) in tables.items():
+            fold.moments.tables[cell].load(codes, n, DeviceTensor(total) if on_device[cell] else total, squares)
+        return fold
+
+
+TABLE_FIELDS = ("codes", "n", "sum", "squares")

@@ -1,0 +1,176 @@
+"""The Gram matrix of a batch on the matrix units of a GPU, as accurate as float32 about the centre.
+
+Half-precision states are multiplied as they are: each product of two is exact in float32, and only the sums round.
+This rounding is relative to x_i x_j, so coordinates with a centre far from 0 would spoil the others. Far
+coordinates are the fewest without which the centre is no longer than the spread of the layer. They are centred
+first, and the result is written as the sum of two half-precision numbers, the second in an extra column behind the
+others. If more than a quarter of the coordinates are far, all are treated in this way. float32 states are centred
+and multiplied in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from theodolite.devices import to_device
+
+CHUNK = 2048
+"""Rows whose products are summed in float32; over this number the matrix units truncate about 3e-6."""
+PARTIAL_BYTES = 2**29  # for partial products at a time
+STEP = 64  # the number of rows of a chunk is a multiple of this
+MULTIPLE = 16  # the matrix units require multiples of sixteen columns
+HALF = (torch.bfloat16, torch.float16)
+
+
+def far_coordinates(centre: Tensor, spread: float) -> Tensor:
+    """Return the coordinates to be centred: the fewest without which the centre is no longer than the spread.
+
+    spread: a typical |x - c|; 0 if unknown, and then every coordinate whose centre is not 0 is far.
+
+    Their number is rounded up to a multiple of sixteen for the matrix units.
+
+    >>> centre = torch.zeros(128).index_fill(0, torch.tensor([5]), 3000.0)
+    >>> far = far_coordinates(centre, spread=1.0)
+    >>> len(far), 5 in far
+    (16, True)
+    """
+    squares, order = centre.double().square().sort(descending=True)
+    remaining = squares.flip(0).cumsum(0).flip(0)  # the sum over this coordinate and all nearer ones
+    far = order[remaining > spread**2] if spread > 0 else order[squares > 0]
+    if not len(far):
+        return far
+    count = min(-(-len(far) // MULTIPLE) * MULTIPLE, len(centre))
+    far = order[:count]
+    return torch.arange(len(centre)) if 4 * len(far) > len(centre) else far.sort().values
+
+
+@dataclass(frozen=True)
+class GramFormat:
+    """The format of rows to be multiplied: `dim` columns, and `extra` ones with remainders of far coordinates."""
+
+    dtype: torch.dtype
+    dim: int
+    extra: int
+    centre: Tensor  # (dim,) float64: the centre still to be subtracted, 0 where x - c is written
+    centred: Tensor  # (dim,) bool: where x - c is written
+    behind: Tensor  # (dim,) int32: the extra column of each coordinate, or -1
+    far: Tensor  # (extra,) int32: the coordinates of the extra columns
+    shift: Tensor  # (dim,) float32: subtracted from the state before it is written, or 0
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return self.dim + self.extra
+
+    @property
+    def all_centred(self) -> bool:
+        """Whether x - c is written for all coordinates, in full precision."""
+        return self.dtype not in HALF
+
+    @classmethod
+    def of(cls, dtype: torch.dtype, centre: Tensor, far: Tensor, device: torch.device) -> GramFormat:
+        """Choose the format for states of this dtype; `centre` and `far` are on the CPU."""
+        dim = len(centre)
+        if dtype not in HALF or (dtype == torch.float16 and len(far)):  # x - c may exceed the range of float16
+            wide = torch.float64 if dtype == torch.float64 else torch.float32
+            none = torch.full((dim,), -1, dtype=torch.int32)
+            zero, all_centred = torch.zeros(dim, dtype=torch.float64), torch.ones(dim, dtype=torch.bool)
+            parts = (zero, all_centred, none, none[:0], centre.float())
+            return cls(wide, dim, 0, *(to_device(part, device) for part in parts))
+        behind = torch.full((dim,), -1, dtype=torch.int32)
+        behind[far] = torch.arange(len(far), dtype=torch.int32)
+        centred = behind >= 0
+        uncentred = torch.where(centred, 0.0, centre.double())
+        parts = (uncentred, centred, behind, far.int(), torch.where(centred, centre.float(), 0.0))
+        return cls(dtype, dim, len(far), *(to_device(part, device) for part in parts))
+
+
+@dataclass(frozen=True)
+class GramRows:
+    """Rows to be multiplied: other positions, then first positions, each padded with 0 to complete chunks."""
+
+    rows: Tensor  # (chunks, rows of a chunk, width)
+    chunks: tuple[range, range]  # of other positions, of first positions
+    gap: int  # rows of padding between the two
+
+    @classmethod
+    def allocate(cls, gram_format: GramFormat, others: int, first: int, device: torch.device) -> GramRows:
+        """Return uninitialized memory for these numbers of rows."""
+        chunk = min(CHUNK, -(-max(others, first) // STEP) * STEP)
+        before, after = -(-others // chunk), -(-first // chunk)
+        rows = torch.empty((before + after) * chunk, gram_format.width, dtype=gram_format.dtype, device=device)
+        chunks = range(before), range(before, before + after)
+        return cls(rows.view(-1, chunk, gram_format.width), chunks, before * chunk - others)
+
+    def gaps(self, rows: int) -> list[tuple[int, int]]:
+        """Return the ranges of padding (start, stop) for this number of rows, in a view without chunks."""
+        total = self.rows.shape[0] * self.rows.shape[1]
+        begin = self.chunks[0].stop * self.rows.shape[1]
+        both = (begin - self.gap, begin), (rows + self.gap, total)
+        return [(start, stop) for start, stop in both if stop > start]
+
+    def place(self, rows: Tensor, others: int) -> Tensor:
+        """Return the positions of these rows of a layout, in a view without chunks."""
+        return torch.where(rows < others, rows, rows + self.gap)
+
+    def rounds(self, dim: int) -> Iterator[tuple[Tensor, list[tuple[int, slice, bool]]]]:
+        """Yield as many chunks as fit in PARTIAL_BYTES, with (part, range of chunks, whether it is the last)."""
+        at_once = max(PARTIAL_BYTES // (4 * dim * self.rows.shape[2]), 1)
+        for start in range(0, len(self.rows), at_once):
+            stop = min(start + at_once, len(self.rows))
+            ranges = []
+            for part, chunks in enumerate(self.chunks):
+                low, high = max(chunks.start, start), min(chunks.stop, stop)
+                if low < high:
+                    ranges.append((part, slice(low - start, high - start), high == chunks.stop))
+            yield self.rows[start:stop], ranges
+
+
+def products(chunks: Tensor, gram_format: GramFormat) -> Tensor:
+    """Return for each chunk the products of the first `dim` columns with all columns. (chunks, dim, width)"""
+    left = chunks[:, :, : gram_format.dim].transpose(1, 2)
+    if chunks.dtype not in HALF:
+        return _multiply_float32(left, chunks)
+    if chunks.is_cuda:
+        return torch.bmm(left, chunks, out_dtype=torch.float32)
+    return torch.bmm(left.float(), chunks.float())
+
+
+def add_products(
+    matrix: Tensor, partial: Tensor, n: Tensor, by_coordinate: Tensor, gram_format: GramFormat, last: bool
+) -> None:
+    """Add partial products of one part to its matrix; only values on and above the diagonal are defined.
+
+    matrix: (dim, dim) float64, the sum of y y^T with y = x - c. partial: (chunks, dim, width). n: () rows.
+    by_coordinate: (4, dim) float64, of which the sums of y and of y^2 are used: the latter are the diagonal.
+    With x for the rows as written, y y^T = x x^T - c s^T - s c^T - n c c^T, where s is the sum of y. These terms
+    and the diagonal are added with the `last` products of a part.
+    """
+    total = partial.sum(dim=0, dtype=torch.float64)
+    product = total[:, : gram_format.dim]
+    if gram_format.extra:
+        remainder = total[:, gram_format.dim :]
+        product = product.index_add(1, gram_format.far, remainder).index_add(0, gram_format.far, remainder.T)
+    if last:
+        c, s = gram_format.centre, by_coordinate[0]
+        product = product - torch.outer(c, s) - torch.outer(s + n * c, c)
+    product = product.clone().fill_diagonal_(0.0)
+    matrix += product
+    if last:
+        matrix.diagonal().add_(by_coordinate[2])
+
+
+def _multiply_float32(left: Tensor, right: Tensor) -> Tensor:
+    """Multiply in float32, even if TF32 is enabled in this process."""
+    if not left.is_cuda:
+        return torch.bmm(left, right)
+    allowed = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        return torch.bmm(left, right)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = allowed

@@ -1,0 +1,28 @@
+"""The functions of `reference` as Triton kernels.
+
+Sums by unit are in float64, which costs no time, since memory is the limit on any GPU. Sums by group are in
+float32 within a piece and in float64 between pieces. The states are read twice: first to compute norms and sums by
+group; then, when the flags are known, to compute sums by unit and to write the rows to be multiplied.
+"""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from theodolite.statistics.cuda.gram_kernels import add_products as add_products
+from theodolite.statistics.cuda.gram_kernels import products as products
+from theodolite.statistics.cuda.measure_kernels import add_norms as add_norms
+from theodolite.statistics.cuda.measure_kernels import measure_rows as measure_rows
+from theodolite.statistics.cuda.optional_triton import triton as triton
+from theodolite.statistics.cuda.unit_kernels import add_units as add_units
+
+WIDEST = 8192
+TYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
+def can_run(states: Tensor) -> bool:
+    """Return whether the kernels support these states."""
+    return triton is not None and states.is_cuda and states.dtype in TYPES and states.shape[1] <= WIDEST

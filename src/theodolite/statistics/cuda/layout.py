@@ -1,0 +1,166 @@
+"""The layout of a batch on a device: its rows sorted by unit and group, cut into pieces of bounded length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from theodolite.batch import GROUPS, Places
+from theodolite.statistics.cuda.transfer import send_together
+
+Ints = NDArray[np.int64]
+_SENT = ("start", "length", "run", "slot", "long_run", "long_slot", "long_pieces")
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Runs of rows with equal keys, cut into pieces of bounded length, so that a frequent unit is several tasks.
+
+    A run of one piece is added to its table directly. The pieces of a longer run have a slot each, and are added
+    in order, so that the sums do not depend on the order in which the pieces are computed.
+    """
+
+    keys: Ints  # (runs,) on the CPU, like `lengths`
+    lengths: Ints  # (runs,)
+    slots: int
+    start: Tensor  # (pieces,) int32, like all the following
+    length: Tensor  # (pieces,)
+    run: Tensor  # (pieces,)
+    slot: Tensor  # (pieces,) -1 if the run has one piece
+    long_run: Tensor  # (long runs,)
+    long_slot: Tensor  # (long runs,) its first slot
+    long_pieces: Tensor  # (long runs,)
+
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return len(self.keys)
+
+    @classmethod
+    def of(cls, keys: Ints, longest: int) -> Pieces:
+        """Cut rows, of which those with equal keys are adjacent, into pieces of at most `longest` rows."""
+        starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
+        lengths = np.diff(starts, append=len(keys))
+        pieces = -(-lengths // longest)
+        run = np.repeat(np.arange(len(starts)), pieces)
+        number = np.arange(len(run)) - np.repeat(np.cumsum(pieces) - pieces, pieces)  # of the piece in its run
+        length = np.minimum(lengths[run] - number * longest, longest)
+        is_long = pieces > 1
+        slot = np.where(is_long[run], np.cumsum(is_long[run]) - 1, -1)
+        long_pieces = pieces[is_long]
+        fields = (
+            starts[run] + number * longest,
+            length,
+            run,
+            slot,
+            is_long.nonzero()[0],
+            np.cumsum(long_pieces) - long_pieces,
+            long_pieces,
+        )
+        tensors = (torch.from_numpy(field.astype(np.int32)) for field in fields)
+        return cls(keys[starts], lengths, int(long_pieces.sum()), *tensors)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Return the tensors that the device needs."""
+        return tuple(getattr(self, name) for name in _SENT)
+
+    def with_tensors(self, tensors: Sequence[Tensor]) -> Pieces:
+        """Return the same with copies of the tensors on another device."""
+        start, length, run, slot, long_run, long_slot, long_pieces = tensors
+        return replace(
+            self,
+            start=start,
+            length=length,
+            run=run,
+            slot=slot,
+            long_run=long_run,
+            long_slot=long_slot,
+            long_pieces=long_pieces,
+        )
+
+
+UNIT_ROWS, GROUP_ROWS = 32, 64
+"""The longest piece of a unit, of which there are many, and of a group, of which there are forty."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The rows of a batch sorted by (first, unit): first positions come last.
+
+    Computed on the CPU before the model runs.
+    """
+
+    unit: Ints  # (rows,) this and the next three are on the CPU, in the order of the layout
+    key: Ints
+    context: Ints
+    group: Ints  # 20 first + group
+    others: int  # the number of rows that are not first positions
+    units: Pieces  # by (unit, first); the key is 2 unit + first
+    groups: Pieces  # by `group`, in the order of `by_group`
+    by_group: Tensor  # (rows,) int32 on the device, like the next: rows of the layout sorted by group
+    bounds: Tensor  # (41,) int32: the first piece of each of the forty groups
+    index: Tensor  # (rows,) int32: the row of the states of each row of the layout
+    by_group_index: Tensor  # (rows,) int32: the same in the order of the groups
+
+    def __len__(self) -> int:
+        return len(self.unit)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the layout."""
+        return self.index.device
+
+    @property
+    def parts(self) -> tuple[tuple[int, slice], ...]:
+        """The rows that are not first positions (0) and those that are (1), if there are any."""
+        both = ((0, slice(0, self.others)), (1, slice(self.others, len(self))))
+        return tuple((first, rows) for first, rows in both if rows.stop > rows.start)
+
+    def reindex(self, rows: Tensor | None) -> Layout:
+        """Return the same for states of which `rows` are the rows of the batch."""
+        if rows is None:
+            return self
+        index = rows[self.index].int()
+        return replace(self, index=index, by_group_index=index[self.by_group])
+
+    @classmethod
+    def of(cls, places: Places, device: torch.device, *, separate_first: bool) -> Layout:
+        """Sort the rows of these places."""
+        unit = places.unit.numpy()
+        first = places.first.numpy() if separate_first else np.zeros(len(unit), dtype=np.bool_)
+        sort_key = first * 2**40 + unit
+        fields = (unit, places.key.numpy(), places.context.numpy(), places.group.numpy() + GROUPS * first)
+        order = np.arange(len(unit))
+        if len(unit) > 1 and not (sort_key[1:] >= sort_key[:-1]).all():  # most sources sort their rows
+            order = np.argsort(sort_key, kind="stable")
+            fields = tuple(field[order] for field in fields)  # type: ignore[assignment]
+        return cls._cut(*fields, order, device)
+
+    def take(self, rows: Ints) -> Layout:
+        """Return the layout of some of the rows, in ascending order, for states in the order of this layout."""
+        unit, key, context, group = (field[rows] for field in (self.unit, self.key, self.context, self.group))
+        return Layout._cut(unit, key, context, group, rows, self.device)
+
+    def in_order(self) -> Layout:
+        """Return the same for states that have been sorted in the order of the layout."""
+        index = torch.arange(len(self), dtype=torch.int32, device=self.device)
+        return replace(self, index=index, by_group_index=self.by_group)
+
+    @classmethod
+    def _cut(cls, unit: Ints, key: Ints, context: Ints, group: Ints, index: Ints, device: torch.device) -> Layout:
+        by_group = np.argsort(group.astype(np.uint8), kind="stable")  # numpy sorts uint8 by counting
+        first = group >= GROUPS
+        units = Pieces.of(2 * unit + first, UNIT_ROWS)
+        groups = Pieces.of(group[by_group], GROUP_ROWS)
+        of_piece = groups.keys[groups.run.numpy()]
+        bounds = np.searchsorted(of_piece, np.arange(2 * GROUPS + 1))
+        more = (torch.from_numpy(one.astype(np.int32)) for one in (by_group, bounds, index, index[by_group]))
+        count = len(units.tensors())
+        sent = send_together([*units.tensors(), *groups.tensors(), *more], device)
+        pieces = units.with_tensors(sent[:count]), groups.with_tensors(sent[count : 2 * count])
+        return cls(unit, key, context, group, int(len(first) - first.sum()), *pieces, *sent[2 * count :])

@@ -1,1 +1,0 @@
-"""Statistics that stay where the states are: the sums of a layer kept on a GPU, read off as on the processor."""
