@@ -1,1 +1,1 @@
-"""Pure functions from sums to numbers; one file, one idea. `theodolite measures` lists their formulas."""
+"""Formulas as pure functions on arrays, and the registries of formulas, columns and references."""

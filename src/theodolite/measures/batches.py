@@ -1,4 +1,4 @@
-"""Batches: a measure of shuffled parts of the sample, with its mean and spread, as papers report it."""
+"""Measures of shuffled batches of the sample: mean and standard deviation over batches, as papers report them."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from torch import Tensor
 from theodolite.measures.formula import formula
 from theodolite.measures.spectrum import eigenvalues
 
-BATCH = 4096
-"""Vectors that a batch holds at least."""
+BATCH_SIZE = 4096
+"""Minimum number of vectors in a batch."""
 ONE_BATCH = "the sample is one batch; --sample-size 8192 would make two"
 _ROWS = 1024
-"""Rows multiplied at a time in float32; between, sums are float64."""
+"""Rows per float32 product; the products are added in float64."""
 
 
-class Batched(NamedTuple):
-    """Mean and standard deviation (n - 1) over batches; the latter NaN for a single one."""
+class BatchAverage(NamedTuple):
+    """Mean and standard deviation (n - 1) over batches; the latter is NaN for a single batch."""
 
     mean: float
     sd: float
     batches: int
 
 
-def slices(n: int, least: int = BATCH) -> list[slice]:
-    """Cut n shuffled vectors into as many nearly equal batches of at least `least` as there can be.
+def split_batches(n: int, least: int = BATCH_SIZE) -> list[slice]:
+    """Split n shuffled vectors into the largest number of nearly equal batches of at least `least` vectors.
 
-    >>> slices(9, 4), slices(3, 4)
+    >>> split_batches(9, 4), split_batches(3, 4)
     ([slice(0, 4, None), slice(4, 9, None)], [])
     """
     count = n // least
@@ -38,8 +38,8 @@ def slices(n: int, least: int = BATCH) -> list[slice]:
     return [slice(start, stop) for start, stop in pairwise(edges)]
 
 
-def too_few(n: int, least: int = BATCH) -> str:
-    """Say why there is no batch."""
+def explain_too_few(n: int, least: int = BATCH_SIZE) -> str:
+    """Return the reason why there is no batch."""
     return f"{n:,} vectors in the sample, and a batch has at least {least:,}"
 
 
@@ -48,66 +48,67 @@ def too_few(n: int, least: int = BATCH) -> str:
     "anisotropy_svd_shuffled",
     "anisotropy_svd_shuffled_sd",
     definition="s_1^2 / sum s_i^2 of batches of at least 4,096 vectors of the sample, each centred at its own "
-    "mean: mean and s.d. over batches. The sample is chosen by hash, which is a shuffle.",
+    "mean; mean and s.d. over batches. The sample is chosen by hash, so its order is random.",
     cost="from the sample; n dim^2",
-    citation="Razzhigaev et al. 2024, The Shape of Learning (there of contiguous batches)",
+    citation="Razzhigaev et al. 2024, The Shape of Learning (there over contiguous batches)",
 )
 @formula(
     "twonn/shuffled-batches",
     "twonn_batch",
     "twonn_batch_sd",
     definition="twonn/keep90 of batches of at least 4,096 shuffled vectors of the sample, repeats dropped within "
-    "each: mean and s.d. over batches. It depends on how many vectors a batch has: compare only at equal N.",
+    "each; mean and s.d. over batches. It depends on the size of a batch: compare only at equal N.",
     cost="exact distances within each batch; 4,096 n dim",
     citation="Razzhigaev et al. 2024, The Shape of Learning",
 )
-def averaged(values: list[float]) -> Batched:
-    """Return mean and standard deviation of the batches' values.
+def average_batches(values: list[float]) -> BatchAverage:
+    """Return mean and standard deviation of the values of the batches. (batches,)
 
-    >>> averaged([1.0, 3.0])
-    Batched(mean=2.0, sd=1.4142135623730951, batches=2)
+    >>> average_batches([1.0, 3.0])
+    BatchAverage(mean=2.0, sd=1.4142135623730951, batches=2)
     """
     count = len(values)
     if not count:
-        return Batched(nan, nan, 0)
+        return BatchAverage(nan, nan, 0)
     mean = sum(values) / count
     spread = sqrt(sum((value - mean) ** 2 for value in values) / (count - 1)) if count > 1 else nan
-    return Batched(mean, spread, count)
+    return BatchAverage(mean, spread, count)
 
 
 @formula(
     "anisotropy-svd/batch",
     "batches.anisotropy_svd",
-    definition="s_1^2 / sum s_i^2 of one batch of at least 4,096 vectors, centred at its own mean; the batch is a "
-    "contiguous stretch of the corpus, or positions of several stretches shuffled by hash (kind).",
-    cost="a second pass over a few stretches (`theodolite batches`); n dim^2 a batch",
-    citation="Razzhigaev et al. 2024, The Shape of Learning (of contiguous batches)",
+    definition="s_1^2 / sum s_i^2 of one batch of at least 4,096 vectors, centred at its own mean. The batch is a "
+    "contiguous chunk of the corpus, or positions of several chunks shuffled by hash (kind).",
+    cost="a second pass over a few chunks (`theodolite batches`); n dim^2 per batch",
+    citation="Razzhigaev et al. 2024, The Shape of Learning (over contiguous batches)",
 )
 def batch_anisotropy(vectors: Tensor) -> float:
-    """Return the SVD anisotropy of these vectors, centred at their mean; NaN where nothing varies. (n, dim)
+    """Return s_1^2 / sum s_i^2 of vectors centred at their mean; NaN where nothing varies. (n, dim)
 
-    From their covariance or, where there are fewer vectors than coordinates, from their products with each other.
+    Uses the covariance or, if there are fewer vectors than coordinates, the products of the vectors with each
+    other.
 
     >>> batch_anisotropy(torch.tensor([[1.0, 5.0], [-1.0, 5.0], [0.0, 6.0], [0.0, 4.0]]))
     0.5
     """
-    y = _centred(vectors)
-    matrix = _products(y if len(y) >= y.shape[1] else y.T)
-    # All eigenvalues: the largest alone, by scipy, is quicker and stops every other thread meanwhile.
+    y = _centre(vectors)
+    matrix = _sum_products(y if len(y) >= y.shape[1] else y.T)
+    # All eigenvalues: scipy can compute only the largest, faster, but it blocks every other thread meanwhile.
     largest, total = eigenvalues(matrix)[0], float(matrix.trace())
     return float(largest / total) if total > 0 else nan
 
 
-def _centred(vectors: Tensor) -> Tensor:
-    """Return the differences from the mean in float32, which rounds them by little, the largest coordinate 1."""
+def _centre(vectors: Tensor) -> Tensor:
+    """Return the differences from the mean in float32, scaled so that the largest coordinate is 1."""
     x = vectors if vectors.dtype == torch.float64 else vectors.float()
     y = (x - x.mean(0, dtype=torch.float64).to(x.dtype)).float()
-    y -= y.mean(0)  # what rounding the mean has left
+    y -= y.mean(0)  # the rounding error of the mean
     return y / (float(y.abs().amax()) or 1.0)  # so that no square overflows
 
 
-def _products(y: Tensor) -> Tensor:
-    """Return the sum of rows' outer products, float32 within a thousand rows. (n, dim) -> (dim, dim)"""
+def _sum_products(y: Tensor) -> Tensor:
+    """Return the sum of the outer products of the rows. (n, dim) -> (dim, dim)"""
     total = torch.zeros(y.shape[1], y.shape[1], dtype=torch.float64, device=y.device)
     for start in range(0, len(y), _ROWS):
         rows = y[start : start + _ROWS]

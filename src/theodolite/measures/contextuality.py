@@ -1,4 +1,4 @@
-"""How contextual the vectors are: self-similarity, intra-sentence similarity, maximum explainable variance.
+"""Contextuality: self-similarity, intra-sentence similarity and maximum explainable variance.
 
 Ethayarajh (2019), How Contextual are Contextualized Word Representations?
 """
@@ -12,9 +12,9 @@ from theodolite.measures.formula import formula
 
 Array = NDArray[np.float64]
 PAPER = "Ethayarajh 2019, How Contextual are Contextualized Word Representations?"
-OFTEN = 5
-"""His words occur in at least five contexts."""
-CHANCES = 16  # random sets of one size whose explainable variance is averaged
+MIN_OCCURRENCES = 5
+"""The paper keeps words that occur in at least five contexts."""
+RANDOM_SETS = 16  # random sets of each size, whose explainable variance is averaged
 
 
 @formula(
@@ -22,11 +22,11 @@ CHANCES = 16  # random sets of one size whose explainable variance is averaged
     "tokens.self_similarity",
     definition="Mean of cos(x, y) over all ordered pairs of distinct occurrences of one unit: "
     "(|sum x/|x||^2 - n)/(n (n - 1)); undefined at n = 1.",
-    cost="exact; one float64 vector a unit more, kept with --contextuality",
+    cost="exact; one more float64 vector per unit; computed with --contextuality",
     citation=PAPER + ", definition 1",
 )
 def self_similarity(n: NDArray[np.int64], total: Array) -> Array:
-    """Return every unit's self-similarity, NaN for fewer than two vectors. (units,), (units, dim) -> (units,)
+    """Return (|total|^2 - n)/(n (n - 1)) of every unit; NaN for n < 2. (units,), (units, dim) -> (units,)
 
     >>> self_similarity(np.array([2, 1]), np.array([[1.0, 1.0], [1.0, 0.0]]))
     array([ 0., nan])
@@ -42,13 +42,13 @@ def self_similarity(n: NDArray[np.int64], total: Array) -> Array:
     "self_similarity_adjusted",
     "self_similarity_units",
     definition="Mean of self-similarity/unit over the units that occur at least 5 times and are not special, each "
-    "counting once; adjusted: less the mean cosine over all pairs.",
-    cost="exact; from the sums by unit, kept with --contextuality",
+    "counted once; adjusted: minus the mean cosine over all pairs.",
+    cost="exact; from the sums by unit; computed with --contextuality",
     citation=PAPER + ", definition 1",
     error="standard error over units (self_similarity_se)",
 )
 def mean_over_units(values: Array, often: NDArray[np.bool_]) -> tuple[float, float, int]:
-    """Return the mean over these units, its standard error and how many they are. (units,), (units,)
+    """Return the mean over the chosen units, its standard error and their number. (units,), (units,)
 
     >>> mean_over_units(np.array([0.25, 0.75, 9.0]), np.array([True, True, False]))
     (0.5, 0.25, 2)
@@ -57,7 +57,7 @@ def mean_over_units(values: Array, often: NDArray[np.bool_]) -> tuple[float, flo
 
 
 def mean_and_error(values: Array) -> tuple[float, float, int]:
-    """Return the mean, its standard error and the count of what is not NaN; NaN where there is too little."""
+    """Return the mean, its standard error and the number of values that are not NaN; NaN if there are too few."""
     kept = values[np.isfinite(values)]
     if not len(kept):
         return float("nan"), float("nan"), 0
@@ -71,13 +71,13 @@ def mean_and_error(values: Array) -> tuple[float, float, int]:
     "intra_similarity_adjusted",
     "intra_similarity_windows",
     definition="Mean over windows of the mean of cos(x, mean of the window's x) over its positions; windows of at "
-    "least two; adjusted: less the mean cosine over all pairs.",
-    cost="exact; three numbers, kept with --contextuality",
+    "least two positions; adjusted: minus the mean cosine over all pairs.",
+    cost="exact; three numbers; computed with --contextuality",
     citation=PAPER + ", definition 2; a document that fits the model is one window",
     error="standard error over windows (intra_similarity_se)",
 )
 def mean_of_sums(n: int, total: float, squares: float) -> tuple[float, float]:
-    """Return the mean and its standard error from n, the sum and the sum of squares; NaN where undefined.
+    """Return the mean and its standard error from n, the sum and the sum of squares; NaN if undefined.
 
     >>> mean_of_sums(2, 1.0, 0.5)
     (0.5, 0.0)
@@ -95,17 +95,17 @@ def mean_of_sums(n: int, total: float, squares: float) -> tuple[float, float]:
     "mev_adjusted",
     "mev_chance",
     "mev_units",
-    definition="Share of the variance of a unit's occurrences that lies along their first principal component, "
-    "averaged over units with at least 5 occurrences kept (at most 32 of at most 512 units); adjusted: less the "
-    "SVD anisotropy of everything, where the paper takes the share of random words. mev_chance is the same of as "
-    "many vectors of any units: few vectors alone make the share large.",
-    cost="from a hash-chosen set of occurrences, kept with --contextuality",
+    definition="Share of the variance of a unit's occurrences along their first principal component, averaged "
+    "over units with at least 5 occurrences kept (at most 32 of at most 512 units); adjusted: minus the SVD "
+    "anisotropy of all positions, where the paper subtracts the share of random words. mev_chance is the same "
+    "for as many vectors of any units, since the share is large whenever there are few vectors.",
+    cost="from a hash-chosen set of occurrences; computed with --contextuality",
     citation=PAPER
     + ", definition 3 (its formula does not say whether to centre; of its released code one version does)",
     error="standard error over units (mev_se)",
 )
 def explainable_variance(vectors: Array) -> float:
-    """Return the first component's share of the variance, NaN where nothing varies. (occurrences, dim)
+    """Return the first principal component's share of the variance; NaN where nothing varies. (occurrences, dim)
 
     >>> round(explainable_variance(np.array([[0.0, 1.0], [0.0, 3.0], [0.0, 8.0]])), 12)
     1.0
@@ -114,20 +114,20 @@ def explainable_variance(vectors: Array) -> float:
     gram = centred @ centred.T  # few occurrences, many coordinates
     whole = float(np.trace(gram))
     size = float(np.square(vectors).sum())
-    if whole <= 1e-14 * size:  # what rounding alone leaves
+    if whole <= 1e-14 * size:  # only rounding is left
         return float("nan")
     return float(np.linalg.eigvalsh(gram)[-1] / whole)
 
 
-def by_chance(sizes: NDArray[np.int64], sample: Array) -> float:
-    """Return what sets of these sizes would give if drawn from the sample. (sets,), (rows, dim)
+def chance_explainable_variance(sizes: NDArray[np.int64], sample: Array) -> float:
+    """Return the mean explainable variance of random sets of these sizes. (sets,), (rows, dim)
 
-    The rows of a sample come in the order of a hash, so stretches of it are random sets.
+    The rows of a sample are in the order of a hash, so contiguous chunks of it are random sets.
     """
     counts = dict(zip(*np.unique(sizes, return_counts=True), strict=True))
     total = weight = 0.0
     for size, count in counts.items():
-        starts = range(0, len(sample) - size + 1, size)[:CHANCES]
+        starts = range(0, len(sample) - size + 1, size)[:RANDOM_SETS]
         values = np.array([explainable_variance(sample[start : start + size]) for start in starts])
         if np.isfinite(values).any():
             total += count * float(np.nanmean(values))

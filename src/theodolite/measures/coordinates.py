@@ -1,4 +1,4 @@
-"""Coordinate by coordinate: what each adds to Q, M, V, V_W and V_B, and to the mean cosine."""
+"""Contribution of each coordinate to Q, M, V, V_W, V_B and the mean cosine."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.measures.formula import formula
-from theodolite.measures.unit_sums import Sums, spread_of_means, sum_of
+from theodolite.measures.unit_sums import Sums, spread_of_means, sum_units
 
 Array = NDArray[np.float64]
 PAPER = "Yamagiwa and Shimodaira 2024, eq. (17)-(23) and appendix D"
 SQUARES = 2e-6
-"""What a sum of squares may be off by, of itself: float32 within a batch, float64 between."""
+"""Relative error of a sum of squares: float32 within a batch, float64 between batches."""
 DIRECTIONS = 1e-6
-"""What the squares of n unit vectors may be off by, of n: x/|x| is float32."""
+"""Error of the squares of n unit vectors, relative to n: x/|x| is float32."""
 
 
 @formula(
@@ -29,7 +29,7 @@ DIRECTIONS = 1e-6
     citation=PAPER,
 )
 def coordinate_moments(mean: Array, v: Array) -> tuple[Array, Array]:
-    """Return q_i and v_i (not below 0) from the exact mean and the scatter's variances. (dim,) each
+    """Return q_i = mu_i^2 + v_i and v_i (not below 0) from the mean and the scatter's variances. (dim,) each
 
     >>> coordinate_moments(np.array([3.0, 0.0]), np.array([1.0, -1e-9]))
     (array([10.,  0.]), array([1., 0.]))
@@ -41,48 +41,48 @@ def coordinate_moments(mean: Array, v: Array) -> tuple[Array, Array]:
 @formula(
     "coordinates/between",
     "v_between_i",
-    definition="v_between_i = sum p_t (mu_i(X_t) - mu_i)^2, p_t the share of unit t; their sum over i is V_B.",
+    definition="v_between_i = sum p_t (mu_i(X_t) - mu_i)^2, with p_t the share of unit t; the sum over i is V_B.",
     cost="exact; from the sums by unit",
     citation=PAPER,
 )
 def between(n: NDArray[np.int64], total: Sums) -> Array:
-    """Return each coordinate's spread of the units' means, summed directly. (units,), (units, dim) -> (dim,)
+    """Return sum p_t (mu_i(X_t) - mu_i)^2 of each coordinate. (units,), (units, dim) -> (dim,)
 
     >>> between(np.array([1, 1]), np.array([[0.0, 5.0], [2.0, 5.0]]))
     array([1., 0.])
     """
-    return spread_of_means(n, total, sum_of(total) / n.sum())
+    return spread_of_means(n, total, sum_units(total) / n.sum())
 
 
 @formula(
     "coordinates/within",
     "v_within_i",
-    definition="v_within_i = sum p_t v_i(X_t) = v_i - v_between_i; their sum over i is V_W.",
-    cost="within 2e-6 of E (x_i - c_i)^2, below which it is 0",
+    definition="v_within_i = sum p_t v_i(X_t) = v_i - v_between_i; the sum over i is V_W.",
+    cost="within 2e-6 of E (x_i - c_i)^2; smaller values are set to 0",
     citation=PAPER,
 )
 def within(second: Array, v: Array, v_between: Array) -> Array:
-    """Return v - v_between where it stands above the rounding of `second`, E (x_i - c_i)^2; else 0. (dim,) each
+    """Return v - v_between where it exceeds the rounding of `second`, E (x_i - c_i)^2; else 0. (dim,) each
 
     >>> within(np.array([5.0, 5.0]), np.array([4.0, 4.0]), np.array([1.0, 3.9999999]))
     array([3., 0.])
     """
-    rest = v - v_between
-    return np.where(rest > SQUARES * second, rest, 0.0)
+    v_within = v - v_between
+    return np.where(v_within > SQUARES * second, v_within, 0.0)
 
 
 @formula(
     "cosine-share/coordinate",
     "cosine_share_i",
-    definition="Share of the mean cosine that coordinate i makes: (S_i^2 - sum u_i^2) over its sum over i, with "
-    "u = x/|x| and S = sum u. The shares add up to 1; some may be negative.",
+    definition="Contribution of coordinate i to the mean cosine: (S_i^2 - sum u_i^2) over its sum over i, with "
+    "u = x/|x| and S = sum u. The shares sum to 1; some may be negative.",
     cost="exact; two vectors",
     citation="Timkey and van Schijndel 2021, All Bark and No Bite (there over sampled pairs)",
 )
 def cosine_shares(n: int, total: Array, squares: Array) -> Array:
-    """Return each coordinate's share, NaN where fewer than two vectors have a direction or the mean cosine is 0.
+    """Return each coordinate's share; NaN where fewer than two vectors have a direction or the mean cosine is 0.
 
-    A mean cosine that rounding alone could make counts as 0. total, squares: (dim,)
+    A mean cosine within rounding of 0 counts as 0. total, squares: (dim,)
 
     >>> cosine_shares(2, np.array([1.6, 0.0]), np.array([1.28, 0.72]))  # of (0.8, 0.6) and (0.8, -0.6)
     array([ 2.28571429, -1.28571429])
@@ -97,7 +97,7 @@ def cosine_shares(n: int, total: Array, squares: Array) -> Array:
 
 
 class Rogue(NamedTuple):
-    """The coordinate that makes most of something, what share of it, and how many together make half."""
+    """The coordinate with the largest share, that share, and the fewest coordinates that make half."""
 
     coordinate: int | None
     share: float
@@ -110,7 +110,7 @@ class Rogue(NamedTuple):
     "rogue_cosine_share",
     "rogue_half",
     definition="The coordinate with the largest share of the mean cosine, that share, and the fewest coordinates "
-    "whose shares add up to half.",
+    "whose shares sum to at least half.",
     cost="exact; from coordinates.parquet's cosine_share_i",
     citation="Timkey and van Schijndel 2021, All Bark and No Bite",
 )
@@ -120,10 +120,11 @@ class Rogue(NamedTuple):
     "rogue_variance_share",
     definition="The coordinate with the largest share of V, and that share.",
     cost="exact; from coordinates.parquet's v_i",
-    citation="here; after the outlier dimensions of Kovaleva et al. 2021 (there by the weights of LayerNorm)",
+    citation="Theodolite; after the outlier dimensions of Kovaleva et al. 2021 (there by the weights of "
+    "LayerNorm)",
 )
 def rogue(shares: Array) -> Rogue:
-    """Return the rogue coordinate of shares that add up to 1, nothing where they are NaN. (dim,)
+    """Return the coordinate with the largest share; None and NaN where the shares are NaN. (dim,)
 
     >>> rogue(np.array([0.2, 0.9, -0.1]))
     Rogue(coordinate=1, share=0.9, half=1)

@@ -1,4 +1,4 @@
-"""Q = M + V and V = V_W + V_B: lengths, means and spread, per unit and of everything.
+"""Q = M + V and V = V_W + V_B: squared norms, means and spread, per unit and over all positions.
 
 Yamagiwa and Shimodaira (2024), Norm of Mean Contextualized Embeddings Determines their Variance.
 """
@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.measures.formula import formula
-from theodolite.measures.resampling import told
-from theodolite.measures.unit_sums import Rows, Sums, squared_distances, sum_of
+from theodolite.measures.resampling import describe_errors
+from theodolite.measures.unit_sums import Rows, Sums, squared_distances, sum_units
 
 Array = NDArray[np.float64]
 PAPER = "Yamagiwa and Shimodaira 2024, eq. (1), (4)-(6), (8)-(11)"
@@ -27,7 +27,7 @@ class UnitMoments(NamedTuple):
 
 
 class Decomposition(NamedTuple):
-    """Q, M, V, V_W and V_B of everything together."""
+    """Q, M, V, V_W and V_B over all given units."""
 
     q: float
     m: float
@@ -42,15 +42,15 @@ class Decomposition(NamedTuple):
     "tokens.m",
     "tokens.v",
     definition="Q = E|x|^2, M = |E x|^2, V = E|x - E x|^2 over the occurrences of one unit; Q = M + V.",
-    cost="exact; one float64 vector a unit",
+    cost="exact; one float64 vector per unit",
     citation=PAPER,
 )
 def unit_moments(n: NDArray[np.int64], total: Sums, squares: Array, centre: Array) -> UnitMoments:
     """Return Q, M and V of each unit from its sums about the centre.
 
-    V = squares/n - |total/n|^2 is free of cancellation because the centre is near; what is left below the rounding
-    of the sums themselves is 0, and V of a single occurrence is 0 by definition.
-    n: (units,), total: (units, dim), squares: (units,), centre: (dim,).
+    V = squares/n - |total/n|^2 does not cancel because the centre is near the vectors. Values below the rounding
+    of the sums are set to 0, and V of a single occurrence is 0 by definition. n: (units,), total: (units, dim),
+    squares: (units,), centre: (dim,).
 
     >>> x = np.array([[1.0, 0.0], [3.0, 0.0]])
     >>> unit_moments(np.array([2]), x.sum(0, keepdims=True), np.array([10.0]), np.zeros(2))
@@ -68,12 +68,12 @@ def unit_moments(n: NDArray[np.int64], total: Sums, squares: Array, centre: Arra
     "qmv/unit-unbiased",
     "m_unbiased",
     "v_unbiased",
-    definition="V_u = n V/(n - 1) and M_u = M - V/(n - 1): what small n bends, bent back; undefined at n = 1.",
+    definition="V_u = n V/(n - 1) and M_u = M - V/(n - 1): corrected for the bias of small n; undefined at n = 1.",
     cost="exact",
     citation="Bessel's correction applied to " + PAPER,
 )
 def unbiased(n: NDArray[np.int64], m: Array, v: Array) -> tuple[Array, Array]:
-    """Return M_u and V_u, NaN where n = 1. Their sum is still Q. All (units,)."""
+    """Return M_u = M - V/(n - 1) and V_u = n V/(n - 1), NaN where n = 1. Their sum is Q. All (units,)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(n > 1, v / (n - 1.0), np.nan)
     return m - share, v + share
@@ -95,12 +95,13 @@ def unbiased(n: NDArray[np.int64], m: Array, v: Array) -> tuple[Array, Array]:
 def decomposition(
     n: NDArray[np.int64], total: Sums, squares: Array, centre: Array, unit_v: Array, rows: Rows | None = None
 ) -> Decomposition:
-    """Return the decomposition over the given units; V_B is summed directly, not subtracted.
+    """Return Q, M, V, V_W and V_B over the given units; V_B is summed directly, not subtracted.
 
-    `rows` says which of `total` are meant, where not all are: the others are of those alone.
+    `rows` selects rows of `total`; the other arguments then hold only these units.
+    n, squares, unit_v: (units,), total: (units, dim), centre: (dim,)
     """
     share = n / n.sum()
-    mean = sum_of(total, rows) / n.sum()
+    mean = sum_units(total, rows) / n.sum()
     v_within = float(share @ unit_v)
     v_between = float(share @ squared_distances(n, total, mean, rows=rows)[0])
     m = float(np.square(mean + centre).sum())
@@ -108,7 +109,7 @@ def decomposition(
 
 
 FREQUENT = (10, 100_000)
-"""The paper's figures keep units with 1 <= log10 n <= 5."""
+"""The paper's figures use units with 1 <= log10 n <= 5."""
 
 
 @formula(
@@ -119,13 +120,13 @@ FREQUENT = (10, 100_000)
     "filtered_v_within",
     "filtered_v_between",
     "units_used",
-    definition="qmv/all over the units with 1 <= log10 n <= 5 alone; fewer than three such units: undefined.",
+    definition="qmv/all over the units with 1 <= log10 n <= 5; undefined for fewer than three such units.",
     cost="exact; from the sums by unit",
     citation=PAPER + ", figures 4 to 6",
-    error=told("filtered_"),
+    error=describe_errors("filtered_"),
 )
 def frequent(n: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say which units pass the paper's frequency filter. (units,) -> (units,)"""
+    """Return which units pass the paper's frequency filter. (units,) -> (units,)"""
     return (n >= FREQUENT[0]) & (n <= FREQUENT[1])
 
 
@@ -137,14 +138,14 @@ def frequent(n: NDArray[np.int64]) -> NDArray[np.bool_]:
     "text_v_within",
     "text_v_between",
     "text_units_used",
-    definition="qmv/filtered over the units that are not special (CLS, SEP, BOS, EOS): text alone, which at the "
-    "paper's size is what the frequency filter leaves; fewer than three such units: undefined.",
+    definition="qmv/filtered over the units that are not special (CLS, SEP, BOS, EOS). In the paper's corpus the "
+    "frequency filter already removes special units; undefined for fewer than three such units.",
     cost="exact; from the sums by unit",
     citation=PAPER + ", figures 4 to 6",
-    error=told("text_"),
+    error=describe_errors("text_"),
 )
 def frequent_text(n: NDArray[np.int64], special: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Say which units pass the paper's frequency filter and are not special. (units,) -> (units,)"""
+    """Return which units pass the paper's frequency filter and are not special. (units,) -> (units,)"""
     return frequent(n) & ~special
 
 
@@ -156,11 +157,12 @@ def frequent_text(n: NDArray[np.int64], special: NDArray[np.bool_]) -> NDArray[n
     "unfiltered_text_v_within",
     "unfiltered_text_v_between",
     "unfiltered_text_units_used",
-    definition="qmv/all over the units that are not special, however often they occur; no such unit: undefined.",
+    definition="qmv/all over the units that are not special, of any frequency; undefined if there is no such "
+    "unit.",
     cost="exact; from the sums by unit",
     citation=PAPER,
-    error=told("unfiltered_text_"),
+    error=describe_errors("unfiltered_text_"),
 )
 def all_text(n: NDArray[np.int64], special: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Say which units are not special. (units,) -> (units,)"""
+    """Return which units are not special. (units,) -> (units,)"""
     return ~special

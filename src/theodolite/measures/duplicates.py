@@ -1,21 +1,41 @@
-"""Which vectors of a sample stand for themselves, and which only repeat another."""
+"""Input checks for neighbour methods: valid vectors, and which of them repeat another."""
 
 import torch
 from torch import Tensor
 
+from theodolite.errors import TheodoliteError
+
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _ROWS = 1024
-"""Rows hashed at a time, so that their 64-bit copies stay small."""
+"""Rows hashed at a time, so that their 64-bit copies are small."""
 
 _GPU_ROWS = 2**16
 
 
-def distinct(vectors: Tensor, contexts: Tensor | None = None) -> Tensor:
-    """Return the rows, ascending, of the first vector of each kind: (distinct,) int64.
+def check_vectors(vectors: Tensor, contexts: Tensor | None) -> None:
+    """Raise if vectors are not (vectors, dim), floating and finite, or if contexts are not one per vector."""
+    if vectors.ndim != 2 or not vectors.is_floating_point():
+        raise TheodoliteError(
+            f"vectors must be (vectors, dim) of a floating type (got {tuple(vectors.shape)} {vectors.dtype})."
+        )
+    if contexts is not None and contexts.shape != vectors.shape[:1]:
+        raise TheodoliteError(
+            f"contexts must hold one integer per vector, ({len(vectors)},) (got {tuple(contexts.shape)})."
+        )
+    finite = vectors.isfinite().all(1)
+    if not finite.all():
+        bad = len(vectors) - int(finite.sum())
+        raise TheodoliteError(
+            f"vectors must be finite, but {bad} of {len(vectors)} rows are not. Remove those rows first."
+        )
 
-    Vectors are of one kind when they are equal (0.0 equals -0.0) or, with `contexts` (vectors,), when their
-    contexts are: in a causal model states of equal left context differ by rounding alone. One sort of the
-    rows' 64-bit hashes; rows of equal hash are compared, so a collision costs time and never an answer.
+
+def distinct(vectors: Tensor, contexts: Tensor | None = None) -> Tensor:
+    """Return the row numbers, ascending, of the first vector of each set of duplicates: (distinct,) int64.
+
+    Vectors are duplicates if they are equal (0.0 equals -0.0) or, with `contexts` (vectors,), if their contexts
+    are equal: in a causal model, states of equal left context differ only by rounding. Cost: one sort of the
+    rows' 64-bit hashes. Rows of equal hash are compared, so a collision costs time but never changes the result.
 
     >>> distinct(torch.tensor([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0]])).tolist()
     [0, 1]
@@ -29,13 +49,13 @@ def distinct(vectors: Tensor, contexts: Tensor | None = None) -> Tensor:
 
 
 def _first_of_each(keys: Tensor) -> Tensor:
-    """Return where each key occurs first, ascending."""
+    """Return the position of the first occurrence of each key, ascending."""
     order, starts = _grouped(keys)
     return order[starts].sort().values
 
 
 def _grouped(keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Return an order that brings equal keys together, first come first, and where in it each group starts."""
+    """Return a stable order that groups equal keys, and where in it each group starts."""
     ordered, order = keys.sort(stable=True)
     starts = torch.ones_like(ordered, dtype=torch.bool)
     starts[1:] = ordered[1:] != ordered[:-1]
@@ -43,7 +63,7 @@ def _grouped(keys: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _row_keys(vectors: Tensor) -> Tensor:
-    """Return one int64 a row, equal where the rows are equal and nowhere else: (vectors,)."""
+    """Return one int64 per row, equal exactly where the rows are equal: (vectors,)."""
     step = _ROWS if vectors.device.type == "cpu" else _GPU_ROWS
     keys = torch.cat([_hashes(vectors[start : start + step]) for start in range(0, max(1, len(vectors)), step)])
     order, starts = _grouped(keys)
@@ -58,12 +78,12 @@ def _row_keys(vectors: Tensor) -> Tensor:
 def _hashes(rows: Tensor) -> Tensor:
     """Return a multilinear hash of each row's bits, modulo 2^64: (rows,) int64."""
     bits = (rows + 0.0).view(_BITS[rows.element_size()]).long()  # -0.0 + 0.0 is 0.0
-    # Narrow floats in a wide format leave the low bits empty, where a product modulo 2^64 would collide.
+    # Narrow floats in a wide format have empty low bits, with which a product modulo 2^64 would collide.
     folded = bits ^ (bits >> 4 * rows.element_size())
     return (folded * _weights(rows.shape[1]).to(rows.device)).sum(1)
 
 
 def _weights(dim: int) -> Tensor:
-    """Return odd multipliers, the same every time: (dim,) int64."""
+    """Return odd multipliers from a fixed seed: (dim,) int64."""
     generator = torch.Generator().manual_seed(0)
     return torch.randint(-(2**63), 2**63 - 1, (dim,), generator=generator) | 1

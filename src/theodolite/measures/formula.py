@@ -1,9 +1,12 @@
-"""Formula ids: the same word means different things in different tools, so every number names its formula."""
+"""The registry of formulas: id, columns, definition, cost, citation, and the theme each belongs to.
+
+The same word means different things in different tools, so every number names its formula.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -12,23 +15,23 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """What one column of the tables means."""
+    """One formula and the columns that hold its values."""
 
     id: str
-    columns: tuple[str, ...]  # the columns of the tables that hold it
+    columns: tuple[str, ...]
     definition: str
     cost: str
     citation: str
-    error: str = ""  # how its error bar is made, where it has one
+    error: str = ""  # how its standard error is computed; empty if it has none
 
     @property
     def anchor(self) -> str:
-        """Where docs/measures.md tells of it."""
+        """Anchor of the formula in docs/measures.md."""
         return anchor(self.id)
 
 
 def anchor(id: str) -> str:  # noqa: A002
-    """Return a formula's anchor in docs/measures.md: its id as GitHub and Markdown make one of a heading.
+    """Return a formula's anchor in docs/measures.md, made from its id as GitHub makes one from a heading.
 
     >>> anchor("anisotropy-svd/centred"), anchor("p-holm")
     ('anisotropy-svdcentred', 'p-holm')
@@ -51,7 +54,7 @@ def formula(
 
     def register(function: Function) -> Function:
         if id in _formulas:
-            raise ValueError(f"formula id {id!r} is taken")
+            raise ValueError(f"formula id {id!r} is already registered")
         _formulas[id] = Formula(id, columns, definition, cost, citation, error)
         return function
 
@@ -65,15 +68,15 @@ def formulas() -> dict[str, Formula]:
 
     from theodolite import measures
 
-    for module in pkgutil.iter_modules(measures.__path__):
-        importlib.import_module(f"theodolite.measures.{module.name}")
+    for module in pkgutil.walk_packages(measures.__path__, "theodolite.measures."):
+        importlib.import_module(module.name)
     return dict(sorted(_formulas.items()))
 
 
 def formula_of_column(table: str = "layers") -> dict[str, str]:
     """Return the formula id behind every column of a table that has one, error bars included.
 
-    A column "tokens.q" is the column q of tokens.parquet; a plain "q" is that of every other table.
+    A column "tokens.q" is the column q of tokens.parquet; a plain "q" is the column of every other table.
     """
     ids: dict[str, str] = {}
     own: dict[str, str] = {}
@@ -84,3 +87,123 @@ def formula_of_column(table: str = "layers") -> dict[str, str]:
                 (own if home else ids)[name] = known.id
         ids |= dict.fromkeys(re.findall(r"\w+_se\b", known.error), known.id)
     return ids | own
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """A heading for lists of formulas, a short description, and the id prefixes that belong to it, in order."""
+
+    title: str
+    description: str  # Markdown; links are relative to docs/
+    prefixes: tuple[str, ...]
+
+
+THEMES = (
+    Theme(
+        "Norms and variance",
+        "How long the vectors are and how far they spread: Q = M + V, per unit and over all positions. See "
+        "[norm-variance](norm-variance.md).",
+        ("qmv/all", "qmv/unit", "qmv/", "q-cv/", "tradeoff/", "coordinates/", "norm-quantiles/"),
+    ),
+    Theme(
+        "Anisotropy",
+        "How much the vectors point in the same direction, and which coordinates cause it. See "
+        "[anisotropy](anisotropy.md).",
+        ("mean-cosine/", "cosine-share/", "rogue/", "anisotropy-svd/", "isotropy/", "iso-score/"),
+    ),
+    Theme(
+        "Drift",
+        "Whether the mean cosine follows the norm of the mean, layer by layer.",
+        ("drift/",),
+    ),
+    Theme(
+        "Spectra and linear dimension",
+        "Measures of the covariance's eigenvalues. The covariance is that of all positions, not of a sample.",
+        ("spectrum/", "participation-ratio/", "effective-rank/", "stable-rank/", "pca-dimension/"),
+    ),
+    Theme(
+        "Intrinsic dimension and neighbourhoods",
+        "How many dimensions the vectors occupy, from the distances to their nearest neighbours in the sample.",
+        ("twonn/", "gride/", "mle/", "hubness/"),
+    ),
+    Theme(
+        "Contextuality",
+        "How much the vectors of one token depend on its context. Computed with `--contextuality`.",
+        ("self-similarity/", "intra-sentence-similarity/", "mev/"),
+    ),
+    Theme(
+        "What if",
+        "The measures of a survey after its vectors are transformed. See [what if](what-if.md).",
+        ("what-if/",),
+    ),
+    Theme(
+        "Training",
+        "Which of two measures changes first while a model trains. See [dynamics](dynamics.md) and "
+        "[training](training.md).",
+        ("lead/",),
+    ),
+    Theme(
+        "Attention, and one block",
+        "Queries, keys and softmax weights, and the output of one block as its input drifts. See "
+        "[block](block.md).",
+        ("attention/", "fixed-point/"),
+    ),
+    Theme(
+        "A model's tables",
+        "Pairs of token and position vectors, and the shape of the positions. See [weights](weights.md) and "
+        "[positions](positions.md).",
+        ("pair/", "positions/", "periodicity/", "untrained/"),
+    ),
+    Theme(
+        "Tokens through the layers",
+        "How far a token's state moves and turns, and at which layer two sentences part. See [trace](trace.md).",
+        ("path/", "parting/"),
+    ),
+    Theme(
+        "Groups of sentences",
+        "Whether sentences of similar meaning have nearby vectors. See [groups](groups.md).",
+        ("groups/", "silhouette/", "pca/"),
+    ),
+    Theme(
+        "Contrast",
+        "Whether two classes of pairs differ in the same direction, with intervals and tests. See "
+        "[contrast](contrast.md).",
+        ("cosine/", "sign-flip-p/", "p-holm"),
+    ),
+    Theme(
+        "Clouds",
+        "How far two corpora are apart. See [clouds](clouds.md).",
+        ("energy-distance", "linear-accuracy/"),
+    ),
+    Theme("Probes", "What a classifier can read from a word's vector. See [probe](probe.md).", ("probe-",)),
+    Theme("Cautions", "Artefacts of projections. See [cautions](cautions.md).", ("linking-number/",)),
+)
+OTHER = Theme("Other", "", ("",))
+
+
+def group_by_theme(found: Iterable[Formula]) -> dict[Theme, list[Formula]]:
+    """Return the formulas by theme, each once; empty themes are omitted."""
+    placed: dict[Theme, list[tuple[int, str, Formula]]] = {theme: [] for theme in (*THEMES, OTHER)}
+    for one in found:
+        theme, place = _find_theme(one.id)
+        placed[theme].append((place, one.id, one))
+    return {
+        theme: [each[2] for each in sorted(held, key=lambda e: e[:2])] for theme, held in placed.items() if held
+    }
+
+
+def theme_of(id: str) -> Theme:  # noqa: A002
+    """Return the theme of a formula.
+
+    >>> theme_of("twonn/ml").title
+    'Intrinsic dimension and neighbourhoods'
+    """
+    return _find_theme(id)[0]
+
+
+def _find_theme(id: str) -> tuple[Theme, int]:  # noqa: A002
+    for theme in THEMES:
+        for place, prefix in enumerate(theme.prefixes):
+            if id.startswith(prefix):
+                return theme, place
+    return OTHER, 0

@@ -21,16 +21,16 @@ LEVELS = {
 @formula(
     "norm-quantiles/log-histogram",
     *LEVELS,
-    definition="Quantiles of |x| from 64 bins an octave, interpolated within a bin: right to 1.1%.",
+    definition="Quantiles of |x| from 64 bins per octave, interpolated within a bin: accurate to 1.1%.",
     cost="one histogram",
     citation="Theodolite",
 )
 def norm_quantiles(
     counts: NDArray[np.int64], edges: NDArray[np.float64], zero: int, lowest: float, highest: float
 ) -> dict[str, float]:
-    """Return each level's norm, NaN where nothing was counted; zero vectors stand below the first bin.
+    """Return the norm at each level; NaN if nothing was counted. Zero vectors are below the first bin.
 
-    counts: (bins,), edges: (bins + 1,). Never outside the extremes that were seen.
+    counts: (bins,), edges: (bins + 1,). Values are limited to the observed minimum and maximum.
     """
     cumulative = zero + np.cumsum(counts)
     total = int(cumulative[-1])

@@ -1,4 +1,4 @@
-"""The works that formulas cite, in full. A citation names one as `told`; that is how the two are joined."""
+"""Full references of the works that formulas cite, found by the words in which citations name them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One work: its key, the words by which citations name it (a regular expression), and the full reference."""
+    """One work: its key, a regular expression that matches it in a citation, and the full reference."""
 
     key: str
-    told: str
+    pattern: str
     full: str
 
 
@@ -262,15 +262,18 @@ REFERENCES = (
         "variance. COLING 2025. arXiv:2409.11253, 2024.",
     ),
 )
-OUR_OWN = ("Theodolite", "here", "the columns of these names")
-"""How a citation begins that names no work, or ours before another's."""
+OUR_OWN = ("Theodolite", "the columns of these names")
+"""How a citation begins that names no other work, or names one after our own."""
 
 
-def cited(citation: str) -> Sequence[tuple[Reference, str]]:
-    """Return the works that a citation names, in its order, each with the words that name it.
+def find_references(citation: str) -> Sequence[tuple[Reference, str]]:
+    """Return the works that a citation names, in order, each with the matching words.
 
-    >>> [(work.key, words) for work, words in cited("Mu and Viswanath 2018, All-but-the-Top; after Fisher 1929")]
+    >>> found = find_references("Mu and Viswanath 2018, All-but-the-Top; after Fisher 1929")
+    >>> [(work.key, words) for work, words in found]
     [('mu-2018', 'Mu and Viswanath 2018'), ('fisher-1929', 'Fisher 1929')]
     """
-    found = [(match.start(), work, match[0]) for work in REFERENCES if (match := re.search(work.told, citation))]
+    found = [
+        (match.start(), work, match[0]) for work in REFERENCES if (match := re.search(work.pattern, citation))
+    ]
     return [(work, words) for _, work, words in sorted(found, key=lambda each: each[0])]

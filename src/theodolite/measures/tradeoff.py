@@ -1,4 +1,4 @@
-"""The trade-off between M and V over units, and how little Q varies."""
+"""The trade-off between M and V over units, and the coefficient of variation of Q."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 
 from theodolite.measures.formula import formula
-from theodolite.measures.resampling import KEPT, in_bytes
+from theodolite.measures.resampling import MAX_CACHED, compact_counts, finite_spread
 
 Array = NDArray[np.float64]
 PAPER = "Yamagiwa and Shimodaira 2024, figure 4"
 RESAMPLES = 200
-ROUNDING = 1e-12  # of E x^2, what its float64 sum may be off by
+ROUNDING = 1e-12  # relative rounding of a float64 sum E x^2
 
 
 class Line(NamedTuple):
@@ -34,7 +34,7 @@ class Line(NamedTuple):
     error="bootstrap over units, 200 resamples (q_cv_se)",
 )
 def coefficient_of_variation(values: Array) -> float:
-    """Return s.d./mean, NaN where the mean is 0. (units,)
+    """Return s.d./mean; NaN if the mean is 0. (units,)
 
     >>> coefficient_of_variation(np.array([1.0, 3.0]))
     0.5
@@ -52,92 +52,92 @@ def coefficient_of_variation(values: Array) -> float:
     citation=PAPER,
     error="bootstrap over units, 200 resamples (tradeoff_slope_se, tradeoff_r2_se)",
 )
-def line(x: Array, y: Array) -> Line:
-    """Fit y = a + slope x. NaN where x does not vary; R^2 also where y does not. (units,) each
+def fit_line(x: Array, y: Array) -> Line:
+    """Fit y = a + slope x by least squares. NaN if x does not vary; R^2 also if y does not. (units,) each
 
-    >>> line(np.array([0.0, 1.0, 2.0]), np.array([5.0, 4.0, 3.0]))
+    >>> fit_line(np.array([0.0, 1.0, 2.0]), np.array([5.0, 4.0, 3.0]))
     Line(slope=-1.0, r2=1.0)
     """
-    fits = lines(np.ones((1, len(x))), x, y)
+    fits = fit_lines(np.ones((1, len(x))), x, y)
     return Line(float(fits.slope[0]), float(fits.r2[0]))
 
 
-def bootstrap(
+def bootstrap_errors(
     m: Array, v: Array, *, seed: int = 0, resamples: int = RESAMPLES, device: str | torch.device | None = None
 ) -> dict[str, float]:
-    """Return the standard errors of q_cv, slope and R^2 when units are drawn again with replacement.
+    """Return the bootstrap standard errors of q_cv, slope and R^2 over units. m, v: (units,)
 
-    A resample is a row of weights, how often each unit was drawn, so all fits are one matrix product, made on the
-    device if there is one. O(resamples x units).
+    A resample is a row of draw counts, so all fits are one matrix product, computed on `device` if given.
+    O(resamples x units).
     """
     units, q = len(m), m + v
     columns = np.concatenate([np.stack([q, np.square(q - q.mean())], axis=1), _powers(m, v)], axis=1)
-    means = _drawn_sums(columns, seed, resamples, device) / units
+    means = _sum_draws(columns, seed, resamples, device) / units
     mean, second = means[:, 0], means[:, 1]
     spread = np.sqrt(np.maximum(second - np.square(mean - q.mean()), 0))
-    slopes, r2 = _fits(means[:, 2:])
+    slopes, r2 = _fit_from_means(means[:, 2:])
     with np.errstate(divide="ignore", invalid="ignore"):
         return {
-            "q_cv_se": _spread(spread / mean),
-            "tradeoff_slope_se": _spread(slopes),
-            "tradeoff_r2_se": _spread(r2),
+            "q_cv_se": finite_spread(spread / mean),
+            "tradeoff_slope_se": finite_spread(slopes),
+            "tradeoff_r2_se": finite_spread(r2),
         }
 
 
-def _drawn_sums(columns: Array, seed: int, resamples: int, device: str | torch.device | None) -> Array:
-    """Return the sum of each column over what every resample draws. (units, columns) -> (resamples, columns)"""
-    drawn = _drawn(len(columns), seed, resamples)
+def _sum_draws(columns: Array, seed: int, resamples: int, device: str | torch.device | None) -> Array:
+    """Return the sum of each column over the units of every resample. (units, columns) -> (resamples, columns)"""
+    drawn = _draw_units(len(columns), seed, resamples)
     if device is None:
         return np.asarray(drawn.astype(np.float64) @ columns)
     weights, values = (torch.from_numpy(part).to(device).double() for part in (drawn, columns))
     return np.asarray((weights @ values).cpu().numpy())
 
 
-def resampled(units: int, *, seed: int = 0, resamples: int = RESAMPLES) -> Array:
-    """Return how often each unit is drawn when as many are drawn with replacement. -> (resamples, units)"""
-    return _drawn(units, seed, resamples).astype(np.float64)
+def resample_counts(units: int, *, seed: int = 0, resamples: int = RESAMPLES) -> Array:
+    """Return how often each unit is drawn in each resample with replacement. -> (resamples, units)"""
+    return _draw_units(units, seed, resamples).astype(np.float64)
 
 
-def _drawn(units: int, seed: int, resamples: int) -> NDArray[np.integer[Any]]:
-    made = _remembered if units * resamples <= KEPT else _counted
-    return made(units, seed, resamples)
+def _draw_units(units: int, seed: int, resamples: int) -> NDArray[np.integer[Any]]:
+    draw = _cached_draws if units * resamples <= MAX_CACHED else _generate_draws
+    return draw(units, seed, resamples)
 
 
-def _counted(units: int, seed: int, resamples: int) -> NDArray[np.integer[Any]]:
+def _generate_draws(units: int, seed: int, resamples: int) -> NDArray[np.integer[Any]]:
     rng = np.random.default_rng(seed)
     drawn = rng.integers(units, size=(resamples, units)) + units * np.arange(resamples)[:, None]
-    return in_bytes(np.bincount(drawn.ravel(), minlength=resamples * units).reshape(resamples, units))
+    return compact_counts(np.bincount(drawn.ravel(), minlength=resamples * units).reshape(resamples, units))
 
 
-_remembered = lru_cache(maxsize=3)(_counted)
+_cached_draws = lru_cache(maxsize=3)(_generate_draws)
 
 
 class Lines(NamedTuple):
-    """Slopes and coefficients of determination of many lines; NaN where undefined."""
+    """Slopes and coefficients of determination of many lines; NaN if undefined."""
 
     slope: Array
     r2: Array
 
 
-def lines(weights: Array, x: Array, y: Array) -> Lines:
+def fit_lines(weights: Array, x: Array, y: Array) -> Lines:
     """Fit a weighted line per row of weights, for each column of x and y where there are several.
 
     weights: (fits, units), x and y: (units,) -> (fits,) each, or (units, columns) -> (fits, columns) each.
     """
     total = weights.sum(axis=1).reshape(-1, *(1,) * x.ndim)
     sums = _powers(x, y)
-    means = weights @ sums.reshape(len(x), -1)  # all of them at once: the weights are many, and read once
-    return _fits(means.reshape(len(weights), *sums.shape[1:]) / total)
+    means = weights @ sums.reshape(len(x), -1)  # one product: the weights are large and are read once
+    return _fit_from_means(means.reshape(len(weights), *sums.shape[1:]) / total)
 
 
 def _powers(x: Array, y: Array) -> Array:
-    """Return what lines are fitted from by unit: x, y, x^2, y^2 and xy. (units, ...) each -> (units, 5, ...)"""
-    x, y = x - x.mean(axis=0), y - y.mean(axis=0)  # near the middle, so that the products do not cancel
+    """Return the terms of a line fit by unit: x, y, x^2, y^2 and xy. (units, ...) each -> (units, 5, ...)"""
+    x, y = x - x.mean(axis=0), y - y.mean(axis=0)  # centred, so that the products do not cancel
     return np.stack([x, y, np.square(x), np.square(y), x * y], axis=1)
 
 
-def _fits(means: Array) -> Lines:
-    """Return the lines that means of those give. (fits, 5, ...) -> (fits, ...) each"""
+def _fit_from_means(means: Array) -> Lines:
+    """Return the lines from the means of these terms. (fits, 5, ...) -> (fits, ...) each"""
     mean_x, mean_y, mean_xx, mean_yy, mean_xy = np.moveaxis(means, 1, 0)
     xx, yy = _variance(mean_xx, mean_x), _variance(mean_yy, mean_y)
     xy = mean_xy - mean_x * mean_y
@@ -148,11 +148,6 @@ def _fits(means: Array) -> Lines:
 
 
 def _variance(second: Array, mean: Array) -> Array:
-    """Return E x^2 - (E x)^2, 0 where only rounding is left: a resample may hold one unit many times. (fits,)"""
+    """Return E x^2 - (E x)^2, 0 within rounding: a resample may consist of one unit drawn many times. (fits,)"""
     variance = second - np.square(mean)
     return np.where(variance > ROUNDING * second, variance, 0.0)
-
-
-def _spread(values: Array) -> float:
-    values = values[np.isfinite(values)]
-    return float(values.std(ddof=1)) if len(values) > 1 else float("nan")

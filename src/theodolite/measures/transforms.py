@@ -1,4 +1,4 @@
-"""What one may do to vectors before measuring them: centre, standardise, remove directions, whiten."""
+"""Transforms of vectors before they are measured: centre, standardise, remove directions, whiten."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from theodolite.measures.formula import formula
 
 Array = NDArray[np.float64]
 FLOOR = 1e-6
-"""Of the largest: a variance below this is rounding, since products are float32 within a batch."""
+"""Variances below this fraction of the largest are rounding, since products are float32 within a batch."""
 
 
 @dataclass(frozen=True)
 class Transform:
-    """x -> (x - shift) A, and what it makes of the second moments.
+    """x -> (x - shift) A, with the second moments of the transformed vectors.
 
     spectrum        (dim,) eigenvalues of the covariance after it, largest first
     second, axes    (dim,) and (dim, dim): eigenvalues and eigenvectors of E x x^T after it, in the same order
-    kept, removed   how many directions stand above rounding after it, and how many of the first it takes away
+    kept, removed   number of directions above rounding after it, and number of leading directions that it removes
     """
 
     name: str
@@ -46,14 +46,14 @@ class Transform:
     "what-if.removed",
     "what-if.kept",
     definition="as-is; centred: x - mean; standardised: that, each coordinate over its s.d.; without-top-k: "
-    "centred, less its first k principal components; whitened: centred, each principal component over its s.d., "
-    "those with less than 1e-6 of the largest variance left out. Mean and covariance are those of everything; "
-    "kept counts the directions above that 1e-6, removed the k.",
-    cost="exact; three eigenproblems a layer",
+    "centred, without its first k principal components; whitened: centred, each principal component over its "
+    "s.d., without those of less than 1e-6 of the largest variance. Mean and covariance are of all positions; "
+    "kept is the number of directions above that 1e-6, removed is k.",
+    cost="exact; three eigenproblems per layer",
     citation="Mu and Viswanath 2018, All-but-the-Top; Timkey and van Schijndel 2021; Su et al. 2021, Whitening",
 )
 def transforms(mean: Array, covariance: Array, remove: Sequence[int] = (1,)) -> Iterator[Transform]:
-    """Yield every transform, from mean (dim,) and covariance (dim, dim), `remove` being the numbers k.
+    """Yield every transform, given mean (dim,) and covariance (dim, dim); `remove` lists the values of k.
 
     >>> [t.name for t in transforms(np.zeros(2), np.diag([4.0, 1.0]))]
     ['as-is', 'centred', 'standardised', 'without-top-1', 'whitened']
@@ -64,13 +64,13 @@ def transforms(mean: Array, covariance: Array, remove: Sequence[int] = (1,)) -> 
     for k in remove:
         if not 0 < k < dim:
             raise InputError(
-                f"--remove {k}: wanted a number of directions from 1 to {dim - 1}, of {dim} coordinates."
+                f"--remove requires a number of directions from 1 to {dim - 1} for {dim} coordinates (got {k})."
             )
-    values, axes = _eigen(covariance)
+    values, axes = _eigendecompose(covariance)
     rank = int((values > FLOOR * values[0]).sum())
-    yield Transform("as-is", np.zeros(dim), values, *_eigen(covariance + np.outer(mean, mean)), rank)
+    yield Transform("as-is", np.zeros(dim), values, *_eigendecompose(covariance + np.outer(mean, mean)), rank)
     yield Transform("centred", mean, values, values, axes, rank)
-    yield _standardised(mean, covariance)
+    yield _standardise(mean, covariance)
     for k in remove:
         left, top = np.concatenate([values[k:], np.zeros(k)]), axes[:, :k]
         matrix, turned = np.eye(dim) - top @ top.T, np.roll(axes, -k, axis=1)
@@ -79,17 +79,17 @@ def transforms(mean: Array, covariance: Array, remove: Sequence[int] = (1,)) -> 
     yield Transform("whitened", mean, ones, ones, axes, rank, _inverse_root(values, axes, rank))
 
 
-def _eigen(matrix: Array) -> tuple[Array, Array]:
-    """Return eigenvalues, largest first, rounding below 0 set to 0, and eigenvectors. (dim,), (dim, dim)"""
+def _eigendecompose(matrix: Array) -> tuple[Array, Array]:
+    """Return eigenvalues, largest first, with negative rounding set to 0, and eigenvectors. (dim,), (dim, dim)"""
     values, axes = np.linalg.eigh(matrix)
     return np.maximum(values[::-1], 0.0), axes[:, ::-1]
 
 
-def _standardised(mean: Array, covariance: Array) -> Transform:
+def _standardise(mean: Array, covariance: Array) -> Transform:
     v = np.diag(covariance)
     varies = v > FLOOR * max(v.max(), 0.0)
     scale = np.where(varies, 1 / np.sqrt(np.where(varies, v, 1.0)), 0.0)
-    spectrum, axes = _eigen(covariance * np.outer(scale, scale))
+    spectrum, axes = _eigendecompose(covariance * np.outer(scale, scale))
     kept = int((spectrum > FLOOR * spectrum[0]).sum())
     return Transform("standardised", mean, spectrum, spectrum, axes, kept, np.diag(scale))
 

@@ -1,7 +1,7 @@
-"""Sums by unit, (units, dim) and the largest thing there is: read off block by block, in memory or on a device.
+"""Reductions of sums by unit, (units, dim), the largest array of a survey: block by block, on the CPU or a device.
 
-As an array they are read by numpy, in the order of their rows; as a tensor by torch, where they lie. Both are
-float64, so that the two differ by the order in which numbers are added and no more. What comes back is arrays.
+An array is reduced by numpy in the order of its rows; a tensor by torch on its device. Both are float64 and
+differ only in the order of additions. Results are arrays.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ Sums = Array | Tensor
 Rows = NDArray[np.int64]
 
 BLOCK = 2048
-"""Units whose means are held at a time."""
-BLOCK_THERE = 16384
-"""The same on a device: 100 MB of 768 coordinates."""
+"""Units whose means are in memory at a time."""
+DEVICE_BLOCK = 16384
+"""The same on a device: 100 MB for 768 coordinates."""
 
 
-def sum_of(total: Sums, rows: Rows | None = None) -> Array:
-    """Return the sum over units, or over some of them in this order. -> (dim,)
+def sum_units(total: Sums, rows: Rows | None = None) -> Array:
+    """Return the sum over all units, or over the given rows in their order. -> (dim,)
 
-    >>> sum_of(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), np.array([0, 2]))
+    >>> sum_units(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), np.array([0, 2]))
     array([6., 8.])
     """
     if isinstance(total, Tensor):
         found = total.new_zeros(total.shape[1])
-        for _, block in _blocks_there(total, rows):
+        for _, block in _device_blocks(total, rows):
             found += block.sum(0)
-        return _here(found)
+        return _to_numpy(found)
     if rows is None:
         return np.asarray(total.sum(axis=0))
-    # Row after row as numpy adds a whole array, so that it does not matter that no copy of it is made.
+    # Rows are added one after the other, as numpy adds a complete array, so that the result is that of a copy.
     held, filled = np.empty((BLOCK + 1, total.shape[1])), 0
     for start in range(0, len(rows), BLOCK):
-        some = rows[start : start + BLOCK]
-        np.take(total, some, axis=0, out=held[filled : filled + len(some)], mode="clip")  # checking would copy
-        held[0] = held[: filled + len(some)].sum(axis=0)
+        block_rows = rows[start : start + BLOCK]
+        np.take(total, block_rows, axis=0, out=held[filled : filled + len(block_rows)], mode="clip")  # no copy
+        held[0] = held[: filled + len(block_rows)].sum(axis=0)
         filled = 1
     return held[0] if filled else np.zeros(total.shape[1])
 
 
 def squared_distances(n: NDArray[np.int64], total: Sums, *points: Array, rows: Rows | None = None) -> list[Array]:
-    """Return |total/n - point|^2 of each unit, or of some, for every point. n: (units,) of those -> (units,) each
+    """Return |total/n - point|^2 of each unit, or of the given rows, for every point. n: (units,) -> (units,) each
 
     >>> squared_distances(np.array([2]), np.array([[2.0, 4.0]]), np.array([1.0, 1.0]), np.array([1.0, 0.0]))
     [array([1.]), array([4.])]
@@ -56,14 +56,14 @@ def squared_distances(n: NDArray[np.int64], total: Sums, *points: Array, rows: R
     if isinstance(total, Tensor):
         middles = torch.from_numpy(np.stack(points)).to(total.device)
         counts = torch.from_numpy(n).to(total.device)
-        away = total.new_empty(len(points), len(n))  # brought here at once: each time waits for the device
-        for of, block in _blocks_there(total, rows):
+        away = total.new_empty(len(points), len(n))  # copied once: every copy waits for the device
+        for of, block in _device_blocks(total, rows):
             each = block / counts[of, None]
             for values, middle in zip(away, middles, strict=True):
                 values[of] = (each - middle).square_().sum(1)
-        return list(_here(away))
+        return list(_to_numpy(away))
     found = [np.empty(len(n)) for _ in points]
-    if rows is not None and 2 * len(rows) > len(total):  # passing over a few more is quicker than picking them out
+    if rows is not None and 2 * len(rows) > len(total):  # reading all rows is faster than selecting them
         times = np.ones(len(total), dtype=np.int64)
         times[rows] = n
         return [values[rows] for values in squared_distances(times, total, *points)]
@@ -92,9 +92,9 @@ def spread_of_means(n: NDArray[np.int64], total: Sums, mean: Array) -> Array:
     if isinstance(total, Tensor):
         counts, weights, middle = (torch.from_numpy(part).to(total.device) for part in (n, share, mean))
         found = torch.zeros_like(middle)
-        for of, block in _blocks_there(total):
+        for of, block in _device_blocks(total):
             found += weights[of] @ (block / counts[of, None]).sub_(middle).square_()
-        return _here(found)
+        return _to_numpy(found)
     spread, held = np.zeros_like(mean), np.empty((min(BLOCK, len(n)), total.shape[1]))
     for start in range(0, len(n), BLOCK):
         of = slice(start, start + BLOCK)
@@ -105,12 +105,12 @@ def spread_of_means(n: NDArray[np.int64], total: Sums, mean: Array) -> Array:
     return np.asarray(spread)
 
 
-def _blocks_there(total: Tensor, rows: Rows | None = None) -> Iterator[tuple[slice, Tensor]]:
+def _device_blocks(total: Tensor, rows: Rows | None = None) -> Iterator[tuple[slice, Tensor]]:
     chosen = None if rows is None else torch.from_numpy(rows).to(total.device)
-    for start in range(0, len(total) if chosen is None else len(chosen), BLOCK_THERE):
-        of = slice(start, start + BLOCK_THERE)
+    for start in range(0, len(total) if chosen is None else len(chosen), DEVICE_BLOCK):
+        of = slice(start, start + DEVICE_BLOCK)
         yield of, total[of] if chosen is None else total[chosen[of]]
 
 
-def _here(values: Tensor) -> Array:
+def _to_numpy(values: Tensor) -> Array:
     return np.asarray(values.cpu().numpy())

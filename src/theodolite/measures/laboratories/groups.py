@@ -1,4 +1,4 @@
-"""Separation: whether vectors of one group are nearer to each other than to those of other groups."""
+"""Separation of groups: whether vectors of one group are closer to each other than to other groups."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 from theodolite.measures.formula import formula
 
 Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
-AT_ONCE = 2**24  # numbers that a stretch of permutations may hold
+Codes = NDArray[np.int64]
+MAX_NUMBERS = 2**24  # numbers in a block of permutations
 
 
 class WithinBetween(NamedTuple):
-    """The mean over pairs of one group and over pairs of two groups; NaN where there is no such pair."""
+    """The mean over pairs within groups and over pairs between groups; NaN if there is no such pair."""
 
     within: float
     between: float
 
 
-class Tested(NamedTuple):
-    """A statistic, how often chance does as well, and the least that so many permutations can tell."""
+class PermutationTest(NamedTuple):
+    """A statistic, its permutation p-value, and the smallest p-value that is possible."""
 
     value: float
     p: float
@@ -31,9 +31,9 @@ class Tested(NamedTuple):
 
 
 def distances(vectors: Floats) -> Floats:
-    """Return the Euclidean distances between all vectors, of equal vectors exactly 0. (n, dim) -> (n, n)
+    """Return the Euclidean distances between all vectors, exactly 0 for equal vectors. (n, dim) -> (n, n)
 
-    By differences, row by row: what |x|^2 + |y|^2 - 2xy loses to a rogue coordinate stays.
+    Computed from differences, row by row, which are accurate even with one very large coordinate.
     """
     return np.array([np.sqrt(np.square(vectors - vector).sum(1)) for vector in vectors]).reshape(len(vectors), -1)
 
@@ -44,10 +44,10 @@ def cosines(vectors: Floats) -> Floats:
     return (units @ units.T).clip(-1.0, 1.0)
 
 
-def turns(vectors: Floats) -> Floats:
-    """Return 1 - cosine between all vectors, of equal ones exactly 0, NaN with a zero vector. (n, dim) -> (n, n)
+def cosine_distances(vectors: Floats) -> Floats:
+    """Return 1 - cosine between all vectors, exactly 0 for equal ones, NaN with a zero vector. (n, dim) -> (n, n)
 
-    As half the squared distance of unit vectors: 1 - cos itself is rounding where vectors are nearly one.
+    Computed as half the squared distance of unit vectors, which is accurate for nearly parallel vectors.
     """
     return np.square(distances(_units(vectors))) / 2
 
@@ -58,12 +58,13 @@ def turns(vectors: Floats) -> Floats:
     "groups.between_distance",
     "groups.within_cosine",
     "groups.between_cosine",
-    definition="Mean distance (cosine) over all pairs of sentences of one group, and over all pairs of two.",
+    definition="Mean distance (cosine) over all pairs of sentences within a group, and over all pairs between "
+    "groups.",
     cost="exact; n^2 dim",
     citation="after Anderson 2001; the question of Luisto 2024, section 4.4.1",
 )
-def within_between(table: Floats, group: Whole) -> WithinBetween:
-    """Return both means of a symmetric table of pairs. table: (n, n); group: (n,) codes
+def within_between(table: Floats, group: Codes) -> WithinBetween:
+    """Return the means within and between groups of a symmetric table of pairs. table: (n, n); group: (n,) codes
 
     >>> within_between(np.array([[0.0, 1, 4], [1, 0, 6], [4, 6, 0]]), np.array([0, 0, 1]))
     WithinBetween(within=1.0, between=5.0)
@@ -79,42 +80,42 @@ def within_between(table: Floats, group: Whole) -> WithinBetween:
     "groups.p",
     "groups.p_least",
     definition="Mean distance between groups minus mean distance within them, over the mean of all distances; p: "
-    "(1 + permutations of the labels that do as well)/(1 + permutations).",
-    cost="exact; n^2 a permutation",
+    "(1 + permutations of the labels with at least this separation)/(1 + permutations).",
+    cost="exact; n^2 per permutation",
     citation="Mantel 1967; Phipson and Smyth 2010 (why 1 is added)",
 )
-def separation(table: Floats, group: Whole, *, permutations: int = 999, seed: int = 0) -> Tested:
+def separation(table: Floats, group: Codes, *, permutations: int = 999, seed: int = 0) -> PermutationTest:
     """Test the separation by permuting labels. table: (n, n) distances; group: (n,) codes from 0
 
-    The mean over all pairs does not change with the labels, so neither do the numbers of pairs: a permutation's
-    sum within groups says all. NaN where there is no pair within or none between, or where all vectors are one.
+    Neither the mean over all pairs nor the numbers of pairs depend on the labels, so the sum within groups
+    decides. NaN if there is no pair within or between groups, or if all vectors are equal.
     """
-    n, least = len(group), max(1 / (permutations + 1), 1 / labellings(group))
+    n, least = len(group), max(1 / (permutations + 1), 1 / count_labellings(group))
     within, between = within_between(table, group)
     everything = float(table.sum()) / (n * (n - 1)) if n > 1 else float("nan")
     if not (np.isfinite(within) and np.isfinite(between) and everything > 0):
-        return Tested(float("nan"), float("nan"), least)
-    seen = _sum_within(table, group[None])[0]
+        return PermutationTest(float("nan"), float("nan"), least)
+    observed = _sum_within(table, group[None])[0]
     rng = np.random.default_rng(seed)
-    stretch = max(1, AT_ONCE // n)
-    as_well = 0
-    for start in range(0, permutations, stretch):
-        labels = rng.permuted(np.tile(group, (min(stretch, permutations - start), 1)), axis=1)
-        # A permutation that only renames groups has the same sum but for rounding; it does as well.
-        as_well += int((_sum_within(table, labels) <= seen + 1e-9 * abs(seen)).sum())
-    return Tested((between - within) / everything, (1 + as_well) / (permutations + 1), least)
+    block = max(1, MAX_NUMBERS // n)
+    at_least = 0
+    for start in range(0, permutations, block):
+        labels = rng.permuted(np.tile(group, (min(block, permutations - start), 1)), axis=1)
+        # A permutation that only renames groups has the same sum up to rounding and counts.
+        at_least += int((_sum_within(table, labels) <= observed + 1e-9 * abs(observed)).sum())
+    return PermutationTest((between - within) / everything, (1 + at_least) / (permutations + 1), least)
 
 
 @formula(
     "silhouette/mean",
     "groups.silhouette",
     "groups.silhouette_cosine",
-    definition="Mean over sentences of (b - a)/max(a, b): a, the mean distance to its own group, b, to the "
-    "nearest other group; 0 for a group of one. Euclidean, and with 1 - cosine.",
+    definition="Mean over sentences of (b - a)/max(a, b), with a the mean distance to its own group and b to the "
+    "nearest other group; 0 for a group of one. With Euclidean distances, and with 1 - cosine.",
     cost="exact; n^2 dim",
     citation="Rousseeuw 1987",
 )
-def silhouettes(table: Floats, group: Whole) -> Floats:
+def silhouettes(table: Floats, group: Codes) -> Floats:
     """Return the silhouette of every vector; NaN for fewer than two groups. table: (n, n); group: (n,) codes
 
     >>> silhouettes(np.array([[0.0, 1, 4], [1, 0, 4], [4, 4, 0]]), np.array([0, 0, 1])).tolist()
@@ -133,10 +134,10 @@ def silhouettes(table: Floats, group: Whole) -> Floats:
     return np.where(sizes[own.argmax(1)] == 1, 0.0, score)
 
 
-def labellings(group: Whole) -> float:
-    """Return in how many ways the vectors fall into groups of these sizes, whatever the groups are called.
+def count_labellings(group: Codes) -> float:
+    """Return the number of ways to divide the vectors into groups of these sizes, ignoring the names of groups.
 
-    >>> labellings(np.array([0, 0, 1, 1])), labellings(np.array([0, 0, 1]))
+    >>> count_labellings(np.array([0, 0, 1, 1])), count_labellings(np.array([0, 0, 1]))
     (3.0, 3.0)
     """
     sizes = np.unique(group, return_counts=True)[1]
@@ -145,7 +146,7 @@ def labellings(group: Whole) -> float:
     return float(round(exp(logs))) if logs < 30 else float("inf")
 
 
-def _sum_within(table: Floats, labels: Whole) -> Floats:
+def _sum_within(table: Floats, labels: Codes) -> Floats:
     """Return the sum over ordered pairs of one group, for many labellings. labels: (labellings, n)"""
     sums = np.zeros(len(labels))
     for code in np.unique(labels):

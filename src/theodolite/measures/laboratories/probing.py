@@ -1,4 +1,4 @@
-"""How well a probe does on held-out words, how well it does on shuffled labels, and how sure that is."""
+"""Accuracy of a probe on held-out words, its selectivity against shuffled labels, and intervals for both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEVEL = 0.95
 
 
 class Interval(NamedTuple):
-    """A mean over folds and where it may lie; NaN for both ends where one fold says nothing of the spread."""
+    """A mean over folds and its 95% interval; both ends are NaN for a single fold."""
 
     mean: float
     low: float
@@ -28,17 +28,17 @@ class Interval(NamedTuple):
     "probe.accuracy_high",
     definition="mean over folds of the share of held-out words given their class; every test set is balanced, "
     "so guessing gives 1/classes",
-    cost="one fit a fold",
+    cost="one fit per fold",
     citation="Alain and Bengio 2016, arXiv:1610.01644",
     error="95% interval of Student's t over k folds, the variance s^2 (1/k + n_test/n_train) since training sets "
-    "overlap (Nadeau and Bengio 2003, Machine Learning 52), cut to what a share can be",
+    "overlap (Nadeau and Bengio 2003, Machine Learning 52), limited to [0, 1]",
 )
 def fold_interval(
     scores: ArrayLike, tested: int, trained: int, *, least: float = 0.0, most: float = 1.0
 ) -> Interval:
-    """Return the mean of a score over folds and its interval. scores: (folds,)
+    """Return the mean of a score over folds and its 95% interval. scores: (folds,)
 
-    Folds share most of their training words, so s^2/k is too small a variance; Nadeau and Bengio add
+    Folds share most of their training words, so the variance s^2/k is too small; Nadeau and Bengio add
     s^2 n_test/n_train.
 
     >>> fold_interval([0.8, 0.9, 1.0], 10, 20).mean, fold_interval([0.8], 10, 20).low
@@ -58,14 +58,15 @@ def fold_interval(
     "probe.selectivity",
     "probe.selectivity_low",
     "probe.selectivity_high",
-    definition="accuracy - control: the accuracy less that of the same probe on labels shuffled among "
-    "the words, afresh for each fold; control_fit is the share of shuffled labels that the probe learns by heart",
-    cost="as many fits again",
+    definition="accuracy - control: the accuracy minus that of the same probe on labels shuffled among the "
+    "words, with a new shuffle for each fold; control_fit is the share of shuffled training labels that the "
+    "probe reproduces",
+    cost="one more fit per fold",
     citation="Hewitt and Liang 2019, EMNLP, D19-1275",
     error="as probe-accuracy, over the folds' differences",
 )
 def selectivity(accuracy: ArrayLike, control: ArrayLike, tested: int, trained: int) -> Interval:
-    """Return by how much a probe does better on the classes than on shuffled labels. Both: (folds,)
+    """Return the mean of accuracy - control over folds and its interval. Both: (folds,)
 
     >>> round(selectivity([0.9, 0.8], [0.2, 0.3], 10, 10).mean, 3)
     0.6

@@ -1,4 +1,4 @@
-"""Formulas as LaTeX, by id, for pages that typeset them; the definition in words stands in `@formula` for all."""
+"""Formulas in LaTeX, by id, for pages that typeset them. The definition in words is in @formula."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How two vectors compare: dot product, cosine, distance, largest difference. One pair at a time, in float64."""
+"""Pairs of rows of a model's tables: dot product, cosine, distance and largest difference, in float64."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CITATION = "Luisto 2024 (bert-spaces), 4.2"
     citation=CITATION,
 )
 def dots(left: Vectors, right: Vectors) -> Numbers:
-    """Return the dot products of rows with rows. (pairs, dim) twice -> (pairs,)
+    """Return x · y of corresponding rows. (pairs, dim) twice -> (pairs,)
 
     >>> dots(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
     array([11.])
@@ -31,12 +31,12 @@ def dots(left: Vectors, right: Vectors) -> Numbers:
 @formula(
     "pair/cosine",
     "weights.cosine",
-    definition="x · y/(|x| |y|) of two rows of a model's tables; undefined where either is zero.",
+    definition="x · y/(|x| |y|) of two rows of a model's tables; undefined if either is zero.",
     cost="exact over all pairs, in blocks; float64",
     citation=CITATION,
 )
 def cosines(left: Vectors, right: Vectors) -> Numbers:
-    """Return the cosines of rows with rows, NaN for a zero vector. (pairs, dim) twice -> (pairs,)
+    """Return the cosines of corresponding rows, NaN for a zero vector. (pairs, dim) twice -> (pairs,)
 
     >>> cosines(np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([[6.0, 8.0], [1.0, 0.0]]))
     array([ 1., nan])
@@ -51,12 +51,12 @@ def cosines(left: Vectors, right: Vectors) -> Numbers:
     "pair/distance",
     "weights.distance",
     definition="|x - y| of two rows of a model's tables.",
-    cost="over all pairs in blocks as sqrt(|x|^2 + |y|^2 - 2 x · y) in float64, about a mean; "
+    cost="over all pairs in blocks as sqrt(|x|^2 + |y|^2 - 2 x · y) in float64, about the mean; "
     "listed pairs by subtraction",
     citation=CITATION,
 )
 def distances(left: Vectors, right: Vectors) -> Numbers:
-    """Return the Euclidean distances of rows from rows. (pairs, dim) twice -> (pairs,)
+    """Return |x - y| of corresponding rows. (pairs, dim) twice -> (pairs,)
 
     >>> distances(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0]]))
     array([5.])
@@ -72,7 +72,7 @@ def distances(left: Vectors, right: Vectors) -> Numbers:
     citation="Luisto 2024 (bert-spaces), 4.2.5",
 )
 def largest_differences(left: Vectors, right: Vectors) -> Numbers:
-    """Return the l-infinity distances of rows from rows. (pairs, dim) twice -> (pairs,)
+    """Return max_i |x_i - y_i| of corresponding rows. (pairs, dim) twice -> (pairs,)
 
     >>> largest_differences(np.array([[0.0, 0.0]]), np.array([[3.0, -4.0]]))
     array([4.])
@@ -82,7 +82,7 @@ def largest_differences(left: Vectors, right: Vectors) -> Numbers:
 
 
 def norms(vectors: Vectors) -> Numbers:
-    """Return the Euclidean norms of rows. (rows, dim) -> (rows,)"""
+    """Return the Euclidean norm of each row. (rows, dim) -> (rows,)"""
     return np.asarray(np.linalg.norm(vectors.astype(np.float64), axis=1))
 
 

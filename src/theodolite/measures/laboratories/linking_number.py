@@ -1,4 +1,4 @@
-"""The linking number: how often one closed curve goes through another."""
+"""The linking number: how many times one closed curve winds through another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
     "linking-number/gauss",
     "hopf.linking_number",
     definition="Gauss' integral (1/4 pi) of (a - b) . (da x db) / |a - b|^3 over two closed curves, by the "
-    "midpoints of their edges: a whole number, 0 where they can be pulled apart.",
+    "midpoints of their edges: close to an integer, 0 if the curves can be separated.",
     cost="edges of one times edges of the other",
     citation="Gauss 1833",
 )
