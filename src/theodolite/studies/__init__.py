@@ -1,1 +1,1 @@
-"""What the papers do: from a survey's tables to finished tables, ready to draw. Nothing here draws."""
+"""The analyses of the papers: from the tables of finished surveys to tables ready to draw; the laboratories."""

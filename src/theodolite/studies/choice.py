@@ -1,29 +1,29 @@
-"""Which numbers a figure is made of: population, variant of M and V, frequency filter, special units."""
+"""The options of an exhibit: population, variant of M and V, frequency filter, special units, layers, axes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from theodolite.errors import InputError, nearest
-from theodolite.studies.surveyed import Surveyed
+from theodolite.studies.survey_data import SurveyData
 
 VARIANTS = ("biased", "unbiased")
 FILTERS = ("frequent", "all")
 SPECIALS = ("auto", "kept", "left-out")
 DEPTHS = ("layer", "normalised")
 STEPS = ("linear", "log")
-MANY_DOCUMENTS = 100_000
-"""From so many documents on, the frequency filter itself removes the special units, as it did in the paper."""
+MIN_DOCUMENTS_FOR_SPECIALS = 100_000
+"""From this number of documents on, the frequency filter removes the special units by itself, as in the paper."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What to draw. `filter` None is what the paper did in that exhibit; no layers: the paper's choice of them.
+    """What to draw. With `filter` None or empty `layers`, an exhibit uses the choice of its paper.
 
-    `biased` are the paper's M and V; `unbiased` are M - V/(n - 1) and n V/(n - 1).
-    `auto` leaves special units out of fits and sums where there are fewer than 100,000 documents.
-    `depth` is what stands on the axis of layers: their number, or 0 at the embeddings to 1 at the last block.
-    `steps` is the scale of an axis of training steps; None is log where they span more than a decade and a half.
+    `variant`: "biased" is M and V as in the paper; "unbiased" is M - V/(n - 1) and n V/(n - 1).
+    `specials`: "auto" excludes special units from fits and sums for corpora of fewer than 100,000 documents.
+    `depth`: the axis of layers, "layer" (numbers) or "normalised" (0 at the embeddings, 1 at the last block).
+    `steps`: the scale of an axis of training steps; None is "log" if they span more than a factor of 10^1.5.
     """
 
     population: str = "all"
@@ -44,36 +44,33 @@ class Choice:
         if self.steps is not None:
             _check("--steps", self.steps, STEPS)
 
-    def filtered(self, default: str = "frequent") -> Choice:
-        """Return the same choice with the filter filled in."""
+    def with_filter(self, default: str = "frequent") -> Choice:
+        """Return the same choice with `filter` set to the default if it is None."""
         return replace(self, filter=self.filter or default)
 
-    def described(self) -> Choice:
-        """Return the choice for what fits nothing: all units, special ones too, unless others are asked for."""
-        return replace(self.filtered("all"), specials="kept" if self.specials == "auto" else self.specials)
+    def for_description(self) -> Choice:
+        """Return the choice for descriptive figures: by default all units, including special ones."""
+        return replace(self.with_filter("all"), specials="kept" if self.specials == "auto" else self.specials)
 
-    def kept(self, survey: Surveyed) -> bool:
-        """Say whether this survey's special units are in fits and sums."""
+    def includes_specials(self, survey: SurveyData) -> bool:
+        """Return whether special units of this survey are included in fits and sums."""
         if self.specials == "auto":
-            return survey.documents >= MANY_DOCUMENTS
+            return survey.documents >= MIN_DOCUMENTS_FOR_SPECIALS
         return self.specials == "kept"
 
 
-def check_population(survey: Surveyed, population: str) -> None:
-    """Refuse a population that the survey does not tell, naming the command that would."""
+def check_population(survey: SurveyData, population: str) -> None:
+    """Reject a population that the survey does not have; the error names the command that computes it."""
     known = list(survey.facts["populations"])
     if population in known:
         return
     possible = ("all", "without-first", "without-massive")
-    way = (
-        f" `{survey.command('--populations', f'all,{population}')}` would tell it."
+    hint = (
+        f" To compute it: `{survey.command('--populations', f'all,{population}')}`."
         if population in possible
-        else ""
+        else nearest(population, known)
     )
-    raise InputError(
-        f"--population {population!r}: the survey of {survey.model} has {', '.join(known)}.{way}"
-        f"{'' if way else nearest(population, known)}"
-    )
+    raise InputError(f"--population {population!r}: the survey of {survey.model} has {', '.join(known)}.{hint}")
 
 
 def _check(option: str, value: str, known: tuple[str, ...]) -> None:

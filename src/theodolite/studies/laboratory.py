@@ -1,4 +1,4 @@
-"""Laboratories: studies without a survey leave a folder of their own, which exhibits read as they read surveys."""
+"""Laboratories: studies that do not need a survey. Their result folders are read by exhibits as surveys are."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ from typing import Any
 import pandas as pd
 from torch import Tensor
 
+from theodolite.environment import versions
 from theodolite.errors import DamagedError, InputError
-from theodolite.studies.surveyed import Surveyed
-from theodolite.surveys.files import read_json, read_tensors, write_beside, write_json, write_tensors
-from theodolite.surveys.run import versions
-from theodolite.surveys.storage import on_disk
+from theodolite.storage.atomic import write_atomically
+from theodolite.storage.files import read_json, read_tensors, write_json, write_tensors
+from theodolite.storage.location import list_output_folder, local_path
+from theodolite.studies.survey_data import SurveyData
 
-FACTS, VECTORS = "laboratory.json", "vectors.safetensors"
+FACTS_FILE, VECTORS_FILE = "laboratory.json", "vectors.safetensors"
+CHECKED_SUFFIXES = (".parquet", ".safetensors")
 SCHEMA = 1
 
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What a laboratory found: facts (`laboratory`, `model`, `settings`, ...), tables, and vectors kept whole."""
+    """The results of a laboratory: facts (`laboratory`, `model`, `settings`, ...), tables and vectors."""
 
     facts: dict[str, Any]
     tables: dict[str, pd.DataFrame]
     vectors: dict[str, Tensor] = field(default_factory=dict)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
-        """Write laboratory.json, a .parquet a table and vectors.safetensors; return the folder."""
+        """Write laboratory.json, one .parquet file per table and vectors.safetensors; return the folder."""
         laboratory = str(self.facts["laboratory"])
-        path = on_disk(folder, laboratory)
+        path = local_path(folder, laboratory)
         check_free(path, laboratory, overwrite=overwrite)
         path.mkdir(parents=True, exist_ok=True)
-        (path / _mark(laboratory)).touch()  # a killed run leaves it, so that the next one knows the folder again
-        (path / FACTS).unlink(missing_ok=True)  # a folder without it holds nothing finished
-        for old in (*path.glob("*.parquet"), *path.glob(".*.part"), path / VECTORS):
+        marker = path / _unfinished_marker(laboratory)
+        marker.touch()  # stays behind if the run is killed, so that the next run may reuse the folder
+        (path / FACTS_FILE).unlink(missing_ok=True)  # a folder without it is unfinished
+        for old in (*path.glob("*.parquet"), *path.glob(".*.part"), path / VECTORS_FILE):
             old.unlink(missing_ok=True)
         for name, table in self.tables.items():
-            write_beside(path / f"{name}.parquet", partial(_write_table, table))
+            write_atomically(path / f"{name}.parquet", partial(_write_table, table))
         if self.vectors:
-            write_tensors(path / VECTORS, self.vectors, {})
-        files = {each.name: _sha256(each) for each in sorted(path.iterdir()) if each.suffix in FILES}
-        write_json(path / FACTS, {**self.facts, "files": files})
-        (path / _mark(laboratory)).unlink()
+            write_tensors(path / VECTORS_FILE, self.vectors, {})
+        files = {each.name: _sha256(each) for each in sorted(path.iterdir()) if each.suffix in CHECKED_SUFFIXES}
+        write_json(path / FACTS_FILE, {**self.facts, "files": files})
+        marker.unlink()
         return path
 
 
-FILES = (".parquet", ".safetensors")
-
-
-def facts_of(laboratory: str, model: Mapping[str, Any] | None, **settings: Any) -> dict[str, Any]:
-    """Return the facts that every laboratory tells, in the shape that exhibits know from surveys."""
+def make_facts(laboratory: str, model: Mapping[str, Any] | None, **settings: Any) -> dict[str, Any]:
+    """Return the facts common to all laboratories, with the same keys as survey.json."""
     return {
         "schema": SCHEMA,
         "laboratory": laboratory,
@@ -71,52 +71,53 @@ def facts_of(laboratory: str, model: Mapping[str, Any] | None, **settings: Any) 
 
 
 def is_laboratory(folder: str | Path) -> bool:
-    """Say whether a folder is one that a laboratory left."""
-    return (Path(folder) / FACTS).is_file()
+    """Return whether a folder contains the results of a laboratory."""
+    return (Path(folder) / FACTS_FILE).is_file()
 
 
 def open_laboratory(folder: str | Path) -> Findings:
-    """Open what a laboratory left, checking every file."""
+    """Open the results of a laboratory, verifying the checksum of every file."""
     path = Path(folder)
     if not is_laboratory(path):
-        raise InputError(f"{path} is no folder of a laboratory: there is no {FACTS} in it.")
-    facts = read_json(path / FACTS)
+        raise InputError(f"{path} does not contain the results of a laboratory: {FACTS_FILE} is missing.")
+    facts = read_json(path / FACTS_FILE)
     for name, digest in facts.get("files", {}).items():
         if not (path / name).is_file():
             raise DamagedError(f"{path / name} is missing.")
         if _sha256(path / name) != digest:
-            raise DamagedError(f"{path / name} is damaged: its checksum is not the one that was written.")
+            raise DamagedError(f"{path / name} is damaged: its checksum differs from the one in {FACTS_FILE}.")
     tables = {
         name.removesuffix(".parquet"): pd.read_parquet(path / name) for name in facts["files"] if ".par" in name
     }
-    vectors = read_tensors(path / VECTORS)[0] if VECTORS in facts["files"] else {}
+    vectors = read_tensors(path / VECTORS_FILE)[0] if VECTORS_FILE in facts["files"] else {}
     return Findings(facts, tables, vectors)
 
 
-def as_surveyed(folder: str | Path) -> Surveyed:
-    """Return the folder as exhibits see it: facts and tables; its vectors are read by those who need them."""
+def read_laboratory(folder: str | Path) -> SurveyData:
+    """Return the facts and tables of a laboratory as exhibits read them, without its vectors."""
     found = open_laboratory(folder)
-    return Surveyed(found.facts, found.tables, Path(folder))
+    return SurveyData(found.facts, found.tables, Path(folder))
 
 
 def check_free(folder: Path, laboratory: str, *, overwrite: bool) -> None:
-    """Refuse a folder that holds something else, or the same if it may not be replaced; unfinished, it may."""
-    folder = on_disk(folder, laboratory)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out {folder} is a file; give the name of a folder.")
-    held = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
-    if FACTS not in held and _mark(laboratory) in held:
+    """Reject a folder with other contents; without `overwrite`, also one with finished results."""
+    folder = local_path(folder, laboratory)
+    held = list_output_folder(folder)
+    if FACTS_FILE not in held and _unfinished_marker(laboratory) in held:
         return
-    if held and FACTS not in held:
-        raise InputError(f"--out {folder} holds {', '.join(held[:3])} and no {laboratory}; give another folder.")
+    if held and FACTS_FILE not in held:
+        raise InputError(
+            f"--out {folder} contains {', '.join(held[:3])} and no results of `theodolite {laboratory}`; "
+            "give another folder."
+        )
     if held and not overwrite:
-        raise InputError(f"--out {folder} holds findings already; give --overwrite to replace them.")
-    if held and (there := read_json(folder / FACTS).get("laboratory")) != laboratory:
-        raise InputError(f"--out {folder} holds what `theodolite {there}` found; give another folder.")
+        raise InputError(f"--out {folder} already contains results; give --overwrite to replace them.")
+    if held and (other := read_json(folder / FACTS_FILE).get("laboratory")) != laboratory:
+        raise InputError(f"--out {folder} contains results of `theodolite {other}`; give another folder.")
 
 
-def _mark(laboratory: str) -> str:
-    """Return the name of the empty file that lies in a folder while the laboratory writes there."""
+def _unfinished_marker(laboratory: str) -> str:
+    """Return the name of the empty file that marks a folder while the laboratory writes to it."""
     return f".{laboratory}.unfinished"
 
 

@@ -1,4 +1,4 @@
-"""Projections of the sample: for every layer the plane of most variance, turned onto the layer before."""
+"""Two-dimensional PCA of a survey's sample at every layer, each aligned with the layer before."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from theodolite.errors import InputError
-from theodolite.studies.planes import Plane, principal_plane, turn
-from theodolite.studies.sampled import SampledRows, SampleFile
+from theodolite.measures.projection import Plane, find_rotation, principal_plane
+from theodolite.studies.sample_file import SampledRows, SampleFile
 
 COLUMNS = "layer population row unit x y norm share".split()
-FLATTENED = "without-massive"
-"""A few massive positions put all others into one dot: beside `all` these are shown without them."""
+WITHOUT_MASSIVE = "without-massive"
+"""Population that is added to `all` if there are massive positions, which would hide all others."""
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """One layer's sample on its plane."""
+class ProjectedLayer:
+    """The projected sample of one layer."""
 
     layer: int
-    stack: tuple[str, bool]  # layers of one stack see the same positions
+    stack: tuple[str, bool]  # layers of one stack have the same positions
     key: NDArray[np.int64]
     unit: NDArray[np.int64]
     norm: NDArray[np.float64]
@@ -33,89 +33,97 @@ class Drawn:
 
 
 def projections(survey_folder: str | Path, *, per_layer: int = 1500, population: str = "all") -> pd.DataFrame:
-    """Return where the sample lies on each layer's plane of most variance.
+    """Return the sample projected on the first two principal components of each layer.
 
-    One row per layer, population and vector: `x`, `y`; `norm`, its length; `unit` (null where vectors have none);
-    `row`, a number that is the same for one position of the corpus at every layer of a stack; `share` of the
-    variance that the layer's plane holds (null where all vectors are one).
+    One row per layer, population and vector: `x`, `y`; `norm`; `unit` (null if vectors have none); `row`, a number
+    that identifies one position of the corpus at every layer of a stack; `share`, the share of the variance that
+    the plane of the layer shows (null if all vectors are equal).
 
-    Each plane is exact. Within it the axes are turned, and mirrored if need be, to bring the same positions
-    nearest to where they were at the layer before, so that points do not jump; x alone is therefore no principal
-    component. Where the sample of `all` has massive positions, and the survey tells `without-massive`, rows of
-    that population follow.
+    Each plane is exact. Within the plane the points are rotated, and mirrored if necessary, to match the same
+    positions at the layer before as closely as possible, so that points do not jump. The x axis is therefore not
+    the first principal component. If the sample of `all` has massive positions and the survey has
+    `without-massive`, rows of that population follow.
 
-    A survey without a sample gives no rows, and `attrs["undefined"]` says why. Cost for 13 layers of 1,500
-    vectors of 768 coordinates: about a second on one core; memory: one layer's vectors.
+    A survey without a sample gives no rows, and `attrs["undefined"]` gives the reason. Cost for 13 layers of 1,500
+    vectors of 768 dimensions: about a second on one core; memory: the vectors of one layer.
     """
     if per_layer < 2:
-        raise InputError(f"per_layer: wanted 2 or more vectors a layer; {per_layer} came.")
+        raise InputError(f"per_layer must be at least 2 vectors per layer (got {per_layer}).")
     sample = SampleFile(survey_folder)
-    sample.check(population)
-    known: dict[int, Drawn] = {}
-    drawn = {population: list(_drawn(sample, population, per_layer, known))}
-    if population == "all" and sample.tells(FLATTENED) and any(each.massive for each in drawn["all"]):
-        drawn[FLATTENED] = list(_drawn(sample, FLATTENED, per_layer, known))
-    table = _table(sample, drawn)
+    sample.check_population(population)
+    known: dict[int, ProjectedLayer] = {}
+    projected = {population: list(_project_layers(sample, population, per_layer, known))}
+    if (
+        population == "all"
+        and sample.has_population(WITHOUT_MASSIVE)
+        and any(layer.massive for layer in projected["all"])
+    ):
+        projected[WITHOUT_MASSIVE] = list(_project_layers(sample, WITHOUT_MASSIVE, per_layer, known))
+    table = _table(sample, projected)
     if table.empty:
-        table.attrs["undefined"] = f"{sample.folder}: no vectors were kept whole (--sample-size {sample.size})"
+        table.attrs["undefined"] = (
+            f"{sample.folder}: the survey has no sample of vectors (--sample-size {sample.size})"
+        )
     return table
 
 
-def _drawn(sample: SampleFile, population: str, limit: int, known: dict[int, Drawn]) -> Iterator[Drawn]:
-    """Project one layer after the other; `known` has layers whose plane was found for the same vectors."""
-    before: Drawn | None = None
+def _project_layers(
+    sample: SampleFile, population: str, limit: int, known: dict[int, ProjectedLayer]
+) -> Iterator[ProjectedLayer]:
+    """Project the layers in order; `known` holds layers that were already projected, to reuse equal planes."""
+    before: ProjectedLayer | None = None
     for index, layer in sample.layers.items():
         rows = sample.rows(index, population, limit)
-        plane = known[index].plane if _same(known.get(index), rows) else principal_plane(rows.vector)
+        plane = known[index].plane if _same_rows(known.get(index), rows) else principal_plane(rows.vector)
         norm = np.linalg.norm(rows.vector.astype(np.float64), axis=1)
         stack = (layer.stack, layer.units)
-        made = Drawn(index, stack, rows.key, rows.unit, norm, plane, bool(rows.massive.any()))
-        known.setdefault(index, made)
-        made = made if before is None or before.stack != stack else turned(made, before)
+        current = ProjectedLayer(index, stack, rows.key, rows.unit, norm, plane, bool(rows.massive.any()))
+        known.setdefault(index, current)
+        current = current if before is None or before.stack != stack else align(current, before)
         if len(rows):
-            before = made
-        yield made
+            before = current
+        yield current
 
 
-def _same(known: Drawn | None, rows: SampledRows) -> bool:
+def _same_rows(known: ProjectedLayer | None, rows: SampledRows) -> bool:
     return known is not None and np.array_equal(known.key, rows.key)
 
 
-def turned(drawn: Drawn, before: Drawn) -> Drawn:
-    """Return a layer's points turned onto those of the layer before, as far as they are of the same positions."""
-    _, here, there = np.intersect1d(drawn.key, before.key, return_indices=True)
-    if not len(here):
-        return drawn
-    points, share = drawn.plane
-    plane = Plane(points @ turn(points[here], before.plane.points[there]), share)
-    return replace(drawn, plane=plane)
+def align(layer: ProjectedLayer, before: ProjectedLayer) -> ProjectedLayer:
+    """Rotate the points of a layer to match those of the layer before at the positions that both have."""
+    _, own, others = np.intersect1d(layer.key, before.key, return_indices=True)
+    if not len(own):
+        return layer
+    points, share = layer.plane
+    plane = Plane(points @ find_rotation(points[own], before.plane.points[others]), share)
+    return replace(layer, plane=plane)
 
 
-def _table(sample: SampleFile, drawn: dict[str, list[Drawn]]) -> pd.DataFrame:
-    numbers = _numbers([each for layers in drawn.values() for each in layers])
+def _table(sample: SampleFile, projected: dict[str, list[ProjectedLayer]]) -> pd.DataFrame:
+    numbers = _numbers([layer for layers in projected.values() for layer in layers])
     parts = []
-    for population, layers in drawn.items():
-        for each in layers:
+    for population, layers in projected.items():
+        for layer in layers:
             columns = {
-                "layer": each.layer,
+                "layer": layer.layer,
                 "population": population,
-                "row": numbers[each.stack].reindex(each.key).to_numpy(),
-                "unit": sample.unit_names(each.layer, each.unit),
-                "x": each.plane.points[:, 0],
-                "y": each.plane.points[:, 1],
-                "norm": each.norm,
-                "share": each.plane.share,
+                "row": numbers[layer.stack].reindex(layer.key).to_numpy(),
+                "unit": sample.unit_names(layer.layer, layer.unit),
+                "x": layer.plane.points[:, 0],
+                "y": layer.plane.points[:, 1],
+                "norm": layer.norm,
+                "share": layer.plane.share,
             }
             parts.append(pd.DataFrame(columns, columns=COLUMNS))
     return pd.concat(parts, ignore_index=True)
 
 
-def _numbers(drawn: list[Drawn]) -> dict[tuple[str, bool], pd.Series[int]]:
+def _numbers(projected: list[ProjectedLayer]) -> dict[tuple[str, bool], pd.Series[int]]:
     """Number the positions of each stack, in the order of their keys and on from the stack before."""
     numbers: dict[tuple[str, bool], pd.Series[int]] = {}
     start = 0
-    for stack in dict.fromkeys(each.stack for each in drawn):
-        keys = np.unique(np.concatenate([each.key for each in drawn if each.stack == stack]))
+    for stack in dict.fromkeys(layer.stack for layer in projected):
+        keys = np.unique(np.concatenate([layer.key for layer in projected if layer.stack == stack]))
         numbers[stack] = pd.Series(np.arange(start, start + len(keys)), index=keys)
         start += len(keys)
     return numbers

@@ -1,37 +1,76 @@
-"""Reading surveys for a study: only the tables it needs, never the state."""
+"""Reading the folder of a finished survey, laboratory or series: for a study, and for a report."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from theodolite.studies.anisotropy.batch_files import with_batches
-from theodolite.studies.anisotropy.batch_summary import BATCHES
-from theodolite.studies.laboratory import as_surveyed, is_laboratory
-from theodolite.studies.norm_variance.chosen_sets import SETS
-from theodolite.studies.norm_variance.set_files import lie_in, read_sets
+import pandas as pd
+
+from theodolite.storage.bucket import Bucket
+from theodolite.storage.download import download
+from theodolite.storage.file_names import SAMPLE
+from theodolite.studies.anisotropy.batch_tables import BATCHES, attach_batches
+from theodolite.studies.laboratory import is_laboratory, read_laboratory
+from theodolite.studies.norm_variance.token_set_files import TOKEN_SETS, has_token_set_files, read_token_sets
+from theodolite.studies.projections import projections
 from theodolite.studies.series import Series, is_series
-from theodolite.studies.surveyed import Surveyed
-from theodolite.surveys.fetching import fetched
-from theodolite.surveys.folder import open_tables
+from theodolite.studies.survey_data import SurveyData
+from theodolite.surveys.folder import LATER, REPORTED, open_tables
+from theodolite.text import survey_name
 
-TABLES = ("layers", "tokens", "units")
+DEFAULT_TABLES = ("layers", "tokens", "units")
+POINTS_PER_LAYER, REFERENCE_WIDTH = 1500, 768
+"""Vectors drawn per layer in a report, up to this dimension; fewer in wider layers."""
+MAX_POINTS, MIN_POINTS = 24_000, 300
+"""At most this number of vectors over all layers, and at least this number per layer."""
 
 
-def read(folder: str | Path, tables: Sequence[str] = TABLES) -> Surveyed:
-    """Open a finished survey's folder as a study sees it; "token_sets" and "batches" where it has them.
+def read_survey_data(folder: str | Path, tables: Sequence[str] = DEFAULT_TABLES) -> SurveyData:
+    """Read the facts and the named tables of a finished survey, never its state.
 
-    A folder that a laboratory left is read whole: its tables are few. So is a series.
+    `tables` may also name "token_sets" and "batches", which are read if the folder has them. Of a laboratory or a
+    series, all tables are read.
     """
-    folder = fetched(folder)
+    folder = download(folder)
     if is_series(folder):
-        return Series.read(folder).as_surveyed(folder)
+        return Series.read(folder).as_survey_data(folder)
     if is_laboratory(folder):
-        return as_surveyed(folder)
-    facts, found = open_tables(folder, [name for name in tables if name not in (SETS, BATCHES)])
-    survey = Surveyed(facts, found, folder)
+        return read_laboratory(folder)
+    facts, found = open_tables(folder, [name for name in tables if name not in (TOKEN_SETS, BATCHES)])
+    survey = SurveyData(facts, found, folder)
     if BATCHES in tables:
-        survey = with_batches(survey)
-    if SETS in tables and lie_in(folder):
-        return read_sets(folder, facts).beside(survey)
+        survey = attach_batches(survey)
+    if TOKEN_SETS in tables and has_token_set_files(folder):
+        return read_token_sets(folder, facts).attach_to(survey)
     return survey
+
+
+def read_report_tables(folder: str | Path | Bucket) -> dict[str, Any]:
+    """Return the name, facts and tables of a survey as theodolite.report takes them; missing tables are empty."""
+    facts, _ = open_tables(folder, [])
+    path = download(folder, [SAMPLE])
+    later = [name for name in LATER if f"{name}.parquet" in facts["files"]]
+    _, tables = open_tables(folder, [*REPORTED, *later])
+    return {"name": survey_name(facts), "facts": facts, **tables, "projections": _project_sample(path, facts)}
+
+
+def points_per_layer(layers: int, dim: int) -> int:
+    """Return the number of vectors to draw per layer; wide vectors and many layers reduce it to limit the cost.
+
+    >>> points_per_layer(13, 768), points_per_layer(32, 576), points_per_layer(33, 4096)
+    (1500, 750, 649)
+    """
+    wide = POINTS_PER_LAYER * math.sqrt(min(1.0, REFERENCE_WIDTH / max(dim, 1)))
+    return max(MIN_POINTS, int(min(wide, MAX_POINTS / max(layers, 1))))
+
+
+def _project_sample(path: Path, facts: dict[str, Any]) -> pd.DataFrame:
+    """Return the projected sample; empty if the survey has no sample or its file was removed."""
+    known = facts["populations"]
+    if not known or not (path / SAMPLE).is_file():
+        return pd.DataFrame()
+    dim = max((int(layer["dim"]) for layer in facts["layers"]), default=0)
+    return projections(path, per_layer=points_per_layer(len(facts["layers"]), dim), population=known[0])

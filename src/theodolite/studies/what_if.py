@@ -1,7 +1,8 @@
-"""What if the vectors were centred, standardised, whitened, or lost their first directions? Without another pass.
+"""Measures after centring, standardising, whitening or removing top directions, without another pass.
 
-Spectral measures follow exactly from the survey's mean and covariance; cosine, dimension and hubness come from its
-sample, transformed, each with its n and standard error. As-is, the mean cosine is the exact one over everything.
+Spectral measures follow exactly from the mean and covariance of the survey. Cosine, dimension and hubness are
+computed on the transformed sample, each with its n and standard error. For "as-is", the mean cosine is the exact
+one over all vectors.
 """
 
 from __future__ import annotations
@@ -15,20 +16,18 @@ import torch
 from torch import Tensor
 
 from theodolite.errors import InputError, nearest
-from theodolite.measures.cosine import all_pairs_cosine
-from theodolite.measures.hubness import hubness
-from theodolite.measures.neighbourhood import neighbourhood
-from theodolite.measures.partition import MOST, partition_isotropy_log
+from theodolite.measures.cosine import PARTITION_VECTORS, all_pairs_cosine, partition_isotropy_log
+from theodolite.measures.intrinsic_dimension import hubness, twonn_from_distances
+from theodolite.measures.neighbours import neighbourhood
 from theodolite.measures.spectrum import stable_rank
 from theodolite.measures.transforms import Transform, transforms
-from theodolite.measures.twonn import twonn_of
-from theodolite.sources.layers import layer_numbers
+from theodolite.models.layers import parse_layer_numbers
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.fold import LayerFold
 from theodolite.surveys.folder import open_survey
-from theodolite.surveys.rows import Row
-from theodolite.surveys.shape import EMPTY, TOO_WIDE, spectral_numbers
 from theodolite.surveys.survey import Survey
+from theodolite.tables.layer_row import LayerRow
+from theodolite.tables.shape import EMPTY, TOO_WIDE, spectral_numbers
 
 HEAD = "layer layer_name population transform removed kept".split()
 COSINE = "mean_cosine mean_cosine_se mean_cosine_n".split()
@@ -38,8 +37,8 @@ SPECTRAL = (
 ).split()
 SAMPLED = "partition_isotropy_log twonn twonn_se twonn_ml twonn_ml_se twonn_n hubness_skew hubness_skew_se".split()
 COLUMNS = [*HEAD, *COSINE, *SPECTRAL, *SAMPLED, "undefined"]
-WHOLE = "removed kept mean_cosine_n pca_dim_90 pca_dim_95 pca_dim_99 twonn_n".split()
-NOTHING_LEFT = "nothing is left but rounding"
+INTEGER_COLUMNS = "removed kept mean_cosine_n pca_dim_90 pca_dim_95 pca_dim_99 twonn_n".split()
+NOTHING_LEFT = "no variance is left except rounding"
 
 
 def what_if(
@@ -49,21 +48,21 @@ def what_if(
     layers: str | Sequence[int] | None = None,
     population: str = "all",
 ) -> pd.DataFrame:
-    """Return one row per layer and transform; `remove` lists how many top directions to take away.
+    """Return one row per layer and transform; `remove` lists the numbers of top directions to remove.
 
-    A layer costs three eigenproblems and, for each transform, the distances between all pairs of the sample.
+    Each layer costs three eigendecompositions and, per transform, the distances between all pairs of the sample.
     """
     survey = survey if isinstance(survey, Survey) else open_survey(survey)
     _check_population(survey, population)
-    told = survey.layers[survey.layers["population"] == population].to_dict("records")
-    exact = {int(row["layer"]): row for row in told}
+    records = survey.layers[survey.layers["population"] == population].to_dict("records")
+    exact = {int(row["layer"]): row for row in records}
     names = {layer.index: layer.name for layer in survey.layer_objects()}
     rows = []
-    for layer in _chosen(names, layers):
+    for layer in _select_layers(names, layers):
         head = {"layer": layer, "layer_name": names[layer], "population": population}
-        found = _layer(survey.state.folds[layer], POPULATIONS[population], exact[layer], remove)
+        found = _measure_layer(survey.state.folds[layer], POPULATIONS[population], exact[layer], remove)
         rows += [head | row for row in found]
-    return pd.DataFrame(rows).reindex(columns=COLUMNS).astype(dict.fromkeys(WHOLE, "Int64"))
+    return pd.DataFrame(rows).reindex(columns=COLUMNS).astype(dict.fromkeys(INTEGER_COLUMNS, "Int64"))
 
 
 def _check_population(survey: Survey, population: str) -> None:
@@ -74,34 +73,36 @@ def _check_population(survey: Survey, population: str) -> None:
         )
 
 
-def _chosen(names: dict[int, str], layers: str | Sequence[int] | None) -> list[int]:
-    """Return the layers that "0,6,12", "0-3" or "-1" names, -1 being the last of the survey."""
+def _select_layers(names: dict[int, str], layers: str | Sequence[int] | None) -> list[int]:
+    """Return the layers named by "0,6,12", "0-3" or "-1" (the last layer of the survey)."""
     known = list(names)
     if layers is None:
         return known
-    wanted = [number + known[-1] + 1 if number < 0 else number for number in layer_numbers(layers)]
-    for layer in wanted:
+    selected = [number + known[-1] + 1 if number < 0 else number for number in parse_layer_numbers(layers)]
+    for layer in selected:
         if layer not in names:
             raise InputError(f"--layers {layer}: this survey has layers {', '.join(map(str, known))}.")
-    return wanted
+    return selected
 
 
-def _layer(
+def _measure_layer(
     fold: LayerFold, cells: Sequence[int], exact: dict[Hashable, Any], remove: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Measure one layer after every transform; `exact` is its row of the survey's table."""
+    """Measure one layer after every transform; `exact` is its row of layers.parquet."""
     if fold.wide:
-        raise InputError(f"--layers: no covariance was kept of {exact['layer_name']}: {TOO_WIDE}; choose others.")
+        raise InputError(
+            f"--layers: the survey has no covariance of {exact['layer_name']}: {TOO_WIDE}; choose other layers."
+        )
     n, covariance = fold.scatter.covariance(cells)
     if n < 2:
-        row = Row()
+        row = LayerRow()
         row.undefined("fewer than two vectors", [*COSINE, *SPECTRAL, *SAMPLED])
-        return [{"transform": "as-is", "removed": 0, "kept": 0, **row.finished()}]
+        return [{"transform": "as-is", "removed": 0, "kept": 0, **row.to_dict()}]
     mean = fold.scatter.sum[list(cells)].sum(0).numpy() / n + fold.frame.centre.double().numpy()
     sample = fold.sample.population(cells)
     found = []
     for transform in transforms(mean, covariance.numpy(), remove):
-        row = Row()
+        row = LayerRow()
         row.values |= {"transform": transform.name, "removed": transform.removed, "kept": transform.kept}
         if not transform.kept:
             row.undefined(NOTHING_LEFT, [*COSINE, *SPECTRAL, *SAMPLED])
@@ -110,24 +111,24 @@ def _layer(
             _add_sampled(row, transform, sample)
         if transform.name == "as-is":
             _add_exact(row, exact)
-        found.append(row.finished())
+        found.append(row.to_dict())
     return found
 
 
-def _add_spectral(row: Row, transform: Transform) -> None:
+def _add_spectral(row: LayerRow, transform: Transform) -> None:
     row.put("not finite", **spectral_numbers(transform.spectrum), stable_rank=stable_rank(transform.second))
 
 
-def _add_sampled(row: Row, transform: Transform, sample: dict[str, Tensor]) -> None:
+def _add_sampled(row: LayerRow, transform: Transform, sample: dict[str, Tensor]) -> None:
     if not sample:
         row.undefined(EMPTY, [*COSINE, *SAMPLED])
         return
     x = transform(sample["vector"].numpy())
     cosine = all_pairs_cosine(x)
     row.put(cosine.reason or "not finite", mean_cosine=cosine.value, mean_cosine_se=cosine.se)
-    row.put("not finite", partition_isotropy_log=partition_isotropy_log(x[:MOST], transform.axes))
+    row.put("not finite", partition_isotropy_log=partition_isotropy_log(x[:PARTITION_VECTORS], transform.axes))
     near = neighbourhood(torch.from_numpy(x), contexts=sample["context"])
-    estimate, hubs = twonn_of(near.distances[:, :2], near.duplicates), hubness(near.others)
+    estimate, hubs = twonn_from_distances(near.distances[:, :2], near.duplicates), hubness(near.others)
     _put_dimension(row, transform.kept, len(near), estimate.reason, twonn=estimate.keep90, twonn_se=estimate.se)
     _put_dimension(
         row, transform.kept, len(near), estimate.reason, twonn_ml=estimate.ml, twonn_ml_se=estimate.ml_se
@@ -136,23 +137,23 @@ def _add_sampled(row: Row, transform: Transform, sample: dict[str, Tensor]) -> N
     row.values |= {"mean_cosine_n": int((x != 0).any(axis=1).sum()), "twonn_n": len(near)}
 
 
-def _put_dimension(row: Row, kept: int, n: int, reason: str | None, **numbers: float) -> None:
-    """Put a dimension and its error, unless it is surely above the number of directions that there are.
+def _put_dimension(row: LayerRow, kept: int, n: int, reason: str | None, **numbers: float) -> None:
+    """Store a dimension and its error, unless it is significantly above the number of directions.
 
-    Whitened by their own covariance, n vectors in about n directions are all equally far apart; the ratios of
-    their distances are 1 but for rounding, and the estimate is as large as one likes.
+    After whitening by their own covariance, n vectors in about n directions have equal distances. The ratios of
+    these distances are 1 up to rounding, so the estimate is arbitrarily large.
     """
     value, error = numbers.values()
     if value - 2 * error > kept:
-        few = f"the estimate, {value:,.0f}, is above the {kept} directions: {n} vectors are too few for so many"
-        row.undefined(few, list(numbers))
+        problem = f"the estimate {value:,.0f} exceeds the {kept} directions: {n} vectors are too few"
+        row.undefined(problem, list(numbers))
     else:
         row.put(reason or "not finite", **numbers)
 
 
-def _add_exact(row: Row, exact: dict[Hashable, Any]) -> None:
-    """Put the mean cosine over all pairs of everything in place of the sample's."""
+def _add_exact(row: LayerRow, exact: dict[Hashable, Any]) -> None:
+    """Replace the mean cosine of the sample by the exact one over all pairs of vectors."""
     row.reasons = {column: why for column, why in row.reasons.items() if column not in COSINE}
-    none = "fewer than two vectors have a direction, or documents of one group"
-    row.put(none, **{name: float(exact[name]) for name in ("mean_cosine", "mean_cosine_se")})
+    reason = "fewer than two nonzero vectors, or all documents in one group"
+    row.put(reason, **{name: float(exact[name]) for name in ("mean_cosine", "mean_cosine_se")})
     row.values["mean_cosine_n"] = int(exact["n"] - exact["zero"])

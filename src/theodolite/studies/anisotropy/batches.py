@@ -1,32 +1,54 @@
-"""Making the batches of The Shape of Learning (Razzhigaev et al. 2024): choose stretches, read again, measure."""
+"""Batches of The Shape of Learning (Razzhigaev et al. 2024): read chunks of the corpus again and measure each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
+from torch import Tensor
 
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError, TheodoliteError
-from theodolite.sources.layers import layer_numbers
-from theodolite.studies.anisotropy.batch_files import write_batches
-from theodolite.studies.anisotropy.batch_summary import BATCHES
-from theodolite.studies.anisotropy.batch_table import COLUMNS, WHOLE, Measuring, layer_batches
-from theodolite.studies.reading import read
-from theodolite.studies.surveyed import Surveyed
-from theodolite.surveys.listener import Listener
-from theodolite.surveys.pilot import Pilot
-from theodolite.surveys.reopening import Reopened, check_readable, reopen
-from theodolite.surveys.storage import on_disk
-from theodolite.surveys.stretch_states import BUDGET, states_of
-from theodolite.surveys.stretches import INTERRUPTED, Chosen, choose_stretches
-from theodolite.surveys.token_sets import Among
+from theodolite.measures.batches import batch_anisotropy
+from theodolite.measures.intrinsic_dimension import twonn
+from theodolite.models.layers import parse_layer_numbers
+from theodolite.state.pilot import Pilot
+from theodolite.storage.location import local_path
+from theodolite.studies.anisotropy.batch_tables import BATCHES, CONTIGUOUS, SHUFFLED, write_batches
+from theodolite.studies.reading import read_survey_data
+from theodolite.studies.survey_data import SurveyData
+from theodolite.surveys.chunks import (
+    BUDGET,
+    INTERRUPTED,
+    ChosenChunks,
+    Chunk,
+    ChunkStates,
+    choose_chunks,
+    read_chunk_states,
+)
+from theodolite.surveys.reopen import Reopened, check_readable, reopen
+from theodolite.surveys.token_sets import PositionFilter
+from theodolite.tables.layer_row import LayerRow
 
+DIMENSION = "twonn twonn_se twonn_ml twonn_ml_se twonn_keep20".split()
+COLUMNS = (
+    "layer layer_name population kind batch n first_document documents anisotropy_svd".split()
+    + DIMENSION
+    + "twonn_n duplicates undefined".split()
+)
+INTEGER_COLUMNS = "first_document documents twonn_n duplicates".split()
+ALL_EQUAL = "all vectors of the batch are equal"
+ONLY_SHUFFLED = "the dimension is measured on shuffled batches only"
+DISABLED = "the dimension was disabled"
 COUNT, SIZE = 10, 4096
-FEWEST = 10
-"""Vectors without which no batch has a dimension."""
+MIN_SIZE = 10
+"""Vectors that a batch requires to have a dimension."""
 
 
 def make_batches(
@@ -42,23 +64,23 @@ def make_batches(
     trust_remote_code: bool = False,
     budget: int = BUDGET,
     listener: Listener | None = None,
-) -> Surveyed:
-    """Run a few stretches of the surveyed corpus again, measure each as a batch, and leave batches.parquet.
+) -> SurveyData:
+    """Run a few contiguous chunks of the surveyed corpus again, measure each as a batch and save batches.parquet.
 
-    The corpus is cut into stretches of whole windows that hold at least `size` positions of every population;
-    `count` of them are chosen by hash. `layers` are some of the survey's; without `dimension` TwoNN is left out,
-    which takes most of the time. `model` and `corpus` are where the surveyed ones are now, if they have moved.
-    Returns the survey with its batches.
+    The corpus is split into chunks of complete windows with at least `size` positions of every population each;
+    `count` of them are chosen by hash. `layers` selects layers of the survey. Without `dimension` the TwoNN
+    dimension, which takes most of the time, is omitted. `model` and `corpus` give the new locations if the
+    surveyed ones have moved. Returns the survey with its batches.
     """
     _check(count, size)
     listener = listener or Listener()
-    folder = on_disk(folder, "batches")
-    survey = read(folder, ("layers",))
+    folder = local_path(folder, "batches")
+    survey = read_survey_data(folder, ("layers",))
     check_readable(survey.facts)
-    wanted = surveyed_layers(survey, layers)
+    selected = select_layers(survey, layers)
     reopened = reopen(
         survey.facts,
-        wanted,
+        selected,
         model=model,
         corpus=corpus,
         device=device,
@@ -66,51 +88,137 @@ def make_batches(
         listener=listener,
     )
     populations = list(survey.facts["populations"])
-    listener.say("cutting the corpus into stretches")
-    found = choose_stretches(
-        reopened, count, room(survey, size), without_first="without-first" in populations, listener=listener
+    listener.say("splitting the corpus into chunks")
+    chosen = choose_chunks(
+        reopened,
+        count,
+        required_positions(survey, size),
+        without_first="without-first" in populations,
+        listener=listener,
     )
-    _tell(found, count, size, reopened, listener)
-    how = Measuring(size, dimension, device or survey.facts["model"]["device"], lambda: _tick(listener))
-    table = _measured(folder, reopened, found, populations, how, budget, listener)
+    _report_chunks(chosen, count, size, reopened, listener)
+    options = BatchOptions(
+        size, dimension, device or survey.facts["model"]["device"], lambda: _check_interrupt(listener)
+    )
+    table = _measure(folder, reopened, chosen, populations, options, budget, listener)
     facts = {
         "count": count,
         "size": size,
         "dimension": dimension,
-        "layers": wanted,
-        "stretches": len(found.stretches),
-        "of": found.of,
-        "positions": sum(stretch.positions for stretch in found.stretches),
-        "device": how.device,
+        "layers": selected,
+        "stretches": len(chosen.chunks),
+        "of": chosen.of,
+        "positions": sum(chunk.positions for chunk in chosen.chunks),
+        "device": options.device,
     }
     write_batches(folder, survey.facts, table, facts)
-    return read(folder, ("layers", BATCHES))
+    return read_survey_data(folder, ("layers", BATCHES))
 
 
-def _measured(
+@dataclass(frozen=True)
+class BatchOptions:
+    """Options of the measurement: minimum size of a batch, whether to compute the dimension, and the device."""
+
+    size: int
+    dimension: bool = True
+    device: str = "cpu"
+    tick: Callable[[], None] = lambda: None  # called before each batch
+
+
+def measure_layer_batches(
+    states: ChunkStates, chunks: Sequence[Chunk], filters: Mapping[str, PositionFilter], options: BatchOptions
+) -> list[dict[str, Any]]:
+    """Return the rows of one layer for all populations. Populations with equal positions are measured once."""
+    known: list[tuple[Tensor, list[dict[str, Any]]]] = []
+    for population in filters.values():
+        counts = population.select(states.vectors, states.first)
+        rows = next((rows for mask, rows in known if torch.equal(mask, counts)), None)
+        known.append((counts, rows if rows is not None else _measure_population(states, chunks, counts, options)))
+    return [{"population": name} | row for name, (_, rows) in zip(filters, known, strict=True) for row in rows]
+
+
+def _measure_population(
+    states: ChunkStates, chunks: Sequence[Chunk], counts: Tensor, options: BatchOptions
+) -> list[dict[str, Any]]:
+    rows = []
+    for number, chunk in enumerate(chunks):
+        options.tick()
+        members = ((states.chunk == number) & counts).nonzero().squeeze(1)
+        where = {"first_document": chunk.first_document, "documents": chunk.documents}
+        rows.append(
+            {"kind": CONTIGUOUS, "batch": number, "n": len(members)}
+            | where
+            | _measure_contiguous(states, members, options)
+        )
+    for number, members in enumerate(split_shuffled(states, counts, len(chunks), options.size)):
+        options.tick()
+        rows.append(
+            {"kind": SHUFFLED, "batch": number, "n": len(members)} | _measure_shuffled(states, members, options)
+        )
+    return rows
+
+
+def split_shuffled(states: ChunkStates, counts: Tensor, most: int, size: int) -> list[Tensor]:
+    """Split the counted positions, ordered by key, into at most `most` batches of nearly equal size."""
+    rows = counts.nonzero().squeeze(1)
+    rows = rows[torch.argsort(states.key[rows], stable=True)]
+    batches = min(most, len(rows) // size)
+    edges = [len(rows) * number // batches for number in range(batches + 1)] if batches else []
+    return [rows[start:stop] for start, stop in pairwise(edges)]
+
+
+def _measure_contiguous(states: ChunkStates, members: Tensor, options: BatchOptions) -> dict[str, Any]:
+    row = LayerRow()
+    if len(members) < options.size:
+        row.undefined(_too_few(len(members), options.size), ["anisotropy_svd"])
+    else:
+        row.put(ALL_EQUAL, anisotropy_svd=batch_anisotropy(states.vectors[members]))
+    row.undefined(ONLY_SHUFFLED, [*DIMENSION, "twonn_n", "duplicates"])
+    return row.to_dict()
+
+
+def _measure_shuffled(states: ChunkStates, members: Tensor, options: BatchOptions) -> dict[str, Any]:
+    row = LayerRow()
+    vectors = states.vectors[members]
+    row.put(ALL_EQUAL, anisotropy_svd=batch_anisotropy(vectors))
+    if not options.dimension:
+        row.undefined(DISABLED, [*DIMENSION, "twonn_n", "duplicates"])
+        return row.to_dict()
+    estimate = twonn(vectors.to(options.device), contexts=states.context[members].to(options.device))
+    numbers = (estimate.keep90, estimate.se, estimate.ml, estimate.ml_se, estimate.keep20)
+    row.put(estimate.reason or "", **dict(zip(DIMENSION, numbers, strict=True)))
+    row.values |= {"twonn_n": estimate.n, "duplicates": estimate.duplicates}
+    return row.to_dict()
+
+
+def _too_few(n: int, size: int) -> str:
+    return f"the chunk has {n:,} positions of this population; a batch requires at least {size:,}"
+
+
+def _measure(
     folder: Path,
     reopened: Reopened,
-    found: Chosen,
+    chosen: ChosenChunks,
     populations: Sequence[str],
-    how: Measuring,
+    options: BatchOptions,
     budget: int,
     listener: Listener,
 ) -> pd.DataFrame:
     pilot = Pilot.load(folder)
     rows: list[dict[str, Any]] = []
-    for layer, states in states_of(reopened, found.stretches, budget=budget, listener=listener):
+    for layer, states in read_chunk_states(reopened, chosen.chunks, budget=budget, listener=listener):
         listener.say(f"measuring layer {layer.index} ({layer.name})")
         above = pilot.frame(layer.index, populations=populations, sample_size=0).massive_above
-        among = {population: Among(population, above) for population in populations}
+        filters = {population: PositionFilter(population, above) for population in populations}
         head = {"layer": layer.index, "layer_name": layer.name}
-        rows += [head | row for row in layer_batches(states, found.stretches, among, how)]
-    return pd.DataFrame(rows).reindex(columns=COLUMNS).astype(dict.fromkeys(WHOLE, "Int64"))
+        rows += [head | row for row in measure_layer_batches(states, chosen.chunks, filters, options)]
+    return pd.DataFrame(rows).reindex(columns=COLUMNS).astype(dict.fromkeys(INTEGER_COLUMNS, "Int64"))
 
 
-def room(survey: Surveyed, size: int) -> int:
-    """Return how many positions a stretch needs so that enough are left without the massive ones.
+def required_positions(survey: SurveyData, size: int) -> int:
+    """Return the positions that a chunk requires to have at least `size` positions without the massive ones.
 
-    How many of those it has is known only once it is run: twice the largest share that any layer has of them.
+    Their number is known only after the chunk is run, so twice the largest share of any layer is assumed.
     """
     if "without-massive" not in survey.facts["populations"]:
         return size
@@ -119,40 +227,42 @@ def room(survey: Surveyed, size: int) -> int:
     return ceil(size / (1 - min(2 * float(share), 0.5)))
 
 
-def surveyed_layers(survey: Surveyed, layers: str | Sequence[int] | None) -> list[int]:
-    """Return the layers that "0,6,12", "0-3" or "-1" names, -1 being the survey's last; all without."""
+def select_layers(survey: SurveyData, layers: str | Sequence[int] | None) -> list[int]:
+    """Return the layers given as "0,6,12", "0-3" or "-1" (the last layer of the survey); all by default."""
     known = list(survey.layer_names)
     if layers is None:
         return known
-    wanted = [number + known[-1] + 1 if number < 0 else number for number in layer_numbers(layers)]
-    for layer in wanted:
+    selected = [number + known[-1] + 1 if number < 0 else number for number in parse_layer_numbers(layers)]
+    for layer in selected:
         if layer not in known:
             raise InputError(f"--layers {layer}: this survey has layers {', '.join(map(str, known))}.")
-    return sorted(set(wanted))
+    return sorted(set(selected))
 
 
 def _check(count: int, size: int) -> None:
     if count < 1:
-        raise InputError(f"--count {count}: wanted at least 1 batch; 10 unless told.")
-    if size < FEWEST:
-        raise InputError(f"--size {size}: wanted at least {FEWEST} positions a batch; the paper has 4,096.")
-
-
-def _tell(found: Chosen, count: int, size: int, reopened: Reopened, listener: Listener) -> None:
-    """Say what was chosen; refuse a corpus that has no batch, and tell one that has fewer than wanted."""
-    if not found.stretches:
+        raise InputError(f"--count must be at least 1 (got {count}); the default is {COUNT}.")
+    if size < MIN_SIZE:
         raise InputError(
-            f"CORPUS {reopened.corpus.name!r} has {found.positions:,} positions that count, and a batch needs at "
-            f"least {size:,} of every population. Survey more documents, or give a smaller --size; numbers of "
-            "small batches are not those of large ones."
+            f"--size must be at least {MIN_SIZE} positions per batch (got {size}); the paper uses {SIZE:,}."
         )
-    taken = sum(stretch.positions for stretch in found.stretches)
-    told = f"{len(found.stretches)} of {found.of:,} stretches, {taken:,} of {found.positions:,} positions"
-    if len(found.stretches) < count:
-        listener.warn(f"the corpus has {found.of} batches of at least {size:,} positions, not {count}")
-    listener.say(f"second pass: {told}")
 
 
-def _tick(listener: Listener) -> None:
+def _report_chunks(chosen: ChosenChunks, count: int, size: int, reopened: Reopened, listener: Listener) -> None:
+    """Report the chosen chunks. Raise if the corpus has no batch, and warn if it has fewer than `count`."""
+    if not chosen.chunks:
+        raise InputError(
+            f"CORPUS {reopened.corpus.name!r} has {chosen.positions:,} counted positions; a batch requires "
+            f"at least {size:,} of every population. Survey more documents or give a smaller --size. Results of "
+            "small batches cannot be compared with those of large ones."
+        )
+    positions = sum(chunk.positions for chunk in chosen.chunks)
+    summary = f"{len(chosen.chunks)} of {chosen.of:,} chunks, {positions:,} of {chosen.positions:,} positions"
+    if len(chosen.chunks) < count:
+        listener.warn(f"the corpus has {chosen.of} batches of at least {size:,} positions, not {count}")
+    listener.say(f"second pass: {summary}")
+
+
+def _check_interrupt(listener: Listener) -> None:
     if listener.stop():
         raise TheodoliteError(INTERRUPTED)

@@ -1,12 +1,12 @@
-"""What Ethayarajh (2019) measured of BERT and GPT-2, to set beside ours.
+"""Figures of Ethayarajh (2019) for BERT and GPT-2, for comparison.
 
 "How Contextual are Contextualized Word Representations?", EMNLP-IJCNLP 2019, on words of the SemEval tasks of
 semantic textual similarity, 12 blocks each; layer 0 is the input to the first. These are the statistics by layer
-in the paper's repository (kawine/contextual, embedding_space_stats.json), which its README calls close to the
-paper's charts, not equal to them. Self-similarity and explained variance stand there by word and are not copied
-here, only what is subtracted from them: the mean cosine of random words, and the share of their variance along
-the first singular direction of 1,000 of them, found without centring. That is about the direction of their mean:
-no SVD anisotropy, and often far below it.
+in the paper's repository (kawine/contextual, embedding_space_stats.json). Its README calls them close to the
+paper's charts, not equal to them. Self-similarity and explained variance are given there by word and are not
+copied here, only their baselines: the mean cosine of random words, and the share of their variance along the first
+singular direction of 1,000 of them, computed without centring. That is approximately the direction of their mean.
+It is not the SVD anisotropy, and often far below it.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ FIGURES: dict[str, tuple[tuple[float, float, float], ...]] = {
 """By layer: intra-sentence similarity; mean cosine of random words; variance explained of random words."""
 
 
-def published() -> pd.DataFrame:
-    """Return his figures, a row per model and layer, with the adjusted intra-sentence similarity.
+def published_figures() -> pd.DataFrame:
+    """Return the figures, one row per model and layer, with the adjusted intra-sentence similarity.
 
-    >>> published().query("survey == 'BERT' and layer == 12")["intra_similarity_adjusted"].round(3).item()
+    >>> published_figures().query("survey == 'BERT' and layer == 12")["intra_similarity_adjusted"].round(3).item()
     0.299
     """
     rows = [(model, layer, *row) for model, layers in FIGURES.items() for layer, row in enumerate(layers)]

@@ -1,1 +1,1 @@
-"""One Transformer block, fed with embeddings and a bias of growing norm (`theodolite block`)."""
+"""The block laboratory: one Transformer block, run on inputs with a bias of increasing norm."""

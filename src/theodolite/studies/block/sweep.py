@@ -1,4 +1,4 @@
-"""The sweep: one block, one direction, biases of growing norm."""
+"""The sweep: one block run with a bias of increasing norm in one direction, and its fixed points."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from theodolite.measures.fixed_point import Bracket, brackets, fixed_point, post_ln_fixed_point
-from theodolite.studies.block.attending import Tables, attending
+from theodolite.measures.laboratories.fixed_point import Bracket, find_brackets, fixed_point, post_ln_fixed_point
 from theodolite.studies.block.inputs import Inputs
-from theodolite.studies.block.lengths import Lengths, lengths
-from theodolite.studies.block.subject import Subject
+from theodolite.studies.block.isolated_block import IsolatedBlock
+from theodolite.studies.block.measurements import StateNorms, Tables, measure_attention, measure_states
 
 QUANTITIES = ("mean_norm", "norm_of_mean")
 NONE = "none in range"
@@ -21,9 +20,9 @@ STEPS = 10
 
 
 def default_norms(rms: float, dim: int) -> list[float]:
-    """Return 0 and ten norms, a constant factor apart, from half the inputs' to well past both scales.
+    """Return 0 and ten norms in geometric progression, from half the norm of the inputs to twice the larger scale.
 
-    The scales are the inputs' own and sqrt(dim), the length of what leaves a fresh layer norm.
+    The scales are the norm of the inputs and sqrt(dim), the norm of the output of an untrained layer norm.
 
     >>> [round(norm, 2) for norm in default_norms(1.0, 100)]
     [0.0, 0.5, 0.75, 1.13, 1.71, 2.58, 3.88, 5.85, 8.81, 13.27, 20.0]
@@ -34,60 +33,65 @@ def default_norms(rms: float, dim: int) -> list[float]:
 
 
 def sweep(
-    subject: Subject, inputs: Inputs, norms: Sequence[float], say: Callable[[float], None] = lambda norm: None
+    block: IsolatedBlock,
+    inputs: Inputs,
+    norms: Sequence[float],
+    say: Callable[[float], None] = lambda norm: None,
 ) -> Tables:
     """Return the tables norms, fixed_points, heads, scores, histogram, softmax and extremes of one run."""
-    ends: dict[float, tuple[Lengths, Lengths]] = {}
+    ends: dict[float, tuple[StateNorms, StateNorms]] = {}
     parts: dict[str, list[pd.DataFrame]] = {}
     for norm in norms:
         say(norm)
-        states = inputs.biased(norm)
-        out, seen = subject.watched(states)
-        ends[norm] = lengths(states), lengths(out)
-        for name, table in attending(subject, seen, states).items():
+        states = inputs.add_bias(norm)
+        out, captured = block.run_and_capture(states)
+        ends[norm] = measure_states(states), measure_states(out)
+        for name, table in measure_attention(block, captured, states).items():
             parts.setdefault(name, []).append(table.assign(norm=norm))
     tables = {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
-    return {"norms": _ends(ends), "fixed_points": _fixed_points(subject, inputs, ends), **tables}
+    return {"norms": _ends(ends), "fixed_points": _fixed_points(block, inputs, ends), **tables}
 
 
-def _ends(ends: dict[float, tuple[Lengths, Lengths]]) -> pd.DataFrame:
+def _ends(ends: dict[float, tuple[StateNorms, StateNorms]]) -> pd.DataFrame:
     rows = []
     for norm, both in ends.items():
-        told = {
+        columns = {
             f"{name}_{end}": value
-            for end, found in zip(("in", "out"), both, strict=True)
-            for name, value in found._asdict().items()
+            for end, norms in zip(("in", "out"), both, strict=True)
+            for name, value in norms._asdict().items()
         }
-        rows.append({"norm": norm, **told})
+        rows.append({"norm": norm, **columns})
     return pd.DataFrame(rows)
 
 
-def _fixed_points(subject: Subject, inputs: Inputs, ends: dict[float, tuple[Lengths, Lengths]]) -> pd.DataFrame:
-    """Return a row a quantity: where it is the same on both sides of the block."""
+def _fixed_points(
+    block: IsolatedBlock, inputs: Inputs, ends: dict[float, tuple[StateNorms, StateNorms]]
+) -> pd.DataFrame:
+    """Return one row per quantity: the norm of the bias at which it is equal at the input and the output."""
 
     @cache
-    def at(norm: float) -> tuple[Lengths, Lengths]:
-        states = inputs.biased(norm)
-        return lengths(states), lengths(subject.run(states))
+    def at(norm: float) -> tuple[StateNorms, StateNorms]:
+        states = inputs.add_bias(norm)
+        return measure_states(states), measure_states(block.run(states))
 
     rows = []
     for quantity in QUANTITIES:
         gaps = [_gap(both, quantity) for both in ends.values()]
-        found = brackets(list(ends), gaps)
-        row: dict[str, Any] = {"quantity": quantity, "crossings": len(found), "closed_form": np.nan}
-        if subject.closing is not None and quantity == "mean_norm":
-            square = float(subject.closing.gamma.square().sum() + subject.closing.beta.square().sum())
+        crossings = find_brackets(list(ends), gaps)
+        row: dict[str, Any] = {"quantity": quantity, "crossings": len(crossings), "closed_form": np.nan}
+        if block.closing_norm is not None and quantity == "mean_norm":
+            square = float(block.closing_norm.gamma.square().sum() + block.closing_norm.beta.square().sum())
             row["closed_form"] = post_ln_fixed_point(square, inputs.mean_square)
-        rows.append(row | _point(found, quantity, at))
+        rows.append(row | _point(crossings, quantity, at))
     return pd.DataFrame(rows)
 
 
 def _point(
-    found: Sequence[Bracket], quantity: str, at: Callable[[float], tuple[Lengths, Lengths]]
+    crossings: Sequence[Bracket], quantity: str, at: Callable[[float], tuple[StateNorms, StateNorms]]
 ) -> dict[str, Any]:
-    if not found:
+    if not crossings:
         return {"n_star": np.nan, "value": np.nan, "attracting": None, "reason": NONE}
-    first = next((each for each in found if each.attracting), found[0])
+    first = next((each for each in crossings if each.attracting), crossings[0])
     star = fixed_point(
         lambda norm: _gap(at(norm), quantity), first, lambda norm: getattr(at(norm)[0], quantity) ** 2
     )
@@ -95,6 +99,6 @@ def _point(
     return {"n_star": star, "value": value, "attracting": first.attracting, "reason": ""}
 
 
-def _gap(both: tuple[Lengths, Lengths], quantity: str) -> float:
+def _gap(both: tuple[StateNorms, StateNorms], quantity: str) -> float:
     entering, leaving = (getattr(end, quantity) for end in both)
     return float(leaving**2 - entering**2)

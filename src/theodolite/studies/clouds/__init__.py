@@ -1,1 +1,1 @@
-"""Clouds: corpora as clouds of vectors, how they lie and spread, and whether more than length tells them apart."""
+"""The clouds laboratory: corpora as clouds of document vectors, and tests of whether the clouds are separate."""

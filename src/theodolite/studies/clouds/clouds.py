@@ -1,4 +1,4 @@
-"""The clouds laboratory: documents of several corpora as vectors, as they are and again at equal length."""
+"""The clouds laboratory: documents of several corpora as vectors, as they are and again at matched length."""
 
 from __future__ import annotations
 
@@ -11,28 +11,36 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
-from theodolite.studies.clouds.distributions import (
+from theodolite.studies.clouds.comparison import (
     METRICS,
-    edges_of,
+    PERMUTATIONS,
+    bin_edges,
     histogram_rows,
+    pair_values,
+    separation_rows,
     summary_rows,
-    values,
 )
-from theodolite.studies.clouds.documents import Drawn, check_limit, draw
-from theodolite.studies.clouds.lengths import SHORTEST, common_length, cut, first_of_each
-from theodolite.studies.clouds.projections import check_methods, project
-from theodolite.studies.clouds.separation import PERMUTATIONS, separation_rows
-from theodolite.studies.first_token import warn_of_first
-from theodolite.studies.laboratory import Findings, facts_of
-from theodolite.studies.pooling import check_pooling, pooled_by
-from theodolite.studies.sentence_states import SentenceReader
+from theodolite.studies.clouds.documents import (
+    MIN_TOKENS,
+    Sample,
+    check_limit,
+    common_length,
+    draw_documents,
+    first_occurrences,
+    truncate_texts,
+)
+from theodolite.studies.embeddings_2d import FEWEST, parse_methods, project_2d
+from theodolite.studies.laboratory import Findings, make_facts
+from theodolite.studies.sentences import SentenceReader, check_pooling, embed_with_reader, warn_of_first_token
 from theodolite.studies.text_model import load_text_model
-from theodolite.surveys.listener import Listener
 
 Array = NDArray[np.float64]
 AS_IS, MATCHED = "as-is", "matched"
 Rows = list[dict[str, Any]]
+Texts = Mapping[str, list[tuple[str, int]]]
+"""By corpus: documents, each with its number of tokens."""
 
 
 def clouds(
@@ -53,18 +61,18 @@ def clouds(
     trust_remote_code: bool = False,
     listener: Listener | None = None,
 ) -> Findings:
-    """Pool documents of two or more corpora at some layers and measure how far the clouds are apart.
+    """Compute document vectors of two or more corpora at some layers and measure how separate the clouds are.
 
-    Of each corpus `limit` documents are drawn, each read up to `max_tokens` tokens. Everything is told `as-is` and
-    `matched`: every document cut to one number of tokens, shorter ones left out. Tables: documents, separations,
-    summaries, histograms, places, axes.
+    From each corpus `limit` documents are drawn and truncated to `max_tokens` tokens. Everything is reported
+    `as-is` and `matched`: every document truncated to the same number of tokens, shorter ones skipped. Tables:
+    documents, separations, summaries, histograms, places, axes.
     """
     listener = listener or Listener()
     check_pooling(pooling)
     check_limit(limit)
-    methods = check_methods(projections)
+    methods = parse_methods(projections)
     _check_numbers(max_tokens, permutations)
-    drawn = draw(corpora, limit, seed=seed, first=first, say=listener.say)
+    samples = draw_documents(corpora, limit, seed=seed, first=first, say=listener.say)
     loaded = load_text_model(
         model,
         device=device,
@@ -74,34 +82,35 @@ def clouds(
         listener=listener,
     )
     reader = SentenceReader(loaded.network, loaded.tokenizer, layers=layers, truncate=True)
-    warn_of_first(reader, pooling, listener)
-    room = reader.source.max_tokens - int(loaded.tokenizer.num_special_tokens_to_add())
-    texts, numbers = _different(loaded.tokenizer, drawn, min(max_tokens, room))
-    _check_spelled(texts)
-    equal, told = _equal(loaded.tokenizer, texts)
-    for words in told:
-        listener.warn(words)
+    warn_of_first_token(reader, pooling, listener)
+    longest = reader.source.max_tokens - int(loaded.tokenizer.num_special_tokens_to_add())
+    texts, numbers = _truncate_samples(loaded.tokenizer, samples, min(max_tokens, longest))
+    _check_tokens(texts)
+    matched, warnings = _match_lengths(loaded.tokenizer, texts)
+    for warning in warnings:
+        listener.warn(warning)
     states, documents = {}, []
-    for lengths, held in ((AS_IS, texts), (MATCHED, equal)):
-        counts = ", ".join(f"{len(of):,} of {name}" for name, of in held.items())
+    versions = {AS_IS: texts, MATCHED: matched}
+    for lengths, by_corpus in versions.items():
+        counts = ", ".join(f"{len(pairs):,} of {name}" for name, pairs in by_corpus.items())
         listener.say(f"{lengths}: reading {counts}")
-        states[lengths] = _pooled(reader, held, pooling)
-        documents += _documents(lengths, held, numbers if lengths == AS_IS else None)
+        states[lengths] = _embed(reader, by_corpus, pooling)
+        documents += _document_rows(lengths, by_corpus, numbers if lengths == AS_IS else None)
     tokens = {
-        lengths: {name: [count for _, count in of] for name, of in held.items()}
-        for lengths, held in ((AS_IS, texts), (MATCHED, equal))
+        lengths: {name: [count for _, count in pairs] for name, pairs in by_corpus.items()}
+        for lengths, by_corpus in versions.items()
     }
     listener.say("measuring")
-    named = {layer.index: layer.name for layer in reader.layers}
-    tables = measured(states, tokens, named, methods=methods, permutations=permutations, seed=seed)
-    matched_tokens = next((count for of in equal.values() for _, count in of), None)
-    facts = facts_of(
+    names = {layer.index: layer.name for layer in reader.layers}
+    tables = measure_clouds(states, tokens, names, methods=methods, permutations=permutations, seed=seed)
+    matched_tokens = next((count for pairs in matched.values() for _, count in pairs), None)
+    facts = make_facts(
         "clouds",
         loaded.facts,
         pooling=pooling,
         limit=limit,
         first=first,
-        max_tokens=min(max_tokens, room),
+        max_tokens=min(max_tokens, longest),
         matched_tokens=matched_tokens,
         projections=methods,
         permutations=permutations,
@@ -109,16 +118,19 @@ def clouds(
     )
     facts |= {
         "layers": [asdict(layer) for layer in reader.layers],
-        "corpus": {"name": ", ".join(each.name for each in drawn), "documents": sum(len(d.texts) for d in drawn)},
+        "corpus": {
+            "name": ", ".join(sample.name for sample in samples),
+            "documents": sum(len(s.texts) for s in samples),
+        },
         "corpora": [
-            {"name": d.name, "documents": len(d.texts), "read": d.read, "repeated": d.repeated} for d in drawn
+            {"name": s.name, "documents": len(s.texts), "read": s.read, "repeated": s.repeated} for s in samples
         ],
-        "warnings": told,
+        "warnings": warnings,
     }
     return Findings(facts, {"documents": pd.DataFrame(documents).astype({"number": "Int64"}), **tables})
 
 
-def measured(
+def measure_clouds(
     states: Mapping[str, Mapping[int, Mapping[str, Array]]],
     tokens: Mapping[str, Mapping[str, Sequence[int]]],
     names: Mapping[int, str],
@@ -128,38 +140,43 @@ def measured(
     seed: int = 0,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables; states: by lengths, layer and corpus (documents, dim)."""
-    found: dict[str, Rows] = {name: [] for name in ("separations", "summaries", "histograms", "places", "axes")}
+    rows_by_table: dict[str, Rows] = {
+        name: [] for name in ("separations", "summaries", "histograms", "places", "axes")
+    }
     for layer, name in names.items():
-        held = {lengths: values(of[layer]) for lengths, of in states.items()}
+        values = {lengths: pair_values(by_layer[layer]) for lengths, by_layer in states.items()}
         edges = {
-            metric: edges_of(metric, [v for of in held.values() for key, v in of.items() if key[0] == metric])
+            metric: bin_edges(
+                metric, [v for part in values.values() for key, v in part.items() if key[0] == metric]
+            )
             for metric in METRICS
         }
-        for lengths, of in states.items():
+        for lengths, by_layer in states.items():
+            clouds = by_layer[layer]
             head = {"layer": layer, "layer_name": name, "lengths": lengths}
-            apart = separation_rows(of[layer], tokens[lengths], seed=seed, permutations=permutations)
-            found["separations"] += [head | row for row in apart]
-            found["summaries"] += [head | row for row in summary_rows(held[lengths])]
-            found["histograms"] += [head | row for row in histogram_rows(held[lengths], edges)]
+            separations = separation_rows(clouds, tokens[lengths], seed=seed, permutations=permutations)
+            rows_by_table["separations"] += [head | row for row in separations]
+            rows_by_table["summaries"] += [head | row for row in summary_rows(values[lengths])]
+            rows_by_table["histograms"] += [head | row for row in histogram_rows(values[lengths], edges)]
             for method in methods:
-                places, shares = _places(of[layer], method, seed)
-                found["places"] += [head | {"method": method} | row for row in places]
-                found["axes"] += [
+                places, shares = _project(clouds, method, seed)
+                rows_by_table["places"] += [head | {"method": method} | row for row in places]
+                rows_by_table["axes"] += [
                     head | {"method": method, "axis": axis, "share": share} for axis, share in enumerate(shares, 1)
                 ]
     columns = {
         "places": "layer layer_name lengths method corpus document x y".split(),
         "axes": "layer layer_name lengths method axis share".split(),
     }
-    return {name: pd.DataFrame(rows, columns=columns.get(name)) for name, rows in found.items()}
+    return {name: pd.DataFrame(rows, columns=columns.get(name)) for name, rows in rows_by_table.items()}
 
 
-def _places(clouds: Mapping[str, Array], method: str, seed: int) -> tuple[Rows, list[float]]:
+def _project(clouds: Mapping[str, Array], method: str, seed: int) -> tuple[Rows, list[float]]:
     x = np.concatenate(list(clouds.values()))
-    if len(x) < 4 or not np.isfinite(x).all():
+    if len(x) < FEWEST or not np.isfinite(x).all():
         return [], []
-    places, shares = project(x, method, seed=seed)
-    names = [(name, number) for name, of in clouds.items() for number in range(len(of))]
+    places, shares = project_2d(x, method, seed=seed)
+    names = [(name, number) for name, cloud in clouds.items() for number in range(len(cloud))]
     rows = [
         {"corpus": name, "document": number, "x": float(px), "y": float(py)}
         for (name, number), (px, py) in zip(names, places, strict=True)
@@ -167,58 +184,60 @@ def _places(clouds: Mapping[str, Array], method: str, seed: int) -> tuple[Rows, 
     return rows, shares
 
 
-def _different(
-    tokenizer: Any, drawn: Sequence[Drawn], tokens: int
-) -> tuple[dict[str, list[tuple[str, int]]], dict[str, list[int]]]:
-    """Return the documents cut to so many tokens, none twice, and their numbers in their corpora.
+def _truncate_samples(
+    tokenizer: Any, samples: Sequence[Sample], tokens: int
+) -> tuple[Texts, dict[str, list[int]]]:
+    """Return the documents truncated to a number of tokens without duplicates, and their numbers in the corpora.
 
-    Two documents that begin alike would be one vector, in the line's training and in its test.
+    Two documents that are equal up to there would give equal vectors in the training and the test data.
     """
     texts, numbers = {}, {}
-    for each in drawn:
-        held = cut(tokenizer, each.texts, tokens)
-        kept = first_of_each([text for text, _ in held])
-        texts[each.name] = [held[at] for at in kept]
-        numbers[each.name] = [each.numbers[at] for at in kept]
+    for sample in samples:
+        truncated = truncate_texts(tokenizer, sample.texts, tokens)
+        kept = first_occurrences([text for text, _ in truncated])
+        texts[sample.name] = [truncated[at] for at in kept]
+        numbers[sample.name] = [sample.numbers[at] for at in kept]
     return texts, numbers
 
 
-def _equal(
-    tokenizer: Any, texts: Mapping[str, list[tuple[str, int]]]
-) -> tuple[dict[str, list[tuple[str, int]]], list[str]]:
-    """Return the documents that are long enough cut to one number of tokens, and what is to be said of it."""
-    length = common_length([[count for _, count in of] for of in texts.values()])
-    if length < SHORTEST:
-        words = f"Half of a corpus has fewer than {SHORTEST} tokens a document: nothing is told at matched length."
-        return {name: [] for name in texts}, [words]
-    long = {name: [text for text, count in of if count >= length] for name, of in texts.items()}
+def _match_lengths(tokenizer: Any, texts: Texts) -> tuple[Texts, list[str]]:
+    """Return the documents truncated to a common number of tokens, shorter ones skipped, and warnings."""
+    length = common_length([[count for _, count in pairs] for pairs in texts.values()])
+    if length < MIN_TOKENS:
+        warning = (
+            f"Half of the documents of a corpus have fewer than {MIN_TOKENS} tokens, so there are no results at "
+            "matched length."
+        )
+        return {name: [] for name in texts}, [warning]
+    long = {name: [text for text, count in pairs if count >= length] for name, pairs in texts.items()}
     short = {}
-    for name, of in long.items():
-        held = cut(tokenizer, of, length)
-        # A text cut inside a word may come out with another number of tokens, and two may begin alike.
-        short[name] = [held[at] for at in first_of_each([text for text, _ in held]) if held[at][1] == length]
+    for name, documents in long.items():
+        truncated = truncate_texts(tokenizer, documents, length)
+        # A text truncated inside a word may have another number of tokens, and two texts may become equal.
+        short[name] = [
+            truncated[at]
+            for at in first_occurrences([text for text, _ in truncated])
+            if truncated[at][1] == length
+        ]
     lost = sum(map(len, long.values())) - sum(map(len, short.values()))
     return short, [
-        f"{lost} documents are not matched: cut to {length} tokens they were others again, or too many."
+        f"{lost} documents were skipped at matched length: truncated to {length} tokens they are equal to another "
+        "document or have a different number of tokens."
     ] if lost else []
 
 
-def _pooled(
-    reader: SentenceReader, texts: Mapping[str, list[tuple[str, int]]], how: str
-) -> dict[int, dict[str, Array]]:
-    every = [text for of in texts.values() for text, _ in of]
-    ends = np.cumsum([len(of) for of in texts.values()])[:-1]
-    vectors = pooled_by(reader, every, how)
+def _embed(reader: SentenceReader, texts: Texts, how: str) -> dict[int, dict[str, Array]]:
+    every = [text for pairs in texts.values() for text, _ in pairs]
+    ends = np.cumsum([len(pairs) for pairs in texts.values()])[:-1]
+    vectors = embed_with_reader(reader, every, how)
     return {
         layer: dict(zip(texts, np.split(states.double().numpy(), ends), strict=True))
         for layer, states in vectors.items()
     }
 
 
-def _documents(
-    lengths: str, texts: Mapping[str, list[tuple[str, int]]], numbers: Mapping[str, Sequence[int]] | None
-) -> Rows:
-    """Return a row a document; its number in the corpus where none were left out."""
+def _document_rows(lengths: str, texts: Texts, numbers: Mapping[str, Sequence[int]] | None) -> Rows:
+    """Return one row per document, with its number in the corpus if it is known."""
     return [
         {
             "lengths": lengths,
@@ -227,24 +246,23 @@ def _documents(
             "number": None if numbers is None else numbers[name][at],
             "tokens": count,
         }
-        for name, of in texts.items()
-        for at, (_, count) in enumerate(of)
+        for name, pairs in texts.items()
+        for at, (_, count) in enumerate(pairs)
     ]
 
 
 def _check_numbers(max_tokens: int, permutations: int) -> None:
-    if max_tokens < SHORTEST:
-        raise InputError(f"--max-tokens wants at least {SHORTEST}, but {max_tokens} came.")
+    if max_tokens < MIN_TOKENS:
+        raise InputError(f"--max-tokens must be at least {MIN_TOKENS} (got {max_tokens}).")
     if not 19 <= permutations <= 99_999:
         raise InputError(
-            f"--permutations wants 19 to 99,999, but {permutations:,} came: p is never below 1/(permutations + 1)."
+            f"--permutations must be between 19 and 99,999 (got {permutations:,}); p is never below "
+            "1/(permutations + 1)."
         )
 
 
-def _check_spelled(texts: Mapping[str, list[tuple[str, int]]]) -> None:
-    for name, of in texts.items():
-        blank = sum(count == 0 for _, count in of)
+def _check_tokens(texts: Texts) -> None:
+    for name, pairs in texts.items():
+        blank = sum(count == 0 for _, count in pairs)
         if blank:
-            raise InputError(
-                f"CORPUS {name!r}: {blank} documents have no token in this vocabulary; leave them out."
-            )
+            raise InputError(f"CORPUS {name!r}: {blank} documents have no tokens in this vocabulary; remove them.")

@@ -1,4 +1,4 @@
-"""Documents of a corpus for a cloud: a seeded draw over all of it, none twice."""
+"""Documents for the clouds laboratory: drawing them from a corpus and cutting them to a number of tokens."""
 
 from __future__ import annotations
 
@@ -6,59 +6,67 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from theodolite.corpora.text_corpus import Corpus, open_corpus
 from theodolite.errors import InputError
-from theodolite.sources.corpus import Corpus, open_corpus
+from theodolite.sources.text.windows import repair_surrogates
 
 Say = Callable[[str], None]
-FEWEST, MOST = 20, 5_000
+MIN_DOCUMENTS, MAX_DOCUMENTS = 20, 5_000
+MIN_TOKENS = 3
+"""Documents with fewer tokens are too short to compare at matched length."""
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """What was drawn of a corpus."""
+class Sample:
+    """The documents drawn from one corpus."""
 
     name: str
     texts: tuple[str, ...]
-    numbers: tuple[int, ...]  # of the documents in their corpus
+    numbers: tuple[int, ...]  # the positions of the documents in the corpus
     read: int
-    repeated: int  # documents that were there before, left out
+    repeated: int  # duplicate documents, skipped
 
 
 def check_limit(limit: int) -> None:
-    """Refuse a number of documents that says nothing, or whose pairs would fill the memory."""
-    if not FEWEST <= limit <= MOST:
-        raise InputError(f"--limit wants {FEWEST} to {MOST:,} documents a corpus, but {limit:,} came.")
+    """Raise if the number of documents is too small to compare clouds or too large to store all pairs."""
+    if not MIN_DOCUMENTS <= limit <= MAX_DOCUMENTS:
+        raise InputError(
+            f"--limit must be between {MIN_DOCUMENTS} and {MAX_DOCUMENTS:,} documents per corpus (got {limit:,})."
+        )
 
 
-def draw(
+def draw_documents(
     corpora: Sequence[str | Path | Iterable[str]],
     limit: int,
     *,
     seed: int = 0,
     first: bool = False,
     say: Say | None = None,
-) -> list[Drawn]:
-    """Draw up to `limit` documents of each corpus; `first` takes those it begins with, unread the rest."""
+) -> list[Sample]:
+    """Draw up to `limit` documents of each corpus at random; with `first`, take its first documents instead."""
     check_limit(limit)
     if len(corpora) < 2:
-        raise InputError(f"CORPORA: clouds are compared, so two or more corpora are wanted; {len(corpora)} came.")
+        raise InputError(f"CORPORA: at least two corpora are required to compare them (got {len(corpora)}).")
     opened = [open_corpus(corpus, None, say) for corpus in corpora]
     names = [corpus.name for corpus in opened]
-    for corpus, held in zip(corpora, names, strict=True):
-        if isinstance(corpus, str | Path) and names.count(held) > 1:
-            raise _twice(held)
-    found, shown = [], short_names(names)
-    for number, each in enumerate(opened):
+    for corpus, name in zip(corpora, names, strict=True):
+        if isinstance(corpus, str | Path) and names.count(name) > 1:
+            raise _repeated_corpus(name)
+    samples, labels = [], short_names(names)
+    for number, source in enumerate(opened):
         if say is not None:
-            say(f"reading {each.name}")
-        found.append(_drawn(each, shown[number], limit, random.Random(f"{seed} {number}"), first=first))
-    _check(found)
-    return found
+            say(f"reading {source.name}")
+        samples.append(_draw_one(source, labels[number], limit, random.Random(f"{seed} {number}"), first=first))
+    _check(samples)
+    return samples
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Return names for figures: a file's without its folder, and a number behind those that are still alike.
+    """Return names for figures: file names without the folder, with a number appended to equal names.
 
     >>> short_names(["in/a.txt", "chitchat", "list of 9", "list of 9"])
     ['a.txt', 'chitchat', 'list of 9 (3)', 'list of 9 (4)']
@@ -67,8 +75,8 @@ def short_names(names: Sequence[str]) -> list[str]:
     return [name if bare.count(name) == 1 else f"{name} ({at})" for at, name in enumerate(bare, 1)]
 
 
-def _drawn(corpus: Corpus, name: str, limit: int, rng: random.Random, *, first: bool) -> Drawn:
-    """Fill a reservoir, so that each document is as likely to be in it as any other."""
+def _draw_one(corpus: Corpus, name: str, limit: int, rng: random.Random, *, first: bool) -> Sample:
+    """Draw documents by reservoir sampling, so that each different document is equally likely."""
     kept: list[tuple[int, str]] = []
     seen = set[int]()
     read = repeated = 0
@@ -85,25 +93,66 @@ def _drawn(corpus: Corpus, name: str, limit: int, rng: random.Random, *, first: 
             kept[place] = document
         if first and len(kept) == limit:
             break
-    rng.shuffle(kept)  # where clouds differ in size the first of the larger are taken, and must be any of them
-    return Drawn(name, tuple(text for _, text in kept), tuple(number for number, _ in kept), read, repeated)
+    rng.shuffle(kept)  # if clouds differ in size, only the first documents of the larger one are compared
+    return Sample(name, tuple(text for _, text in kept), tuple(number for number, _ in kept), read, repeated)
 
 
-def _check(found: Sequence[Drawn]) -> None:
-    for drawn in found:
-        if len(drawn.texts) < FEWEST:
+def _check(samples: Sequence[Sample]) -> None:
+    for sample in samples:
+        if len(sample.texts) < MIN_DOCUMENTS:
             raise InputError(
-                f"CORPUS {drawn.name!r} has {len(drawn.texts)} different documents; at least {FEWEST} are wanted, "
-                "since fewer tell nothing about a cloud. Lines of a .txt file are documents: split long ones."
+                f"CORPUS {sample.name!r} has {len(sample.texts)} different documents; at least {MIN_DOCUMENTS} "
+                "are required. Each line of a .txt file is a document: split long lines."
             )
-    for number, drawn in enumerate(found):
-        for other in found[:number]:
-            if set(drawn.texts) == set(other.texts):
-                raise _twice(f"{other.name}' and '{drawn.name}")
+    for number, sample in enumerate(samples):
+        for other in samples[:number]:
+            if set(sample.texts) == set(other.texts):
+                raise _repeated_corpus(f"{other.name}' and '{sample.name}")
 
 
-def _twice(name: str) -> InputError:
+def _repeated_corpus(name: str) -> InputError:
     return InputError(
-        f"CORPUS '{name}' came twice: a cloud is not apart from itself. To see what no difference looks like, "
-        "split it into two files."
+        f"CORPUS '{name}': the same corpus was given twice. To see what no difference looks like, split it into "
+        "two files."
     )
+
+
+def truncate_texts(tokenizer: Any, texts: Sequence[str], tokens: int) -> list[tuple[str, int]]:
+    """Truncate each text to a number of tokens, without special tokens; return the texts and their token counts.
+
+    A text that is truncated inside a word may be tokenized differently, so its tokens are counted again.
+    """
+    plain = [repair_surrogates(text) for text in texts]
+    ends = [_end(tokenizer, text, tokens) for text in plain]
+    short = [text[:end] for text, end in zip(plain, ends, strict=True)]
+    return [(text, len(tokenizer(text, add_special_tokens=False)["input_ids"])) for text in short]
+
+
+def _end(tokenizer: Any, text: str, tokens: int) -> int:
+    """Return the index of the character at which a text ends after this number of tokens."""
+    if not tokenizer.is_fast:  # tokens are characters or bytes
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        return len(text) if len(ids) <= tokens else len(tokenizer.decode(ids[:tokens]))
+    encoded = tokenizer(
+        text, add_special_tokens=False, return_offsets_mapping=True, truncation=True, max_length=tokens
+    )
+    complete = len(encoded["input_ids"]) < tokens
+    return len(text) if complete else int(encoded["offset_mapping"][-1][1])
+
+
+def first_occurrences(texts: Sequence[str]) -> list[int]:
+    """Return the index of the first occurrence of each different text.
+
+    >>> first_occurrences(["a", "b", "a"])
+    [0, 1]
+    """
+    return sorted({text: at for at, text in reversed(list(enumerate(texts)))}.values())
+
+
+def common_length(counts: Sequence[Sequence[int]]) -> int:
+    """Return the largest number of tokens that at least half of the documents of every corpus have.
+
+    >>> common_length([[2, 8, 9], [30, 40, 50]])
+    8
+    """
+    return int(min(np.quantile(each, 0.5, method="lower") for each in counts))

@@ -1,1 +1,1 @@
-"""Contrast: directions from pairs of sentences, how two of them lie to each other, and how sure that is."""
+"""The contrast laboratory: directions of classes of sentence pairs, and the cosines between them with tests."""

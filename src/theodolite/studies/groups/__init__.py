@@ -1,1 +1,1 @@
-"""Groups: whether sentences that say the same lie together, and how far from nonsense."""
+"""The groups laboratory: whether sentences with the same meaning have similar vectors, compared with nonsense."""

@@ -1,7 +1,8 @@
-"""Groups of sentences that say the same: what `theodolite groups` does."""
+"""The groups laboratory: whether sentences with the same meaning have vectors close to each other."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -9,24 +10,37 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
-from theodolite.measures.projection import principal
-from theodolite.sources.layers import Layer
-from theodolite.studies.groups.bag import bags
-from theodolite.studies.groups.measuring import measured, pair_rows
-from theodolite.studies.groups.nonsense import CONTROLS, nonsense
-from theodolite.studies.groups.reading import expanded, read_groups
-from theodolite.studies.laboratory import Findings, check_free, facts_of
-from theodolite.studies.pooling import check_pooling, pooled_by
-from theodolite.studies.sentence_states import SentenceReader
+from theodolite.measures.laboratories.groups import (
+    cosine_distances,
+    cosines,
+    distances,
+    separation,
+    silhouettes,
+    within_between,
+)
+from theodolite.measures.projection import principal_components
+from theodolite.measures.uncertainty import holm
+from theodolite.models.layers import Layer
+from theodolite.studies.groups.sentences import CONTROLS, expand_groups, make_nonsense, read_groups
+from theodolite.studies.laboratory import Findings, check_free, make_facts
+from theodolite.studies.sentences import SentenceReader, check_pooling, embed_with_reader
 from theodolite.studies.text_model import load_text_model
-from theodolite.surveys.listener import Listener
 
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+ALL_EQUAL = "all vectors are equal"
+NO_PAIRS = "there are no pairs within a group, or none between two groups"
+NOT_FINITE = "a vector is not finite"
+MAX_TESTED_GROUPS = 12
+"""With more groups, pairs of groups are not tested: there would be more tests than sentences."""
 GROUPS, WITH_NONSENSE = "groups", "with-nonsense"
 AXES = ("x", "y", "z")
-MOST = 5000
-"""Sentences in all: every pair of them is measured at every layer."""
+MAX_SENTENCES = 5000
+"""Maximum number of sentences: every pair of them is measured at every layer."""
 
 
 def groups(
@@ -47,16 +61,16 @@ def groups(
     overwrite: bool = False,
     listener: Listener | None = None,
 ) -> Findings:
-    """Measure whether the sentences of a group lie nearer to each other than to those of other groups.
+    """Measure whether the sentences of a group are closer to each other than to those of other groups.
 
-    `sentences` are lists of sentences by group, or a .json, .jsonl or .csv of them, with templates `{a|b|c}`.
-    `pooling` is first, mean, last or max: the first token unless told, the last in causal models, whose first
-    token sees nothing of the sentence. `controls` is how many sentences of each kind of nonsense are made: as many
-    as the middle group has unless told, 0 for none.
+    `sentences` maps groups to lists of sentences, or is a .json, .jsonl or .csv file of them; sentences may be
+    templates such as `{a|b|c}`. `pooling` is first, mean, last or max. Default: first, and last for causal models,
+    whose first token sees nothing of the sentence. `controls` is the number of nonsense sentences of each kind.
+    Default: the median size of the groups; 0 for none.
     """
     given = read_groups(sentences) if isinstance(sentences, str | Path) else sentences
-    written, dropped = expanded(given)
-    _check(written, controls, permutations)
+    expanded, dropped = expand_groups(given)
+    _check(expanded, controls, permutations)
     if pooling is not None:
         check_pooling(pooling)
     if out is not None:
@@ -71,10 +85,9 @@ def groups(
     )
     reader = SentenceReader(loaded.network, loaded.tokenizer, layers=layers)
     how = pooling or ("last" if reader.causal else "first")
-    made = _with_controls(written, controls, seed)
-    table = _sentence_table(made, loaded.tokenizer)
+    table = _sentence_table(_add_controls(expanded, controls, seed), loaded.tokenizer)
     vectors = _vectors(reader, table, how, special=special)
-    facts = facts_of(
+    facts = make_facts(
         "groups",
         loaded.facts,
         file=str(sentences) if isinstance(sentences, str | Path) else None,
@@ -84,36 +97,105 @@ def groups(
         seed=seed,
         duplicates_dropped=dropped,
     )
-    facts["layers"] = [{"index": each.index, "name": each.name, "dim": each.dim} for each in reader.layers]
-    found = Findings(facts, _tables(table, reader.layers, vectors, permutations, seed, listener or Listener()))
+    facts["layers"] = [{"index": layer.index, "name": layer.name, "dim": layer.dim} for layer in reader.layers]
+    findings = Findings(facts, _tables(table, reader.layers, vectors, permutations, seed, listener or Listener()))
     if out is not None:
-        found.save(out, overwrite=overwrite)
-    return found
+        findings.save(out, overwrite=overwrite)
+    return findings
 
 
-def _with_controls(written: dict[str, list[str]], controls: int | None, seed: int) -> dict[str, list[str]]:
-    """Return the groups and, behind them, the two of nonsense."""
-    count = controls if controls is not None else max(2, int(median(map(len, written.values()))))
-    real = [sentence for group in written.values() for sentence in group]
-    return written | ({kind: nonsense(real, kind, count, seed) for kind in CONTROLS} if count else {})
+def measure_groups(vectors: Floats, group: Integers, *, permutations: int, seed: int) -> dict[str, Any]:
+    """Return distances within and between groups, silhouettes and the separation test; NaN with the reason."""
+    matrix = distances(vectors)
+    distance, cosine = within_between(matrix, group), within_between(cosines(vectors), group)
+    test = separation(matrix, group, permutations=permutations, seed=seed)
+    return {
+        "n": len(group),
+        "groups": len(np.unique(group)),
+        "within_distance": distance.within,
+        "between_distance": distance.between,
+        "within_cosine": cosine.within,
+        "between_cosine": cosine.between,
+        "separation": test.value,
+        "p": test.p,
+        "p_least": test.p_least,
+        "silhouette": float(silhouettes(matrix, group).mean()),
+        "silhouette_cosine": float(silhouettes(cosine_distances(vectors), group).mean()),
+        "undefined": _undefined_reason(matrix, test.value),
+    }
 
 
-def _sentence_table(made: Mapping[str, Sequence[str]], tokenizer: Any) -> pd.DataFrame:
-    rows = [(group, sentence, group in CONTROLS) for group, texts in made.items() for sentence in texts]
+def pair_rows(
+    vectors: Floats, group: Integers, names: Sequence[str], *, permutations: int, seed: int
+) -> list[dict[str, Any]]:
+    """Return one row per pair of groups, also of a group with itself: mean distance and cosine, and the test."""
+    distance_matrix, cosine_matrix = distances(vectors), cosines(vectors)
+    rows = []
+    for one, name in enumerate(names):
+        for other in range(one, len(names)):
+            members = np.isin(group, (one, other))
+            codes = group[members]
+            part = np.ix_(members, members)
+            distance = within_between(distance_matrix[part], codes)
+            cosine = within_between(cosine_matrix[part], codes)
+            row: dict[str, Any] = {"group": name, "other": names[other], "n": int(members.sum())}
+            if one == other:
+                rows.append(row | {"distance": distance.within, "cosine": cosine.within})
+                continue
+            row |= {"distance": distance.between, "cosine": cosine.between}
+            if len(names) <= MAX_TESTED_GROUPS:
+                test = separation(distance_matrix[part], codes, permutations=permutations, seed=seed)
+                row |= {"separation": test.value, "p": test.p, "p_least": test.p_least}
+            rows.append(row)
+    adjusted = holm([row.get("p", np.nan) for row in rows])
+    return [row | {"p_holm": float(p)} for row, p in zip(rows, adjusted, strict=True)]
+
+
+def _undefined_reason(matrix: Floats, value: float) -> str | None:
+    if not np.isnan(value):
+        return None
+    if not np.isfinite(matrix).all():
+        return NOT_FINITE
+    return ALL_EQUAL if len(matrix) > 1 and not matrix.any() else NO_PAIRS
+
+
+def count_words(sentences: Sequence[str]) -> NDArray[np.float64]:
+    """Count each word in each sentence (bag of words), ignoring case. (sentences, words)
+
+    >>> count_words(["A cat, a dog.", "The cat."])
+    array([[2., 1., 1., 0.],
+           [0., 1., 0., 1.]])
+    """
+    split = [re.findall(r"\w+", sentence.casefold()) for sentence in sentences]
+    column = {word: number for number, word in enumerate(dict.fromkeys(word for words in split for word in words))}
+    table = np.zeros((len(sentences), max(len(column), 1)))
+    for row, words in enumerate(split):
+        for word in words:
+            table[row, column[word]] += 1
+    return table
+
+
+def _add_controls(groups: dict[str, list[str]], controls: int | None, seed: int) -> dict[str, list[str]]:
+    """Append the two groups of nonsense."""
+    count = controls if controls is not None else max(2, int(median(map(len, groups.values()))))
+    real = [sentence for group in groups.values() for sentence in group]
+    return groups | ({kind: make_nonsense(real, kind, count, seed) for kind in CONTROLS} if count else {})
+
+
+def _sentence_table(groups: Mapping[str, Sequence[str]], tokenizer: Any) -> pd.DataFrame:
+    rows = [(group, sentence, group in CONTROLS) for group, texts in groups.items() for sentence in texts]
     table = pd.DataFrame(rows, columns=["group", "sentence", "nonsense"])
     table.insert(0, "number", np.arange(len(table)))
     table["tokens"] = [len(tokenizer(sentence)["input_ids"]) for sentence in table["sentence"]]
     return table
 
 
-def _vectors(
-    reader: SentenceReader, table: pd.DataFrame, how: str, *, special: bool
-) -> dict[int, np.ndarray[Any, np.dtype[np.float64]]]:
-    """Return the sentences' vectors at every layer; nonsense that is too long for the model is cut."""
+def _vectors(reader: SentenceReader, table: pd.DataFrame, how: str, *, special: bool) -> dict[int, Floats]:
+    """Return the vectors of the sentences at every layer; nonsense that is too long for the model is truncated."""
     parts = []
     for controls, part in table.groupby("nonsense", sort=True):
-        reader.truncate = bool(controls)  # random letters make more tokens than the sentence that they stand for
-        parts.append(pooled_by(reader, part["sentence"].tolist(), how, special=special))
+        reader.truncate = bool(controls)  # random letters give more tokens than the sentence they replace
+        parts.append(embed_with_reader(reader, part["sentence"].tolist(), how, special=special))
     return {
         layer.index: np.concatenate([part[layer.index].double().numpy() for part in parts])
         for layer in reader.layers
@@ -123,7 +205,7 @@ def _vectors(
 def _tables(
     table: pd.DataFrame,
     layers: Sequence[Layer],
-    vectors: Mapping[int, np.ndarray[Any, np.dtype[np.float64]]],
+    vectors: Mapping[int, Floats],
     permutations: int,
     seed: int,
     listener: Listener,
@@ -139,16 +221,18 @@ def _tables(
         head = {"layer": layer.index, "layer_name": layer.name}
         every = vectors[layer.index]
         for population, mask in sets.items():
-            flat = principal(every[mask], len(AXES))
-            shares = {f"share_{axis}": share for axis, share in zip(AXES, flat.shares, strict=True)}
-            rows.append(head | {"population": population} | measured(every[mask], code[mask], **how) | shares)
-            at = dict(zip(AXES, flat.points.T, strict=True))
+            projection = principal_components(every[mask], len(AXES))
+            shares = {f"share_{axis}": share for axis, share in zip(AXES, projection.shares, strict=True)}
+            rows.append(
+                head | {"population": population} | measure_groups(every[mask], code[mask], **how) | shares
+            )
+            at = dict(zip(AXES, projection.points.T, strict=True))
             points.append(
                 pd.DataFrame(head | {"population": population, "number": table["number"].to_numpy()[mask]} | at)
             )
         pairs += [head | row for row in pair_rows(every, code, names, **how)]
-    words = bags(table["sentence"].tolist())
-    bag = [{"population": name} | measured(words[mask], code[mask], **how) for name, mask in sets.items()]
+    words = count_words(table["sentence"].tolist())
+    bag = [{"population": name} | measure_groups(words[mask], code[mask], **how) for name, mask in sets.items()]
     return {
         "sentences": table,
         "layers": pd.DataFrame(rows),
@@ -158,16 +242,20 @@ def _tables(
     }
 
 
-def _check(written: Mapping[str, Sequence[str]], controls: int | None, permutations: int) -> None:
-    taken = [name for name in CONTROLS if name in written]
-    if taken:
-        raise InputError(f"Group {taken[0]!r} is the name of a control that is made here; call yours otherwise.")
-    if not written or (len(written) < 2 and controls == 0):
-        raise InputError(f"{len(written)} group came; wanted at least two to tell apart.")
-    total = sum(map(len, written.values()))
-    if total > MOST:
-        raise InputError(f"{total:,} sentences came; every pair is measured, so wanted at most {MOST:,}.")
-    if controls is not None and not 0 <= controls <= MOST:
-        raise InputError(f"--controls {controls}: wanted 0 to {MOST:,} sentences of each kind of nonsense.")
+def _check(groups: Mapping[str, Sequence[str]], controls: int | None, permutations: int) -> None:
+    reserved = [name for name in CONTROLS if name in groups]
+    if reserved:
+        raise InputError(f"The group name {reserved[0]!r} is reserved for a control; rename your group.")
+    if not groups or (len(groups) < 2 and controls == 0):
+        raise InputError(f"At least two groups are required to compare them (got {len(groups)}).")
+    total = sum(map(len, groups.values()))
+    if total > MAX_SENTENCES:
+        raise InputError(
+            f"At most {MAX_SENTENCES:,} sentences are allowed, because every pair is measured (got {total:,})."
+        )
+    if controls is not None and not 0 <= controls <= MAX_SENTENCES:
+        raise InputError(
+            f"--controls must be between 0 and {MAX_SENTENCES:,} sentences of each kind (got {controls})."
+        )
     if permutations < 1:
-        raise InputError(f"--permutations {permutations}: wanted at least 1.")
+        raise InputError(f"--permutations must be at least 1 (got {permutations}).")

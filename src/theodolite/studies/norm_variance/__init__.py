@@ -1,5 +1,5 @@
 """Norm of Mean Contextualized Embeddings Determines their Variance (Yamagiwa and Shimodaira 2024).
 
-`fits` has every line of the paper and those it could not draw, `profile` what is said of each layer, `points` the
-units of one layer, `histograms` and `counts` the corpus.
+`units` has the units of one layer, `fits` the regression lines, `profile` the numbers of each layer, `consistency`
+the comparison with cosines, `layer_norm` appendices H and I, `token_sets` the sets of selected tokens.
 """

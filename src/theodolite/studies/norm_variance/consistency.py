@@ -1,8 +1,8 @@
-"""Whether M/Q goes with the mean cosine and V_W/V against self-similarity, layer by layer (section 5.3).
+"""Correlation over layers of M/Q with the mean cosine, and of V_W/V with self-similarity (section 5.3).
 
-The paper calls its ratios consistent with cosines that others published, and does not test it. Were all vectors of
-one length, M/Q would be the mean cosine C, and V_W/V about (1 - S)/(1 - C), S being the self-similarity: the
-second may rise where S rises too, if only C rises faster.
+The paper calls its ratios consistent with published cosines and does not test it. If all vectors had the same
+norm, M/Q would be the mean cosine C, and V_W/V about (1 - S)/(1 - C), where S is the self-similarity. So V_W/V may
+rise although S rises, if C rises faster.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from theodolite.measures.drift import circular_shifts, complete, first_differences, pearson, spearman
-from theodolite.studies.anisotropy.by_layer import Z, by_layer
+from theodolite.measures.drift import circular_shifts, drop_undefined, first_differences, pearson, spearman
+from theodolite.studies.anisotropy.layers import Z, tabulate_layers
 from theodolite.studies.choice import Choice
 from theodolite.studies.norm_variance.profile import profile
-from theodolite.studies.surveyed import Surveyed
+from theodolite.studies.survey_data import SurveyData
 
 EQUAL_NORMS = "equal_norms"
 COSINES = ["mean_cosine", "self_similarity"]
@@ -27,70 +27,70 @@ PAIRS = {
     "similarity": ("v_within_of_v", "self_similarity"),
     EQUAL_NORMS: ("v_within_of_v", EQUAL_NORMS),
 }
-"""What is correlated over layers, by the name that its columns begin with."""
+"""The pairs of columns correlated over layers, by the prefix of their result columns."""
 TESTS = {"pearson": pearson, "spearman": spearman}
 
 
-def comparable(choice: Choice) -> tuple[Choice, Choice]:
-    """Return the units for M/Q and those for V_W/V that come nearest to the cosines', unless others are asked for.
+def comparable_choices(choice: Choice) -> tuple[Choice, Choice]:
+    """Return the choices for M/Q and for V_W/V whose units match those of the cosines best, by default.
 
-    The mean cosine is over every position, so M/Q is over all units, special ones too; without bias it cannot be
-    told of units that occur once, so then it is over frequent ones. Self-similarity is over units that occur at
-    least five times and are not special, so V_W/V is over frequent ones that are not.
+    The mean cosine is over all positions, so M/Q is over all units including special ones. Unbiased, it is
+    undefined for units that occur once, so it is over frequent units then. Self-similarity is over units that
+    occur at least five times and are not special, so V_W/V is over frequent units without special ones.
     """
     auto = choice.specials == "auto"
-    means = choice.filtered("frequent" if choice.variant == "unbiased" else "all")
-    units = choice.filtered("frequent")
+    means = choice.with_filter("frequent" if choice.variant == "unbiased" else "all")
+    units = choice.with_filter("frequent")
     if not auto:
         return means, units
     return replace(means, specials="kept"), replace(units, specials="left-out")
 
 
-def consistency(survey: Surveyed, choice: Choice, name: str | None = None) -> pd.DataFrame:
-    """Return a row per layer: where it stands, the two ratios and the two cosines, each with its low and high.
+def consistency(survey: SurveyData, choice: Choice, name: str | None = None) -> pd.DataFrame:
+    """Return one row per layer: its depth, the two ratios and the two cosines, each with its interval.
 
-    `equal_norms` is what V_W/V would about be if all vectors were of one length. The correlations over all layers
-    stand in every row.
+    `equal_norms` is the approximate V_W/V if all vectors had the same norm. The correlations over layers are
+    repeated in every row.
     """
-    table = by_layer(survey, choice.population, COSINES, name)
-    for column, chosen in zip(("m_of_q", "v_within_of_v"), comparable(choice), strict=True):
+    table = tabulate_layers(survey, choice.population, COSINES, name)
+    for column, chosen in zip(("m_of_q", "v_within_of_v"), comparable_choices(choice), strict=True):
         found = profile(survey, chosen)
         values, half = found[column].to_numpy(np.float64), Z * found[f"{column}_se"].to_numpy(np.float64)
         table[column], table[f"{column}_low"], table[f"{column}_high"] = values, values - half, values + half
-    table[EQUAL_NORMS] = of_equal_norms(*(table[column].to_numpy(np.float64) for column in COSINES))
-    return table.assign(**correlations(table))
+    table[EQUAL_NORMS] = equal_norm_ratio(*(table[column].to_numpy(np.float64) for column in COSINES))
+    return table.assign(**correlate_layers(table))
 
 
-def of_equal_norms(cosine: NDArray[np.float64], similarity: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (1 - S)/(1 - C), NaN where all point one way. (layers,) each
+def equal_norm_ratio(cosine: NDArray[np.float64], similarity: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (1 - S)/(1 - C), NaN if all vectors point in the same direction. (layers,) each
 
-    Of vectors of length 1, V = 1 - C, and a unit's own V is 1 - S_t, but for 1/n; here every unit counts once.
+    For vectors of norm 1, V = 1 - C, and V of a unit is 1 - S_t up to 1/n. Here all units have the same weight.
 
-    >>> of_equal_norms(np.array([0.5, 1.0]), np.array([0.75, 1.0]))
+    >>> equal_norm_ratio(np.array([0.5, 1.0]), np.array([0.75, 1.0]))
     array([0.5, nan])
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(cosine < 1, (1 - similarity) / (1 - cosine), np.nan)
 
 
-def correlations(table: pd.DataFrame) -> dict[str, float | str]:
-    """Return for each pair how it correlates over layers, with p, the p over circular shifts, and over steps.
+def correlate_layers(table: pd.DataFrame) -> dict[str, float | str]:
+    """Return the correlations of each pair over layers, their p, p over circular shifts, and of first differences.
 
-    Names are such as `cosine_pearson`, `cosine_pearson_p`, `_shift_p`, `_step` and `_step_p`; `cosine_undefined`
-    tells why they are NaN and is empty where they are not. Student's t gives p = 0 where ranks agree throughout;
-    as two of all orders do, p of Spearman is no smaller than 2/layers!.
+    Keys are such as `cosine_pearson`, `cosine_pearson_p`, `_shift_p`, `_step` and `_step_p`. `cosine_undefined`
+    states why they are NaN, and is empty if they are not. Student's t gives p = 0 if all ranks agree; since two of
+    all permutations do, p of Spearman is at least 2/layers!.
     """
-    told: dict[str, float | str] = {}
+    result: dict[str, float | str] = {}
     stacks = list(table["stack"])
     for pair, columns in PAIRS.items():
         x, y = (table[column].to_numpy(np.float64) for column in columns)
-        layers = told[f"{pair}_layers"] = len(complete(x, y)[0])
+        layers = result[f"{pair}_layers"] = len(drop_undefined(x, y)[0])
         for test, correlate in TESTS.items():
             found, shifts = correlate(x, y), circular_shifts(x, y, correlate)
             steps = first_differences(x, y, stacks, correlate)
             least = 2 / factorial(layers) if correlate is spearman and layers else 0.0
-            told |= {f"{pair}_{test}": found.coefficient, f"{pair}_{test}_p": float(np.maximum(found.p, least))}
-            told |= {f"{pair}_{test}_shift_p": shifts.p, f"{pair}_shift_floor": shifts.floor}
-            told |= {f"{pair}_{test}_step": steps.coefficient, f"{pair}_{test}_step_p": steps.p}
-            told[f"{pair}_undefined"] = found.reason
-    return told
+            result |= {f"{pair}_{test}": found.coefficient, f"{pair}_{test}_p": float(np.maximum(found.p, least))}
+            result |= {f"{pair}_{test}_shift_p": shifts.p, f"{pair}_shift_floor": shifts.floor}
+            result |= {f"{pair}_{test}_step": steps.coefficient, f"{pair}_{test}_step_p": steps.p}
+            result[f"{pair}_undefined"] = found.reason
+    return result

@@ -1,1 +1,1 @@
-"""Probing: can a small classifier read a word's class off its vector, and off nothing else?"""
+"""Probing: can a small classifier predict the class of a word from its vector?"""

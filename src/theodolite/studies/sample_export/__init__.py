@@ -1,5 +1,1 @@
-"""The sample for other people's viewers: embedding-atlas, and TensorBoard's projector."""
-
-from theodolite.studies.sample_export.export import Exported, export
-
-__all__ = ["Exported", "export"]
+"""Exporting the sample of a survey to other viewers: embedding-atlas and the TensorBoard projector."""

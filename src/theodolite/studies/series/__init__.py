@@ -1,4 +1,4 @@
-"""A series: the layers of one model at several steps of its training, in one folder that exhibits read."""
+"""Series: the layers of one model at several training steps, how they are surveyed, stored and analysed."""
 
 from __future__ import annotations
 

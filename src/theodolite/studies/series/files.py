@@ -1,8 +1,8 @@
-"""A series on disk: tables that are replaced step by step while someone trains, whole or as they were.
+"""The files of a series, replaced atomically at every step.
 
-New tables are written into a folder beside, then series.json with their checksums, and only then are they moved to
-their places: a run killed at any moment leaves what series.json tells in one place or the other. The next run
-first moves the rest to its place, so that it writes over nothing that series.json tells of.
+New tables are written to a subfolder, then series.json with their checksums; then the tables are moved to their
+final places. If a run is killed at any moment, every table named in series.json is complete in one place or the
+other. The next run first finishes the moves, so it never overwrites a table named in series.json.
 """
 
 from __future__ import annotations
@@ -15,70 +15,73 @@ from typing import Any
 import pandas as pd
 
 from theodolite.errors import DamagedError, InputError
-from theodolite.surveys.files import checksum, read_json, verify, write_json
-from theodolite.surveys.folder import write_table
+from theodolite.storage.checksum import checksum
+from theodolite.storage.files import read_json, verify, write_json
+from theodolite.tables.table_files import write_table
 
 FACTS = "series.json"
 SCHEMA = 1
-NEW = ".new"  # the folder of tables that are not in their places yet
+PENDING = ".new"  # folder of tables that are not yet moved to their final places
 
 
 def is_series(folder: str | Path) -> bool:
-    """Say whether a folder holds a series."""
+    """Return whether a folder contains a series."""
     return (Path(folder) / FACTS).is_file()
 
 
 def write(folder: Path, facts: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> None:
-    """Write every table and series.json, replacing those of an earlier moment of the same series."""
+    """Write every table and series.json, replacing an earlier version of the same series."""
     folder.mkdir(parents=True, exist_ok=True)
-    _settle(folder)
+    _finish_moves(folder)
     files = {}
     for name, table in tables.items():
-        write_table(folder / NEW / f"{name}.parquet", table)
-        files[f"{name}.parquet"] = checksum(folder / NEW / f"{name}.parquet")
+        write_table(folder / PENDING / f"{name}.parquet", table)
+        files[f"{name}.parquet"] = checksum(folder / PENDING / f"{name}.parquet")
     write_json(folder / FACTS, {"schema": SCHEMA, "series": True, **facts, "files": files})
     for name in files:
-        (folder / NEW / name).replace(folder / name)
-    shutil.rmtree(folder / NEW)
+        (folder / PENDING / name).replace(folder / name)
+    shutil.rmtree(folder / PENDING)
 
 
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
-    """Return series.json and the tables it names, each checked."""
+    """Return series.json and the tables it names, verifying their checksums."""
     if not is_series(folder):
-        raise InputError(f"{folder} holds no series: there is no {FACTS} in it. `theodolite dynamics` makes one.")
+        raise InputError(
+            f"{folder} does not contain a series: {FACTS} is missing. `theodolite dynamics` creates one."
+        )
     facts = read_json(folder / FACTS)
     if facts.get("schema") != SCHEMA:
         raise InputError(f"{folder} has schema {facts.get('schema')}; this version reads schema {SCHEMA}.")
     return facts, {
-        name.removesuffix(".parquet"): _table(_standing(folder / name, expected))
+        name.removesuffix(".parquet"): _read_table(_locate(folder / name, expected))
         for name, expected in facts["files"].items()
     }
 
 
-def _settle(folder: Path) -> None:
-    """Move to their places the tables that a killed run left beside, if series.json tells of them."""
-    if not (folder / NEW).is_dir() or not is_series(folder):
+def _finish_moves(folder: Path) -> None:
+    """Move the tables named in series.json that a killed run left in the subfolder to their final places."""
+    if not (folder / PENDING).is_dir() or not is_series(folder):
         return
     for name, expected in read_json(folder / FACTS).get("files", {}).items():
-        if _is_beside(folder / name, expected):
-            (folder / NEW / name).replace(folder / name)
+        if _is_pending(folder / name, expected):
+            (folder / PENDING / name).replace(folder / name)
 
 
-def _standing(path: Path, expected: str) -> Path:
-    """Return the file, or the one that a killed run did not come to move to its place."""
-    if _is_beside(path, expected):
-        return path.parent / NEW / path.name
+def _locate(path: Path, expected: str) -> Path:
+    """Return the path of the file, which is still in the subfolder if a run was killed before moving it."""
+    if _is_pending(path, expected):
+        return path.parent / PENDING / path.name
     verify(path, expected)
     return path
 
 
-def _is_beside(path: Path, expected: str) -> bool:
-    """Say whether the file that series.json tells of lies beside its place still."""
-    other = path.parent / NEW / path.name
-    return other.is_file() and checksum(other) == expected
+def _is_pending(path: Path, expected: str) -> bool:
+    """Return whether the file named in series.json is still in the subfolder."""
+    pending = path.parent / PENDING / path.name
+    return pending.is_file() and checksum(pending) == expected
 
 
-def _table(path: Path) -> pd.DataFrame:
+def _read_table(path: Path) -> pd.DataFrame:
     import pyarrow as pa
 
     try:

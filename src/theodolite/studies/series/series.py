@@ -1,4 +1,4 @@
-"""The series itself: which steps it has, with which weights, and the layers of all of them in one table."""
+"""The series: its steps with the hash of their weights, and the layers of all steps in one table."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any
 
 import pandas as pd
 
+from theodolite.environment import versions
 from theodolite.errors import DamagedError, InputError
-from theodolite.studies.dynamics.names import SERIES
+from theodolite.measures.columns import column_names, integer_columns
 from theodolite.studies.series import files
-from theodolite.studies.surveyed import Surveyed
-from theodolite.surveys.run import versions
-from theodolite.surveys.tables import LAYERS, WHOLE
+from theodolite.studies.survey_data import SurveyData
 
-TABLE = SERIES
-WORDS = ("layer_name", "population", "undefined")
-NEEDED = ("layer", "layer_name", "population")
+SERIES, ATTENTION, ATTENTION_ROWS = "series", "attention", "attention_rows"
+"""Names of the tables of a series."""
+TEXT_COLUMNS = ("layer_name", "population", "undefined")
+KEY_COLUMNS = ("layer", "layer_name", "population")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One moment of the training: its number, what its checkpoint is called, and which weights it had."""
+    """One training step: its number, the name of its checkpoint, and the hash of its weights."""
 
     step: int
     name: str
-    sha256: str | None = None  # None where nobody hashed them, as while training
-    survey: str | None = None  # the folder of its survey, from the series' own; None where there is none
+    sha256: str | None = None  # None if they were not hashed, as during training
+    survey: str | None = None  # folder of its survey, relative to the folder of the series; None without one
 
 
 @dataclass(eq=False)
 class Series:
-    """The layers of one model at several steps. `model` and `corpus` are what surveys say of theirs.
+    """The layers of one model at several steps. `model` and `corpus` have the keys that survey.json has for them.
 
     >>> series = Series.of("tiny", "notes.txt")
     >>> layers = pd.DataFrame({"layer": [0], "layer_name": ["embeddings"], "population": ["all"], "twonn": [7.0]})
@@ -49,7 +49,7 @@ class Series:
     steps: list[Step] = field(default_factory=list)
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     units: str = "none"
-    notes: dict[str, Any] = field(default_factory=dict)  # whatever else its maker tells, by name
+    notes: dict[str, Any] = field(default_factory=dict)  # further facts by name
 
     @classmethod
     def of(
@@ -60,7 +60,7 @@ class Series:
         units: str = "none",
         **settings: Any,
     ) -> Series:
-        """Return a series without steps; a model or corpus is its name, or what survey.json says of it."""
+        """Return a series without steps; model and corpus are names, or dicts as in survey.json."""
         about = {"name": model} if isinstance(model, str) else dict(model)
         read = {"name": corpus} if isinstance(corpus, str) else dict(corpus)
         return cls(about, {"documents": 0, **read}, dict(settings), units=units)
@@ -68,13 +68,13 @@ class Series:
     @property
     def table(self) -> pd.DataFrame:
         """One row per step, layer and population; no rows before the first step."""
-        if TABLE in self.tables:
-            return self.tables[TABLE]
-        return _typed(pd.DataFrame(columns=list(NEEDED)), 0).head(0)
+        if SERIES in self.tables:
+            return self.tables[SERIES]
+        return _set_types(pd.DataFrame(columns=list(KEY_COLUMNS)), 0).head(0)
 
     @property
     def populations(self) -> list[str]:
-        """The populations that every step tells."""
+        """The populations of every step."""
         return list(dict.fromkeys(self.table["population"]))
 
     @property
@@ -87,44 +87,44 @@ class Series:
     def append(
         self, step: int, name: str, sha256: str | None, layers: pd.DataFrame, *, survey: str | None = None
     ) -> None:
-        """Add a step, anywhere in their order: `layers` has a row per layer and population, as layers.parquet.
+        """Add a step, in any order; `layers` has one row per layer and population, as layers.parquet.
 
-        Columns that are missing are null. A step that is there, weights that are there, and other layers or
-        populations than those of the other steps are refused.
+        Missing columns become null. Raises InputError if the step or its weights are already in the series, or if
+        its layers or populations differ from those of the other steps.
         """
         check_step(step, [(each.step, each.sha256) for each in self.steps], sha256)
-        missing = [column for column in NEEDED if column not in layers]
+        missing = [column for column in KEY_COLUMNS if column not in layers]
         if missing or not len(layers):
             raise InputError(
                 f"Step {step}: the table of layers {f'has no column {missing[0]!r}' if missing else 'is empty'}; "
-                "wanted a row per layer and population."
+                "expected one row per layer and population."
             )
         self._check_rows(step, layers)
-        added = _typed(layers, step)
+        added = _set_types(layers, step)
         table = pd.concat([self.table, added]) if self.steps else added
-        self.tables[TABLE] = table.sort_values("step", kind="stable", ignore_index=True)
+        self.tables[SERIES] = table.sort_values("step", kind="stable", ignore_index=True)
         self.steps = sorted([*self.steps, Step(step, name, sha256, survey)], key=lambda each: each.step)
 
     def write(self, folder: str | Path) -> Path:
-        """Write series.json and the tables, whole or not at all; return the folder."""
+        """Write series.json and the tables, all or none; return the folder."""
         path = Path(folder)
-        files.write(path, self._facts() | {"versions": versions()}, {TABLE: self.table, **self.tables})
+        files.write(path, self._facts() | {"versions": versions()}, {SERIES: self.table, **self.tables})
         return path
 
     @classmethod
     def read(cls, folder: str | Path) -> Series:
-        """Open the folder of a series, checking every table."""
+        """Read the folder of a series, verifying the checksum of every table."""
         facts, tables = files.read(Path(folder))
-        if TABLE not in tables:
-            raise DamagedError(f"{folder}: there is no {TABLE}.parquet in it.")
+        if SERIES not in tables:
+            raise DamagedError(f"{folder}: {SERIES}.parquet is missing.")
         steps = [Step(**each) for each in facts["steps"]]
         return cls(
             facts["model"], facts["corpus"], facts["settings"], steps, tables, facts["units"], facts["notes"]
         )
 
-    def as_surveyed(self, folder: str | Path | None = None) -> Surveyed:
-        """Return the series as exhibits see it: its facts and its tables, "series" and what else there is."""
-        return Surveyed(
+    def as_survey_data(self, folder: str | Path | None = None) -> SurveyData:
+        """Return the series as exhibits read it: its facts and its tables."""
+        return SurveyData(
             {"series": True, **self._facts()}, dict(self.tables), None if folder is None else Path(folder)
         )
 
@@ -141,55 +141,56 @@ class Series:
         }
 
     def _check_rows(self, step: int, layers: pd.DataFrame) -> None:
-        """Refuse rows twice, and rows other than those of the first step."""
-        rows = _rows(layers)
+        """Reject duplicate rows, and rows that differ from those of the first step."""
+        rows = _row_keys(layers)
         if len(set(rows)) < len(rows):
-            raise InputError(f"Step {step}: the table of layers tells a layer and population twice.")
+            raise InputError(f"Step {step}: the table of layers has a layer and population twice.")
         if not self.steps:
             return
         first = self.steps[0].step
-        there = set(_rows(self.table[self.table["step"] == first]))
-        odd = sorted(there ^ set(rows))
-        if odd:
-            layer, layer_name, population = odd[0]
-            has, lacks = (first, step) if odd[0] in there else (step, first)
+        expected = set(_row_keys(self.table[self.table["step"] == first]))
+        different = sorted(expected ^ set(rows))
+        if different:
+            layer, layer_name, population = different[0]
+            has, lacks = (first, step) if different[0] in expected else (step, first)
             raise InputError(
                 f"Step {step} has other layers or populations than step {first}: layer {layer} ({layer_name}), "
-                f"{population}, is in step {has} and not in step {lacks}. Wanted one model, surveyed alike."
+                f"{population}, is in step {has} and not in step {lacks}. "
+                "A series requires one model, surveyed with the same options at every step."
             )
 
 
 def check_step(step: int, known: list[tuple[int, str | None]], sha256: str | None) -> None:
-    """Refuse a step that is no number of steps or is known, and weights that another step has."""
+    """Reject a step that is not a nonnegative integer or is already known, and weights of another step."""
     if isinstance(step, bool) or int(step) != step or step < 0:
-        raise InputError(f"Step {step!r}: wanted a whole number from 0 on.")
+        raise InputError(f"A step must be an integer of 0 or more (got {step!r}).")
     for other, weights in known:
         if other == step:
-            raise InputError(f"Step {step} is given twice; wanted every step once.")
+            raise InputError(f"Step {step} is given twice; give every step once.")
         if sha256 is not None and weights == sha256:
             low, high = sorted((other, step))
             raise InputError(
-                f"Steps {low} and {high} have the same weights (sha256 {sha256[:12]}…): one of them is not what "
-                "its name says. Leave one out."
+                f"Steps {low} and {high} have the same weights (sha256 {sha256[:12]}…), so one of them has the "
+                "wrong name. Remove one."
             )
 
 
-def _rows(layers: pd.DataFrame) -> list[tuple[int, str, str]]:
-    columns = (layers[column] for column in NEEDED)
+def _row_keys(layers: pd.DataFrame) -> list[tuple[int, str, str]]:
+    columns = (layers[column] for column in KEY_COLUMNS)
     return [(int(a), str(b), str(c)) for a, b, c in zip(*columns, strict=True)]
 
 
-def _typed(layers: pd.DataFrame, step: int) -> pd.DataFrame:
-    """Return the rows with every column of the table of layers, and further ones after them, led by the step."""
-    extra = [str(column) for column in layers.columns if column not in LAYERS and column != "step"]
-    given = layers.reindex(columns=[*LAYERS, *extra]).reset_index(drop=True)
-    typed = {column: _as(given[column], column, extra) for column in given.columns}
+def _set_types(layers: pd.DataFrame, step: int) -> pd.DataFrame:
+    """Return the rows with the step, all columns of layers.parquet, and then any further columns."""
+    extra = [str(column) for column in layers.columns if column not in column_names("layers") and column != "step"]
+    given = layers.reindex(columns=[*column_names("layers"), *extra]).reset_index(drop=True)
+    typed = {column: _convert_column(given[column], column, extra) for column in given.columns}
     return pd.DataFrame({"step": pd.Series([step] * len(given), dtype="int64"), **typed})
 
 
-def _as(values: pd.Series[Any], column: str, extra: list[str]) -> pd.Series[Any]:
+def _convert_column(values: pd.Series[Any], column: str, extra: list[str]) -> pd.Series[Any]:
     if column in extra:
         return values
-    if column in WORDS:
+    if column in TEXT_COLUMNS:
         return values.astype("object").where(values.notna(), None)
-    return values.astype("Int64" if column in WHOLE else "float64")
+    return values.astype("Int64" if column in integer_columns("layers") else "float64")

@@ -1,1 +1,1 @@
-"""Trace: the paths of single sentences through the layers, and where two sentences part."""
+"""Tracing: the paths of the tokens of single sentences through the layers, and where two sentences diverge."""

@@ -1,4 +1,4 @@
-"""Tracing sentences: what `theodolite trace` does."""
+"""Tracing sentences: the implementation of `theodolite trace`."""
 
 from __future__ import annotations
 
@@ -6,24 +6,28 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
-from theodolite.sources.text.windows import encodable
-from theodolite.studies.laboratory import Findings, check_free, facts_of
-from theodolite.studies.sentence_states import SentenceReader
+from theodolite.sources.text.windows import repair_surrogates
+from theodolite.studies.laboratory import Findings, check_free, make_facts
+from theodolite.studies.sentences import SentenceReader
 from theodolite.studies.text_model import load_text_model
-from theodolite.studies.trace.choosing import check_words, chosen_tokens
-from theodolite.studies.trace.comparing import compare, partings
-from theodolite.studies.trace.paths import move_table, path_table
-from theodolite.studies.trace.projecting import project
-from theodolite.studies.trace.reference import SENTENCES, Reference
-from theodolite.studies.trace.trails import Trails, trails_of
-from theodolite.surveys.listener import Listener
+from theodolite.studies.trace.comparison import REFERENCE_SENTENCES, Reference, compare_sentences, make_partings
+from theodolite.studies.trace.token_paths import (
+    TokenPaths,
+    is_ordinary,
+    make_move_table,
+    make_path_table,
+    project_paths,
+    read_paths,
+)
 
-TABLES = "tokens path moves compared partings reference projection shares".split()
-MOST = 64
-"""Sentences that are traced at once; tables have a row for each token and layer."""
+MAX_SENTENCES = 64
+"""Maximum number of sentences, since the tables have one row per token and layer."""
 
 
 def trace(
@@ -43,11 +47,12 @@ def trace(
 ) -> Findings:
     """Follow every token of a few sentences through the layers of a text model.
 
-    The first sentence is compared with each other one, token by token; `reference` are the sentences whose random
-    tokens say what is far (a few ordinary English ones unless given). `tokens` are words to project by themselves.
+    The first sentence is compared token by token with each other sentence. The distances between random tokens of
+    the `reference` sentences (by default, built-in English ones) are the scale of that comparison. `tokens` are
+    words to project separately.
     """
     texts = [sentences] if isinstance(sentences, str) else list(sentences)
-    others = list(SENTENCES if reference is None else reference)
+    others = list(REFERENCE_SENTENCES if reference is None else reference)
     _check(texts, others)
     if out is not None:
         check_free(Path(out), "trace", overwrite=overwrite)
@@ -60,13 +65,13 @@ def trace(
         listener=listener,
     )
     reader = SentenceReader(loaded.network, loaded.tokenizer, layers=layers)
-    found = traced(reader, texts, others, tokens=tokens, model=loaded.facts)
+    found = trace_sentences(reader, texts, others, tokens=tokens, model=loaded.facts)
     if out is not None:
         found.save(out, overwrite=overwrite)
     return found
 
 
-def traced(
+def trace_sentences(
     reader: SentenceReader,
     sentences: Sequence[str],
     reference: Sequence[str],
@@ -74,19 +79,21 @@ def traced(
     tokens: Sequence[str] = (),
     model: dict[str, Any] | None = None,
 ) -> Findings:
-    """Trace sentences with a reader that is there already."""
-    sentences, reference, tokens = (list(map(encodable, texts)) for texts in (sentences, reference, tokens))
-    stacks = trails_of(reader, sentences)
+    """Trace sentences with an existing reader."""
+    sentences, reference, tokens = (
+        list(map(repair_surrogates, texts)) for texts in (sentences, reference, tokens)
+    )
+    stacks = read_paths(reader, sentences)
     if not stacks:
-        raise InputError("--layers: no layer among these has a state for every token, so there are no paths.")
-    check_words(stacks, tokens)
-    compared_with = trails_of(reader, reference) if len(sentences) > 1 else [None] * len(stacks)
+        raise InputError("--layers: none of these layers has one state per token; choose other layers.")
+    check_tokens(stacks, tokens)
+    compared_with = read_paths(reader, reference) if len(sentences) > 1 else [None] * len(stacks)
     parts = [
-        _stack(each, Reference(other, causal=reader.causal) if other else None, tokens)
+        _make_tables(each, Reference(other, causal=reader.causal) if other else None, tokens)
         for each, other in zip(stacks, compared_with, strict=True)
     ]
     tables = {name: pd.concat([part[name] for part in parts], ignore_index=True) for name in parts[0]}
-    facts = facts_of(
+    facts = make_facts(
         "trace",
         model,
         sentences=sentences,
@@ -104,41 +111,79 @@ def traced(
     return Findings(facts, tables)
 
 
-def _stack(trails: Trails, reference: Reference | None, words: Sequence[str]) -> dict[str, pd.DataFrame]:
-    """Return all tables of one stack; those of a comparison are there only where two sentences are."""
-    path = path_table(trails)
-    tables = {"tokens": _tokens(trails), "path": path, "moves": move_table(trails, path)}
+def _make_tables(paths: TokenPaths, reference: Reference | None, words: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """Return all tables of one stack; the tables of a comparison require two sentences."""
+    path = make_path_table(paths)
+    tables = {"tokens": _make_token_table(paths), "path": path, "moves": make_move_table(paths, path)}
     parted = None
     if reference is not None:
-        tables["compared"], tables["reference"] = compare(trails, reference)
-        tables["partings"] = parted = partings(tables["compared"])
-    chosen = chosen_tokens(trails, words, parted)
+        tables["compared"], tables["reference"] = compare_sentences(paths, reference)
+        tables["partings"] = parted = make_partings(tables["compared"])
+    chosen = select_tokens(paths, words, parted)
     tables["tokens"]["chosen"] = chosen
-    tables["projection"], tables["shares"] = project(trails, chosen)
+    tables["projection"], tables["shares"] = project_paths(paths, chosen)
     return tables
 
 
-def _tokens(trails: Trails) -> pd.DataFrame:
+def _make_token_table(paths: TokenPaths) -> pd.DataFrame:
     return pd.DataFrame(
         {
-            "stack": trails.stack,
-            "sentence": trails.sentence,
-            "position": trails.position,
-            "id": trails.ids,
-            "token": trails.text,
-            "special": trails.special,
-            "massive": trails.massive().any(axis=0),
+            "stack": paths.stack,
+            "sentence": paths.sentence,
+            "position": paths.position,
+            "id": paths.ids,
+            "token": paths.text,
+            "special": paths.special,
+            "massive": paths.massive().any(axis=0),
         }
     )
 
 
 def _check(sentences: Sequence[str], reference: Sequence[str]) -> None:
     if not sentences:
-        raise InputError("SENTENCE: none came; wanted one, or two to compare.")
-    if len(sentences) > MOST:
-        raise InputError(f"SENTENCE: {len(sentences)} came, and at most {MOST} are traced at once.")
+        raise InputError("SENTENCE: give one sentence, or two to compare, or --file with one per line (got none).")
+    if len(sentences) > MAX_SENTENCES:
+        raise InputError(f"SENTENCE: expected at most {MAX_SENTENCES} sentences (got {len(sentences)}).")
     for number, sentence in enumerate(sentences, 1):
         if not sentence.strip():
-            raise InputError(f"Sentence {number} is empty; wanted at least one word.")
+            raise InputError(f"Sentence {number} is empty; expected at least one word.")
     if len(sentences) > 1 and not any(text.strip() for text in reference):
-        raise InputError("--reference holds no sentence; leave it out for those that are built in.")
+        raise InputError("--reference contains no sentence; omit it to use the built-in ones.")
+
+
+def select_tokens(paths: TokenPaths, words: Sequence[str], partings: pd.DataFrame | None) -> NDArray[np.bool_]:
+    """Return which tokens to project separately. (tokens,)
+
+    By default, for two sentences: the shared token with the largest distance at the last layer, in both. For one
+    sentence: its first two ordinary tokens.
+    """
+    if words:
+        selected = {word.strip().casefold() for word in words}
+        return np.array([text.strip().casefold() in selected for text in paths.text], dtype=bool)
+    found = np.zeros(len(paths.ids), dtype=bool)
+    first = paths.sentence == 0
+    kept = np.flatnonzero(is_ordinary(paths) & first)
+    kept = kept if len(kept) else np.flatnonzero(first)
+    if partings is not None:
+        shared = partings[partings["same"] & partings["position"].isin(paths.position[kept])]
+        if shared["distance_last"].notna().any():
+            farthest = shared.iloc[int(shared["distance_last"].argmax())]
+            for sentence, position in (
+                (0, farthest["position"]),
+                (farthest["other"], farthest["position_other"]),
+            ):
+                found |= (paths.sentence == sentence) & (paths.position == position)
+            return found
+    found[kept[:2]] = True
+    return found
+
+
+def check_tokens(paths: Sequence[TokenPaths], words: Sequence[str]) -> None:
+    """Reject a word that is not a token of any sentence; the error lists the tokens."""
+    known = dict.fromkeys(text.strip() for each in paths for text in each.text)
+    folded = {text.casefold() for text in known}
+    for word in words:
+        if word.strip().casefold() not in folded:
+            raise InputError(
+                f"--token {word!r} is not a token of these sentences. Their tokens: {', '.join(list(known)[:40])}."
+            )

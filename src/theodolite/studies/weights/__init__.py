@@ -1,1 +1,1 @@
-"""The weights laboratory: the tables that a model looks its input up in, before any context."""
+"""The weights laboratory: the word, position and segment tables of a model, compared without any context."""

@@ -1,7 +1,7 @@
-"""All pairs of rows of two tables, in blocks: histograms, mean, s.d., extremes. Exact, in bounded memory.
+"""Statistics over all pairs of rows of two tables, in blocks: histograms, mean, s.d., extremes. Exact.
 
-Products are float64: they cost twice what float32 does, and pairs nearest to 0 are told from rounding (float32
-leaves 1e-8 of it in a cosine, and so near to 0 a vocabulary has dozens of pairs).
+Products are computed in float64 at twice the cost of float32, to distinguish pairs nearest to 0 from rounding:
+float32 has an error of 1e-8 in a cosine, and a vocabulary has dozens of pairs with smaller cosines.
 """
 
 from __future__ import annotations
@@ -15,26 +15,25 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from theodolite.measures.pair_values import METRICS
-from theodolite.studies.weights.bins import Bins
-from theodolite.studies.weights.extremes import LARGEST, NEAREST, SMALLEST, Extremes
+from theodolite.measures.laboratories.table_pairs import METRICS
+from theodolite.studies.weights.pair_statistics import LARGEST, NEAREST, SMALLEST, Extremes, Histogram
 
 BLOCK = 1024  # rows; a block of pairs is then 8 MB
-ROGUE = 8.0  # times the median norm: pairs of longer rows may lie in the open bins at the ends
-Heard = Callable[[float, int, float], None]  # share, pairs so far, seconds
+ROGUE = 8.0  # times the median norm: values of longer rows may be in the open bins at the ends
+Report = Callable[[float, int, float], None]  # share done, pairs done, seconds
 
 
 @dataclass
-class Side:
-    """A table as one side of pairs: its rows in float32, and which of them may be listed as extreme."""
+class PairTable:
+    """A table of vectors whose rows are paired: float32, and which rows may be listed as extreme."""
 
     name: str
     vectors: Tensor  # (rows, dim)
-    listed: Tensor | None = None  # (rows,) bool; all where not given
+    listed: Tensor | None = None  # (rows,) bool; all by default
 
     def __post_init__(self) -> None:
         finite = torch.isfinite(self.vectors).all(dim=1)
-        self.rows = finite.nonzero()[:, 0]  # others have no numbers to compare
+        self.rows = finite.nonzero()[:, 0]  # only finite rows are compared
         self.norms = torch.cat(
             [block.double().norm(dim=1) for block in torch.split(self.vectors[self.rows], 4096)]
         )
@@ -45,14 +44,14 @@ class Side:
         return rows, self.vectors[rows].double(), self.norms[begin : begin + size]
 
     def mean(self, *, unit: bool = False) -> Tensor:
-        """Return the mean row, or the mean of directions, in float64. (dim,)"""
+        """Return the mean row, or with `unit` the mean of unit vectors, in float64. (dim,)"""
         total = torch.zeros(self.vectors.shape[1], dtype=torch.float64)
         count = 0
         for begin in range(0, len(self.rows), 4096):
             _, vectors, norms = self.block(begin, 4096)
             if unit:
-                alive = norms > 0
-                vectors = vectors[alive] / norms[alive, None]
+                nonzero = norms > 0
+                vectors = vectors[nonzero] / norms[nonzero, None]
             total += vectors.sum(dim=0)
             count += len(vectors)
         return total / max(count, 1)
@@ -60,10 +59,10 @@ class Side:
 
 @dataclass
 class Metric:
-    """What is known of one metric over all pairs seen; squares are summed about a centre fixed beforehand."""
+    """Running statistics of one metric over pairs; squares are summed about a fixed centre."""
 
     name: str
-    bins: Bins
+    bins: Histogram
     centre: float
     extremes: list[Extremes]
     n: int = 0
@@ -71,10 +70,10 @@ class Metric:
     squares: float = 0.0
     smallest: float = field(default=float("nan"))
     largest: float = field(default=float("nan"))
-    beyond: int = 0  # pairs whose |value| is above the floor, where one is given
+    beyond: int = 0  # pairs whose |value| is above the floor, if one is given
 
     def add(self, values: Tensor, mask: Tensor | None, listed: Tensor | None, rows: tuple[Tensor, Tensor]) -> None:
-        """Take in a block: values (rows, columns), those that count, and those that may be listed."""
+        """Add a block: values (rows, columns), a mask of those that count, and of those that may be listed."""
         flat = values.reshape(-1) if mask is None else values[mask]
         if not len(flat):
             return
@@ -97,31 +96,31 @@ class Metric:
 
     @property
     def sd(self) -> float:
-        """Standard deviation over all pairs, as the whole population that they are."""
+        """Standard deviation over all pairs, with divisor n."""
         if not self.n:
             return float("nan")
         return float(np.sqrt(max(self.squares / self.n - (self.total / self.n) ** 2, 0.0)))
 
 
 def all_pairs(
-    left: Side,
-    right: Side | None = None,
+    left: PairTable,
+    right: PairTable | None = None,
     *,
     most: int = 10,
     above: float | None = None,
     block: int = BLOCK,
-    heard: Heard | None = None,
+    report: Report | None = None,
 ) -> dict[str, Metric]:
-    """Fold dot, cosine and distance over all pairs of rows: of two tables, or unordered within one.
+    """Accumulate dot product, cosine and distance over all pairs of rows of two tables, or unordered within one.
 
-    `most` extreme pairs are kept of each kind. With `above`, the pairs whose |cosine| is above it are counted and
-    the first thousand kept, as the last extremes of the cosine.
+    `most` extreme pairs of each kind are kept. With `above`, the pairs whose |cosine| is above it are counted and
+    the first thousand are kept, as the last extremes of the cosine.
     """
     other = left if right is None else right
     metrics = _metrics(left, other, most, above)
     pairs = count_pairs(left, right)
-    begun, done = time.monotonic(), 0
-    shift = left.mean()  # distances do not change, and a common offset would drown them in rounding
+    started, done = time.monotonic(), 0
+    shift = left.mean()  # does not change distances, and avoids rounding errors from a common offset
     for begin, at in _blocks(len(left.rows), len(other.rows), block, within=right is None):
         rows, x, x_norms = left.block(begin, block)
         columns, y, y_norms = other.block(at, block)
@@ -129,23 +128,23 @@ def all_pairs(
         listed = _listed(left, other, rows, columns)
         dot = x @ y.T
         metrics["dot"].add(dot, mask, listed, (rows, columns))
-        alive = _alive(x_norms, y_norms)
+        nonzero = _nonzero_pairs(x_norms, y_norms)
         cosine = (dot / x_norms[:, None] / y_norms).clamp_(-1, 1)
-        metrics["cosine"].add(cosine, _both(mask, alive), listed, (rows, columns))
+        metrics["cosine"].add(cosine, _both(mask, nonzero), listed, (rows, columns))
         metrics["distance"].add(_distances(x - shift, y - shift), mask, listed, (rows, columns))
         done += int(mask.sum()) if mask is not None else dot.numel()
-        if heard:
-            heard(done / max(pairs, 1), done, time.monotonic() - begun)
+        if report:
+            report(done / max(pairs, 1), done, time.monotonic() - started)
     return metrics
 
 
-def count_pairs(left: Side, right: Side | None = None) -> int:
-    """Return how many pairs there are: unordered within one table."""
+def count_pairs(left: PairTable, right: PairTable | None = None) -> int:
+    """Return the number of pairs: unordered within one table."""
     n = len(left.rows)
     return n * (n - 1) // 2 if right is None else n * len(right.rows)
 
 
-def exact_values(metric: str, left: Side, right: Side, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
+def exact_values(metric: str, left: PairTable, right: PairTable, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return a metric of these pairs of rows by its definition. (pairs, 2) -> (pairs,)"""
     x, y = (side.vectors[torch.from_numpy(pairs[:, at])].numpy() for at, side in enumerate((left, right)))
     return METRICS[metric](x, y)
@@ -157,43 +156,43 @@ def _blocks(rows: int, columns: int, size: int, *, within: bool) -> Iterator[tup
             yield begin, at
 
 
-def _metrics(left: Side, right: Side, most: int, above: float | None) -> dict[str, Metric]:
-    """Fix ends, centres and scales before the first pair is seen."""
-    usual = _usual(left) * _usual(right) or 1.0
+def _metrics(left: PairTable, right: PairTable, most: int, above: float | None) -> dict[str, Metric]:
+    """Create the statistics; ends of histograms, centres and scales are fixed before the first pair."""
+    typical = _typical_norm(left) * _typical_norm(right) or 1.0
     longest = _longest(left) * _longest(right)
-    apart = 2 * max(_usual(left), _usual(right)) or 1.0
-    ends = {"dot": (-usual, usual), "cosine": (-1.0, 1.0), "distance": (0.0, apart)}
+    farthest = 2 * max(_typical_norm(left), _typical_norm(right)) or 1.0
+    ends = {"dot": (-typical, typical), "cosine": (-1.0, 1.0), "distance": (0.0, farthest)}
     scales = {"dot": longest, "cosine": 1.0, "distance": _longest(left) + _longest(right)}
     x, y = left.mean(), right.mean()
-    across = _mean_square(left) + _mean_square(right) - 2 * float(x @ y)
+    square = _mean_square(left) + _mean_square(right) - 2 * float(x @ y)
     centres = {
         "dot": float(x @ y),
         "cosine": float(left.mean(unit=True) @ right.mean(unit=True)),
-        "distance": max(across, 0.0) ** 0.5,
+        "distance": max(square, 0.0) ** 0.5,
     }
-    found = {}
+    metrics = {}
     for name, (low, high) in ends.items():
         kinds = (LARGEST, SMALLEST) if name == "distance" else (LARGEST, NEAREST, SMALLEST)
         extremes = [Extremes(which, most, scales[name]) for which in kinds]
         if name == "cosine" and above is not None:
             extremes.append(Extremes(LARGEST, 1000, 1.0, floor=above))
-        found[name] = Metric(name, Bins(low, high), centres[name], extremes)
-    return found
+        metrics[name] = Metric(name, Histogram(low, high), centres[name], extremes)
+    return metrics
 
 
-def _usual(side: Side) -> float:
-    """Return a norm that all rows but one in a thousand keep to, and no rogue among few: the bins' ends."""
+def _typical_norm(side: PairTable) -> float:
+    """Return a norm that 99.9 % of rows do not exceed, limited to ROGUE times the median, for histogram ends."""
     if not len(side.norms):
         return 0.0
     most, half = np.quantile(side.norms.numpy(), [0.999, 0.5], method="higher")
     return float(min(most, ROGUE * half) if half > 0 else most)
 
 
-def _longest(side: Side) -> float:
+def _longest(side: PairTable) -> float:
     return float(side.norms.max()) if len(side.norms) else 0.0
 
 
-def _mean_square(side: Side) -> float:
+def _mean_square(side: PairTable) -> float:
     return float((side.norms**2).mean()) if len(side.norms) else 0.0
 
 
@@ -206,14 +205,14 @@ def _above_diagonal(size: int) -> Tensor:
     return torch.ones(size, size, dtype=torch.bool).triu_(1)
 
 
-def _alive(x_norms: Tensor, y_norms: Tensor) -> Tensor | None:
-    """Return which pairs have a cosine; nothing where all have."""
+def _nonzero_pairs(x_norms: Tensor, y_norms: Tensor) -> Tensor | None:
+    """Return which pairs have a cosine; None if all have."""
     x, y = x_norms > 0, y_norms > 0
     return None if bool(x.all()) and bool(y.all()) else x[:, None] & y
 
 
-def _listed(left: Side, right: Side, rows: Tensor, columns: Tensor) -> Tensor | None:
-    """Return which pairs may be listed; nothing where all may."""
+def _listed(left: PairTable, right: PairTable, rows: Tensor, columns: Tensor) -> Tensor | None:
+    """Return which pairs may be listed; None if all may."""
     x = torch.ones(len(rows), dtype=torch.bool) if left.listed is None else left.listed[rows]
     y = torch.ones(len(columns), dtype=torch.bool) if right.listed is None else right.listed[columns]
     return None if bool(x.all()) and bool(y.all()) else x[:, None] & y

@@ -1,1 +1,0 @@
-"""Cautionary examples, made by the study itself: shapes that are known, and what projections make of them."""

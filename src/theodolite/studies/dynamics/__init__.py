@@ -1,1 +1,0 @@
-"""What is told of a series of checkpoints, from its finished tables."""

@@ -1,0 +1,142 @@
+"""A finished survey, laboratory or series as studies and exhibits read it: its facts and its tables."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from theodolite.errors import DamagedError, InputError
+from theodolite.text import short_path
+
+UNDEFINED_EVERYWHERE = "undefined at every layer"
+
+
+@dataclass(frozen=True, eq=False)
+class SurveyData:
+    """The contents of survey.json as a dict, and the tables that were read, by name."""
+
+    facts: dict[str, Any]
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    folder: Path | None = None
+
+    @property
+    def layers(self) -> pd.DataFrame:
+        """One row per layer and population."""
+        return self.tables["layers"]
+
+    @property
+    def tokens(self) -> pd.DataFrame:
+        """One row per layer, population and unit."""
+        return self.tables["tokens"]
+
+    @property
+    def units(self) -> pd.DataFrame:
+        """One row per unit seen."""
+        return self.tables["units"]
+
+    @property
+    def model(self) -> str:
+        """Name of the model; the name of the file if vectors were measured without a model."""
+        model = self.facts.get("model")
+        return escape_unencodable(short_path(str(model["name"]), 2)) if model else self.corpus
+
+    @property
+    def corpus(self) -> str:
+        """Name of the corpus."""
+        return escape_unencodable(short_path(str(self.facts["corpus"]["name"])))
+
+    @property
+    def documents(self) -> int:
+        """Number of documents read."""
+        return int(self.facts["corpus"]["documents"])
+
+    @property
+    def layer_names(self) -> dict[int, str]:
+        """Names of the surveyed layers by number, first to last."""
+        return {int(layer["index"]): str(layer["name"]) for layer in self.facts["layers"]}
+
+    def command(self, *options: str) -> str:
+        """Return the command that surveys the same model and corpus again with the given options.
+
+        >>> facts = {"model": {"name": "minilm-l6"}, "corpus": {"name": "my notes.txt"}}
+        >>> SurveyData(facts).command("--units", "word")
+        "theodolite survey minilm-l6 --corpus 'my notes.txt' --units word --out DIR"
+        """
+        if self.facts.get("model") is None:
+            return shlex.join(["theodolite", "measure", self.corpus, *options, "--out", "DIR"])
+        return shlex.join(["theodolite", "survey", self.model, "--corpus", self.corpus, *options, "--out", "DIR"])
+
+
+def escape_unencodable(name: object) -> str:
+    """Return a name that can be encoded as UTF-8; a path may contain bytes that cannot."""
+    return str(name).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def make_labels(surveys: Sequence[SurveyData]) -> list[str]:
+    """Return a short, distinct name for each survey: the model, with corpus, units and a number if needed."""
+    names = [survey.model for survey in surveys]
+    fuller = [f"{survey.model} on {survey.corpus}" for survey in surveys]
+    if max(Counter(names).values(), default=0) > 1:
+        names = fuller
+    if max(Counter(names).values(), default=0) > 1:
+        units = [f"{name}, {survey.facts.get('units')}" for name, survey in zip(names, surveys, strict=True)]
+        names = [f"{name} ({number})" for number, name in enumerate(units, 1)]
+    return names
+
+
+def middle_layer(survey: SurveyData) -> int:
+    """Return the surveyed layer nearest to the middle of the blocks, such as 6 for the 12 blocks of BERT."""
+    known = list(survey.layer_names)
+    if not known:
+        raise InputError(f"{survey.model}: the survey has no layers.")
+    model = survey.facts.get("model") or {}
+    half = int(model.get("blocks") or max(known)) // 2
+    return min(known, key=lambda layer: (abs(layer - half), layer))
+
+
+def sample_layers(survey: SurveyData, count: int = 5) -> list[int]:
+    """Return up to `count` surveyed layers, evenly spaced from the first to the last."""
+    known = list(survey.layer_names)
+    if len(known) <= count:
+        return known
+    return [known[round(step * (len(known) - 1) / (count - 1))] for step in range(count)]
+
+
+def check_layer(survey: SurveyData, layer: int) -> int:
+    """Return the layer if the survey has it; raise InputError otherwise."""
+    known = list(survey.layer_names)
+    if layer not in known:
+        is_range = len(known) > 1 and known == list(range(len(known)))
+        listed = f"layers 0 to {known[-1]}" if is_range else f"layer {', '.join(map(str, known))}"
+        raise InputError(f"--layer {layer}: the survey of {survey.model} has {listed}.")
+    return layer
+
+
+def get_tables(survey: SurveyData, names: Sequence[str]) -> list[pd.DataFrame]:
+    """Return tables of a laboratory by name; raise DamagedError if one is missing."""
+    missing = [name for name in names if name not in survey.tables]
+    if missing:
+        raise DamagedError(f"{survey.folder}: {missing[0]}.parquet is missing.")
+    return [survey.tables[name] for name in names]
+
+
+def explain_undefined(survey: SurveyData, population: str, column: str) -> str:
+    """Return why a column of layers.parquet is undefined: the most frequent reason among the layers, if stored."""
+    rows = survey.layers[survey.layers["population"] == population]
+    stored = [row for row in rows.get("undefined", ()) if isinstance(row, str)]
+    reasons = [json.loads(row).get(column) for row in stored]
+    found = Counter(str(reason) for reason in reasons if reason).most_common(1)
+    return f"{column} is undefined ({found[0][0]})" if found else f"{column} is {UNDEFINED_EVERYWHERE}"
+
+
+def owner(survey_facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what identifies the survey that the files of a second pass belong to."""
+    known = survey_facts.get("identity") or {}
+    return {name: known.get(name) for name in ("model", "tokenizer", "corpus", "settings")}
