@@ -1,1 +1,1 @@
-"""The figures and tables of the papers, drawn from finished tables; one file per idea."""
+"""Figures and tables of the papers, drawn from finished tables. One folder per paper; drawing/ is shared."""

@@ -1,10 +1,11 @@
-"""Several surveys on one set of axes: any numbers of the table of layers, a panel each. No paper's, anyone's."""
+"""Several surveys on the same axes: any columns of the table of layers, one panel per column."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 import pandas as pd
@@ -12,72 +13,86 @@ from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
 from theodolite.errors import InputError, nearest
-from theodolite.exhibits.depth_lines import draw_line, finish, has_errors, has_final_norm, has_stacks
+from theodolite.exhibits.drawing.axes import clean_label, shorten_ticks
+from theodolite.exhibits.drawing.captions import (
+    describe_corpora,
+    describe_massive,
+    describe_population,
+    join_sentences,
+)
+from theodolite.exhibits.drawing.layer_lines import (
+    draw_line,
+    format_layer_axis,
+    has_errors,
+    has_final_norm,
+    has_stacks,
+)
+from theodolite.exhibits.drawing.panels import draw_legend, legend_inches, make_panels, panels_size
+from theodolite.exhibits.drawing.style import get_line_style
 from theodolite.exhibits.exhibit import Exhibit, Plate
-from theodolite.exhibits.layer_lines import draw_legend, legend_inches
 from theodolite.exhibits.needs import SURVEY
-from theodolite.exhibits.norm_variance.captions import caption, corpora, massive, population
-from theodolite.exhibits.norm_variance.panels import panels, panels_size
 from theodolite.exhibits.saving import TABLES, save
-from theodolite.exhibits.style import look
-from theodolite.exhibits.text import number, plain
-from theodolite.exhibits.ticks import short_ticks
-from theodolite.studies.anisotropy.by_layer import HEAD, MEAN_NORM, by_layer, numbers
+from theodolite.measures.columns import find_column
+from theodolite.studies.anisotropy.layers import HEAD, MEAN_NORM, column_values, tabulate_layers
 from theodolite.studies.choice import Choice, check_population
-from theodolite.studies.surveyed import Surveyed, labels
+from theodolite.studies.survey_data import SurveyData, make_labels
+from theodolite.text import format_scientific
 
 DEFAULTS = ("mean_cosine", MEAN_NORM, "anisotropy_svd", "effective_rank", "iso_score", "twonn")
-LABELS = {MEAN_NORM: "|mean| = sqrt(m)"}
+TITLE_WIDTH = 30
+"""Characters in a line of a panel's title."""
 IN_FOLDER = ("png", "svg", "csv")
 WIDE_RANGE = 100.0
-"""Positive numbers whose largest is so many times their smallest stand on a logarithmic axis."""
+"""Positive numbers use a logarithmic axis if the largest exceeds the smallest by more than this factor."""
 
 
-def compare(surveys: Sequence[Surveyed], measures: Sequence[str] = (), choice: Choice | None = None) -> Plate:
-    """Return small multiples, a panel a measure, a line a survey.
+def compare(surveys: Sequence[SurveyData], measures: Sequence[str] = (), choice: Choice | None = None) -> Plate:
+    """Return a figure with one panel per measure and one line per survey.
 
-    A measure is any numeric column of layers.parquet, or `mean_norm`, the norm of the mean; without any, those of
-    DEFAULTS that some survey knows.
+    A measure is any numeric column of layers.parquet, or `mean_norm`, the norm of the mean. The default is
+    those of DEFAULTS that some survey has.
     """
     chosen = choice or Choice(depth="normalised")
     if not surveys:
-        raise InputError("compare needs at least one survey's folder.")
+        raise InputError("compare needs the folder of at least one survey.")
     for survey in surveys:
-        if not SURVEY.met(survey):
-            raise InputError(f"compare puts surveys side by side: {SURVEY.lack(survey)}.")
+        if not SURVEY.is_met(survey):
+            raise InputError(f"compare needs surveys: {SURVEY.explain(survey)}.")
         check_population(survey, chosen.population)
-    columns = _checked(surveys, measures) if measures else _present(surveys)
-    names = _names(surveys)
-    tables = [by_layer(s, chosen.population, columns, name) for s, name in zip(surveys, names, strict=True)]
+    columns = _check_measures(surveys, measures) if measures else _default_measures(surveys)
+    names = _name_surveys(surveys)
+    tables = [tabulate_layers(s, chosen.population, columns, name) for s, name in zip(surveys, names, strict=True)]
     x = "layer" if chosen.depth == "layer" else "joined_depth"
 
     def draw(figure: FigureBase) -> None:
-        for ax, column in zip(panels(figure, len(columns)), columns, strict=True):
+        for ax, column in zip(make_panels(figure, len(columns)), columns, strict=True):
             _draw_panel(ax, tables, column, x)
         draw_legend(figure, names, width=size[0])
 
     width, height = panels_size(len(columns), height=2.0)
     size = (max(width, 4.6), height + legend_inches(names, max(width, 4.6)))
     data = pd.concat(tables, ignore_index=True)
-    return Plate(data, _caption(surveys, chosen, tables, columns), draw, size, _shown(data, columns))
+    return Plate(data, _caption(surveys, chosen, tables, columns), draw, size, _format_table(data, columns))
 
 
 def save_comparison(plate: Plate, out: Path) -> list[Path]:
-    """Write a comparison in the format of the file's ending; into a folder, two pictures and the numbers."""
-    made = Exhibit("compare", "Surveys compared", "table", lambda surveys, choice: plate)
-    ending = out.suffix.lower().removeprefix(".")
-    if ending and not out.is_dir() and ending not in TABLES:
-        raise InputError(f"--out {out}: the ending is one of {', '.join(TABLES)}; a name without one is a folder.")
-    if out.is_file() and not ending:
-        raise InputError(f"--out {out} is a file without an ending; give a folder, or a name such as {out}.png.")
-    files = [out] if ending and not out.is_dir() else [out / f"compare.{one}" for one in IN_FOLDER]
+    """Write a comparison in the format of the suffix of `out`; into a folder, two pictures and the numbers."""
+    exhibit = Exhibit("compare", "Surveys compared", "table", lambda surveys, choice: plate)
+    suffix = out.suffix.lower().removeprefix(".")
+    if suffix and not out.is_dir() and suffix not in TABLES:
+        raise InputError(
+            f"--out {out}: a file must end in one of {', '.join(TABLES)}; a name without a suffix is a folder."
+        )
+    if out.is_file() and not suffix:
+        raise InputError(f"--out {out} is a file without a suffix; give a folder, or a name such as {out}.png.")
+    files = [out] if suffix and not out.is_dir() else [out / f"compare.{one}" for one in IN_FOLDER]
     for file in files:
-        save(made, plate, file)
+        save(exhibit, plate, file)
     return files
 
 
-def measures_of(surveys: Sequence[Surveyed]) -> list[str]:
-    """Return every measure that one of the surveys could show: numeric columns, and `mean_norm`."""
+def measures_of(surveys: Sequence[SurveyData]) -> list[str]:
+    """Return every measure that one of the surveys has: numeric columns, and `mean_norm`."""
     known: dict[str, None] = {}
     for survey in surveys:
         numeric = survey.layers.select_dtypes(["number", "bool"]).columns
@@ -85,7 +100,7 @@ def measures_of(surveys: Sequence[Surveyed]) -> list[str]:
     return [*known, *([MEAN_NORM] if "m" in known else [])]
 
 
-def _checked(surveys: Sequence[Surveyed], measures: Sequence[str]) -> list[str]:
+def _check_measures(surveys: Sequence[SurveyData], measures: Sequence[str]) -> list[str]:
     known = measures_of(surveys)
     for name in measures:
         if name in known:
@@ -97,59 +112,63 @@ def _checked(surveys: Sequence[Surveyed], measures: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(measures))
 
 
-def _present(surveys: Sequence[Surveyed]) -> list[str]:
-    """Return the default measures that some survey knows."""
+def _default_measures(surveys: Sequence[SurveyData]) -> list[str]:
+    """Return the default measures that some survey has."""
     known = [
-        name for name in DEFAULTS if any(np.isfinite(numbers(survey.layers, name)).any() for survey in surveys)
+        name
+        for name in DEFAULTS
+        if any(np.isfinite(column_values(survey.layers, name)).any() for survey in surveys)
     ]
     return known or ["mean_cosine"]
 
 
-def _names(surveys: Sequence[Surveyed]) -> list[str]:
-    """Return a name for each survey; two of one model are told apart by their folders."""
+def _name_surveys(surveys: Sequence[SurveyData]) -> list[str]:
+    """Return a name for each survey. Surveys of the same model are distinguished by their folders."""
     models = [survey.model for survey in surveys]
     folders = [survey.folder.name if survey.folder is not None else "" for survey in surveys]
     if len(set(models)) < len(models) and len(set(folders)) == len(folders):
         return [f"{model} ({folder})" for model, folder in zip(models, folders, strict=True)]
-    return labels(surveys)
+    return make_labels(surveys)
 
 
 def _draw_panel(ax: Axes, tables: Sequence[pd.DataFrame], column: str, x: str) -> None:
     for place, table in enumerate(tables):
-        draw_line(ax, table, column, look(place), x=x)
-    finish(ax, tables, column, x)
+        draw_line(ax, table, column, get_line_style(place), x=x)
+    format_layer_axis(ax, tables, column, x)
     ax.set_xlabel("layer" if x == "layer" else "depth")
     values = np.concatenate([table[column].to_numpy(np.float64) for table in tables])
     known = values[np.isfinite(values)]
     if len(known) and known.min() > 0 and known.max() > WIDE_RANGE * known.min():
         ax.set_yscale("log")
     else:
-        short_ticks(ax)
-    ax.set_title(plain(LABELS.get(column, column)))
+        shorten_ticks(ax)
+    ax.set_title(fill(clean_label(find_column(column).title), TITLE_WIDTH))
 
 
 def _caption(
-    surveys: Sequence[Surveyed], choice: Choice, tables: Sequence[pd.DataFrame], columns: Sequence[str]
+    surveys: Sequence[SurveyData], choice: Choice, tables: Sequence[pd.DataFrame], columns: Sequence[str]
 ) -> str:
-    lacking = {
+    missing = {
         column: [survey.model for survey in surveys if column not in measures_of([survey])] for column in columns
     }
     depth = "Depth is 0 at the embeddings and 1 at the last block." if choice.depth != "layer" else ""
-    return caption(
-        "Surveys compared by layer.",
-        corpora(surveys),
-        population(choice),
-        massive(surveys, choice),
+    return join_sentences(
+        "Comparison of surveys by layer.",
+        describe_corpora(surveys),
+        describe_population(choice),
+        describe_massive(surveys, choice),
         depth,
-        " ".join(f"{column} is not in the survey of {', '.join(who)}." for column, who in lacking.items() if who),
+        " ".join(f"{column} is not in the survey of {', '.join(who)}." for column, who in missing.items() if who),
         "Strip: ±1.96 standard errors." if any(has_errors(tables, column) for column in columns) else "",
-        "Thin line: from a model's encoder to its decoder." if has_stacks(tables) else "",
+        "Thin line: from the encoder of a model to its decoder." if has_stacks(tables) else "",
         "Open marker: the state after the final norm." if has_final_norm(tables) else "",
     )
 
 
-def _shown(data: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Return the table for people: the layers and the measures, a few digits each."""
-    short = partial(number, digits=4)
-    told = {column: [short(float(value)) for value in data[column]] for column in columns}
-    return data[[name for name in HEAD if name in ("survey", "layer", "layer_name", "population")]].assign(**told)
+def _format_table(data: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Return the formatted table: the layers, and the measures with four digits."""
+    short = partial(format_scientific, digits=4)
+    numbers = {column: [short(float(value)) for value in data[column]] for column in columns}
+    return data[[name for name in HEAD if name in ("survey", "layer", "layer_name", "population")]].assign(
+        **numbers
+    )

@@ -1,4 +1,4 @@
-"""What an exhibit may need of a survey, and the command that would make it."""
+"""What an exhibit needs of a survey, and the command that makes such a survey."""
 
 from __future__ import annotations
 
@@ -6,74 +6,76 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from theodolite.studies.anisotropy import kinds
-from theodolite.studies.norm_variance.chosen_sets import has_sets
+from theodolite.studies.anisotropy import layers
 from theodolite.studies.norm_variance.profile import has_sums
-from theodolite.studies.surveyed import Surveyed
-from theodolite.studies.undefined import why_undefined
+from theodolite.studies.norm_variance.token_set_files import has_token_sets
+from theodolite.studies.survey_data import SurveyData, explain_undefined
+from theodolite.text import UNIT_LABELS
 
 
 @dataclass(frozen=True)
 class Need:
-    """A test on a survey; `lack` is the sentence for one that fails it.
+    """A test of a survey. `explain` returns what is missing in a survey that fails it, and the command that helps.
 
-    Where `left_out` tells why in a word or two, the exhibit is drawn without that survey if others meet it.
+    With `reason`, an exhibit omits the surveys that fail the test if others pass it; its caption names them with
+    this short reason. Without it, one survey that fails is an error.
     """
 
-    words: str
-    met: Callable[[Surveyed], bool]
-    lack: Callable[[Surveyed], str]
-    left_out: Callable[[Surveyed], str] | None = None
-    laboratory: str = ""  # the verb of the laboratory whose folders are needed in place of surveys
+    description: str
+    is_met: Callable[[SurveyData], bool]
+    explain: Callable[[SurveyData], str]
+    reason: Callable[[SurveyData], str] | None = None
+    laboratory: str = ""  # the command whose folders are needed in place of surveys
 
 
-def _no_units(survey: Surveyed) -> str:
+def _explain_no_units(survey: SurveyData) -> str:
     return (
-        f"the vectors of {survey.model} belong to no units; "
-        f"`{survey.command('--groups', 'COLUMN')}` would give them some"
+        f"the vectors of {survey.model} have no units; to group them, run `{survey.command('--groups', 'COLUMN')}`"
     )
 
 
-def _no_model(survey: Surveyed) -> str:
+def _explain_no_model(survey: SurveyData) -> str:
     return (
-        f"{survey.model} was measured without a model; `theodolite survey MODEL --corpus CORPUS --out DIR` has one"
+        f"{survey.model} was measured without a model; "
+        "survey one with `theodolite survey MODEL --corpus CORPUS --out DIR`"
     )
 
 
-def _no_words(survey: Surveyed) -> str:
+def _explain_no_words(survey: SurveyData) -> str:
+    units = str(survey.facts.get("units"))
     return (
-        f"the units of {survey.model} on {survey.corpus} are not words (they are: {survey.facts.get('units')}); "
-        f"`{survey.command('--units', 'word')}` would count by words"
+        f"the units of {survey.model} on {survey.corpus} are {UNIT_LABELS.get(units, units)}, not words; "
+        f"to count by words, run `{survey.command('--units', 'word')}`"
     )
 
 
-def _no_lengths(survey: Surveyed) -> str:
+def _explain_no_lengths(survey: SurveyData) -> str:
     return (
-        f"the survey of {survey.model} does not record how many words its documents have; "
-        f"`{survey.command()}` with this version would"
+        f"the survey of {survey.model} was made by an older version, which did not count the words of documents; "
+        f"repeat it with `{survey.command()}`"
     )
 
 
-def _no_sets(survey: Surveyed) -> str:
-    where = "DIR" if survey.folder is None else shlex.quote(str(survey.folder))
-    return f"the survey of {survey.model} has none; `theodolite sets {where}` would make them"
+def _explain_no_sets(survey: SurveyData) -> str:
+    folder = "DIR" if survey.folder is None else shlex.quote(str(survey.folder))
+    return f"the survey of {survey.model} has none; make them with `theodolite sets {folder}`"
 
 
-def _no_sums(survey: Surveyed) -> str:
+def _explain_no_sums(survey: SurveyData) -> str:
     units = ("--units", str(survey.facts["units"])) if survey.facts.get("model") else ("--groups", "COLUMN")
     return (
-        f"the survey of {survey.model} was made before its table of layers had them; "
-        f"`{survey.command(*units)}` with this version would"
+        f"the survey of {survey.model} was made by an older version, which did not compute them; "
+        f"repeat it with `{survey.command(*units)}`"
     )
 
 
-def of_laboratory(verb: str, way: str) -> Need:
-    """Return the need for folders that a laboratory left; `way` is the command that makes one."""
+def require_laboratory(verb: str, command: str) -> Need:
+    """Return the need for folders written by a laboratory. `command` makes such a folder."""
     return Need(
         f"folders of `theodolite {verb}`",
         lambda survey: survey.facts.get("laboratory") == verb,
-        lambda survey: f"{survey.folder or survey.model} is none; `{way}` makes one",
-        left_out=lambda survey: f"no folder of `theodolite {verb}`",
+        lambda survey: f"{survey.folder or survey.model} is not such a folder; make one with `{command}`",
+        reason=lambda survey: f"not a folder of `theodolite {verb}`",
         laboratory=verb,
     )
 
@@ -82,103 +84,109 @@ SURVEY = Need(
     "surveys",
     lambda s: "laboratory" not in s.facts and not s.facts.get("series"),
     lambda s: (
-        f"{s.folder or s.model} holds what `theodolite {s.facts.get('laboratory', 'dynamics')}` found; "
-        "`theodolite survey MODEL --corpus CORPUS --out DIR` makes a survey"
+        f"{s.folder or s.model} is a folder of `theodolite {s.facts.get('laboratory', 'dynamics')}`; "
+        "make a survey with `theodolite survey MODEL --corpus CORPUS --out DIR`"
     ),
-    left_out=lambda s: "no survey",
+    reason=lambda s: "not a survey",
 )
-MAKES_SERIES = "theodolite dynamics MODEL --checkpoints 'runs/checkpoint-{step}' --corpus CORPUS --out DIR"
+SERIES_COMMAND = "theodolite dynamics MODEL --checkpoints 'runs/checkpoint-{step}' --corpus CORPUS --out DIR"
 SERIES = Need(
     "series of checkpoints (`theodolite dynamics`)",
     lambda s: bool(s.facts.get("series")) and bool(s.facts["steps"]),
     lambda s: (
-        f"{s.folder or s.model} is {'one without a step yet' if s.facts.get('series') else 'none'}; "
-        f"`{MAKES_SERIES}` makes one"
+        f"{s.folder or s.model} {'has no step yet' if s.facts.get('series') else 'is not a series'}; "
+        f"make one with `{SERIES_COMMAND}`"
     ),
-    left_out=lambda s: "no series of checkpoints",
+    reason=lambda s: "not a series of checkpoints",
     laboratory="dynamics",
 )
 DIMENSION = Need(
-    "series that tell the intrinsic dimension",
+    "series with the intrinsic dimension",
     lambda s: "series" in s.tables and bool(s.tables["series"]["twonn"].notna().any()),
-    lambda s: f"the series of {s.model} tells it of no layer; `{MAKES_SERIES}` does",
-    left_out=lambda s: "no dimension in it",
+    lambda s: f"the series of {s.model} has it for no layer; make one with `{SERIES_COMMAND}`",
+    reason=lambda s: "no intrinsic dimension",
 )
 ATTENTION = Need(
-    "series that tell of attention",
+    "series with attention measures",
     lambda s: "attention" in s.tables,
-    lambda s: f"the series of {s.model} tells nothing of attention; `{MAKES_SERIES}` does",
-    left_out=lambda s: "nothing of attention in it",
+    lambda s: f"the series of {s.model} has none; make one with `{SERIES_COMMAND}`",
+    reason=lambda s: "no attention measures",
 )
-UNITS = Need("surveys with units (any text; `measure --groups`)", lambda s: s.facts["units"] != "none", _no_units)
-MODEL = Need("surveys of a model", lambda s: s.facts.get("model") is not None, _no_model)
-WORDS = Need("surveys made with `--units word`", lambda s: s.facts["units"] == "word", _no_words)
+UNITS = Need(
+    "surveys with units (text, or vectors measured with `--groups`)",
+    lambda s: s.facts["units"] != "none",
+    _explain_no_units,
+)
+MODEL = Need("surveys of a model", lambda s: s.facts.get("model") is not None, _explain_no_model)
+WORDS = Need("surveys made with `--units word`", lambda s: s.facts["units"] == "word", _explain_no_words)
 LENGTHS = Need(
-    "surveys that record their documents' words",
+    "surveys that count the words of documents",
     lambda s: bool(s.facts["corpus"].get("words_histogram")),
-    _no_lengths,
+    _explain_no_lengths,
 )
-SUMS = Need("surveys with sums over text alone and their errors", has_sums, _no_sums)
-TOKEN_SETS = Need("token sets beside the survey (`theodolite sets DIR`)", has_sets, _no_sets)
+SUMS = Need("surveys with sums over text units and their errors", has_sums, _explain_no_sums)
+TOKEN_SETS = Need("token sets in the survey's folder (`theodolite sets DIR`)", has_token_sets, _explain_no_sets)
 
 
-def _of(words: str, wanted: tuple[str, ...], way: str) -> Need:
-    """Return the need for surveys of these kinds; `way` is the command that makes one."""
+def _require_kind(description: str, accepted: tuple[str, ...], command: str) -> Need:
+    """Return the need for surveys of these kinds of model. `command` makes such a survey."""
     return Need(
-        f"surveys of {words}",
-        lambda survey: kinds.kind(survey) in wanted,
+        f"surveys of {description}",
+        lambda survey: layers.survey_kind(survey) in accepted,
         lambda survey: (
-            f"{survey.model} {kinds.TOLD.get(kinds.kind(survey), 'is of another kind')}; `{way}` has one"
+            f"{survey.model} {layers.KIND_DESCRIPTIONS.get(layers.survey_kind(survey), 'is of another kind')}; "
+            f"survey one with `{command}`"
         ),
-        left_out=kinds.kind,
+        reason=layers.survey_kind,
     )
 
 
-def has_contextuality(survey: Surveyed) -> bool:
-    """Say whether the table of layers tells self-similarity."""
+def has_contextuality(survey: SurveyData) -> bool:
+    """Return whether the table of layers has self-similarity."""
     return "self_similarity" in survey.layers and bool(survey.layers["self_similarity"].notna().any())
 
 
-def _asked_contextuality(survey: Surveyed) -> bool:
+def _requested_contextuality(survey: SurveyData) -> bool:
     return bool(survey.facts.get("settings", {}).get("contextuality"))
 
 
-def _not_contextual(survey: Surveyed) -> str:
-    if _asked_contextuality(survey):  # then the same command again would be of no help
-        why = why_undefined(survey, str(survey.facts["populations"][0]), "self_similarity")
-        return f"that of {survey.model} on {survey.corpus} was, but {why}; survey a larger corpus"
+def _explain_no_contextuality(survey: SurveyData) -> str:
+    if _requested_contextuality(survey):  # the same command again would not help
+        why = explain_undefined(survey, str(survey.facts["populations"][0]), "self_similarity")
+        return f"the survey of {survey.model} on {survey.corpus} was, but {why}; survey a larger corpus"
     return (
-        f"the survey of {survey.model} does not tell how contextual its states are; "
-        f"`{survey.command('--contextuality')}` would"
+        f"the survey of {survey.model} was made without it; repeat it with `{survey.command('--contextuality')}`"
     )
 
 
-TOKEN_LEVEL = _of(
-    "text models by tokens", (kinds.TOKENS,), "theodolite survey minilm-l6 --corpus CORPUS --out DIR"
+TOKEN_LEVEL = _require_kind(
+    "token-level text models", (layers.TOKENS,), "theodolite survey minilm-l6 --corpus CORPUS --out DIR"
 )
-CHARACTER_LEVEL = _of(
-    "text models by characters or bytes",
-    (kinds.CHARACTERS,),
+CHARACTER_LEVEL = _require_kind(
+    "character- or byte-level text models",
+    (layers.CHARACTERS,),
     "theodolite survey google/byt5-small --corpus CORPUS --out DIR",
 )
-SPEECH_OR_VISION = _of(
+SPEECH_OR_VISION = _require_kind(
     "speech or vision models",
-    (kinds.SPEECH, kinds.VISION),
+    (layers.SPEECH, layers.VISION),
     "theodolite survey whisper-tiny-en --corpus FOLDER_OF_AUDIO --out DIR",
 )
-CONVOLUTIONAL = _of(
+CONVOLUTIONAL = _require_kind(
     "convolutional models",
-    (kinds.CONVOLUTION,),
+    (layers.CONVOLUTION,),
     "theodolite survey microsoft/resnet-50 --corpus FOLDER_OF_IMAGES --out DIR",
 )
-TRANSFORMERS = _of(
+TRANSFORMERS = _require_kind(
     "encoders and decoders",
-    (kinds.TOKENS, kinds.CHARACTERS, kinds.SPEECH, kinds.VISION),
+    (layers.TOKENS, layers.CHARACTERS, layers.SPEECH, layers.VISION),
     "theodolite survey smollm2-135m --corpus CORPUS --out DIR",
 )
 CONTEXTUALITY = Need(
     "surveys made with `--contextuality`",
     has_contextuality,
-    _not_contextual,
-    left_out=lambda s: "self-similarity is undefined" if _asked_contextuality(s) else "without `--contextuality`",
+    _explain_no_contextuality,
+    reason=lambda s: (
+        "self-similarity is undefined" if _requested_contextuality(s) else "surveyed without `--contextuality`"
+    ),
 )

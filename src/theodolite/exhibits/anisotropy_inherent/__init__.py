@@ -1,1 +1,1 @@
-"""The exhibits of "Is Anisotropy Inherent to Transformers?" (Godey et al. 2023) that finished surveys tell."""
+"""The exhibits of "Is Anisotropy Inherent to Transformers?" (Godey et al. 2023)."""

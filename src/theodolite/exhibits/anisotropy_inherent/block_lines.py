@@ -1,4 +1,4 @@
-"""How blocks are drawn: a panel or a row of panels a folder, numbers on the norm of the bias."""
+"""Plots by the norm of the input bias, which the exhibits of `theodolite block` share."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from matplotlib.ticker import NullLocator
 
-from theodolite.exhibits.norm_variance.captions import caption
-from theodolite.exhibits.style import BLUE, GREY, VERMILLION, Look
-from theodolite.exhibits.ticks import short
-from theodolite.studies.surveyed import Surveyed
+from theodolite.exhibits.drawing.captions import join_sentences
+from theodolite.exhibits.drawing.style import BLUE, GREY, VERMILLION, LineStyle
+from theodolite.studies.survey_data import SurveyData
+from theodolite.text import format_short
 
 BIAS = "norm of the bias, N"
-IN, OUT = Look(BLUE, "s", (0, (4, 1.5))), Look(VERMILLION, "o", "-")
+IN, OUT = LineStyle(BLUE, "s", (0, (4, 1.5))), LineStyle(VERMILLION, "o", "-")
 UNIFORM = "all weights equal"
-WIDE = 4.0
-"""Numbers further apart than this are drawn on a logarithmic axis."""
-WAY = "theodolite block --config bert-base --out DIR"
+WIDE_RANGE = 4.0
+"""Numbers use a logarithmic axis if the largest exceeds the smallest by more than this factor."""
+BLOCK_COMMAND = "theodolite block --config bert-base --out DIR"
 
 
-def draw_numbers(ax: Axes, table: pd.DataFrame, column: str, line: Look, **style: Any) -> None:
-    """Draw a column on the norm, with a strip from its lowest to its highest where the table has them."""
+def draw_by_norm(ax: Axes, table: pd.DataFrame, column: str, line: LineStyle, **style: Any) -> None:
+    """Draw a column by the norm, with a strip where the table has `COLUMN_low` and `COLUMN_high`."""
     norms, values = table["norm"].to_numpy(np.float64), table[column].to_numpy(np.float64)
     drawn: dict[str, Any] = {"c": line.colour, "marker": line.marker, "ls": line.dash, "ms": 3.0, "lw": 1.1}
     ax.plot(norms, values, **drawn | style)
@@ -35,55 +35,49 @@ def draw_numbers(ax: Axes, table: pd.DataFrame, column: str, line: Look, **style
         ax.fill_between(norms, low, high, color=line.colour, alpha=0.18, lw=0)
 
 
-def finish(ax: Axes, table: pd.DataFrame) -> None:
-    """Label the axis of norms: logarithmic, and straight from 0 to the first norm above it."""
+def format_norm_axis(ax: Axes, table: pd.DataFrame) -> None:
+    """Format the axis of norms: logarithmic, but linear from 0 to the smallest positive norm."""
     positive = table["norm"][table["norm"] > 0]
     if len(positive):
         least, most = float(positive.min()), float(positive.max())
         ax.set_xscale("symlog", linthresh=least, linscale=0.4)
         ax.set_xlim(left=0 if (table["norm"] == 0).any() else None)
         powers = [10.0**power for power in range(math.ceil(math.log10(least)), math.floor(math.log10(most)) + 1)]
-        ax.set_xticks([0.0, *powers], ["0", *map(short, powers)])
+        ax.set_xticks([0.0, *powers], ["0", *map(format_short, powers)])
         ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel(BIAS)
 
 
-def scale(*axes: Axes) -> None:
-    """Make an axis of positive numbers logarithmic where they differ by much; call it when all is drawn."""
+def use_log_scale(*axes: Axes) -> None:
+    """Use a logarithmic axis if the positive numbers span a wide range. Call it after drawing."""
     values = np.concatenate([line.get_ydata() for ax in axes for line in ax.lines if line.get_label() != UNIFORM])
     known = values[np.isfinite(values) & (values > 0)]
-    if len(known) and known.max() > WIDE * known.min():
+    if len(known) and known.max() > WIDE_RANGE * known.min():
         for ax in axes:
             ax.set_yscale("log")
 
 
-def uniform(ax: Axes, length: int) -> None:
-    """Draw what every weight of a row would be if none stood out."""
+def draw_uniform_weight(ax: Axes, length: int) -> None:
+    """Draw the weight that all entries of a row have if they are equal."""
     ax.axhline(1 / length, c=GREY, ls=":", lw=0.9, zorder=0, label=UNIFORM)
 
 
-def panels(count: int) -> tuple[int, int]:
-    """Return rows and columns for so many panels, at most three beside each other."""
-    columns = min(count, 3)
-    return -(-count // columns), columns
-
-
-def block_caption(surveys: Sequence[Surveyed], first: str, *rest: str) -> str:
-    """Return the caption: what, of how many sequences, what the marks mean."""
+def compose_block_caption(surveys: Sequence[SurveyData], first: str, *sentences: str) -> str:
+    """Return the caption, with the inputs of the block."""
     settings = [survey.facts["settings"] for survey in surveys]
-    fed = {"table": "rows of the embedding table", "states": "sampled states, the bias along their mean"}
-    told = dict.fromkeys(f"{s['sequences']} sequences of {s['length']} {fed[s['inputs']]}" for s in settings)
-    return caption(first, f"Inputs: {'; '.join(told)}; dropout off.", *rest)
+    kinds = {"table": "rows of the embedding table", "states": "sampled states, with the bias along their mean"}
+    inputs = dict.fromkeys(f"{s['sequences']} sequences of {s['length']} {kinds[s['inputs']]}" for s in settings)
+    return join_sentences(first, f"Inputs: {'; '.join(inputs)}; without dropout.", *sentences)
 
 
-def runs_strip(surveys: Sequence[Surveyed]) -> str:
-    """Say what the strip is."""
+def describe_runs(surveys: Sequence[SurveyData]) -> str:
+    """State what the line and the strip are."""
     counts = dict.fromkeys(str(len(survey.tables["runs"])) for survey in surveys)
-    return f"Line: the first run; strip: lowest to highest of {' or '.join(counts)} runs (seeds and directions)."
+    return f"Line: first run. Strip: lowest to highest of {' or '.join(counts)} runs (seeds and bias directions)."
 
 
-def legend_above(figure: FigureBase, ax: Axes, columns: int) -> None:
-    """Draw one legend above all panels, of what one of them shows."""
-    handles, words = ax.get_legend_handles_labels()
-    kept = [(handle, word) for handle, word in zip(handles, words, strict=True) if word != UNIFORM]
+def draw_shared_legend(figure: FigureBase, ax: Axes, columns: int) -> None:
+    """Draw the legend of one panel above all panels."""
+    handles, labels = ax.get_legend_handles_labels()
+    kept = [(handle, label) for handle, label in zip(handles, labels, strict=True) if label != UNIFORM]
     figure.legend(*zip(*kept, strict=True), loc="outside upper center", ncols=columns)

@@ -1,4 +1,4 @@
-"""fig20 and fig21: the paths of tokens through the layers, in the plane of their first principal components."""
+"""fig20, fig21 and fig22: the paths of tokens through the layers."""
 
 from __future__ import annotations
 
@@ -9,42 +9,48 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
+from theodolite.exhibits.drawing.axes import clean_label, shorten_ticks
+from theodolite.exhibits.drawing.captions import join_sentences
+from theodolite.exhibits.drawing.panels import legend_columns
+from theodolite.exhibits.drawing.scatter import draw_names
+from theodolite.exhibits.drawing.style import BLACK, GREY, get_line_style
 from theodolite.exhibits.exhibit import Plate
-from theodolite.exhibits.name_places import draw_names
-from theodolite.exhibits.needs import of_laboratory
-from theodolite.exhibits.norm_variance.captions import caption
+from theodolite.exhibits.needs import require_laboratory
 from theodolite.exhibits.registry import exhibit
-from theodolite.exhibits.style import BLACK, look
-from theodolite.exhibits.text import plain
 from theodolite.studies.choice import Choice
-from theodolite.studies.found import tables_of
-from theodolite.studies.surveyed import Surveyed, labels
+from theodolite.studies.survey_data import SurveyData, get_tables, make_labels
 
-TRACE = of_laboratory("trace", "theodolite trace MODEL SENTENCE... --out DIR")
-PANELS = {"without-last": "without the last layer", "all": "with the last layer"}
-MOST_NAMED = 14  # tokens; the names of more would hide the paths
+TRACE = require_laboratory("trace", "theodolite trace MODEL SENTENCE... --out DIR")
+PATH_PANELS = {"without-last": "without the last layer", "all": "with the last layer"}
+MOST_NAMED = 14  # tokens; more names would hide the paths
 HEIGHT = 3.1
 
 
-@exhibit("bert-spaces/fig20", title="Paths of tokens, with and without the last layer", needs=[TRACE], reads=())
-def fig20(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
-    """Draw the paths of all tokens; those that are massive somewhere would hide the others and are left out."""
-    return _plate(surveys, "without-massive", "Paths of all tokens through the layers")
+@exhibit(
+    "bert-spaces/fig20",
+    title="Paths of all tokens through the layers, with and without the last layer",
+    needs=[TRACE],
+    reads=(),
+)
+def fig20(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
+    """Draw the paths of all tokens except those that are massive at some layer, which would hide the others."""
+    return _make_paths(surveys, "without-massive", "Paths of all tokens through the layers")
 
 
-@exhibit("bert-spaces/fig21", title="Paths of a few tokens", needs=[TRACE], reads=())
-def fig21(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
-    """Draw the paths of the chosen tokens, in components of their own."""
-    return _plate(surveys, "chosen", "Paths of a few tokens through the layers, numbered")
+@exhibit("bert-spaces/fig21", title="Paths of a few tokens through the layers", needs=[TRACE], reads=())
+def fig21(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
+    """Draw the paths of the chosen tokens on their own principal components."""
+    return _make_paths(surveys, "chosen", "Paths of a few tokens through the layers (numbers)")
 
 
-def _plate(surveys: Sequence[Surveyed], tokens: str, first: str) -> Plate:
-    names = labels(surveys)
+def _make_paths(surveys: Sequence[SurveyData], tokens: str, first: str) -> Plate:
+    names = make_labels(surveys)
     blocks = [
-        (plain(f"{name} {stack}".strip()), points, shares)
+        (clean_label(f"{name} {stack}".strip()), points, shares)
         for survey, name in zip(surveys, names, strict=True)
-        for stack, points, shares in _stacks(survey, tokens)
+        for stack, points, shares in _read_paths(survey, tokens)
     ]
     sentences = max(int(points["sentence"].max()) + 1 for _, points, _ in blocks)
 
@@ -52,30 +58,34 @@ def _plate(surveys: Sequence[Surveyed], tokens: str, first: str) -> Plate:
         parts = figure.subfigures(len(blocks), 1, squeeze=False).ravel()
         for part, (name, points, shares) in zip(parts, blocks, strict=True):
             part.suptitle(name, fontsize=9)
-            shown = [layers for layers in PANELS if (points["layers"] == layers).any()]
+            shown = [layers for layers in PATH_PANELS if (points["layers"] == layers).any()]
             axes = part.subplots(1, len(shown), squeeze=False)[0]
             for ax, layers in zip(axes, shown, strict=True):
                 inside = points[points["layers"] == layers]
                 _draw_paths(ax, inside, few=tokens == "chosen")
-                _name_axes(ax, shares[shares["layers"] == layers])
-                ax.set_title(PANELS[layers])
-        figure.legend(handles=_handles(sentences), loc="outside lower center", ncols=4)
+                _label_axes(ax, shares[shares["layers"] == layers])
+                ax.set_title(PATH_PANELS[layers])
+        figure.legend(handles=_path_handles(sentences), loc="outside lower center", ncols=4)
 
     data = pd.concat([points.assign(model=name) for name, points, _ in blocks], ignore_index=True)
-    told = caption(
-        f"{first}, projected on the first two principal components of all points shown"
-        + ("" if tokens == "chosen" else ", which favour the directions in which all move")
+    caption = join_sentences(
+        f"{first}, on the first two principal components of all points shown"
+        + ("" if tokens == "chosen" else ", which emphasise directions that all tokens share")
         + ".",
-        _sentences(surveys),
-        *(_left_out(survey, name) for survey, name in zip(surveys, names, strict=True) if tokens != "chosen"),
-        *(_last(survey, name) for survey, name in zip(surveys, names, strict=True)),
+        _quote_sentences(surveys),
+        *(
+            _describe_massive(survey, name)
+            for survey, name in zip(surveys, names, strict=True)
+            if tokens != "chosen"
+        ),
+        *(_describe_last_layer(survey, name) for survey, name in zip(surveys, names, strict=True)),
     )
-    return Plate(data, told, draw, (7.0, HEIGHT * len(blocks) + 0.3))
+    return Plate(data, caption, draw, (7.0, HEIGHT * len(blocks) + 0.3))
 
 
-def _stacks(survey: Surveyed, tokens: str) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
-    """Return, for each stack, the points with their tokens and the shares of variance shown."""
-    points, shares, spelled = tables_of(survey, ["projection", "shares", "tokens"])
+def _read_paths(survey: SurveyData, tokens: str) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """Return, for each stack, the points with their tokens, and the shares of variance."""
+    points, shares, spelled = get_tables(survey, ["projection", "shares", "tokens"])
     points = points[points["tokens"] == tokens].merge(
         spelled[["stack", "sentence", "position", "token", "special"]], on=["stack", "sentence", "position"]
     )
@@ -88,7 +98,7 @@ def _stacks(survey: Surveyed, tokens: str) -> list[tuple[str, pd.DataFrame, pd.D
 
 def _draw_paths(ax: Axes, points: pd.DataFrame, *, few: bool) -> None:
     for _, path in points.groupby(["sentence", "position"]):
-        ordered, line = path.sort_values("layer"), look(int(path["sentence"].iloc[0]))
+        ordered, line = path.sort_values("layer"), get_line_style(int(path["sentence"].iloc[0]))
         x, y = ordered["x"].to_numpy(), ordered["y"].to_numpy()
         ax.plot(x, y, c=line.colour, ls=line.dash, lw=1.1 if few else 0.8, alpha=0.9 if few else 0.75, zorder=2)
         if few:
@@ -108,26 +118,26 @@ def _draw_paths(ax: Axes, points: pd.DataFrame, *, few: bool) -> None:
 
 
 def _number_layers(ax: Axes, points: pd.DataFrame) -> None:
-    """Write the layers' numbers beside the first path, as many as can be read."""
+    """Write the numbers of the layers beside the first path, without overlaps."""
     path = points[points["sentence"] == points["sentence"].min()]
     path = path[path["position"] == path["position"].min()].sort_values("layer")
-    room = 0.06 * np.array([np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim())])
+    gap = 0.06 * np.array([np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim())])
     written = path[["x", "y"]].to_numpy(np.float64)[:1]
     for row in path.iloc[1:].to_dict("records"):
-        here = np.array([row["x"], row["y"]])
-        if (np.abs(written - here) / room).max(axis=1).min() >= 1:
+        point = np.array([row["x"], row["y"]])
+        if (np.abs(written - point) / gap).max(axis=1).min() >= 1:
             ax.annotate(str(row["layer"]), (row["x"], row["y"]), (3, 3), textcoords="offset points", fontsize=6)
-            written = np.vstack([written, here])
+            written = np.vstack([written, point])
 
 
-def _name_axes(ax: Axes, shares: pd.DataFrame) -> None:
+def _label_axes(ax: Axes, shares: pd.DataFrame) -> None:
     known = shares.set_index("axis")["share"]
     ax.set_xlabel(f"first component ({known['x']:.0%})" if known.notna()["x"] else "first component")
     ax.set_ylabel(f"second component ({known['y']:.0%})" if known.notna()["y"] else "second component")
 
 
-def _handles(sentences: int) -> list[Line2D]:
-    lines = [look(number) for number in range(min(sentences, 6))]
+def _path_handles(sentences: int) -> list[Line2D]:
+    lines = [get_line_style(number) for number in range(min(sentences, 6))]
     return [
         *(
             Line2D([], [], c=line.colour, ls=line.dash, lw=1.1, label=f"sentence {number}")
@@ -138,23 +148,140 @@ def _handles(sentences: int) -> list[Line2D]:
     ]
 
 
-def _sentences(surveys: Sequence[Surveyed]) -> str:
-    told = dict.fromkeys(text for survey in surveys for text in survey.facts["settings"]["sentences"])
+def _quote_sentences(surveys: Sequence[SurveyData]) -> str:
+    texts = dict.fromkeys(text for survey in surveys for text in survey.facts["settings"]["sentences"])
     return (
-        "Sentences: " + "; ".join(f"“{text}”" for text in list(told)[:6]) + ("; …" if len(told) > 6 else "") + "."
+        "Sentences: "
+        + "; ".join(f"“{text}”" for text in list(texts)[:6])
+        + ("; …" if len(texts) > 6 else "")
+        + "."
     )
 
 
-def _left_out(survey: Surveyed, name: str) -> str:
-    (spelled,) = tables_of(survey, ["tokens"])
+def _describe_massive(survey: SurveyData, name: str) -> str:
+    (spelled,) = get_tables(survey, ["tokens"])
     massive = spelled[spelled["massive"]]
     if massive.empty:
         return ""
     words = ", ".join(
         dict.fromkeys(f"{row['token'].strip()} at {row['position']}" for row in massive.to_dict("records"))
     )
-    return f"{name}: left out, since its norm is over 10 times its layer's median somewhere: {words}."
+    return f"{name}: omitted because their norm exceeds 10 times the median of a layer: {words}."
 
 
-def _last(survey: Surveyed, name: str) -> str:
+def _describe_last_layer(survey: SurveyData, name: str) -> str:
     return f"The last layer of {name} is {list(survey.layer_names.values())[-1]}."
+
+
+STEP_PANELS = {
+    "step": "length of the step",
+    "cosine": "cosine with the previous layer",
+    "norm": "norm",
+    "radial_part": "radial part of the squared step",
+}
+MOST_IN_LEGEND = 16
+WIDE_RANGE = 50.0  # axes of lengths with a wider range are logarithmic
+COLUMNS = "layer layer_name position token special massive step radial tangential cosine angle norm".split()
+
+
+@exhibit(
+    "bert-spaces/fig22",
+    title="Length, cosine and norm of the steps of tokens from layer to layer",
+    needs=[TRACE],
+    reads=(),
+)
+def fig22(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
+    """Draw four numbers of every token of the first sentence by layer, and their mean."""
+    names = make_labels(surveys)
+    blocks = [
+        (clean_label(f"{name} {stack}".strip()), path, moves)
+        for survey, name in zip(surveys, names, strict=True)
+        for stack, path, moves in _read_steps(survey)
+    ]
+
+    def draw(figure: FigureBase) -> None:
+        parts = figure.subfigures(len(blocks), 1, squeeze=False).ravel()
+        for part, (name, path, moves) in zip(parts, blocks, strict=True):
+            _draw_steps(part, name, path, moves)
+
+    data = pd.concat([path.assign(model=name) for name, path, _ in blocks], ignore_index=True)
+    caption = join_sentences(
+        "Steps from layer to layer of each token of "
+        + "; ".join(dict.fromkeys(f"“{survey.facts['settings']['sentences'][0]}”" for survey in surveys))
+        + ".",
+        "Black: mean over tokens, without special tokens and tokens whose norm exceeds 10 times the median of a "
+        "layer (grey). Radial part of a step from x to y: (|y| − |x|)²/|y − x|²; the remainder is a change of "
+        "direction.",
+        *(_describe_shared_direction(name, moves) for name, _, moves in blocks),
+    )
+    return Plate(data, caption, draw, (7.0, 4.6 * len(blocks)))
+
+
+def _read_steps(survey: SurveyData) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    path, moves, spelled = get_tables(survey, ["path", "moves", "tokens"])
+    keys = ["stack", "sentence", "position"]
+    path = path.drop(columns=["special", "massive"]).merge(
+        spelled[[*keys, "token", "special", "massive"]], on=keys
+    )
+    path = path[path["sentence"] == 0].assign(radial_part=lambda t: np.square(t["radial"] / t["step"]))
+    moves = moves[moves["sentence"] == 0].assign(radial_part=lambda t: t["radial_share"])
+    return [
+        (stack, path[path["stack"] == stack], moves[moves["stack"] == stack]) for stack in path["stack"].unique()
+    ]
+
+
+def _draw_steps(figure: FigureBase, name: str, path: pd.DataFrame, moves: pd.DataFrame) -> None:
+    figure.suptitle(name, fontsize=9)
+    axes = figure.subplots(2, 2).ravel()
+    tokens = [token for _, token in path.groupby("position")]
+    for ax, (column, label) in zip(axes, STEP_PANELS.items(), strict=True):
+        for number, token in enumerate(tokens):
+            _draw_token(ax, token, column, number)
+        ax.plot(moves["layer"], moves[column], c=BLACK, lw=2.0, zorder=5)
+        _format_step_panel(ax, column, label, path)
+    if len(tokens) <= MOST_IN_LEGEND:
+        names = [clean_label(token["token"].iloc[0].strip() or "␣", 12) for token in tokens]
+        handles = [_token_handle(token, number) for number, token in enumerate(tokens)]
+        figure.legend(handles, names, loc="outside lower center", ncols=min(9, legend_columns(names, 7.0)))
+
+
+def _draw_token(ax: Axes, token: pd.DataFrame, column: str, number: int) -> None:
+    style = {"c": _token_colour(token, number), "ls": get_line_style(number).dash, "lw": 0.9, "alpha": 0.85}
+    ax.plot(token["layer"], token[column], marker=get_line_style(number).marker, ms=2.4, **style)
+
+
+def _token_handle(token: pd.DataFrame, number: int) -> Line2D:
+    line = get_line_style(number)
+    return Line2D([], [], c=_token_colour(token, number), marker=line.marker, ls=line.dash, ms=3, lw=0.9)
+
+
+def _token_colour(token: pd.DataFrame, number: int) -> str:
+    is_excluded = bool(token["special"].iloc[0] or token["massive"].iloc[0])
+    return GREY if is_excluded else get_line_style(number).colour
+
+
+def _format_step_panel(ax: Axes, column: str, label: str, path: pd.DataFrame) -> None:
+    ax.set_title(label)
+    ax.set_xlabel("layer")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7, min_n_ticks=1))
+    known = path[column].to_numpy(np.float64)
+    known = known[np.isfinite(known) & (known > 0)]
+    if column in ("step", "norm"):
+        if len(known) and known.max() > WIDE_RANGE * known.min():
+            ax.set_yscale("log")
+        else:
+            ax.set_ylim(bottom=0)
+            shorten_ticks(ax)
+    else:
+        ax.set_ylim(min(-0.03, ax.get_ylim()[0]), 1.03)
+
+
+def _describe_shared_direction(name: str, moves: pd.DataFrame) -> str:
+    """State how similar the steps of different tokens are."""
+    shared = moves["shared_direction"].dropna()
+    if shared.empty:
+        return ""
+    return (
+        f"{name}: mean cosine between the steps of two tokens {shared.min():.2f} to {shared.max():.2f} by layer, "
+        f"median {shared.median():.2f}."
+    )

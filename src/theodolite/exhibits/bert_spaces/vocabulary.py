@@ -1,4 +1,4 @@
-"""vocabulary: what the tokens are, by how they are spelled; weights: where the parameters are."""
+"""vocabulary and weights: tokens by kind, and parameters by part of the model."""
 
 from __future__ import annotations
 
@@ -7,25 +7,23 @@ from typing import Any
 
 import pandas as pd
 
-from theodolite.exhibits.bert_spaces.weighed import WEIGHED, models, plate_of_tokens
-from theodolite.exhibits.exhibit import Plate
-from theodolite.exhibits.norm_variance.captions import caption
-from theodolite.exhibits.norm_variance.panels import named
+from theodolite.exhibits.bert_spaces.weights import WEIGHTS, describe_models, make_token_table
+from theodolite.exhibits.drawing.axes import clean_label
+from theodolite.exhibits.drawing.captions import join_sentences
+from theodolite.exhibits.exhibit import Plate, add_survey_column
 from theodolite.exhibits.registry import exhibit
-from theodolite.exhibits.text import plain
 from theodolite.studies.choice import Choice
-from theodolite.studies.found import tables_of
-from theodolite.studies.surveyed import Surveyed
+from theodolite.studies.survey_data import SurveyData, get_tables
 
 LONGEST = 60
 
 
 @exhibit(
-    "bert-spaces/vocabulary", title="The structure of the vocabulary", kind="table", needs=[WEIGHED], reads=()
+    "bert-spaces/vocabulary", title="Tokens of the vocabulary by kind", kind="table", needs=[WEIGHTS], reads=()
 )
-def vocabulary(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
-    """List how many tokens of each kind there are, where, and a few of them."""
-    found = [tables_of(survey, ["vocabulary"])[0] for survey in surveys]
+def vocabulary(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
+    """List the number of tokens of each kind, their ids, and examples."""
+    found = [get_tables(survey, ["vocabulary"])[0] for survey in surveys]
     data = pd.concat(found, ignore_index=True).drop_duplicates(["model", "kind"]).reset_index(drop=True)
     shown = pd.DataFrame(
         {
@@ -33,31 +31,33 @@ def vocabulary(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
             "kind": data["kind"],
             "tokens": [f"{n:,}" for n in data["tokens"]],
             "%": [f"{100 * share:.1f}" for share in data["share"]],
-            "ids": [_range(*pair) for pair in zip(data["first"], data["last"], strict=True)],
-            "longest run": [_range(*pair) for pair in zip(data["run_first"], data["run_last"], strict=True)],
-            "examples": [plain(text, LONGEST).replace(r"\$", "$") for text in data["examples"]],
+            "ids": [_format_range(*pair) for pair in zip(data["first"], data["last"], strict=True)],
+            "longest run": [
+                _format_range(*pair) for pair in zip(data["run_first"], data["run_last"], strict=True)
+            ],
+            "examples": [clean_label(text, LONGEST).replace(r"\$", "$") for text in data["examples"]],
         }
     )
-    told = caption(
-        "Tokens by kind. Starts begin a word: they lack the mark of a continuation (##), or bear that of a space,",
-        "whichever the vocabulary has; in the latter, text after punctuation has no mark either.",
-        *(_counted(name, counts) for survey in surveys for name, counts in _vocabularies(survey)),
-        *(_overlap(survey) for survey in surveys),
+    caption = join_sentences(
+        "Tokens by kind. Starts begin a word: they lack the mark of a continuation (##) or have the mark of a",
+        "space, depending on the vocabulary. With marks of spaces, a word after punctuation has no mark either.",
+        *(_describe_vocabulary(name, counts) for survey in surveys for name, counts in _get_vocabularies(survey)),
+        *(_describe_overlap(survey) for survey in surveys),
     )
-    return plate_of_tokens(data, shown, told)
+    return make_token_table(data, shown, caption)
 
 
-@exhibit("bert-spaces/weights", title="Parameters by part", kind="table", needs=[WEIGHED], reads=())
-def weights(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
-    """List how many parameters each part has."""
-    data = pd.concat([named(tables_of(s, ["parts"])[0], s.model) for s in surveys], ignore_index=True)
+@exhibit("bert-spaces/weights", title="Parameters by part of the model", kind="table", needs=[WEIGHTS], reads=())
+def weights(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
+    """List the number of parameters of each part."""
+    data = pd.concat([add_survey_column(get_tables(s, ["parts"])[0], s.model) for s in surveys], ignore_index=True)
     shown = pd.DataFrame(
         {
             "model": data["survey"],
             "part": data["part"],
-            "of it": data["detail"],
+            "detail": data["detail"],
             "tensors": data["tensors"].astype(str),
-            "in a block": ["–" if pd.isna(n) else f"{n:,}" for n in data["a_block"]],
+            "per block": ["–" if pd.isna(n) else f"{n:,}" for n in data["a_block"]],
             "parameters": [f"{n:,}" for n in data["parameters"]],
             "%": [f"{100 * share:.2f}" for share in data["share"]],
         }
@@ -65,38 +65,41 @@ def weights(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
     if len(surveys) == 1:
         shown = shown.drop(columns="model")
     sums = data.groupby("survey", sort=False)["parameters"].sum()
-    told = caption(
-        f"Parameters by part, without a head: {'; '.join(f'{name} {total:,}' for name, total in sums.items())}.",
-        "Weights and biases are counted together; a tensor that two parts share once.",
-        models(surveys),
+    caption = join_sentences(
+        "Parameters by part of the model, without a head:",
+        f"{'; '.join(f'{name} {total:,}' for name, total in sums.items())}.",
+        "Weights and biases are counted together. A tensor that two parts share is counted once.",
+        describe_models(surveys),
     )
-    return plate_of_tokens(data, shown, told)
+    return make_token_table(data, shown, caption)
 
 
-def _range(first: int, last: int) -> str:
+def _format_range(first: int, last: int) -> str:
     return f"{first}–{last}" if first != last else str(first)
 
 
-def _vocabularies(survey: Surveyed) -> list[tuple[str, dict[str, Any]]]:
+def _get_vocabularies(survey: SurveyData) -> list[tuple[str, dict[str, Any]]]:
     found = survey.facts["found"]
     other = found.get("other_vocabulary")
     return [(survey.model, found["vocabulary"]), *([(other["name"], other)] if other else [])]
 
 
-def _counted(name: str, counts: dict[str, Any]) -> str:
+def _describe_vocabulary(name: str, counts: dict[str, Any]) -> str:
     marked = counts["continuations_share"]
-    told = "no marks" if marked is None else f"{marked:.1%} continuations by their marks"
-    return f"{name}: {told}, {counts['alphanumeric_share']:.1%} alphanumeric without them."
+    share = "no marks" if marked is None else f"{marked:.1%} continuations by their marks"
+    return f"{name}: {share}, {counts['alphanumeric_share']:.1%} alphanumeric without marks."
 
 
-def _overlap(survey: Surveyed) -> str:
-    """Say how far two vocabularies are the same, where two were compared."""
+def _describe_overlap(survey: SurveyData) -> str:
+    """State the overlap of two vocabularies, if two were compared."""
     if "overlap" not in survey.tables:
         return ""
     rows = survey.tables["overlap"].query("of == 'all'").to_dict("records")
-    whole, lower = ({str(name): value for name, value in row.items()} for row in rows)  # as read, in lower case
+    exact, lower = (
+        {str(name): value for name, value in row.items()} for row in rows
+    )  # as spelled, and in lower case
     other = survey.facts["found"]["other_vocabulary"]["name"]
     return (
-        f"{survey.model} and {other} share {whole['both']:,} tokens ({whole['share_of_one']:.1%} of the one, "
-        f"{whole['share_of_other']:.1%} of the other), {lower['both']:,} in lower case."
+        f"{survey.model} and {other} share {exact['both']:,} tokens ({exact['share_of_one']:.1%} of the first, "
+        f"{exact['share_of_other']:.1%} of the second), {lower['both']:,} in lower case."
     )

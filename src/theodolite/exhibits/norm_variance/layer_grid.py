@@ -1,85 +1,103 @@
-"""fig11 (12, 13): a grid of layers, everything on log10 n and V on M."""
+"""fig11 to fig13 and fig22: a grid with one row per layer: Q, M and V on log10 n, and V on M."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
+from matplotlib.lines import Line2D
 
-from theodolite.exhibits.exhibit import Plate
-from theodolite.exhibits.needs import UNITS
-from theodolite.exhibits.norm_variance.few_units import among, check_points
-from theodolite.exhibits.norm_variance.panels import FITTED, LOG_N, WIDE, M, Q, V, fit_caption, named
+from theodolite.exhibits.drawing.axes import clean_label, shorten_ticks
+from theodolite.exhibits.drawing.captions import FIT_OPTIONS, LOG_N, M, Q, V, compose_fit_caption
+from theodolite.exhibits.drawing.panels import PAGE_WIDTH
+from theodolite.exhibits.drawing.scatter import (
+    draw_fit_line,
+    draw_scatter,
+    format_fit,
+    set_limits,
+    write_outside_count,
+)
+from theodolite.exhibits.drawing.style import BLUE, GREEN, ORANGE, PURPLE, VERMILLION
+from theodolite.exhibits.empty_surveys import check_points, describe_filter
+from theodolite.exhibits.exhibit import Plate, add_survey_column
+from theodolite.exhibits.needs import UNITS, WORDS
 from theodolite.exhibits.registry import exhibit
-from theodolite.exhibits.scatter import draw_scatter
-from theodolite.exhibits.text import plain
 from theodolite.studies.choice import Choice
-from theodolite.studies.norm_variance.fits import FITS, fit, logged
-from theodolite.studies.norm_variance.points import points
-from theodolite.studies.surveyed import Surveyed, labels, spread_layers
+from theodolite.studies.norm_variance.fits import FITS, add_logarithms, fit_units
+from theodolite.studies.norm_variance.units import select_units
+from theodolite.studies.survey_data import SurveyData, make_labels, sample_layers
 
 ON_M = f"{V} on {M}"
 LOGS = {f"log10_1{part}_on_log10_n": rf"$\log_{{10}}(1+{part.upper()}(X_t))$" for part in "qmv"} | {"v_on_m": ON_M}
 RAW = {"q_on_log10_n": Q, "m_on_log10_n": M, "v_on_log10_n": V, "v_on_m": ON_M}
-GRID = ("layers", *FITTED[1:])
+GRID = ("layers", *FIT_OPTIONS[1:])
 Row = tuple[int, str, pd.DataFrame, dict[str, dict[str, Any]]]
-Painter = Callable[..., None]
+PanelFunction = Callable[..., None]
 
 
 @exhibit(
     "norm-variance/fig11",
     "norm-variance/fig12",
     "norm-variance/fig13",
-    title="Grid of layers: log10(1+Q), log10(1+M), log10(1+V) on log10 n, and V on M",
+    title="log10(1+Q), log10(1+M), log10(1+V) on log10 n, and V on M, one row per layer",
     needs=[UNITS],
     options=GRID,
 )
-def fig11(surveys: Sequence[Surveyed], choice: Choice) -> Plate:
-    """Draw some layers of each model from input to output, four panels a layer."""
+def fig11(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
+    """Draw several layers of each model from input to output, four panels per layer."""
     first = "log₁₀(1+Q(Xₜ)), log₁₀(1+M(Xₜ)), log₁₀(1+V(Xₜ)) on log₁₀ n, and V(Xₜ) on M(Xₜ), from input to output."
-    return layer_grid(surveys, choice.filtered(), LOGS, draw_scatter, first)
+    return layer_grid(surveys, choice.with_filter(), LOGS, draw_scatter, first)
 
 
 def layer_grid(
-    surveys: Sequence[Surveyed], choice: Choice, columns: dict[str, str], paint: Painter, first: str
+    surveys: Sequence[SurveyData], choice: Choice, columns: dict[str, str], draw_panel: PanelFunction, first: str
 ) -> Plate:
-    """Lay out a block a model, a row a layer and a column a fit; `paint` draws each panel as draw_scatter does."""
-    names = labels(surveys)
+    """Arrange one block per model, one row per layer and one column per fit.
+
+    `draw_panel` draws a panel and has the parameters of draw_scatter.
+    """
+    names = make_labels(surveys)
     blocks = [_rows(survey, choice, columns) for survey in surveys]
     check_points(surveys, choice, [pd.concat([table for _, _, table, _ in rows]) for rows in blocks])
 
     def draw(figure: FigureBase) -> None:
         parts = figure.subfigures(len(blocks), 1, squeeze=False, height_ratios=[len(rows) for rows in blocks])
         for part, name, rows in zip(parts.ravel(), names, blocks, strict=True):
-            part.suptitle(plain(name), fontsize=9)
-            _draw_block(part, rows, columns, partial(paint, among=among(choice)))
+            part.suptitle(clean_label(name), fontsize=9)
+            _draw_block(part, rows, columns, partial(draw_panel, filter_text=describe_filter(choice)))
 
     data = [
-        named(table.assign(layer=layer), name)
+        add_survey_column(table.assign(layer=layer), name)
         for name, rows in zip(names, blocks, strict=True)
         for layer, _, table, _ in rows
     ]
     height = sum(1.25 * len(rows) + 0.45 for rows in blocks)
-    return Plate(pd.concat(data, ignore_index=True), fit_caption(surveys, choice, first), draw, (WIDE, height))
+    return Plate(
+        pd.concat(data, ignore_index=True), compose_fit_caption(surveys, choice, first), draw, (PAGE_WIDTH, height)
+    )
 
 
-def _rows(survey: Surveyed, choice: Choice, columns: dict[str, str]) -> list[Row]:
+def _rows(survey: SurveyData, choice: Choice, columns: dict[str, str]) -> list[Row]:
     rows = []
-    for layer in choice.layers or spread_layers(survey):
-        table = points(survey, layer, choice)
-        rows.append((layer, survey.layer_names[layer], logged(table), fit(table, columns)))
+    for layer in choice.layers or sample_layers(survey):
+        table = select_units(survey, layer, choice)
+        rows.append((layer, survey.layer_names[layer], add_logarithms(table), fit_units(table, columns)))
     return rows
 
 
-def _draw_block(figure: FigureBase, rows: Sequence[Row], columns: dict[str, str], paint: Painter) -> None:
+def _draw_block(
+    figure: FigureBase, rows: Sequence[Row], columns: dict[str, str], draw_panel: PanelFunction
+) -> None:
     axes = figure.subplots(len(rows), len(columns), squeeze=False)
     for number, (across, (layer, name, table, lines)) in enumerate(zip(axes, rows, strict=True)):
         for ax, (column, label) in zip(across, columns.items(), strict=True):
             x, y = FITS[column]
-            paint(ax, table, x, y, lines[column], size=3, interval=False)
+            draw_panel(ax, table, x, y, lines[column], size=3, interval=False)
             ax.title.set_fontsize(6.5)
             ax.tick_params(labelsize=6)
             if number == 0:
@@ -87,5 +105,84 @@ def _draw_block(figure: FigureBase, rows: Sequence[Row], columns: dict[str, str]
             if number == len(rows) - 1:
                 ax.set_xlabel(M if x == "m" else LOG_N, fontsize=7)
         across[0].set_ylabel(
-            f"layer {layer}" + (f"\n{plain(name)}" if name != f"layer {layer}" else ""), fontsize=7
+            f"layer {layer}" + (f"\n{clean_label(name)}" if name != f"layer {layer}" else ""), fontsize=7
         )
+
+
+TOKEN_STYLES = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PURPLE, "D"), (VERMILLION, "v"))
+"""Colours and markers for words of 1, 2, 3, 4, and 5 or more tokens."""
+
+
+@exhibit(
+    "norm-variance/fig22",
+    title="Q, M and V of words, one row per layer, coloured by the number of tokens per word",
+    needs=[WORDS],
+    options=GRID,
+)
+def fig22(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
+    """Draw Q, M and V of words on log10 n, and V on M, coloured by the number of tokens per word."""
+    first = (
+        "Q(X), M(X), V(X) of words on log₁₀ n, and V(X) on M(X), from input to output. The vector of a word is "
+        f"the mean of the vectors of its tokens. {describe_text(surveys)}"
+    )
+    plate = layer_grid(surveys, choice.with_filter(), RAW, draw_words, first)
+
+    def draw(figure: FigureBase) -> None:
+        plate.draw(figure)
+        handles = [Line2D([], [], ls="", marker=marker, c=colour, ms=4) for colour, marker in TOKEN_STYLES]
+        tokens = [*map(str, range(1, len(TOKEN_STYLES))), f"{len(TOKEN_STYLES)} or more"]
+        figure.legend(
+            handles, tokens, title="tokens per word", loc="outside upper center", ncols=len(TOKEN_STYLES)
+        )
+
+    caption = plate.caption.replace("Pale: units", "Faint: words").replace(
+        " Diamonds: special units, which are excluded.", ""
+    )
+    return Plate(plate.data, caption, draw, (plate.size[0], plate.size[1] + 0.4))
+
+
+def describe_text(surveys: Sequence[SurveyData]) -> str:
+    """State whether the models read the complete text or the cleaned words of the paper."""
+    complete = "The model reads the complete text with punctuation; in the paper it read cleaned words"
+    clean = "As in the paper, the model reads only cleaned words: runs of 2 to 15 letters, in lower case"
+    is_clean = {
+        name: bool(survey.facts.get("settings", {}).get("clean_words"))
+        for name, survey in zip(make_labels(surveys), surveys, strict=True)
+    }
+    if len(set(is_clean.values())) < 2:
+        return f"{clean if any(is_clean.values()) else complete}."
+    models = {kind: ", ".join(name for name in is_clean if is_clean[name] is kind) for kind in (False, True)}
+    return f"{complete} ({models[False]}). {clean} ({models[True]})."
+
+
+def draw_words(
+    ax: Axes,
+    points: pd.DataFrame,
+    x: str,
+    y: str,
+    fit: Mapping[str, Any],
+    *,
+    size: float,
+    interval: bool,
+    filter_text: str = "",
+) -> None:
+    """Draw y on x for all words, with a colour and marker for each number of tokens, and the fitted line."""
+    tokens = np.clip(points["tokens_per_unit"].fillna(1).round().to_numpy(int), 1, len(TOKEN_STYLES))
+    used = points["used"].to_numpy(bool)
+    for number, (colour, marker) in enumerate(TOKEN_STYLES, 1):
+        for where, alpha in ((~used, 0.25), (used, 0.8)):
+            group = points[where & (tokens == number)]
+            ax.scatter(
+                group[x].to_numpy(),
+                group[y].to_numpy(),
+                s=size * 1.4,
+                c=colour,
+                marker=marker,
+                alpha=alpha,
+                linewidths=0,
+                rasterized=len(points) > 3000,
+            )
+    draw_fit_line(ax, points, x, fit, filter_text)
+    write_outside_count(ax, set_limits(ax, points, x, y))
+    shorten_ticks(ax)
+    ax.set_title(format_fit(fit, interval=interval))

@@ -1,0 +1,184 @@
+"""Captions and the sentences they are made of (models, corpora, units, positions, errors), and axis labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from theodolite.exhibits.drawing.axes import clean_label
+from theodolite.exhibits.drawing.layer_lines import has_errors, has_final_norm, has_stacks
+from theodolite.studies.choice import MIN_DOCUMENTS_FOR_SPECIALS, Choice
+from theodolite.studies.norm_variance.profile import uses_document_jackknife
+from theodolite.studies.norm_variance.units import count_special_units
+from theodolite.studies.survey_data import SurveyData
+from theodolite.text import POPULATION_LABELS, UNIT_LABELS, join_words
+
+FIT_OPTIONS = ("layer", "population", "variant", "filter", "specials")
+"""Options of exhibits that fit lines over units."""
+Q, M, V = "$Q(X_t)$", "$M(X_t)$", "$V(X_t)$"
+LOG_N = r"$\log_{10} n_t$"
+BY_DOCUMENTS = ("mean_cosine", "mean_norm")
+"""Columns whose errors come from a jackknife over groups of documents."""
+RANGE = "1 ≤ log₁₀ n ≤ 5".replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def join_sentences(*sentences: str) -> str:
+    """Join the sentences that are not empty."""
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def describe_corpora(surveys: Sequence[SurveyData]) -> str:
+    """Name the models and the corpora they read."""
+    read: dict[tuple[str, int], list[str]] = {}
+    for survey in surveys:
+        models = read.setdefault((survey.corpus, survey.documents), [])
+        if survey.model not in models:
+            models.append(survey.model)
+    sentences = [
+        f"{_join_names(models)} on {_caption_name(corpus)} ({documents:,} documents)"
+        if models != [corpus]
+        else f"{_caption_name(corpus)} ({documents:,} vectors)"
+        for (corpus, documents), models in read.items()
+    ]
+    return "; ".join(sentences) + "."
+
+
+def describe_units(surveys: Sequence[SurveyData]) -> str:
+    """State what the units are."""
+    kinds = dict.fromkeys(str(survey.facts["units"]) for survey in surveys)
+    return f"Units: {', '.join(UNIT_LABELS.get(kind, kind) for kind in kinds)}."
+
+
+def describe_population(choice: Choice) -> str:
+    """State which positions are used."""
+    return f"Population: {POPULATION_LABELS.get(choice.population, choice.population)}."
+
+
+def describe_massive(surveys: Sequence[SurveyData], choice: Choice) -> str:
+    """State how many massive positions are included, if any."""
+    counts = []
+    for survey in surveys:
+        rows = survey.layers[survey.layers["population"] == choice.population]
+        most = rows["massive"].max() if len(rows) else 0
+        if most > 0:
+            counts.append(f"{int(most):,} in {_caption_name(survey.model)}")
+    if not counts:
+        return ""
+    return f"Massive positions are included, per layer up to {', '.join(counts)} (see --population)."
+
+
+def describe_variant(choice: Choice) -> str:
+    """State that M and V are unbiased, if they are."""
+    return "M and V are unbiased: M − V/(n − 1) and nV/(n − 1)." if choice.variant == "unbiased" else ""
+
+
+def describe_fit_units(surveys: Sequence[SurveyData], choice: Choice, verb: str = "Fits use") -> str:
+    """State which units are used, and whether special units are among them."""
+    units = f"units with {RANGE}" if choice.with_filter().filter == "frequent" else "all units"
+    if choice.variant == "unbiased" and choice.filter == "all":
+        units = "units with n > 1"
+    return f"{verb} {units}; {_describe_specials(surveys, choice)}."
+
+
+def describe_sum_errors(
+    surveys: Sequence[SurveyData], choice: Choice, names: Iterable[str], mark: str = "Strip"
+) -> str:
+    """State how the errors of the sums `names` were estimated. `mark` is what shows them in the figure."""
+    methods = {uses_document_jackknife(survey, choice, name) for survey in surveys for name in names}
+    method = {
+        (True,): "by jackknife over groups of documents",
+        (False,): "by bootstrap over units",
+        (False, True): "by jackknife over groups of documents for Q, M, V and M/Q of all units, and by "
+        "bootstrap over units for the others",
+    }[tuple(sorted(methods))]
+    biased = " of the biased estimates" if choice.variant == "unbiased" else ""
+    return f"{mark}: ±1.96 standard errors{biased}, {method}."
+
+
+def describe_intervals() -> str:
+    """State what the intervals are."""
+    return "Intervals: 95%, by bootstrap over units."
+
+
+def compose_layer_caption(
+    surveys: Sequence[SurveyData],
+    choice: Choice,
+    tables: Sequence[pd.DataFrame],
+    column: str,
+    first: str,
+    *sentences: str,
+    joined: bool = True,
+) -> str:
+    """Return the caption of a figure of one column by layer."""
+    method = ", by jackknife over groups of documents" if column in BY_DOCUMENTS else ""
+    return join_sentences(
+        first,
+        describe_corpora(surveys),
+        describe_population(choice),
+        describe_massive(surveys, choice),
+        *sentences,
+        f"Strip: ±1.96 standard errors{method}." if has_errors(tables, column) else "",
+        "Thin line: from the encoder of a model to its decoder." if joined and has_stacks(tables) else "",
+        "Open marker: the state after the final norm." if has_final_norm(tables) else "",
+    )
+
+
+def compose_fit_caption(
+    surveys: Sequence[SurveyData], choice: Choice, first: str, *sentences: str, positions: str = ""
+) -> str:
+    """Return the caption of a figure of units and fitted lines. `positions` replaces the population."""
+    filtered = (choice.filter, choice.variant) != ("all", "biased")
+    excludes = any(count_special_units(survey) and not choice.includes_specials(survey) for survey in surveys)
+    return join_sentences(
+        first,
+        describe_corpora(surveys),
+        describe_units(surveys),
+        positions or join_sentences(describe_population(choice), describe_massive(surveys, choice)),
+        describe_variant(choice),
+        describe_fit_units(surveys, choice),
+        "Pale: units not in the fit." if filtered else "",
+        "Diamonds: special units, which are excluded." if excludes else "",
+        *sentences,
+    )
+
+
+def compose_unit_layers_caption(
+    surveys: Sequence[SurveyData], choice: Choice, tables: Sequence[pd.DataFrame], first: str, *sentences: str
+) -> str:
+    """Return the caption of a figure of numbers over units by layer."""
+    return join_sentences(
+        first,
+        describe_corpora(surveys),
+        describe_units(surveys),
+        describe_population(choice),
+        describe_massive(surveys, choice),
+        describe_variant(choice),
+        *sentences,
+        "Open marker: the state after the final norm." if has_final_norm(tables) else "",
+    )
+
+
+def _describe_specials(surveys: Sequence[SurveyData], choice: Choice) -> str:
+    with_specials = [survey for survey in surveys if count_special_units(survey)]
+    if not with_specials:
+        return "there are no special units"
+    included = [survey.model for survey in with_specials if choice.includes_specials(survey)]
+    excluded = [survey.model for survey in with_specials if not choice.includes_specials(survey)]
+    reason = f" (fewer than {MIN_DOCUMENTS_FOR_SPECIALS:,} documents)" if choice.specials == "auto" else ""
+    if not excluded:
+        return "special units are included"
+    if not included:
+        models = "" if len(excluded) == len(surveys) else f" of {_join_names(excluded)}"
+        return f"special units{models} are excluded{reason}"
+    return (
+        f"special units of {_join_names(excluded)} are excluded{reason}, those of {_join_names(included)} included"
+    )
+
+
+def _join_names(names: Sequence[str]) -> str:
+    return join_words([_caption_name(name) for name in dict.fromkeys(names)])
+
+
+def _caption_name(name: str) -> str:
+    return clean_label(name).replace(r"\$", "$")  # captions are drawn literally
