@@ -1,12 +1,10 @@
-"""The page a person reads first: finished tables in, one self-contained HTML file out.
+"""The report: finished tables as one self-contained HTML page, or as Markdown.
 
 >>> from theodolite.report import Tables, render, write
 """
 
-from theodolite.report.page import render
+from theodolite.report.page import render, write
 from theodolite.report.pictures import Picture
-from theodolite.report.series_tables import Steps
-from theodolite.report.tables import Tables
-from theodolite.report.writing import write
+from theodolite.report.tables import Steps, Tables
 
 __all__ = ["Picture", "Steps", "Tables", "render", "write"]

@@ -1,65 +1,166 @@
-"""What a reader sees first of a survey: what it was, in words and figures, and what it says."""
+"""The top of the page: findings on each survey, on each series, and on several surveys compared."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from theodolite.measures.formula import formulas
-from theodolite.report.catalogue import anchor
-from theodolite.report.findings import Finding, findings, warnings
-from theodolite.report.findings.warnings import too_few
-from theodolite.report.parts import present
-from theodolite.report.profiles import line_chart
-from theodolite.report.rows import populations, style_of
-from theodolite.report.summary import figures, sentences, tiles
-from theodolite.report.svg import draw, key_marker
-from theodolite.report.tables import Tables
-from theodolite.report.text import escape
+from theodolite.report.catalogue import definition_link
+from theodolite.report.charts import Chart, Line, draw_svg, layer_chart, legend_marker
+from theodolite.report.escaping import escape_html
+from theodolite.report.findings import Finding, collect_findings, collect_warnings
+from theodolite.report.findings.comparison import compare_surveys, comparison_cautions
+from theodolite.report.findings.training import average_over_blocks, find_training_changes
+from theodolite.report.findings.warnings import warn_too_few
+from theodolite.report.sections import select_sections
+from theodolite.report.summary import count_contents, describe_survey, render_tiles
+from theodolite.report.tables import Steps, Tables, population_style, populations
+from theodolite.text import UNDEFINED, format_count, pluralize
+
+HEADS = {
+    "mean_cosine": "highest mean cosine",
+    "anisotropy_svd": "highest SVD anisotropy",
+    "makeup": "highest M/Q",
+    "tradeoff": "highest R² of V on M",
+    "dimension": "effective rank",
+    "norms": "median norm, highest / lowest",
+}
 
 
-def opening(tables: Tables, place: int, level: int) -> str:
-    """Return lead, tiles, findings and cautions; `place` is the survey's number on the page."""
-    cards = "".join(_card(tables, one, place) for one in findings(tables))
-    cautions = "".join(f"<li>{escape(text)}</li>" for text in warnings(tables))
-    noted = f'<ul class="warnings" aria-label="Cautions">{cautions}</ul>' if cautions else ""
-    few = f'<p class="warnings few">{escape(said)}</p>' if (said := too_few(tables)) else ""
-    none = "<li>No number is defined that a finding could be made from.</li>"
+def render_opening(tables: Tables, place: int, level: int) -> str:
+    """Return summary, counts, findings and cautions of a survey; `place` is its number on the page."""
+    cards = "".join(_survey_card(tables, one, place) for one in collect_findings(tables))
+    few = f'<p class="warnings few">{escape_html(text)}</p>' if (text := warn_too_few(tables)) else ""
+    none = "<li>No measure is defined, so there are no findings.</li>"
     return (
-        f'<p class="lead">{escape(sentences(tables))}</p>{tiles(figures(tables))}'
-        f'<section class="part findings"><h{level}>Findings</h{level}>{few}{_legend(tables)}'
-        f'<ul class="cards">{cards or none}</ul>{noted}</section>'
+        f'<p class="lead">{escape_html(describe_survey(tables))}</p>{render_tiles(count_contents(tables))}'
+        f'<section class="part findings"><h{level}>Findings</h{level}>{few}{_render_legend(tables)}'
+        f'<ul class="cards">{cards or none}</ul>{_render_cautions(collect_warnings(tables))}</section>'
     )
 
 
-def _part(tables: Tables, one: Finding) -> str:
-    """Return the part of the page that shows a finding best, else the profiles; empty where there are none."""
-    there = {part.key for part in present([tables])}
-    return next((key for key in (one.chart, "profiles") if key in there), "")
+def render_series_opening(series: Steps, place: int, level: int) -> str:
+    """Return summary, counts and findings of a series; `place` is its number on the page."""
+    tables = series.tables
+    counts = {"steps": len(series.steps)} | count_contents(tables)
+    cards = "".join(_series_card(tables, one, place) for one in find_training_changes(tables))
+    none = "<li>No measure is defined at two or more steps, so there are no findings.</li>"
+    return (
+        f'<p class="lead">{escape_html(describe_series(series))}</p>{render_tiles(counts)}'
+        f'<section class="part findings"><h{level}>What changed</h{level}>'
+        f'<ul class="cards">{cards or none}</ul></section>'
+    )
 
 
-def _legend(tables: Tables) -> str:
-    """Return which sign stands for which population, where there are several."""
-    known = populations(tables)
-    signs = "".join(f"<li>{key_marker(style_of(name, known))}{escape(name)}</li>" for name in known)
-    return f'<ul class="signs" aria-label="Populations">{signs}</ul>' if len(known) > 1 else ""
+def render_comparison(surveys: list[Tables]) -> str:
+    """Return findings, headline figures and cautions of several surveys compared."""
+    found = "".join(
+        _render_card(one, explore=f'<a href="#side-by-side" data-measure="{escape_html(one.column)}">Explore</a>')
+        for one in compare_surveys(surveys)
+    )
+    cards = f'<ul class="cards">{found}</ul>' if found else ""
+    return f"{cards}{headline_table(surveys)}{_render_cautions(comparison_cautions(surveys))}"
 
 
-def _card(tables: Tables, one: Finding, place: int) -> str:
-    """Return a finding with its figure, a link to the chart that can be asked more, and one to the definition."""
-    drawn = links = ""
+def headline_table(surveys: list[Tables]) -> str:
+    """Return the headline figure of each finding as an HTML table, one row per survey."""
+    heads = "".join(f'<th scope="col">{name}</th>' for name in HEADS.values())
+    rows = "".join(_headline_row(tables) for tables in surveys)
+    return (
+        '<div class="scroll side" tabindex="0" role="region" aria-label="Headline figures"><table>'
+        f'<thead><tr><th scope="col">survey</th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+    )
+
+
+def describe_series(series: Steps) -> str:
+    """Return which model was measured at which steps on which corpus."""
+    model = _part_name(series.facts.get("model")) or series.name
+    corpus = _part_name(series.facts.get("corpus"))
+    steps = series.steps
+    ends = f", from {format_count(steps[0])} to {format_count(steps[-1])}" if len(steps) > 1 else ""
+    text = f" on the same text ({corpus})" if corpus else " on the same text"
+    return f"{model} was measured at {pluralize(len(steps), 'step')} of its training{ends}, each time{text}."
+
+
+def step_chart(series: Tables, column: str, title: str) -> Chart:
+    """Return the mean over layers of the first population as a small chart with evenly spaced steps."""
+    known = populations(series)
+    curve, _ = average_over_blocks(series, known[0], column)
+    line = Line(
+        known[0],
+        population_style(known[0], known),
+        x=tuple(float(i) for i in range(len(curve))),
+        y=tuple(one.value for one in curve),
+        places=tuple(f"step {format_count(one.step)}" for one in curve),
+    )
+    names = tuple(format_count(one.step) for one in curve)
+    return Chart(column.replace("_", "-"), title, (line,), x_label="training step", x_names=names)
+
+
+def _survey_card(tables: Tables, one: Finding, place: int) -> str:
+    """Return a finding with its chart and a link to the section that shows more of it."""
+    drawn = explore = ""
     if one.column and one.column in tables.layers.columns:
-        chart = line_chart(tables, one.column, one.headline)
-        # One layer is one dot, and the figure above has said it.
-        drawn = draw(chart, f"s{place}-{one.key}") if len(chart.points()) > len(chart.series) else ""
-        part = _part(tables, one)
-        links = (
-            f'<a href="#{part}" data-measure="{escape(one.column)}" data-survey="{place}" '
-            f'data-layer="{escape(one.place.removeprefix("at ").removeprefix("the "))}">Explore</a>'
-            if part
+        chart = layer_chart(tables, one.column, one.headline)
+        # One layer is one point, and the headline figure states it already.
+        drawn = draw_svg(chart, f"s{place}-{one.key}") if len(chart.points()) > len(chart.series) else ""
+        section = _target_section(tables, one)
+        layer = escape_html(one.place.removeprefix("at ").removeprefix("the "))
+        explore = (
+            f'<a href="#{section}" data-measure="{escape_html(one.column)}" data-survey="{place}" '
+            f'data-layer="{layer}">Explore</a>'
+            if section
             else ""
         )
-    if one.formula in formulas():
-        links += f' <a href="{anchor(one.formula)}">Definition</a>'
+    return _render_card(one, drawn, explore)
+
+
+def _series_card(tables: Tables, one: Finding, place: int) -> str:
+    chart = draw_svg(step_chart(tables, one.column, one.headline), f"t{place}-{one.key}")
+    explore = f'<a href="#steps" data-measure="{escape_html(one.column)}" data-series="{place}">Explore</a>'
+    return _render_card(one, chart, explore)
+
+
+def _render_card(one: Finding, chart: str = "", explore: str = "") -> str:
+    definition = f' <a href="{definition_link(one.formula)}">Definition</a>' if one.formula in formulas() else ""
     return (
-        f'<li class="card"><strong class="figure">{escape(one.figure)}</strong>'
-        f"<b>{escape(one.headline)}</b><p>{escape(one.text)}</p>{drawn}"
-        f'<p class="links">{links}</p></li>'
+        f'<li class="card"><strong class="figure">{escape_html(one.figure)}</strong>'
+        f"<b>{escape_html(one.headline)}</b><p>{escape_html(one.text)}</p>{chart}"
+        f'<p class="links">{explore}{definition}</p></li>'
     )
+
+
+def _render_cautions(cautions: list[str]) -> str:
+    items = "".join(f"<li>{escape_html(text)}</li>" for text in cautions)
+    return f'<ul class="warnings" aria-label="Cautions">{items}</ul>' if items else ""
+
+
+def _render_legend(tables: Tables) -> str:
+    """Return the marker of each population, if there are several."""
+    known = populations(tables)
+    markers = "".join(
+        f"<li>{legend_marker(population_style(name, known))}{escape_html(name)}</li>" for name in known
+    )
+    return f'<ul class="signs" aria-label="Populations">{markers}</ul>' if len(known) > 1 else ""
+
+
+def _target_section(tables: Tables, one: Finding) -> str:
+    """Return the section that shows a finding, else the profiles; empty if the page has neither."""
+    keys = {section.key for section in select_sections([tables])}
+    return next((key for key in (one.chart, "profiles") if key in keys), "")
+
+
+def _headline_row(tables: Tables) -> str:
+    known = {one.key: one for one in collect_findings(tables)}
+    cells = "".join(
+        f'<td title="{escape_html(known[key].headline)}">{escape_html(known[key].figure)}</td>'
+        if key in known
+        else f"<td>{UNDEFINED}</td>"
+        for key in HEADS
+    )
+    return f'<tr><th scope="row">{escape_html(tables.name)}</th>{cells}</tr>'
+
+
+def _part_name(part: Any) -> str:
+    return str(part.get("name") or "") if isinstance(part, Mapping) else ""

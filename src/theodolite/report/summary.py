@@ -1,4 +1,4 @@
-"""What was surveyed, in a sentence or two and a few figures."""
+"""What was surveyed: one or two sentences and a few counts."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from theodolite.naming import several
-from theodolite.report.rows import layer_rows, number, populations
-from theodolite.report.tables import Tables
-from theodolite.report.vectors import of_vectors
+from theodolite.report.tables import Tables, layer_rows, number, populations
+from theodolite.report.vectors import is_vector_survey
+from theodolite.text import pluralize
 
 
-def figures(tables: Tables) -> dict[str, float]:
-    """Return documents, positions, unit types, layers and coordinates, each where it is known.
+def count_contents(tables: Tables) -> dict[str, float]:
+    """Return the numbers of documents, positions, unit types, layers and coordinates that are known.
 
-    Of vectors alone: vectors, groups and coordinates.
+    For a survey of vectors: vectors, groups and coordinates.
     """
     corpus = _part(tables.facts, "corpus")
     counts = _part(tables.facts, "counts")
     rows = [row for name in populations(tables)[:1] for row in layer_rows(tables, name)]
-    # n counts the vectors that are finite.
+    # n counts finite vectors only.
     seen = _most([{"n": number(row, "n") + (_first(row.get("nonfinite"), 0))} for row in rows], "n")
     positions = _first(seen, counts.get("positions"))
     types = _first(_most(rows, "types"), len(tables.units) or None)
@@ -30,40 +29,40 @@ def figures(tables: Tables) -> dict[str, float]:
         "unit types": types,
         "layers": float(len({number(row, "layer") for row in rows})),
     }
-    if of_vectors(tables):
+    if is_vector_survey(tables):
         found = {"vectors": positions, "groups": types}
     found["coordinates"] = _most(rows, "dim")
     return {name: value for name, value in found.items() if math.isfinite(value) and value > 0}
 
 
-def tiles(known: Mapping[str, float]) -> str:
-    """Return figures as HTML, each with its noun.
+def render_tiles(known: Mapping[str, float]) -> str:
+    """Return counts as HTML, each with its noun.
 
-    >>> tiles({"layers": 1, "positions": 2000})
+    >>> render_tiles({"layers": 1, "positions": 2000})
     '<dl class="tiles"><div><dt>layer</dt><dd>1</dd></div><div><dt>positions</dt><dd>2,000</dd></div></dl>'
     """
-    told = [several(value, name.removesuffix("s")).split(" ", 1) for name, value in known.items()]
-    each = "".join(f"<div><dt>{noun}</dt><dd>{value}</dd></div>" for value, noun in told)
-    return f'<dl class="tiles">{each}</dl>'
+    counts = [pluralize(value, name.removesuffix("s")).split(" ", 1) for name, value in known.items()]
+    tiles = "".join(f"<div><dt>{noun}</dt><dd>{value}</dd></div>" for value, noun in counts)
+    return f'<dl class="tiles">{tiles}</dl>'
 
 
-def sentences(tables: Tables) -> str:
-    """Say what was surveyed, leaving out what is not known."""
-    known = figures(tables)
+def describe_survey(tables: Tables) -> str:
+    """Return what was surveyed, as far as it is known."""
+    known = count_contents(tables)
     model, corpus = _part(tables.facts, "model"), _part(tables.facts, "corpus")
-    if of_vectors(tables):
-        what = several(known["vectors"], "vector") if "vectors" in known else "the vectors"
-        wide = f", of {several(known['coordinates'], 'coordinate')}" if "coordinates" in known else ""
-        kinds = f" in {several(known['groups'], 'group')}" if "groups" in known else ""
-        return f"{what[0].upper()}{what[1:]} of {_named(corpus) or tables.name}{kinds} measured as they are{wide}."
+    if is_vector_survey(tables):
+        what = pluralize(known["vectors"], "vector") if "vectors" in known else "the vectors"
+        wide = f", with {pluralize(known['coordinates'], 'coordinate')} each" if "coordinates" in known else ""
+        kinds = f" in {pluralize(known['groups'], 'group')}" if "groups" in known else ""
+        return f"{what[0].upper()}{what[1:]} of {_named(corpus) or tables.name}{kinds}, measured as given{wide}."
     subject = _named(model) or tables.name
-    first = f"{_form(model, subject)} read {_corpus(corpus, known)}."
-    saw = [several(known[key], key.removesuffix("s")) for key in ("positions", "unit types") if key in known]
-    if not saw and "layers" not in known:
+    first = f"{_form(model, subject)} was run on {_corpus(corpus, known)}."
+    covered = [pluralize(known[key], key.removesuffix("s")) for key in ("positions", "unit types") if key in known]
+    if not covered and "layers" not in known:
         return first
-    where = f" at each of {several(known['layers'], 'layer')}" if known.get("layers", 0) > 1 else ""
-    size = f", as vectors of {several(known['coordinates'], 'coordinate')}" if "coordinates" in known else ""
-    return f"{first} The survey holds {' of '.join(saw) or 'every position'}{where}{size}."
+    where = f" at each of {pluralize(known['layers'], 'layer')}" if known.get("layers", 0) > 1 else ""
+    size = f", as vectors of {pluralize(known['coordinates'], 'coordinate')}" if "coordinates" in known else ""
+    return f"{first} The survey covers {' of '.join(covered) or 'every position'}{where}{size}."
 
 
 def _form(model: Mapping[str, Any], subject: str) -> str:
@@ -72,9 +71,9 @@ def _form(model: Mapping[str, Any], subject: str) -> str:
 
 
 def _corpus(corpus: Mapping[str, Any], known: Mapping[str, float]) -> str:
-    documents = several(known["documents"], "document") if "documents" in known else ""
+    documents = pluralize(known["documents"], "document") if "documents" in known else ""
     name = _named(corpus)
-    return " of ".join(part for part in (documents, name) if part) or "a corpus that is not named"
+    return " of ".join(part for part in (documents, name) if part) or "an unnamed corpus"
 
 
 def _part(facts: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -1,23 +1,24 @@
-"""A survey of vectors that someone had already: no text is behind them, so it is told in other words."""
+"""Wording for surveys of given vectors, which have no model, no text, one layer, and groups in place of units."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+
+import pandas as pd
 
 from theodolite.report.tables import Tables
 
-WORDS = (
-    # There is one layer, which is all there is: nothing is the highest of several, and no place has to be named.
+REWORDINGS = (
+    # There is one layer only: nothing is the highest of several layers, and no layer has to be named.
     (r"^(highest|largest|strongest) ", ""),
-    (r"the tightest trade-off", "the trade-off"),
-    (r", most tightly|, fewest to most| at its tightest", ""),
-    (r" At no layer do they spread less\.", ""),
+    (r"The fit is tightest over all vectors: ", "The fit has "),
+    (r", lowest to highest| No layer has a negative slope\.", ""),
     (r"Over all vectors the", "The"),
     (r",? over all vectors", ""),
-    (r" at one layer or more:| at one layer:", ":"),
+    (r" at one or more layers:| at one layer:", ":"),
     (r" at this layer\b| with the context|, not by the model", ""),
-    (r"(which is of [\d,]+) there", r"\1"),
     # No positions in a text, and groups in place of units and tokens.
     (r"Occurrences of the same unit", "Vectors of the same group"),
     (r"\bmassive (activations|positions)", "massive vectors"),
@@ -28,32 +29,39 @@ WORDS = (
     (r"\b(unit|token)(s?)\b", r"group\2"),
     (r"\b(Unit|Token)(s?)\b", r"Group\2"),
 )
-"""Patterns and what stands for them, in this order; the page's script reads them too."""
+"""Patterns and their replacements, applied in this order; the page's script uses them too."""
 
 
-def of_vectors(tables: Tables) -> bool:
-    """Say whether a survey is of vectors alone: its facts tell that there was no model."""
+def is_vector_survey(tables: Tables) -> bool:
+    """Return whether a survey is of given vectors: its facts state that there was no model."""
     return "model" in tables.facts and not tables.facts["model"]
 
 
-def all_of_vectors(surveys: Sequence[Tables]) -> bool:
-    """Say whether there are surveys and all are of vectors: then a whole page is told so."""
-    return len(surveys) > 0 and all(map(of_vectors, surveys))
+def are_vector_surveys(surveys: Sequence[Tables]) -> bool:
+    """Return whether all surveys of a page are of given vectors."""
+    return len(surveys) > 0 and all(map(is_vector_survey, surveys))
 
 
-def told_of_vectors(text: str) -> str:
-    """Return our own words on positions and units as words on vectors and groups; not for names from outside.
+def hide_layer_name(tables: Tables) -> Tables:
+    """Return a survey of vectors with one layer under a name that sentences omit; other surveys unchanged."""
+    if not is_vector_survey(tables) or tables.layers.get("layer", pd.Series()).nunique() != 1:
+        return tables
+    return replace(tables, layers=tables.layers.assign(layer_name="vectors"))
 
-    >>> told_of_vectors("Two positions have an average cosine of 0.9 over all vectors.")
-    'Two vectors have an average cosine of 0.9.'
-    >>> told_of_vectors("Units at the extremes, 3 unit types"), told_of_vectors("highest mean cosine")
+
+def reword_for_vectors(text: str) -> str:
+    """Return a sentence on positions and units as a sentence on vectors and groups. Do not pass names of users.
+
+    >>> reword_for_vectors("The average cosine of two positions is 0.9 over all vectors.")
+    'The average cosine of two vectors is 0.9.'
+    >>> reword_for_vectors("Units at the extremes, 3 unit types"), reword_for_vectors("highest mean cosine")
     ('Groups at the extremes, 3 groups', 'mean cosine')
     """
-    for pattern, instead in WORDS:
-        text = re.sub(pattern, instead, text)
+    for pattern, replacement in REWORDINGS:
+        text = re.sub(pattern, replacement, text)
     return text
 
 
-def for_script() -> list[tuple[str, str]]:
-    """Return the words as the page's script takes them: `$1` for a group."""
-    return [(pattern, re.sub(r"\\(\d)", r"$\1", instead)) for pattern, instead in WORDS]
+def rewording_rules() -> list[tuple[str, str]]:
+    """Return the rules in the syntax of JavaScript: `$1` for a group."""
+    return [(pattern, re.sub(r"\\(\d)", r"$\1", replacement)) for pattern, replacement in REWORDINGS]

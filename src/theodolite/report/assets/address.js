@@ -1,15 +1,15 @@
-// What the reader has chosen, in the address: #norms&layer=3&norms.axis=log opens at the norms, as they were seen.
-// What is as usual is not told; what this page does not know is passed over.
+// The choices of the reader in the address: #norms&layer=3&norms.axis=log opens the norms with the same choices.
+// Defaults are omitted, and unknown keys are ignored.
 (() => {
-  const REST = 150; // milliseconds without a change: some browsers refuse an address that follows a slider
-  const usual = { ...theodolite.state };
-  const own = new Map(); // what is chosen for one part alone, by "part.name"
+  const DELAY = 150; // milliseconds without a change: some browsers reject frequent changes of the address
+  const defaults = { ...theodolite.state };
+  const own = new Map(); // the choices of one section, by "section.name"
   const setters = new Map();
-  let place = ""; // where the page stands: the id of what a link led to, or of the part that was last changed
+  let place = ""; // the id of the target of the last link, or of the section that was last changed
   let written = "";
   let timer = 0;
 
-  // By name, which a page made anew still has; by number where one before it has the same.
+  // By name, which stays the same when the page is made again; by number if an earlier one has the same name.
   const named = (names, at) => (names.indexOf(names[at]) === at ? String(names[at]) : `~${at}`);
   const found = (names, word) => {
     const at = names.findIndex((name) => String(name) === word);
@@ -28,20 +28,20 @@
       ["survey", state.survey > 0 && named(namesOf(surveys), state.survey)],
       ["population", survey && state.population !== (survey.populations[0] || "all") && state.population],
       ["layer", survey && !last(survey.layers, state.layer) && named(numbersOf(survey.layers), state.layer)],
-      ["measure", state.measure !== usual.measure && state.measure],
+      ["measure", state.measure !== defaults.measure && state.measure],
       ["token", survey && state.token >= 0 && named(survey.units.text, state.token)],
       ["series", state.series > 0 && named(namesOf(series), state.series)],
       ["step", !last(steps, state.step) && named(steps, state.step)],
       ...own,
     ].filter(([, word]) => word);
   };
-  const understood = (asked) => {
+  const parse = (asked) => {
     const { surveys, series, measures } = theodolite.data;
     const seek = (names, key, otherwise) => {
       const at = asked.has(key) ? found(names, asked.get(key)) : -1;
       return at < 0 ? otherwise : at;
     };
-    const made = { ...usual, survey: seek(namesOf(surveys), "survey", 0), series: seek(namesOf(series), "series", 0) };
+    const made = { ...defaults, survey: seek(namesOf(surveys), "survey", 0), series: seek(namesOf(series), "series", 0) };
     if (measures.some(({ columns }) => columns.some(([name]) => name === asked.get("measure")))) made.measure = asked.get("measure");
     const steps = series[made.series] ? series[made.series].steps : [];
     made.step = seek(steps, "step", -1);
@@ -53,32 +53,32 @@
     return made;
   };
 
-  // The address as it stands: a word without a value is a place on the page.
+  // Read the address: a key without a value is a place on the page.
   const read = () => {
     const pairs = [...new URLSearchParams(location.hash.slice(1))];
     const bare = pairs.find(([, value]) => !value);
     const ofPart = (key) => key.includes(".") && document.getElementById(key.split(".")[0])?.dataset.part;
-    const asked = new Map(pairs.filter(([key, value]) => value && (Object.hasOwn(usual, key) || ofPart(key))));
+    const asked = new Map(pairs.filter(([key, value]) => value && (Object.hasOwn(defaults, key) || ofPart(key))));
     return { asked, place: bare && document.getElementById(bare[0]) ? bare[0] : "" };
   };
-  const take = (asked) => {
-    theodolite.choose(understood(asked));
+  const applyChoices = (asked) => {
+    theodolite.choose(parse(asked));
     own.clear();
-    asked.forEach((value, key) => Object.hasOwn(usual, key) || own.set(key, value));
+    asked.forEach((value, key) => Object.hasOwn(defaults, key) || own.set(key, value));
     setters.forEach((set, name) => set(own.get(name)));
   };
-  // A page within another has no address of its own: there it stays as it is.
+  // A page inside another one may not change its address.
   const write = () => {
     const hash = [place, String(new URLSearchParams(words()))].filter(Boolean).join("&");
     try {
-      history.replaceState({ told: true }, "", hash ? `#${hash}` : location.href.split("#")[0]);
+      history.replaceState({ written: true }, "", hash ? `#${hash}` : location.href.split("#")[0]);
     } catch {
-      // nothing is lost but the link
+      // only the link is lost
     }
     written = location.hash;
   };
-  // The part that is being read, to which a link to this view should lead.
-  const here = () => {
+  // The section that is being read, which is the target of a link to this view.
+  const visibleSection = () => {
     const line = innerHeight / 3;
     const frames = [...document.querySelectorAll("section[data-part]")].map((part) => [part.id, part.getBoundingClientRect()]);
     return (frames.find(([, { top, bottom }]) => top <= line && bottom > line) || [place])[0];
@@ -86,15 +86,15 @@
   const changed = () => {
     clearTimeout(timer);
     timer = setTimeout(() => {
-      if (location.hash !== written) return; // the reader is on the way elsewhere: what follows writes it
-      place = here();
+      if (location.hash !== written) return; // the reader follows a link, and `hashchange` writes the address
+      place = visibleSection();
       write();
-    }, REST);
+    }, DELAY);
   };
 
-  // A choice of one part alone. `set` hears what the address says, now and whenever that changes, and undefined for the
-  // usual; call what comes back with what the reader chooses.
-  theodolite.keep = (name, set) => {
+  // Store a choice of one section in the address. `set` gets the value from the address now and when it changes, or
+  // undefined for the default; call the function that is returned with each value that the reader chooses.
+  theodolite.storeChoice = (name, set) => {
     setters.set(name, set);
     if (own.has(name)) set(own.get(name));
     return (value) => {
@@ -103,42 +103,42 @@
       changed();
     };
   };
-  // The same for a <select> or a checkbox that stands at the usual now.
-  theodolite.keepBox = (name, box) => {
+  // The same for a <select> or a checkbox that has its default value now.
+  theodolite.storeControl = (name, box) => {
     const check = box.type === "checkbox";
-    const told = () => (check ? (box.checked ? "yes" : "no") : box.value);
-    const offered = () => (check ? ["yes", "no"] : [...box.options].map(({ value }) => value));
-    const first = told();
-    const choose = theodolite.keep(name, (asked) => {
-      const word = offered().includes(asked) ? asked : first;
+    const current = () => (check ? (box.checked ? "yes" : "no") : box.value);
+    const options = () => (check ? ["yes", "no"] : [...box.options].map(({ value }) => value));
+    const first = current();
+    const choose = theodolite.storeChoice(name, (asked) => {
+      const word = options().includes(asked) ? asked : first;
       if (check) box.checked = word === "yes";
       else box.value = word;
       if (word !== asked) own.delete(name);
     });
-    box.addEventListener("change", () => choose(told() === first ? undefined : told()));
+    box.addEventListener("change", () => choose(current() === first ? undefined : current()));
   };
 
-  // Before anything is drawn; `startParts` then goes to the place.
+  // Called before anything is drawn; `startSections` then scrolls to the place.
   theodolite.startAddress = () => {
     const { asked, place: at } = read();
-    take(asked);
+    applyChoices(asked);
     place = at;
     write();
     theodolite.onChange(changed);
     addEventListener("hashchange", () => {
       const { asked: now, place: to } = read();
       place = to;
-      // A link on the page names a place alone, and nothing that was chosen changes. What was written here before and
-      // is gone back to, or is given by the reader, tells all of it.
+      // A link on the page has a place only and changes no choice. An address that was written before or typed by the
+      // reader has all choices.
       const link = !history.state && !now.size;
       if (!link) {
-        take(now);
-        theodolite.redrawParts();
-        if (!history.state) theodolite.leadTo(place);
+        applyChoices(now);
+        theodolite.redrawSections();
+        if (!history.state) theodolite.scrollToPlace(place);
       }
       clearTimeout(timer);
       write();
     });
   };
-  theodolite.place = () => place;
+  theodolite.currentPlace = () => place;
 })();

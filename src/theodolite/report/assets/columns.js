@@ -1,6 +1,6 @@
-// Packed columns: what payload/pack.py made of them, as typed arrays again. See there for the kinds.
+// Columns packed by payload/pack.py as typed arrays; see there for the kinds.
 (() => {
-  // A plain loop: twenty times faster than Uint8Array.from over a string, and felt at a million numbers.
+  // A loop is twenty times faster than Uint8Array.from over a string, which matters for a million numbers.
   const bytes = (text) => {
     const signs = atob(text);
     const made = new Uint8Array(signs.length);
@@ -25,7 +25,7 @@
     },
   };
 
-  // Unpacked when first read, then kept: a page has more columns than a reader looks at.
+  // Unpacked when first read: a page has more columns than a reader looks at.
   theodolite.column = (packed) => {
     if (!packed) return null;
     if (!packed.values) {

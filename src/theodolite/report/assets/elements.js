@@ -1,4 +1,4 @@
-// Small makers of elements. Text goes in as text, never as markup: tokens are data.
+// Functions that create elements and controls. Text is never read as markup.
 (() => {
   theodolite.el = (tag, attributes = {}, ...children) => {
     const made = document.createElement(tag);
@@ -12,42 +12,42 @@
   };
 
   let number = 0;
-  const fresh = () => `c${(number += 1)}`;
+  const newId = () => `c${(number += 1)}`;
 
-  // A labelled <select>; options are [value, words] or {group, options}.
+  // A labelled <select>; options are [value, text] or {group, options}.
   theodolite.select = (label, options, value, onchange) => {
-    const id = fresh();
-    const option = ([given, words]) => theodolite.el("option", { value: given, selected: String(given) === String(value) }, words);
+    const id = newId();
+    const option = ([given, text]) => theodolite.el("option", { value: given, selected: String(given) === String(value) }, text);
     const entries = options.map((one) => (Array.isArray(one) ? option(one) : theodolite.el("optgroup", { label: one.group }, ...one.options.map(option))));
     const box = theodolite.el("select", { id, onchange: () => onchange(box.value) }, ...entries);
     return { el: theodolite.el("div", { class: "control" }, theodolite.el("label", { for: id }, label), box), box, set: (given) => (box.value = given) };
   };
 
-  // A labelled slider that says in words where it stands.
-  theodolite.slider = (label, most, value, words, oninput) => {
-    const id = fresh();
-    const told = theodolite.el("output", { for: id });
+  // A labelled slider that shows its value as text.
+  theodolite.slider = (label, most, value, format, oninput) => {
+    const id = newId();
+    const output = theodolite.el("output", { for: id });
     const box = theodolite.el("input", { id, type: "range", min: 0, max: most, step: 1, value });
-    const tell = () => {
-      told.textContent = words(Number(box.value));
-      box.setAttribute("aria-valuetext", told.textContent);
+    const showValue = () => {
+      output.textContent = format(Number(box.value));
+      box.setAttribute("aria-valuetext", output.textContent);
     };
     box.addEventListener("input", () => {
-      tell();
+      showValue();
       oninput(Number(box.value));
     });
-    tell();
+    showValue();
     return {
-      el: theodolite.el("div", { class: "control slider" }, theodolite.el("label", { for: id }, label), box, told),
+      el: theodolite.el("div", { class: "control slider" }, theodolite.el("label", { for: id }, label), box, output),
       box,
       set: (given, highest = most) => {
         box.max = highest;
         box.value = given;
-        tell();
+        showValue();
       },
     };
   };
 
-  // Text for Plotly, which reads a few tags in names, titles and hover texts: a name from outside is no markup.
-  theodolite.words = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  // Escape text for Plotly, which reads some tags in names, titles and hover texts.
+  theodolite.escapeText = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 })();

@@ -1,21 +1,22 @@
-// A chart in its frame: caption, drawing, words for those who cannot see it, and its data to take away.
+// A chart with its caption, its description for screen readers, and buttons to save the picture and the data.
 (() => {
-  const { el, chosen } = theodolite;
+  const { el, chosenValues } = theodolite;
 
-  const TITLE = 30; // pixels for the words over a chart that is saved
+  const TITLE = 30; // pixels for the title of a saved chart
 
-  // options: title, caption, file (a name without ending), height, table() -> {columns, rows}, describe() -> words,
-  // shows: which choices of the reader it is of (survey, population, layer), told where it is saved.
-  // Returns el, draw(traces, layout), plot (the element that Plotly draws into), and none(why) for nothing to draw.
+  // options: title, caption, file (a name without ending), height, table() -> {columns, rows}, describe() -> text,
+  // shows: the choices of the reader that the chart depends on (survey, population, layer), stated in saved files.
+  // Returns el, draw(traces, layout), plot (the element that Plotly draws into), and showMessage(text) if there is nothing
+  // to draw.
   theodolite.figure = (options) => {
     const plot = el("div", { class: "plot", role: "img", tabindex: 0, style: `height:${options.height || 320}px` });
     const why = el("p", { class: "none", hidden: true });
     const shows = options.shows || ["survey", "population"];
     const button = (words, label, onclick) => el("button", { type: "button", class: "small", "aria-label": `${label}: ${options.title}`, onclick }, words);
-    // Taken away, a chart has to say by itself what it shows.
+    // A saved chart has a title that states what it shows.
     const picture = (format) => {
-      const words = [caption.firstChild.textContent, ...chosen(shows).map(([, value]) => value)].map(theodolite.words).join(" · ");
-      // The legend has widened the margin: what counts is what was drawn.
+      const words = [caption.firstChild.textContent, ...chosenValues(shows).map(([, value]) => value)].map(theodolite.escapeText).join(" · ");
+      // Use the margins as drawn, which include the legend.
       const margin = { ...plot.layout.margin, t: plot._fullLayout._size.t + TITLE, autoexpand: false, l: plot._fullLayout._size.l, r: plot._fullLayout._size.r, b: plot._fullLayout._size.b };
       const layout = { ...plot.layout, margin, title: { text: words, x: 0.02, xanchor: "left", y: 1, yanchor: "top", yref: "container", pad: { t: 12 }, font: { size: 13 } } };
       const size = { width: plot.clientWidth, height: plot.clientHeight + TITLE };
@@ -41,7 +42,7 @@
       plot,
       why,
     );
-    // A chart that gets a neighbour, or loses one, is drawn as wide as it now is.
+    // Redraw a chart whose width has changed because another chart beside it appeared or disappeared.
     new ResizeObserver(() => {
       const drawn = plot.layout && plot.clientWidth && !matchMedia("print").matches;
       if (drawn && Math.abs(plot._fullLayout.width - plot.clientWidth) > 1) Plotly.Plots.resize(plot);
@@ -58,17 +59,17 @@
       el: figure,
       plot,
       draw,
-      none: (words) => {
-        why.textContent = words;
+      showMessage: (text) => {
+        why.textContent = text;
         why.hidden = false;
-        plot.hidden = exports.hidden = true; // there is nothing to take away
+        plot.hidden = exports.hidden = true; // there is nothing to save
       },
       title: (title, words) => caption.replaceChildren(el("b", {}, title), ` ${words || ""}`),
     };
   };
 
-  // "all: 0.06 to 0.99 at 7 layers" for each line that is drawn.
-  theodolite.spans = (traces) =>
+  // "all: 0.06 to 0.99 at 7 points" for each line.
+  theodolite.describeRanges = (traces) =>
     traces
       .filter((trace) => trace.name && trace.y)
       .map((trace) => {
@@ -76,7 +77,7 @@
         if (!seen.length) return `${trace.name}: undefined`;
         const least = seen.reduce((a, b) => Math.min(a, b));
         const most = seen.reduce((a, b) => Math.max(a, b));
-        return `${trace.name}: ${theodolite.show(least)} to ${theodolite.show(most)} at ${theodolite.several(seen.length, "point")}`;
+        return `${trace.name}: ${theodolite.formatNumber(least)} to ${theodolite.formatNumber(most)} at ${theodolite.pluralize(seen.length, "point")}`;
       })
       .join("; ");
 })();

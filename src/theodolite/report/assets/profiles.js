@@ -1,18 +1,18 @@
-// Layer profiles: one measure at a time, a line a population, with the layer that is chosen marked.
+// Layer profiles: one measure at a time, with one line per population and a mark at the chosen layer.
 (() => {
   const { el } = theodolite;
 
-  // Two standard errors would hide the line where they are small; one is what the caption says.
+  // Bars of one standard error.
   const errors = (column, population) => {
     const found = theodolite.profile(`${column}_se`, population);
     return found && { type: "data", array: Array.from(found, (value) => (Number.isFinite(value) ? value : 0)), visible: true, thickness: 1, width: 3 };
   };
 
-  theodolite.part("profiles", (mount) => {
+  theodolite.section("profiles", (mount) => {
     const controls = el("div", { class: "controls" });
     const measure = theodolite.select("Measure", [], "", (value) => theodolite.choose({ measure: value }));
-    const scale = theodolite.select("Axis", [["auto", "as it fits"], ["linear", "linear"], ["log", "logarithmic"]], "auto", () => update(null));
-    theodolite.keepBox("profiles.axis", scale.box);
+    const scale = theodolite.select("Axis", [["auto", "automatic"], ["linear", "linear"], ["log", "logarithmic"]], "auto", () => update(null));
+    theodolite.storeControl("profiles.axis", scale.box);
     const shown = {};
     const keepShown = {};
     const lines = el("fieldset", { class: "control checks" }, el("legend", {}, "Populations"));
@@ -23,7 +23,7 @@
       caption: "",
       file: "profile",
       height: 380,
-      describe: () => theodolite.spans(latest),
+      describe: () => theodolite.describeRanges(latest),
       table: () => {
         const { layers, populations } = theodolite.survey();
         const column = theodolite.state.measure;
@@ -62,7 +62,7 @@
         ...survey.populations.map((name) => {
           if (!(name in shown)) {
             shown[name] = true;
-            keepShown[name] = theodolite.keep(`profiles.show.${name}`, (word) => (shown[name] = word !== "no"));
+            keepShown[name] = theodolite.storeChoice(`profiles.show.${name}`, (word) => (shown[name] = word !== "no"));
           }
           const box = el("input", { type: "checkbox", checked: shown[name], onchange: () => ((shown[name] = box.checked), keepShown[name](box.checked ? undefined : "no"), update(null)) });
           return el("label", {}, box, ` ${name}`);
@@ -76,21 +76,21 @@
       measure.set(column);
       const entry = theodolite.measure(column);
       meaning.replaceChildren(entry.meaning, ...(entry.href ? [" ", el("a", { href: entry.href }, "Definition")] : []));
-      figure.title(entry.label, "One line a population; bars are one standard error, where there is one.");
+      figure.title(entry.label, "One line per population. Bars show one standard error, if known.");
       const traces = populations
         .filter((name) => shown[name] && theodolite.profile(column, name))
         .map((name) => {
-          const look = theodolite.lookOf(name, populations);
+          const style = theodolite.populationStyle(name, populations);
           return {
-            type: "scatter", mode: "lines+markers", name: theodolite.words(name), x: layers.map((_, at) => at), y: theodolite.profile(column, name),
-            error_y: errors(column, name), line: { color: look.colour, dash: look.dash, width: 2 },
-            marker: { color: look.colour, symbol: look.sign, size: 7, line: { width: 1.4, color: look.colour } },
-            text: layers.map((layer) => theodolite.words(layer.name)), hovertemplate: `%{text}<br>%{y:.5~g}<extra>${theodolite.words(name)}</extra>`,
+            type: "scatter", mode: "lines+markers", name: theodolite.escapeText(name), x: layers.map((_, at) => at), y: theodolite.profile(column, name),
+            error_y: errors(column, name), line: { color: style.colour, dash: style.dash, width: 2 },
+            marker: { color: style.colour, symbol: style.sign, size: 7, line: { width: 1.4, color: style.colour } },
+            text: layers.map((layer) => theodolite.escapeText(layer.name)), hovertemplate: `%{text}<br>%{y:.5~g}<extra>${theodolite.escapeText(name)}</extra>`,
           };
         });
       latest = traces;
       if (!traces.length) {
-        figure.none(`${entry.label} is not defined here. ${theodolite.reason(column, populations[0])}`);
+        figure.showMessage(`${entry.label} is undefined. ${theodolite.reason(column, populations[0])}`);
         return;
       }
       const values = traces.flatMap((trace) => Array.from(trace.y)).filter(Number.isFinite);
@@ -106,14 +106,14 @@
     return { update };
   });
 
-  // Layers by number, the first and the last by name; as many as a chart of this width has room for.
+  // An axis of layers by number, the first and the last by name; as many labels as fit the width.
   theodolite.layerAxis = (layers, width = 1000) => {
     const last = layers.length - 1;
     const step = Math.max(1, Math.ceil(layers.length / Math.min(16, Math.max(4, Math.floor(width / 48)))));
     const ticks = layers.map((_, at) => at).filter((at) => at === last || (at % step === 0 && (at === 0 || last - at >= step)));
     const tight = width / ticks.length < 72;
     const short = (name) => (tight ? name.replace("embeddings", "emb.") : name).replace("block ", "");
-    const safe = (name) => theodolite.words(name).replaceAll(" ", "<br>");
+    const safe = (name) => theodolite.escapeText(name).replaceAll(" ", "<br>");
     const word = (at) => safe(short(layers[at].name));
     return { tickvals: ticks, ticktext: ticks.map(word), tickangle: 0, title: { text: last > 0 ? "block" : "", standoff: 8 }, range: [-0.4, layers.length - 0.6] };
   };

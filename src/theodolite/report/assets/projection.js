@@ -1,7 +1,7 @@
-// The sample on each layer's plane of most variance: the same vectors at every layer, so that points can be followed.
+// The sample in the plane of the first two principal components of each layer; the same vectors at every layer.
 (() => {
-  const { el, show, count } = theodolite;
-  // Parts of viridis, which eyes of every kind can order; each end is left off where the paper would swallow it.
+  const { el, formatNumber, formatCount } = theodolite;
+  // Parts of viridis, which is ordered also for colour-blind readers, without the end that is close to the background.
   const ramps = {
     light: ["#440154", "#3b528b", "#21918c", "#5ec962", "#a8c81f"],
     dark: ["#5f5fb0", "#3b8fb8", "#2fb39a", "#7ad151", "#fde725"],
@@ -12,14 +12,14 @@
     return colours.map((colour, at) => [at / (colours.length - 1), colour]);
   };
 
-  const colours = [["norm", "by norm"], ["n", "by frequency of the unit"], ["special", "special or not"]];
+  const colours = [["norm", "norm"], ["n", "frequency of the unit"], ["special", "special or not"]];
 
-  // The population that is drawn: the chosen one, or the first that was projected.
+  // The population that is drawn: the chosen one, or the first that has a projection.
   const drawn = () => {
     const found = theodolite.survey().projections;
     return found[theodolite.state.population] ? theodolite.state.population : Object.keys(found)[0];
   };
-  // What is absent at a layer is as at the layer before.
+  // A column that is absent at a layer is the same as at the layer before.
   const columnOf = (layers, layer, name) => {
     for (let at = layer; at >= 0; at -= 1) if (layers[at] && layers[at][name]) return theodolite.column(layers[at][name]);
     return null;
@@ -38,8 +38,8 @@
     const found = theodolite.survey().tokens[drawn()];
     return found ? theodolite.column(found.n) : null;
   };
-  // A vector's own norm where it is told, else the root of its unit's mean squared norm.
-  const lengths = (found) => {
+  // The norm of each vector, or, if unknown, the root of the mean squared norm of its unit.
+  const norms = (found) => {
     if (found.norm) return { values: found.norm, word: "norm" };
     const matrix = theodolite.survey().tokens[drawn()];
     if (!matrix) return null;
@@ -47,14 +47,14 @@
     const m = theodolite.column(matrix.m);
     const v = theodolite.column(matrix.v);
     const from = theodolite.state.layer * units;
-    return { values: Float32Array.from(found.unit, (unit) => (unit < 0 ? NaN : Math.sqrt(m[from + unit] + v[from + unit]))), word: theodolite.said("norm of its unit (root of mean Q)") };
+    return { values: Float32Array.from(found.unit, (unit) => (unit < 0 ? NaN : Math.sqrt(m[from + unit] + v[from + unit]))), word: theodolite.reword("norm of its unit (root of Q)") };
   };
   const special = (unit) => unit >= 0 && theodolite.column(theodolite.survey().units.special)[unit] === 1;
-  const word = (unit) => (unit >= 0 ? theodolite.survey().units.text[unit] : theodolite.said("no unit"));
+  const word = (unit) => (unit >= 0 ? theodolite.survey().units.text[unit] : theodolite.reword("no unit"));
 
-  // Numbers as colours, in the logarithm where they are wide; ticks are plain numbers again (`whole`: counts). The colours end at the
-  // outermost 0.5%: a single vector would take most of them for itself.
-  const coloured = (values, word, whole) => {
+  // A colour scale, logarithmic for a wide range; `whole` is for counts. It excludes the outermost 0.5%, because a single
+  // vector would use most of the colours.
+  const colourScale = (values, word, whole) => {
     const finite = Float64Array.from(values).filter((value) => Number.isFinite(value) && value > 0).sort();
     if (!finite.length) return null;
     const cut = Math.floor(0.005 * finite.length);
@@ -70,21 +70,21 @@
         colorscale: ramp(), cmin: low, cmax: high > low ? high : low + 1, showscale: true,
         colorbar: {
           orientation: "h", yref: "container", y: 1, yanchor: "top", x: 0, xpad: 0, ypad: 4, xanchor: "left", len: 0.6, thickness: 8, outlinewidth: 0, title: { text: word, side: "top", font: { size: 12 } },
-          tickvals: ticks, ticktext: ticks.map((tick, at) => signs[at] + show(whole ? Math.round(10 ** tick) : log ? 10 ** tick : tick, 3)),
+          tickvals: ticks, ticktext: ticks.map((tick, at) => signs[at] + formatNumber(whole ? Math.round(10 ** tick) : log ? 10 ** tick : tick, 3)),
         },
       },
     };
   };
 
-  theodolite.part("projection", (mount) => {
+  theodolite.section("projection", (mount) => {
     const by = theodolite.select("Colour", colours, "norm", () => update(null));
-    theodolite.keepBox("projection.colour", by.box);
-    const told = el("p", { class: "meaning", "aria-live": "polite" });
+    theodolite.storeControl("projection.colour", by.box);
+    const summary = el("p", { class: "meaning", "aria-live": "polite" });
     const figure = theodolite.figure({
-      title: "The sample on a plane", shows: ["survey", "population", "layer"],
+      title: "Projection of the sample", shows: ["survey", "population", "layer"],
       file: "projection",
       height: 560,
-      describe: () => `${caption()} ${chosenWords()} ${keys()}`,
+      describe: () => `${caption()} ${describeToken()} ${keys()}`,
       table: () => {
         const found = points();
         if (!found) return { columns: [], rows: [] };
@@ -106,16 +106,16 @@
       theodolite.choose({ token: here[at < 0 ? 0 : Math.min(Math.max(at + by, 0), here.length - 1)] });
     };
     theodolite.layerKeys(figure.plot, { ArrowDown: step(1), ArrowUp: step(-1), Escape: () => theodolite.choose({ token: -1 }) });
-    mount.append(el("div", { class: "controls" }, by.el), told, figure.el);
+    mount.append(el("div", { class: "controls" }, by.el), summary, figure.el);
 
-    const keys = () => theodolite.said(`${theodolite.alone() ? "Up and down move" : "Left and right move the layer, up and down"} the token, Escape lets go of it.`);
+    const keys = () => theodolite.reword(`${theodolite.hasOneLayer() ? "Up and down change" : "Left and right change the layer, up and down"} the token; Escape clears it.`);
     const caption = () => {
       const found = points();
       if (!found) return "";
-      const parts = [`${theodolite.atLayer("", ": ")}${theodolite.several(found.x.length, "vector")} of the sample (${drawn()}) on their plane of most variance.`];
-      const beyond = found.share === null ? "All vectors are one: there is no plane." : `It holds ${show(100 * found.share, 3)}% of their V; distances beyond it are not seen.`;
+      const parts = [`${theodolite.atLayer("", ": ")}${theodolite.pluralize(found.x.length, "vector")} of the sample (${drawn()}), projected onto the plane with the most variance.`];
+      const beyond = found.share === null ? "All vectors are equal, so there is no plane." : `The plane has ${formatNumber(100 * found.share, 3)}% of their variance; other distances are not visible.`;
       parts.push(beyond);
-      if (!theodolite.alone()) parts.push("Each plane is turned onto the one before, so that the same vectors can be followed, and has its own scale.");
+      if (!theodolite.hasOneLayer()) parts.push("Each plane is rotated to match the layer before and has its own scale.");
       return parts.join(" ");
     };
     const cautions = () => {
@@ -123,32 +123,32 @@
       const parts = [];
       const population = theodolite.state.population;
       const value = (column) => (theodolite.profile(column, drawn()) || [])[theodolite.state.layer];
-      if (drawn() !== population) parts.push(`Drawn for ${drawn()}: the survey's sample was not projected for ${population}.`);
+      if (drawn() !== population) parts.push(`This is the population ${drawn()}: there is no projection for ${population}.`);
       if (value("massive") > 0) {
-        const other = theodolite.survey().projections["without-massive"] ? theodolite.said(" Choose without-massive under Positions to see the rest.") : "";
-        const many = value("massive") === 1 ? "massive position stretches the plane, if the sample has it." : "massive positions stretch the plane, if the sample has some of them.";
-        parts.push(theodolite.said(`${count(value("massive"))} ${many}`) + other);
+        const other = theodolite.survey().projections["without-massive"] ? theodolite.reword(" Choose the population without-massive to exclude them.") : "";
+        const many = value("massive") === 1 ? "position is massive: if it is in the sample, it dominates the plane." : "positions are massive: those in the sample dominate the plane.";
+        parts.push(theodolite.reword(`${formatCount(value("massive"))} ${many}`) + other);
       }
-      if (value("sample_duplicates") > 0) parts.push(`${theodolite.several(value("sample_duplicates"), "vector")} of the sample ${value("sample_duplicates") === 1 ? "is a copy of another, and lies on it" : "are copies of others, and lie on them"}.`);
+      if (value("sample_duplicates") > 0) parts.push(`${theodolite.pluralize(value("sample_duplicates"), "vector")} of the sample ${value("sample_duplicates") === 1 ? "is a duplicate" : "are duplicates"}.`);
       return parts.join(" ");
     };
-    const chosenWords = () => {
+    const describeToken = () => {
       const token = theodolite.state.token;
       if (token < 0) return "";
       const found = points();
       const times = found ? found.unit.reduce((sum, unit) => sum + (unit === token), 0) : 0;
-      return times ? `Chosen: “${word(token)}”, ${count(times)} of the ${theodolite.several(found.x.length, "vector")}.` : `Chosen: “${word(token)}”, which none of these vectors is.`;
+      return times ? `Chosen: “${word(token)}”, ${formatCount(times)} of the ${theodolite.pluralize(found.x.length, "vector")}.` : `Chosen: “${word(token)}”, not in the sample.`;
     };
 
-    // What can be coloured by: a sample without units has no frequency, and many have nothing special.
+    // The available colours: a sample without units has no frequency, and many have no special units.
     const fill = () => {
       const has = { norm: true, n: seen(), special: theodolite.column(theodolite.survey().units.special).includes(1) };
-      const options = colours.filter(([value]) => has[value]).map(([value, text]) => [value, theodolite.said(text)]);
+      const options = colours.filter(([value]) => has[value]).map(([value, text]) => [value, theodolite.reword(text)]);
       const before = by.box.value;
       by.box.replaceChildren(...options.map(([value, text]) => el("option", { value }, text)));
       by.set(options.some(([value]) => value === before) ? before : "norm");
     };
-    // Points in groups: what has a number to colour by, what has none; or special and not.
+    // Points in groups: with and without a value for the colour, or special and not.
     const groups = (found) => {
       const all = Array.from(found.x, (_, at) => at);
       const plain = { marker: { color: theodolite.colour("c0"), symbol: "circle" } };
@@ -159,14 +159,14 @@
         ];
       }
       const n = seen();
-      const source = by.box.value === "n" ? n && { values: Array.from(found.unit, (unit) => (unit < 0 ? NaN : n[unit])), word: theodolite.said("times the unit was seen") } : lengths(found);
-      const scale = source && coloured(source.values, source.word, by.box.value === "n");
+      const source = by.box.value === "n" ? n && { values: Array.from(found.unit, (unit) => (unit < 0 ? NaN : n[unit])), word: theodolite.reword("occurrences of the unit") } : norms(found);
+      const scale = source && colourScale(source.values, source.word, by.box.value === "n");
       if (!scale) return [{ name: "", places: all, ...plain }];
       const known = all.filter((at) => Number.isFinite(scale.values[at]));
       const unknown = all.filter((at) => !Number.isFinite(scale.values[at]));
       return [
         { name: "", places: known, marker: { ...scale.marker, color: known.map((at) => scale.values[at]) } },
-        { name: "none told", places: unknown, marker: { color: theodolite.colour("quiet"), symbol: "x-thin-open" } },
+        { name: "unknown", places: unknown, marker: { color: theodolite.colour("quiet"), symbol: "x-thin-open" } },
       ];
     };
     const trace = (found, { name, places, marker }, more) => ({
@@ -178,12 +178,12 @@
       if (changed && !["survey", "population", "layer", "token"].some((key) => changed.has(key))) return;
       if (!changed || changed.has("survey") || changed.has("population")) fill();
       const found = points();
-      theodolite.tip.hide();
-      figure.title("The sample on a plane", caption());
-      told.textContent = [cautions(), chosenWords()].filter(Boolean).join(" ");
+      theodolite.tooltip.hide();
+      figure.title("Projection of the sample", caption());
+      summary.textContent = [cautions(), describeToken()].filter(Boolean).join(" ");
       if (!found) {
-        const here = drawn() ? `None of the sample is drawn at ${theodolite.layerName()}.` : "This survey has no projection: it kept no sample, or was made before samples were kept.";
-        figure.none(here);
+        const here = drawn() ? `There is no projection at ${theodolite.layerName()}.` : "This survey has no projection, because it has no sample of vectors.";
+        figure.showMessage(here);
         return;
       }
       const token = theodolite.state.token;
@@ -193,7 +193,7 @@
         .map((group) => trace(found, group, { opacity: ringed.length ? 0.3 : 0.85 }));
       if (ringed.length) {
         const ring = { color: theodolite.colour("ink"), size: 11, symbol: "circle-open", line: { width: 2.2, color: theodolite.colour("ink") } };
-        traces.push(trace(found, { name: theodolite.said("chosen token"), places: ringed, marker: ring }));
+        traces.push(trace(found, { name: theodolite.reword("chosen token"), places: ringed, marker: ring }));
       }
       figure.draw(traces, {
         showlegend: traces.some((one) => one.showlegend), dragmode: matchMedia("(pointer: coarse)").matches ? false : "pan", margin: { l: 48, r: 12, t: 60, b: 28 }, uirevision: `${theodolite.state.survey} ${drawn()} ${theodolite.state.layer}`,
@@ -203,7 +203,7 @@
       if (listening) return;
       listening = true;
       figure.plot.on("plotly_hover", ({ points: [point], event }) => note(point.customdata, event));
-      figure.plot.on("plotly_unhover", () => theodolite.tip.hide());
+      figure.plot.on("plotly_unhover", () => theodolite.tooltip.hide());
       figure.plot.on("plotly_click", ({ points: [point] }) => {
         const unit = points().unit[point.customdata];
         theodolite.choose({ token: unit === theodolite.state.token ? -1 : unit });
@@ -213,13 +213,13 @@
       const found = points();
       const unit = found.unit[at];
       const n = seen();
-      const norm = lengths(found);
-      theodolite.tip.show(event.clientX, event.clientY, [
+      const norm = norms(found);
+      theodolite.tooltip.show(event.clientX, event.clientY, [
         word(unit),
         ...(special(unit) ? ["special"] : []),
-        ...(n && unit >= 0 ? [`seen ${theodolite.several(n[unit], "time")}`] : []),
-        ...(norm && Number.isFinite(norm.values[at]) ? [`${norm.word} ${show(norm.values[at])}`] : []),
-        `at ${show(found.x[at], 3)}, ${show(found.y[at], 3)}`,
+        ...(n && unit >= 0 ? [theodolite.pluralize(n[unit], "occurrence")] : []),
+        ...(norm && Number.isFinite(norm.values[at]) ? [`${norm.word} ${formatNumber(norm.values[at])}`] : []),
+        `at ${formatNumber(found.x[at], 3)}, ${formatNumber(found.y[at], 3)}`,
       ]);
     };
     return { update };

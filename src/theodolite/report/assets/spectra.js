@@ -1,16 +1,16 @@
-// How many directions the vectors use: the spectrum of the chosen layer, and its dimension at every scale.
+// The spectrum of the chosen layer, and its dimension at every scale.
 (() => {
   const { el } = theodolite;
   const marks = [["pca_dim_90", 0.9], ["pca_dim_95", 0.95], ["pca_dim_99", 0.99]];
-  const line = (look, more) => ({ type: "scatter", mode: "lines", ...more, line: { width: 2.2, color: look, ...more.line } });
+  const line = (colour, more) => ({ type: "scatter", mode: "lines", ...more, line: { width: 2.2, color: colour, ...more.line } });
 
-  // The curves of a population at every layer; null where the survey has none.
+  // The curves of a population at every layer; null if the survey has none.
   const curves = (kind) => {
     const found = theodolite.survey()[kind][theodolite.state.population];
     return found && found.some(Boolean) ? found : null;
   };
-  // All layers as one faint line with gaps: drawn once, however many there are.
-  const behind = (kind, x, y) => {
+  // All layers as one faint line with gaps.
+  const otherLayers = (kind, x, y) => {
     const xs = [];
     const ys = [];
     curves(kind).forEach((curve) => {
@@ -28,13 +28,13 @@
       return Array.from(columns[0], (_, row) => [layer, name, theodolite.state.population, ...columns.map((values) => values[row])]);
     });
   const table = (kind, names) => ({ columns: ["layer", "layer_name", "population", ...names], rows: rowsOf(kind, names) });
-  const here = (column) => (theodolite.profile(column) || [])[theodolite.state.layer];
+  const valueAtLayer = (column) => (theodolite.profile(column) || [])[theodolite.state.layer];
   const { layerName } = theodolite;
 
-  theodolite.part("spectra", (mount) => {
+  theodolite.section("spectra", (mount) => {
     const view = theodolite.select("Spectrum", [["share", "share of each eigenvalue"], ["cumulative", "cumulative"]], "share", () => update(null));
-    theodolite.keepBox("spectra.view", view.box);
-    const told = el("p", { class: "meaning" });
+    theodolite.storeControl("spectra.view", view.box);
+    const summary = el("p", { class: "meaning" });
     const spectrum = theodolite.figure({
       title: "Spectrum", shows: ["survey", "population", "layer"],
       file: "spectrum",
@@ -42,7 +42,7 @@
       describe: () => {
         const curve = curves("spectra")[theodolite.state.layer];
         const share = theodolite.column(curve.share);
-        return `${theodolite.atLayer("", ": ")}the first eigenvalue holds ${theodolite.show(share[0])} of V, the last ${theodolite.show(share[share.length - 1])}. ${numbers()}`;
+        return `${theodolite.atLayer("", ": ")}the first eigenvalue has ${theodolite.formatNumber(share[0])} of V, the last ${theodolite.formatNumber(share[share.length - 1])}. ${numbers()}`;
       },
       table: () => table("spectra", ["rank", "share", "cumulative"]),
     });
@@ -53,53 +53,53 @@
       describe: () => {
         const curve = curves("scales")[theodolite.state.layer];
         const values = theodolite.column(curve.dimension);
-        return `${theodolite.atLayer("", ": ")}${Array.from(theodolite.column(curve.scale), (scale, at) => `${theodolite.show(values[at], 3)} at scale ${scale}`).join(", ")}.`;
+        return `${theodolite.atLayer("", ": ")}${Array.from(theodolite.column(curve.scale), (scale, at) => `${theodolite.formatNumber(values[at], 3)} at scale ${scale}`).join(", ")}.`;
       },
       table: () => table("scales", ["scale", "dimension", "se"]),
     });
     [spectrum, scales].forEach((figure) => theodolite.layerKeys(figure.plot));
-    mount.append(el("div", { class: "controls" }, view.el), told, el("div", { class: "pair" }, spectrum.el, scales.el));
+    mount.append(el("div", { class: "controls" }, view.el), summary, el("div", { class: "pair" }, spectrum.el, scales.el));
 
     const numbers = () => {
-      const value = (column, digits = 4) => theodolite.show(here(column), digits);
+      const value = (column, digits = 4) => theodolite.formatNumber(valueAtLayer(column), digits);
       const found = [
         ["effective_rank", () => `effective rank ${value("effective_rank")}`],
         ["participation_ratio", () => `participation ratio ${value("participation_ratio")}`],
         ["pca_dim_90", () => `${marks.map(([column]) => value(column)).join(", ")} principal components for 90%, 95%, 99% of V`],
-        ["twonn", () => `TwoNN ${value("twonn", 3)}${Number.isFinite(here("twonn_se")) ? ` ± ${value("twonn_se", 2)}` : ""}`],
-      ].filter(([column]) => Number.isFinite(here(column)));
-      const of = Number.isFinite(here("dim")) ? `of ${theodolite.several(here("dim"), "coordinate")}` : "";
+        ["twonn", () => `TwoNN ${value("twonn", 3)}${Number.isFinite(valueAtLayer("twonn_se")) ? ` ± ${value("twonn_se", 2)}` : ""}`],
+      ].filter(([column]) => Number.isFinite(valueAtLayer(column)));
+      const of = Number.isFinite(valueAtLayer("dim")) ? `of ${theodolite.pluralize(valueAtLayer("dim"), "coordinate")}` : "";
       const where = theodolite.atLayer("", of && ` (${of})`) || of.replace("of", "In");
       return found.length ? `${where}: ${found.map(([, words]) => words()).join("; ")}.` : "";
     };
-    let faint = {}; // the lines behind, made anew when the survey, the population or the view changes
-    const missing = (kind, column) => {
+    let faint = {}; // the lines of the other layers, made again when the survey, the population or the view changes
+    const describeMissing = (kind, column) => {
       const { population } = theodolite.state;
       const where = curves(kind) ? layerName() : Object.keys(theodolite.survey()[kind]).length ? population : "this survey";
-      const usual = { spectra: "Very wide vectors have none, and older surveys kept none", scales: "It takes a sample of vectors kept whole" }[kind];
-      return `There is none for ${where}. ${theodolite.reason(column, population, theodolite.survey(), usual)}.`;
+      const usual = { spectra: "Very wide vectors and older surveys have none", scales: "It requires a sample of vectors" }[kind];
+      return `Not available for ${where}. ${theodolite.reason(column, population, theodolite.survey(), usual)}.`;
     };
-    const whose = () => theodolite.atLayer("", theodolite.alone() ? ". " : ", with the other layers behind. ");
-    // The other layers lie behind, where there are any; they set the axis all the same.
-    const lines = (kind, front) => [...(theodolite.alone() ? [] : [faint[kind]]), front];
+    const layerNote = () => theodolite.atLayer("", theodolite.hasOneLayer() ? ". " : "; the other layers are grey. ");
+    // The other layers, if there are any, are drawn behind.
+    const lines = (kind, front) => [...(theodolite.hasOneLayer() ? [] : [faint[kind]]), front];
     const drawSpectrum = () => {
       const y = view.box.value;
       const curve = curves("spectra") && curves("spectra")[theodolite.state.layer];
-      spectrum.title(y === "share" ? "Spectrum" : "Spectrum, cumulative", `${whose()}${y === "share" ? "Share of V by rank, both axes logarithmic." : "Share of V that the first directions hold together."}`);
-      if (!curve) return spectrum.none(missing("spectra", "effective_rank"));
-      faint.spectra = faint.spectra || behind("spectra", "rank", y);
-      const look = theodolite.colour("c0");
-      const traces = lines("spectra", line(look, {
-        x: theodolite.column(curve.rank), y: theodolite.column(curve[y]), name: theodolite.words(layerName()), hovertemplate: "rank %{x}<br>%{y:.3~g} of V<extra></extra>",
+      spectrum.title(y === "share" ? "Spectrum" : "Spectrum, cumulative", `${layerNote()}${y === "share" ? "Share of V by rank; both axes are logarithmic." : "Share of V in the first directions together."}`);
+      if (!curve) return spectrum.showMessage(describeMissing("spectra", "effective_rank"));
+      faint.spectra = faint.spectra || otherLayers("spectra", "rank", y);
+      const colour = theodolite.colour("c0");
+      const traces = lines("spectra", line(colour, {
+        x: theodolite.column(curve.rank), y: theodolite.column(curve[y]), name: theodolite.escapeText(layerName()), hovertemplate: "rank %{x}<br>%{y:.3~g} of V<extra></extra>",
       }));
-      const reached = y === "cumulative" ? marks.filter(([column]) => Number.isFinite(here(column))) : [];
+      const reached = y === "cumulative" ? marks.filter(([column]) => Number.isFinite(valueAtLayer(column))) : [];
       if (reached.length) {
         traces.push({
-          type: "scatter", mode: "markers", x: reached.map(([column]) => here(column)), y: reached.map(([, share]) => share), name: "90%, 95%, 99%",
-          marker: { symbol: "diamond", size: 9, color: theodolite.colour("c1") }, hovertemplate: "%{x} components hold %{y:.0%}<extra></extra>",
+          type: "scatter", mode: "markers", x: reached.map(([column]) => valueAtLayer(column)), y: reached.map(([, share]) => share), name: "90%, 95%, 99%",
+          marker: { symbol: "diamond", size: 9, color: theodolite.colour("c1") }, hovertemplate: "%{x} components have %{y:.0%}<extra></extra>",
         });
       }
-      // A tail of rounding would stretch the axis over thirty powers of ten and press the rest flat.
+      // Rounding errors at the end of the spectrum would extend the axis by thirty powers of ten.
       const least = faint.spectra.y.reduce((a, b) => (b > 1e-9 && b < a ? b : a), 1);
       const most = faint.spectra.y.reduce((a, b) => (b > a ? b : a), least);
       return spectrum.draw(traces, {
@@ -111,15 +111,15 @@
     };
     const drawScales = () => {
       const curve = curves("scales") && curves("scales")[theodolite.state.layer];
-      scales.title("Dimension by scale", `${whose()}Gride: from the ratio of the distances to the k-th and the 2k-th neighbour, in the sample; bars are one standard error.`);
-      if (!curve) return scales.none(missing("scales", "twonn"));
-      faint.scales = faint.scales || behind("scales", "scale", "dimension");
-      const look = theodolite.colour("c0");
+      scales.title("Dimension by scale", `${layerNote()}Gride, from the ratio of the distances to the k-th and the 2k-th neighbour in the sample. Bars show one standard error.`);
+      if (!curve) return scales.showMessage(describeMissing("scales", "twonn"));
+      faint.scales = faint.scales || otherLayers("scales", "scale", "dimension");
+      const colour = theodolite.colour("c0");
       const ticks = Array.from(theodolite.column(curve.scale));
       return scales.draw(
-        lines("scales", line(look, {
-          mode: "lines+markers", x: theodolite.column(curve.scale), y: theodolite.column(curve.dimension), name: theodolite.words(layerName()), marker: { color: look, size: 7 },
-          error_y: { type: "data", array: Array.from(theodolite.column(curve.se), (value) => (Number.isFinite(value) ? value : 0)), color: look, thickness: 1.2, width: 4 },
+        lines("scales", line(colour, {
+          mode: "lines+markers", x: theodolite.column(curve.scale), y: theodolite.column(curve.dimension), name: theodolite.escapeText(layerName()), marker: { color: colour, size: 7 },
+          error_y: { type: "data", array: Array.from(theodolite.column(curve.se), (value) => (Number.isFinite(value) ? value : 0)), color: colour, thickness: 1.2, width: 4 },
           customdata: theodolite.column(curve.se), hovertemplate: "k = %{x}<br>dimension %{y:.3~g} ± %{customdata:.2~g}<extra></extra>",
         })),
         {
@@ -132,7 +132,7 @@
     const update = (changed) => {
       if (changed && !["survey", "population", "layer"].some((key) => changed.has(key))) return;
       if (!changed || changed.has("survey") || changed.has("population")) faint = {};
-      told.textContent = numbers();
+      summary.textContent = numbers();
       drawSpectrum();
       drawScales();
     };

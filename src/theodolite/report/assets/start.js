@@ -1,4 +1,4 @@
-// Begins when the page is read.
+// Starts the page.
 (() => {
   theodolite.data = JSON.parse(document.getElementById("data").textContent);
   const byColumn = {};
@@ -7,10 +7,10 @@
 
   theodolite.startTheme(document.getElementById("theme"));
   theodolite.startAddress();
-  // A page may hold series or pictures alone: then there is no survey to choose.
+  // A page of series or pictures only has no survey to choose.
   if (theodolite.data.surveys.some((survey) => survey.layers.length)) theodolite.startToolbar(document.getElementById("toolbar"));
-  theodolite.startParts();
-  // A finding shows its own measure: the link goes to the chart, the measure with it.
+  theodolite.startSections();
+  // The link of a finding goes to a chart and chooses the measure of the finding.
   document.querySelectorAll("[data-measure]").forEach((link) =>
     link.addEventListener("click", () => {
       const { measure, survey, series, layer } = link.dataset;
@@ -21,7 +21,7 @@
       });
     }),
   );
-  // A picture is saved from where it stands: its bytes are in the page once.
+  // A picture is saved from its image element, so that the page has its bytes once.
   document.querySelectorAll("[data-save]").forEach((link) => {
     link.download = link.dataset.save;
     link.href = link.closest("figure").querySelector("img").src;

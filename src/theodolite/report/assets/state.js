@@ -1,4 +1,4 @@
-// What the reader has chosen. Every chart reads it from here and hears when it changes; none talks to another.
+// The choices of the reader: survey, population, layer, measure, token, series and step. Every chart reads them here.
 (() => {
   const listeners = [];
   const state = { survey: 0, population: "all", layer: 0, measure: "mean_cosine", token: -1, series: 0, step: -1 };
@@ -7,13 +7,12 @@
   theodolite.onChange = (listener) => listeners.push(listener);
   theodolite.survey = () => theodolite.data.surveys[state.survey];
 
-  // Our own words as this page needs them: where all surveys are of vectors, positions are vectors and tokens groups.
-  theodolite.said = (text) => (theodolite.data.words || []).reduce((told, [pattern, instead]) => told.replace(new RegExp(pattern, "g"), instead), text);
-  // Whether the chosen survey has one layer only, and there is nothing to move to.
-  theodolite.alone = () => theodolite.survey().layers.length < 2;
+  // Text for a page on which all surveys are of given vectors: positions become vectors, and tokens become groups.
+  theodolite.reword = (text) => (theodolite.data.rewordings || []).reduce((made, [pattern, replacement]) => made.replace(new RegExp(pattern, "g"), replacement), text);
+  // Whether the chosen survey has one layer only.
+  theodolite.hasOneLayer = () => theodolite.survey().layers.length < 2;
 
-  // Set some of it; whatever no longer fits the chosen survey moves to the nearest that does. A page of series alone
-  // has no survey.
+  // Change some choices. Choices that the survey does not have move to the nearest that it has. A page may have no survey.
   theodolite.choose = (changes) => {
     const before = { ...state };
     const old = theodolite.survey();
@@ -27,8 +26,8 @@
   const fit = (survey, old, before, changes) => {
     if (state.survey !== before.survey) {
       const depth = old && old.layers[before.layer] ? old.layers[before.layer].depth : 1;
-      const away = survey.layers.map((layer) => Math.abs(layer.depth - depth));
-      if (!("layer" in changes)) state.layer = away.length ? away.indexOf(Math.min(...away)) : 0;
+      const distances = survey.layers.map((layer) => Math.abs(layer.depth - depth));
+      if (!("layer" in changes)) state.layer = distances.length ? distances.indexOf(Math.min(...distances)) : 0;
       if (!("token" in changes) && before.token >= 0) {
         state.token = survey.units.text.indexOf(old.units.text[before.token]);
       }
@@ -37,12 +36,12 @@
     state.layer = Math.min(Math.max(state.layer, 0), Math.max(survey.layers.length - 1, 0));
   };
 
-  // A number a layer, of the chosen survey and population unless told otherwise; null where there is none.
+  // One number per layer, by default of the chosen survey and population; null if the survey does not have the column.
   theodolite.profile = (column, population = state.population, survey = theodolite.survey()) => {
     const found = survey && survey.profiles[population];
     return found ? theodolite.column(found.columns[column]) : null;
   };
-  theodolite.reason = (column, population = state.population, survey = theodolite.survey(), otherwise = "The survey does not tell it for this population.") => {
+  theodolite.reason = (column, population = state.population, survey = theodolite.survey(), otherwise = "The survey does not have it for this population.") => {
     const found = survey && survey.profiles[population];
     return (found && found.reasons[column]) || otherwise;
   };

@@ -1,8 +1,8 @@
-// Checkpoints on a time slider: a measure by layer at each step, its mean over layers against the step, attention.
+// Checkpoints of a training: a measure by layer at each step, its mean over layers by step, and attention.
 (() => {
   const { el } = theodolite;
 
-  // Viridis, which the colour-blind see in order; its end that the background would swallow is left out.
+  // Viridis, which is ordered also for colour-blind readers, without the end that is close to the background.
   const viridis = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
   const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
   const ramp = (share) => {
@@ -13,7 +13,7 @@
     return `rgb(${from.map((value, at) => Math.round(value + (to[at] - value) * (place - low))).join(",")})`;
   };
 
-  // Steps on an axis: logarithmic where they span much, with step 0 a little before the first other.
+  // An axis of steps: logarithmic for a wide range, with step 0 a little before the first other step.
   const WIDE = 30;
   const stepAxis = (steps, asked) => {
     const positive = steps.filter((step) => step > 0);
@@ -22,7 +22,7 @@
     const place = (step) => (log ? (step > 0 ? Math.log10(step) : Math.log10(first) - 0.4) : step);
     const known = [...new Set(steps)].sort((a, b) => a - b);
     const span = place(known[known.length - 1]) - place(known[0]) || 1;
-    // Named from the last back, as far as the words leave room.
+    // Labels from the last step backwards, as many as fit.
     const ticks = [];
     [...known].reverse().forEach((step) => {
       if (!ticks.length || place(ticks[ticks.length - 1]) - place(step) >= span / 11) ticks.push(step);
@@ -31,14 +31,14 @@
     return {
       place,
       axis: {
-        tickvals: ticks.map(place), ticktext: ticks.map(theodolite.count), title: { text: log ? "training step (logarithmic)" : "training step", standoff: 8 },
+        tickvals: ticks.map(place), ticktext: ticks.map(theodolite.formatCount), title: { text: log ? "training step (logarithmic)" : "training step", standoff: 8 },
         range: [place(known[0]) - pad, place(known[known.length - 1]) + pad],
       },
     };
   };
   const bars = (values) => values && { type: "data", array: Array.from(values, (value) => (Number.isFinite(value) ? value : 0)), visible: true, thickness: 1, width: 3 };
 
-  theodolite.part("steps", (mount) => {
+  theodolite.section("steps", (mount) => {
     const all = theodolite.data.series;
     const { state } = theodolite;
     const chosen = () => all[Math.min(state.series, all.length - 1)];
@@ -58,7 +58,7 @@
       const found = ((series.averages[population] || {})[scope] || {})[state.measure];
       return found && { mean: theodolite.column(found.mean), se: theodolite.column(found.se), over: found.over };
     };
-    const told = (step) => `step ${theodolite.count(step)}`;
+    const stepLabel = (step) => `step ${theodolite.formatCount(step)}`;
 
     // Controls.
     const series = theodolite.select("Series", all.map((one, place) => [place, one.name]), state.series, (value) => theodolite.choose({ series: Number(value), step: nearest(all[Number(value)]) }));
@@ -68,15 +68,15 @@
       return off.indexOf(Math.min(...off));
     };
     const measure = theodolite.select("Measure", [], "", (value) => theodolite.choose({ measure: value }));
-    const positions = theodolite.select("Positions", [], "", (value) => {
+    const positions = theodolite.select("Population", [], "", (value) => {
       population = value;
-      keepPositions(value === usual() ? undefined : value);
+      storePopulation(value === usual() ? undefined : value);
       update(null);
     });
-    const keepPositions = theodolite.keep("steps.positions", (word) => (population = chosen().populations.includes(word) ? word : usual()));
-    const axis = theodolite.select("Step axis", [["auto", "as it fits"], ["linear", "linear"], ["log", "logarithmic"]], "auto", () => update(null));
-    theodolite.keepBox("steps.axis", axis.box);
-    const slider = theodolite.slider("Step", 0, 0, (place) => theodolite.count(chosen().steps[place]), (place) => theodolite.choose({ step: place }));
+    const storePopulation = theodolite.storeChoice("steps.positions", (word) => (population = chosen().populations.includes(word) ? word : usual()));
+    const axis = theodolite.select("Step axis", [["auto", "automatic"], ["linear", "linear"], ["log", "logarithmic"]], "auto", () => update(null));
+    theodolite.storeControl("steps.axis", axis.box);
+    const slider = theodolite.slider("Step", 0, 0, (place) => theodolite.formatCount(chosen().steps[place]), (place) => theodolite.choose({ step: place }));
     const play = el("button", { type: "button", onclick: () => (timer ? stop() : start()) }, "Play");
     const stop = () => {
       clearInterval(timer);
@@ -98,7 +98,7 @@
       shows: [], title: "Layer by layer", file: "steps-by-layer", height: 400,
       describe: () => {
         const y = row(state.measure, at());
-        return y ? theodolite.spans([{ name: told(chosen().steps[at()]), y }]) : "";
+        return y ? theodolite.describeRanges([{ name: stepLabel(chosen().steps[at()]), y }]) : "";
       },
       table: () => ({
         columns: ["series", "step", "layer", "layer_name", "population", state.measure, `${state.measure}_se`],
@@ -111,7 +111,7 @@
     const SCOPES = [["blocks", "mean over blocks"], ["with-embeddings", "blocks and embeddings"]];
     const byStep = theodolite.figure({
       shows: [], title: "Mean over layers", file: "steps-mean", height: 400,
-      describe: () => theodolite.spans(curves()),
+      describe: () => theodolite.describeRanges(curves()),
       table: () => ({
         columns: ["series", "scope", "layers", "population", "step", state.measure, `${state.measure}_se`],
         rows: all.flatMap((one) => SCOPES.flatMap(([scope]) => {
@@ -120,26 +120,26 @@
         })),
       }),
     });
-    const lean = theodolite.figure({
+    const drift = theodolite.figure({
       shows: [], title: "Drift of states, queries and keys", file: "steps-drift", height: 340,
-      describe: () => theodolite.spans(attended(LEAN[which.box.value][1])),
+      describe: () => theodolite.describeRanges(attentionLines(DRIFT[which.box.value][1])),
       table: () => attentionTable(),
     });
-    const sharp = theodolite.figure({
+    const sharpness = theodolite.figure({
       shows: [], title: "Sharpness of attention", caption: "Means over heads, rows and blocks.", file: "steps-sharpness", height: 340,
-      describe: () => theodolite.spans(attended(SHARP)),
+      describe: () => theodolite.describeRanges(attentionLines(SHARPNESS)),
       table: () => attentionTable(),
     });
-    const LEAN = {
+    const DRIFT = {
       cosine: ["Mean cosine", [["state_cosine", "states"], ["query_cosine", "queries"], ["key_cosine", "keys"]]],
       mean_norm: ["Norm of the mean", [["state_mean_norm", "states"], ["query_mean_norm", "queries"], ["key_mean_norm", "keys"]]],
       norm: ["Mean norm", [["state_norm", "states"], ["query_norm", "queries"], ["key_norm", "keys"]]],
     };
-    const SHARP = [["attention_max", "largest weight"], ["attention_entropy_share", "entropy / log length"]];
-    const which = theodolite.select("Drift as", Object.entries(LEAN).map(([key, [words]]) => [key, words]), "cosine", () => update(null));
-    theodolite.keepBox("steps.drift", which.box);
-    const whose = el("p", { class: "quiet" });
-    const attention = el("div", {}, el("h3", {}, "Attention"), whose, el("div", { class: "controls" }, which.el), el("div", { class: "pair" }, lean.el, sharp.el));
+    const SHARPNESS = [["attention_max", "largest weight"], ["attention_entropy_share", "entropy / log length"]];
+    const which = theodolite.select("Drift measure", Object.entries(DRIFT).map(([key, [words]]) => [key, words]), "cosine", () => update(null));
+    theodolite.storeControl("steps.drift", which.box);
+    const attentionNote = el("p", { class: "quiet" });
+    const attention = el("div", {}, el("h3", {}, "Attention"), attentionNote, el("div", { class: "controls" }, which.el), el("div", { class: "pair" }, drift.el, sharpness.el));
     mount.append(
       el("div", { class: "controls" }, all.length > 1 ? series.el : null, measure.el, positions.el, axis.el),
       meaning,
@@ -147,51 +147,51 @@
       el("div", { class: "pair" }, byLayer.el, byStep.el),
       attention,
     );
-    [byLayer, byStep, lean, sharp].forEach((figure) =>
+    [byLayer, byStep, drift, sharpness].forEach((figure) =>
       figure.plot.addEventListener("keydown", (event) => {
-        const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-        if (!way) return;
+        const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+        if (!move) return;
         event.preventDefault();
-        theodolite.choose({ step: Math.min(Math.max(at() + way, 0), chosen().steps.length - 1) });
+        theodolite.choose({ step: Math.min(Math.max(at() + move, 0), chosen().steps.length - 1) });
       }),
     );
 
-    const placed = () => stepAxis(all.flatMap((one) => one.steps), axis.box.value);
+    const positioned = () => stepAxis(all.flatMap((one) => one.steps), axis.box.value);
     const mark = () => {
-      const x = placed().place(chosen().steps[at()]);
+      const x = positioned().place(chosen().steps[at()]);
       return [{ type: "line", x0: x, x1: x, y0: 0, y1: 1, yref: "paper", layer: "below", line: { color: theodolite.colour("quiet"), width: 1.5, dash: "dot" } }];
     };
-    const line = (name, steps, values, look, thin) => ({
-      type: "scatter", mode: "lines+markers", cliponaxis: false, name: theodolite.words(name), x: steps.map(placed().place), y: values.mean, error_y: bars(values.se),
-      line: { color: look.colour, dash: look.dash, width: thin ? 1.2 : 2 },
-      marker: { color: look.colour, symbol: look.sign, size: thin ? 5 : 7, line: { width: 1.4, color: look.colour } },
-      text: steps.map(told), hovertemplate: `%{text}: %{y:.5~g}<extra>${theodolite.words(name)}</extra>`,
+    const line = (name, steps, values, style, thin) => ({
+      type: "scatter", mode: "lines+markers", cliponaxis: false, name: theodolite.escapeText(name), x: steps.map(positioned().place), y: values.mean, error_y: bars(values.se),
+      line: { color: style.colour, dash: style.dash, width: thin ? 1.2 : 2 },
+      marker: { color: style.colour, symbol: style.sign, size: thin ? 5 : 7, line: { width: 1.4, color: style.colour } },
+      text: steps.map(stepLabel), hovertemplate: `%{text}: %{y:.5~g}<extra>${theodolite.escapeText(name)}</extra>`,
     });
     const curves = () =>
       all.flatMap((one, place) =>
         SCOPES.flatMap(([scope, words], i) => {
           const values = means(one, scope);
           if (!values) return [];
-          const look = all.length > 1 ? { ...theodolite.look(place), dash: i ? "dot" : "solid" } : theodolite.look(i);
-          return [line(all.length > 1 ? `${one.name}, ${words}` : words, one.steps, values, look, i > 0)];
+          const style = all.length > 1 ? { ...theodolite.lineStyle(place), dash: i ? "dot" : "solid" } : theodolite.lineStyle(i);
+          return [line(all.length > 1 ? `${one.name}, ${words}` : words, one.steps, values, style, i > 0)];
         }),
       );
-    // Attention is told of its own populations; the chosen one where it is among them.
-    const attentive = () => {
+    // Attention has its own populations; use the chosen one if it is among them.
+    const attentionData = () => {
       const known = chosen().attention;
       const name = known[population] ? population : Object.keys(known)[0];
       return name && { name, ...known[name] };
     };
-    const attended = (columns) => {
-      const found = attentive();
+    const attentionLines = (columns) => {
+      const found = attentionData();
       return columns.flatMap(([column, words], i) => {
         const values = found && found.measures[column];
         if (!values) return [];
-        return [line(words, found.steps, { mean: theodolite.column(values.mean), se: theodolite.column(values.se) }, theodolite.look(i), false)];
+        return [line(words, found.steps, { mean: theodolite.column(values.mean), se: theodolite.column(values.se) }, theodolite.lineStyle(i), false)];
       });
     };
     const attentionTable = () => {
-      const found = attentive();
+      const found = attentionData();
       const rows = Object.entries(found.measures).flatMap(([name, values]) => {
         const [mean, se] = [theodolite.column(values.mean), theodolite.column(values.se)];
         return found.steps.map((step, i) => [chosen().name, found.name, name, step, mean[i], se ? se[i] : NaN]);
@@ -213,11 +213,11 @@
       slider.set(at(), steps.length - 1);
     };
 
-    // The step that is chosen, over all others.
+    // The chosen step, drawn over all others.
     const front = () => ({
       y: row(state.measure, at()),
       error_y: bars(row(`${state.measure}_se`, at())),
-      name: told(chosen().steps[at()]),
+      name: stepLabel(chosen().steps[at()]),
     });
     const drawLayers = (entry) => {
       const { layers, steps } = chosen();
@@ -226,12 +226,12 @@
       const behind = steps
         .map((step, i) => ({
           type: "scatter", mode: "lines", x, y: row(state.measure, i), line: { color: ramp(share(i)), width: 1.4 }, opacity: 0.55, showlegend: false,
-          text: layers.map((layer) => theodolite.words(layer.name)), hovertemplate: `%{text}: %{y:.5~g}<extra>${told(step)}</extra>`,
+          text: layers.map((layer) => theodolite.escapeText(layer.name)), hovertemplate: `%{text}: %{y:.5~g}<extra>${stepLabel(step)}</extra>`,
         }))
         .filter((trace) => trace.y);
       if (!behind.length || !behind.some((trace) => trace.y.some(Number.isFinite))) {
         latest = [];
-        byLayer.none(`${entry.label} is not defined here. ${(chosen().profiles[population].reasons || {})[state.measure] || "The series does not tell it."}`);
+        byLayer.showMessage(`${entry.label} is undefined. ${(chosen().profiles[population].reasons || {})[state.measure] || "The series does not have it."}`);
         return;
       }
       const named = steps.map((_, i) => i).filter((i) => i % Math.ceil(steps.length / 8) === 0 || i === steps.length - 1);
@@ -239,22 +239,22 @@
         type: "scatter", mode: "markers", x: [null], y: [null], hoverinfo: "skip", showlegend: false,
         marker: {
           color: [0], cmin: 0, cmax: Math.max(steps.length - 1, 1), showscale: true, colorscale: [0, 0.25, 0.5, 0.75, 1].map((part) => [part, ramp(part)]),
-          colorbar: { thickness: 9, outlinewidth: 0, tickvals: named, ticktext: named.map((i) => theodolite.count(steps[i])), title: { text: "step" }, xpad: 4 },
+          colorbar: { thickness: 9, outlinewidth: 0, tickvals: named, ticktext: named.map((i) => theodolite.formatCount(steps[i])), title: { text: "step" }, xpad: 4 },
         },
       };
       const chosenOne = {
         type: "scatter", mode: "lines+markers", cliponaxis: false, x, ...front(), line: { color: theodolite.colour("ink"), width: 2.6 },
-        marker: { color: theodolite.colour("ink"), size: 7 }, text: layers.map((layer) => theodolite.words(layer.name)), hovertemplate: "%{text}: %{y:.5~g}<extra></extra>", showlegend: true,
+        marker: { color: theodolite.colour("ink"), size: 7 }, text: layers.map((layer) => theodolite.escapeText(layer.name)), hovertemplate: "%{text}: %{y:.5~g}<extra></extra>", showlegend: true,
       };
       latest = [...behind, key, chosenOne];
       const errors = steps.map((_, i) => row(`${state.measure}_se`, i));
       byLayer.draw(latest, {
         showlegend: true, xaxis: theodolite.layerAxis(layers, byLayer.plot.clientWidth - 130),
-        yaxis: { ...scaled(behind, errors), title: { text: entry.label, standoff: 8 } },
+        yaxis: { ...valueAxis(behind, errors), title: { text: entry.label, standoff: 8 } },
       });
     };
-    // Logarithmic where values span much, unless an error bar would reach 0.
-    const scaled = (traces, errors) => {
+    // Logarithmic for a wide range, unless an error bar would reach 0.
+    const valueAxis = (traces, errors) => {
       const finite = (arrays) => arrays.flatMap((array) => Array.from(array)).filter(Number.isFinite);
       const values = finite(traces.map((trace) => trace.y));
       const below = finite(traces.map((trace, i) => (errors[i] ? trace.y.map((value, at) => value - errors[i][at]) : [])));
@@ -264,34 +264,34 @@
     const drawSteps = (entry) => {
       const traces = curves();
       if (!traces.length) {
-        byStep.none(`No layer tells ${entry.label} at every step, so there is no mean of the same layers.`);
+        byStep.showMessage(`No layer has ${entry.label} at every step, so there is no mean over the same layers.`);
         return;
       }
       const errors = traces.map((trace) => trace.error_y && trace.error_y.array);
-      byStep.draw(traces, { showlegend: true, xaxis: placed().axis, yaxis: { ...scaled(traces, errors), title: { text: entry.label, standoff: 8 } }, shapes: mark() });
+      byStep.draw(traces, { showlegend: true, xaxis: positioned().axis, yaxis: { ...valueAxis(traces, errors), title: { text: entry.label, standoff: 8 } }, shapes: mark() });
     };
     const drawAttention = () => {
-      const found = attentive();
+      const found = attentionData();
       attention.hidden = !found;
       if (!found) return;
-      whose.textContent = `${chosen().name}, ${found.name}, on ${theodolite.several(found.documents, "document")}; means over blocks, bars are one standard error.`;
-      const [words, columns] = LEAN[which.box.value];
-      lean.title("Drift of states, queries and keys", `${words}; states are those that enter a block.`);
-      [[lean, columns, words], [sharp, SHARP, "share"]].forEach(([figure, wanted, label]) => {
-        const traces = attended(wanted);
-        if (!traces.length) figure.none("No block tells it at every step.");
-        else figure.draw(traces, { showlegend: true, xaxis: placed().axis, yaxis: { title: { text: label, standoff: 8 }, rangemode: "tozero" }, shapes: mark() });
+      attentionNote.textContent = `${chosen().name}, ${found.name}, on ${theodolite.pluralize(found.documents, "document")}; means over blocks. Bars show one standard error.`;
+      const [words, columns] = DRIFT[which.box.value];
+      drift.title("Drift of states, queries and keys", `${words}. States are the inputs of a block.`);
+      [[drift, columns, words], [sharpness, SHARPNESS, "share"]].forEach(([figure, wanted, label]) => {
+        const traces = attentionLines(wanted);
+        if (!traces.length) figure.showMessage("No block has it at every step.");
+        else figure.draw(traces, { showlegend: true, xaxis: positioned().axis, yaxis: { title: { text: label, standoff: 8 }, rangemode: "tozero" }, shapes: mark() });
       });
     };
-    // The slider moves one line and the marks; nothing else is drawn again.
+    // The slider changes one line and the marks only.
     const slide = () => {
       slider.set(at());
       const { y, error_y: errors, name } = front();
       if (latest.length && y) {
         Plotly.restyle(byLayer.plot, { y: [y], name: [name], ...(errors ? { "error_y.array": [errors.array] } : {}) }, [latest.length - 1]);
-        byLayer.plot.setAttribute("aria-label", `Layer by layer. ${theodolite.spans([{ name, y }])}`);
+        byLayer.plot.setAttribute("aria-label", `Layer by layer. ${theodolite.describeRanges([{ name, y }])}`);
       }
-      [byStep, lean, sharp].forEach((figure) => figure.plot.data && !figure.plot.hidden && Plotly.relayout(figure.plot, { shapes: mark() }));
+      [byStep, drift, sharpness].forEach((figure) => figure.plot.data && !figure.plot.hidden && Plotly.relayout(figure.plot, { shapes: mark() }));
     };
     const update = (changed) => {
       if (changed && changed.size === 1 && changed.has("step")) {
@@ -301,14 +301,14 @@
       if (changed && ![...changed].some((key) => ["step", "series", "measure", "population"].includes(key))) return;
       if (changed && changed.has("population") && chosen().populations.includes(state.population)) {
         population = state.population;
-        keepPositions(undefined);
+        storePopulation(undefined);
       }
       fill();
       const entry = theodolite.measure(state.measure);
       measure.set(state.measure);
       meaning.replaceChildren(entry.meaning, ...(entry.href ? [" ", el("a", { href: entry.href }, "Definition")] : []));
-      byLayer.title(entry.label, `${chosen().name}: the step that is chosen in front, all steps behind it, coloured by step.`);
-      byStep.title(`${entry.label}, mean over layers`, "Only layers that tell it at every step count; the final norm is in no mean.");
+      byLayer.title(entry.label, `${chosen().name}: the chosen step is the thick line, all steps are coloured by step.`);
+      byStep.title(`${entry.label}, mean over layers`, "Over the layers that have it at every step, without the final norm.");
       drawLayers(entry);
       drawSteps(entry);
       drawAttention();

@@ -1,4 +1,4 @@
-// Light and dark: the page's colours are CSS variables, and the charts take theirs from the same place.
+// The light and the dark theme: colours are CSS variables, which the charts use too.
 (() => {
   const order = ["auto", "light", "dark"];
   const listeners = [];
@@ -10,26 +10,26 @@
   };
   theodolite.onTheme = (listener) => listeners.push(listener);
 
-  // Colour, dash and sign of a line: told apart without colour too. The same for a population on every chart.
+  // Colour, dash and marker of a line, distinguishable without colour. A population has the same style on every chart.
   const dashes = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid"];
   const signs = ["circle", "square-open", "x-thin-open", "diamond-open", "triangle-up", "circle-open", "square"];
   const known = ["all", "without-first", "without-massive"];
-  theodolite.look = (place) => ({
+  theodolite.lineStyle = (place) => ({
     colour: theodolite.colour(`c${place % 7}`),
     dash: dashes[place % 7],
     sign: signs[place % 7],
   });
-  theodolite.lookOf = (population, populations) =>
-    theodolite.look(known.includes(population) ? known.indexOf(population) : 3 + populations.indexOf(population));
+  theodolite.populationStyle = (population, populations) =>
+    theodolite.lineStyle(known.includes(population) ? known.indexOf(population) : 3 + populations.indexOf(population));
 
-  // A logarithmic axis is named at powers of ten, and at 2 and 5 between them where it spans two or fewer. Told by how
-  // many names there may be, which holds also when the reader zooms; Plotly alone would name 9, 8 and 7 over each other.
+  // A logarithmic axis has labels at powers of ten, and at 2 and 5 between them if it spans at most two. The number of
+  // ticks achieves this also after zooming; by default Plotly would put the labels 9, 8 and 7 over each other.
   const decades = (values) => {
     let [low, high] = [Infinity, -Infinity];
     values.forEach((value) => value > 0 && Number.isFinite(value) && ([low, high] = [Math.min(low, value), Math.max(high, value)]));
     return low < high ? Math.log10(high / low) : 1;
   };
-  const ticked = (axis, values) => {
+  const limitTicks = (axis, values) => {
     if (!axis || axis.type !== "log" || axis.tickvals || axis.dtick !== undefined) return axis;
     const span = axis.range ? axis.range[1] - axis.range[0] : 1.1 * decades(values());
     return { ...axis, nticks: Math.min(Math.max(3, Math.ceil(span)), 6) };
@@ -47,8 +47,8 @@
       margin: { l: 56, r: 16, t: 12, b: 44 }, hovermode: "closest", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
       legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
       hoverlabel: { bgcolor: theodolite.colour("card"), bordercolor: theodolite.colour("quiet"), font: { color: theodolite.colour("ink") }, align: "left" },
-      xaxis: { ...axis, ...ticked(xaxis, () => traces.flatMap(({ x }) => Array.from(x || []))) },
-      yaxis: { ...axis, ...ticked(yaxis, () => traces.flatMap(({ y }) => Array.from(y || []))) }, ...rest,
+      xaxis: { ...axis, ...limitTicks(xaxis, () => traces.flatMap(({ x }) => Array.from(x || []))) },
+      yaxis: { ...axis, ...limitTicks(yaxis, () => traces.flatMap(({ y }) => Array.from(y || []))) }, ...rest,
     };
   };
 
@@ -58,17 +58,17 @@
   };
   theodolite.startTheme = (button) => {
     let chosen = "auto";
-    const tell = () => {
-      button.textContent = { auto: "Theme: as the system", light: "Theme: light", dark: "Theme: dark" }[chosen];
+    const label = () => {
+      button.textContent = { auto: "Theme: system", light: "Theme: light", dark: "Theme: dark" }[chosen];
     };
     button.addEventListener("click", () => {
       chosen = order[(order.indexOf(chosen) + 1) % order.length];
       if (chosen === "auto") delete document.documentElement.dataset.theme;
       else document.documentElement.dataset.theme = chosen;
-      tell();
+      label();
       changed();
     });
-    tell();
+    label();
     button.hidden = false;
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
   };

@@ -1,10 +1,10 @@
-// The axes of the token map: which there are, how far they reach, and what lies beyond them.
+// The axes of the token map, their ranges, and the number of tokens outside them.
 (() => {
   theodolite.tokenAxes = {
     mv: { x: "m", y: "v", words: "V against M" }, nm: { x: "n", y: "m", words: "M against frequency" },
     nv: { x: "n", y: "v", words: "V against frequency" }, nq: { x: "n", y: "q", words: "Q against frequency" },
   };
-  const NAMES = { n: "n: how often the token occurs", m: "M: squared length of the token's mean", v: "V: variance about the token's mean", q: "Q = M + V: mean squared length" };
+  const NAMES = { n: "n: occurrences of the token", m: "M: squared norm of the token's mean", v: "V: variance around the token's mean", q: "Q = M + V: mean squared norm" };
 
   const extent = (columns, places, log) => {
     let [low, high] = [Infinity, -Infinity];
@@ -29,18 +29,17 @@
     return seen.length ? seen[Math.floor(seen.length / 2)] : NaN;
   };
 
-  // From the least to the most at these layers. Special tokens lie far out where they are always the same; the axes are
-  // those of the others.
+  // From the lowest to the highest at these layers. Special tokens are often far from the others and are ignored.
   theodolite.tokenRange = (tokens, kept, name, layers, log) => {
     const ordinary = kept.filter((at) => !tokens.special[at]);
     const columns = (name === "n" ? [0] : layers).map((at) => tokens[name](at));
     return framed(extent(columns, ordinary.length ? ordinary : kept, log), log);
   };
   theodolite.tokenAxis = (name, log, range) => ({
-    type: log ? "log" : "linear", title: { text: theodolite.said(NAMES[name]), standoff: 8 }, range,
+    type: log ? "log" : "linear", title: { text: theodolite.reword(NAMES[name]), standoff: 8 }, range,
     ...(log ? { exponentformat: "power" } : {}),
   });
-  theodolite.tokensBeyond = (points, log, ranges) => {
+  theodolite.countOutside = (points, log, ranges) => {
     let count = 0;
     const [x0, x1] = log.x ? ranges.x.map((at) => 10 ** at) : ranges.x;
     const [y0, y1] = log.y ? ranges.y.map((at) => 10 ** at) : ranges.y;

@@ -1,6 +1,6 @@
 // The token table of a survey: n of each unit, and M, V and Q = M + V of every unit at a layer.
 (() => {
-  // Of the chosen population; null where the survey has no units there.
+  // By default of the chosen population; null if the survey has no units for it.
   theodolite.tokens = (population = theodolite.state.population, survey = theodolite.survey()) => {
     const found = survey && survey.tokens[population];
     if (!found || !survey.units.text.length) return null;
@@ -13,12 +13,12 @@
     const most = theodolite.column(found.n);
     const row = (column) => (layer) => theodolite.column(found[column]).subarray(layer * size, (layer + 1) * size);
     const [m, v] = [row("m"), row("v")];
-    // Kept by layer once they are asked for.
+    // Computed once per layer.
     const made = (make) => {
       const known = [];
       return (layer) => (known[layer] = known[layer] || make(layer));
     };
-    // Massive vectors leave layer by layer: where they do, n is smaller there than elsewhere.
+    // Without massive vectors, n of a unit may be smaller at some layers.
     const fewer = found.fewer && found.fewer.map(theodolite.column);
     const few = made((layer) => {
       const seen = most.slice();
@@ -37,30 +37,30 @@
     return { size, text: survey.units.text, special: theodolite.column(survey.units.special), layers: survey.layers, varies: Boolean(fewer), n, m, v, q, share };
   };
 
-  // Places of the units that are seen at least so often at a layer, most frequent first.
-  theodolite.tokensSeen = (tokens, least, special, layer) => {
+  // Indices of the units that occur at least `least` times at a layer, most frequent first.
+  theodolite.filterTokens = (tokens, least, special, layer) => {
     const n = tokens.n(layer);
     const kept = [];
     for (let at = 0; at < tokens.size; at += 1) if (n[at] > 0 && n[at] >= least && (special || !tokens.special[at])) kept.push(at);
     return Uint32Array.from(kept.sort((a, b) => n[b] - n[a] || a - b));
   };
 
-  // 10, as in the papers, or less where that would leave almost nothing: V of a unit that is seen once is 0 by definition.
-  theodolite.tokensLeast = (tokens) => {
+  // 10, as in the papers, or less if fewer than 50 units occur that often. V of a unit that occurs once is 0 by definition.
+  theodolite.defaultLeastCount = (tokens) => {
     const n = tokens.n();
     const enough = (least) => n.reduce((sum, one) => sum + (one >= least), 0) >= 50;
     return [10, 5, 3, 2].find(enough) || 1;
   };
 
-  // [name, value] of a unit at a layer, as the tooltip and the line of the chosen token tell them.
+  // [name, value] of a unit at a layer, for the tooltip and the line of the chosen token.
   theodolite.tokenFacts = (tokens, at, layer) => [
-    ["n", theodolite.count(tokens.n(layer)[at])],
-    ["Q", theodolite.show(tokens.q(layer)[at])],
-    ["M", theodolite.show(tokens.m(layer)[at])],
-    ["V", theodolite.show(tokens.v(layer)[at])],
+    ["n", theodolite.formatCount(tokens.n(layer)[at])],
+    ["Q", theodolite.formatNumber(tokens.q(layer)[at])],
+    ["M", theodolite.formatNumber(tokens.m(layer)[at])],
+    ["V", theodolite.formatNumber(tokens.v(layer)[at])],
   ];
 
-  // The units as a table to take away. The page has M and V to one part in 130,000, so more digits would be made up.
+  // The units as a table to save, with six digits: M and V on the page are accurate to one part in 130,000.
   theodolite.tokenRows = (tokens, places, layer) => {
     const six = (value) => Number(value.toPrecision(6));
     const numbers = ["q", "m", "v", "share"].map((name) => tokens[name](layer));
@@ -71,9 +71,9 @@
     return { columns: ["token", "n", "q", "m", "v", "m_share", "special", "layer", "population"], rows: Array.from(places, row) };
   };
 
-  // Places whose text holds the words, whatever the case; a typed space is the sign that stands for one.
+  // Indices of the units whose text contains the search text in any case; a space matches the visible space sign.
   const lower = new WeakMap();
-  theodolite.tokensFound = (tokens, words, kept) => {
+  theodolite.searchTokens = (tokens, words, kept) => {
     const sought = words.replaceAll(" ", "␣").toLowerCase();
     if (!sought) return null;
     if (!lower.has(tokens.text)) lower.set(tokens.text, tokens.text.map((text) => text.toLowerCase()));
@@ -82,8 +82,8 @@
     const bare = sought.replace(/␣+$/, "");
     return found.length || !bare || bare === sought ? found : kept.filter((at) => texts[at].includes(bare));
   };
-  // The exact ones first (a leading space does not count), then the most frequent.
-  theodolite.tokensListed = (tokens, words, found, most) => {
+  // Exact matches first (a leading space is ignored), then the most frequent.
+  theodolite.rankMatches = (tokens, words, found, most) => {
     const sought = words.replaceAll(" ", "␣").replace(/^␣/, "").toLowerCase();
     const exact = (at) => tokens.text[at].toLowerCase().replace(/^␣/, "") === sought;
     const first = found.filter(exact).slice(0, most);

@@ -1,22 +1,22 @@
-// The token map: every unit as a point, M against V or frequency against each, moved through the layers.
+// The token map: every unit as a point, V against M or each against frequency, at the chosen layer.
 (() => {
   const { el } = theodolite;
   const PLAIN_MOST = 4000;
 
-  theodolite.part("token-map", (mount) => {
+  theodolite.section("token-map", (mount) => {
     const { state } = theodolite;
     let tokens = null;
-    let kept = new Uint32Array(0); // units that pass the filter
-    let found = null; // those of them that the search box finds, or null
+    let kept = new Uint32Array(0); // units that match the filter
+    let found = null; // those of them that match the search, or null
     let groups = [];
     let drawn = []; // by trace: the units of its points
     let note = "";
     let cursor = -1;
-    let touched = false; // whether the reader has set the least n
-    let memory = {}; // what stays until the filter changes: windows, medians
+    let touched = false; // whether the reader has set the minimum n
+    let memory = {}; // values that stay until the filter changes: ranges, medians
     let later = 0;
     let settled = -1; // the survey whose axes were chosen
-    let asked; // whether the reader wants the same axes at every layer, "yes" or "no"; undefined until then
+    let asked; // the choice of the same axes at every layer, "yes" or "no"; undefined until the reader chooses
 
     const axes = theodolite.select("Map", Object.entries(theodolite.tokenAxes).map(([key, { words }]) => [key, words]), "mv", () => map());
     const scale = theodolite.select("Axes", [["log", "logarithmic"], ["linear", "linear"]], "log", () => map());
@@ -25,42 +25,42 @@
       const box = el("input", { type: "checkbox", checked, onchange });
       return { box, el: el("label", {}, box, ` ${words}`) };
     };
-    const special = check(theodolite.said("special tokens"), true, () => refilter());
+    const special = check(theodolite.reword("special tokens"), true, () => refilter());
     const same = check("same axes at every layer", true, () => {
-      keepSame((asked = same.box.checked ? "yes" : "no"));
+      storeSame((asked = same.box.checked ? "yes" : "no"));
       map();
     });
     const layer = theodolite.slider("Layer", 0, 0, (at) => (theodolite.survey().layers[at] || { name: "–" }).name, (at) => theodolite.choose({ layer: at }));
-    theodolite.keepBox("token-map.axes", axes.box);
-    theodolite.keepBox("token-map.scale", scale.box);
-    theodolite.keepBox("token-map.special", special.box);
-    const keepSame = theodolite.keep("token-map.same", (word) => {
+    theodolite.storeControl("token-map.axes", axes.box);
+    theodolite.storeControl("token-map.scale", scale.box);
+    theodolite.storeControl("token-map.special", special.box);
+    const storeSame = theodolite.storeChoice("token-map.same", (word) => {
       asked = ["yes", "no"].find((known) => known === word);
       if (!asked) settled = -1;
     });
-    const keepLeast = theodolite.keep("token-map.least", (word) => {
+    const storeLeast = theodolite.storeChoice("token-map.least", (word) => {
       touched = Number(word) >= 1;
       if (touched) least.value = Math.round(Number(word));
     });
     const search = theodolite.tokenSearch({
       found: (words) => {
-        const all = tokens && theodolite.tokensFound(tokens, words, kept);
+        const all = tokens && theodolite.searchTokens(tokens, words, kept);
         if (!all) return null;
-        const rare = all.length ? 0 : theodolite.tokensFound(tokens, words, theodolite.tokensSeen(tokens, 1, true, state.layer)).length;
-        const hint = rare ? `none seen so often; ${theodolite.count(rare)} with a smaller least n` : "none found";
-        return { count: all.length, hint, places: theodolite.tokensListed(tokens, words, all, 20) };
+        const rare = all.length ? 0 : theodolite.searchTokens(tokens, words, theodolite.filterTokens(tokens, 1, true, state.layer)).length;
+        const hint = rare ? `no match with this minimum n; ${theodolite.formatCount(rare)} with a smaller one` : "no match";
+        return { count: all.length, hint, places: theodolite.rankMatches(tokens, words, all, 20) };
       },
       token: (at) => ({ text: tokens.text[at], n: tokens.n(state.layer)[at] }),
-      onsearch: () => (seek(), map(), table.show(tokens, found || kept, state.layer)),
+      onsearch: () => (updateMatches(), map(), table.show(tokens, found || kept, state.layer)),
       onchoose: (at) => theodolite.choose({ token: at }),
     });
     const figure = theodolite.figure({
-      title: theodolite.said("Token map"), shows: ["survey", "population", "layer"], file: "token-map", height: 480,
+      title: theodolite.reword("Token map"), shows: ["survey", "population", "layer"], file: "token-map", height: 480,
       describe: () => note,
       table: () => theodolite.tokenRows(tokens, kept, state.layer),
     });
-    const said = el("p", { class: "note" });
-    const spoken = el("span", { class: "unseen", role: "status" });
+    const noteLine = el("p", { class: "note" });
+    const announcement = el("span", { class: "unseen", role: "status" });
     const path = theodolite.tokenPath();
     const table = theodolite.tokenTable();
     const nothing = el("p", { class: "none", hidden: true });
@@ -68,13 +68,13 @@
       "div", {},
       el(
         "div", { class: "controls" }, search.el, axes.el, scale.el,
-        el("div", { class: "control" }, el("label", { for: "token-least" }, "Least n"), least),
+        el("div", { class: "control" }, el("label", { for: "token-least" }, "Minimum n"), least),
         el("fieldset", { class: "control checks" }, el("legend", {}, "Show"), special.el, same.el),
       ),
       el("div", { class: "token-map" }, el("div", { class: "map" }, figure.el), el("div", { class: "aside" }, path.el)),
-      table.el, spoken,
+      table.el, announcement,
     );
-    figure.el.append(layer.el, said);
+    figure.el.append(layer.el, noteLine);
     mount.append(nothing, full);
 
     const refilter = () => {
@@ -84,27 +84,27 @@
     };
     least.addEventListener("change", () => {
       least.value = Math.max(Math.round(Number(least.value)) || 1, 1);
-      keepLeast(least.value);
+      storeLeast(least.value);
       refilter();
-      search.again();
+      search.refresh();
     });
     least.addEventListener("input", () => {
       touched = true;
       if (Number(least.value) < 1) return; // not yet a number to filter by
-      keepLeast(least.value);
+      storeLeast(least.value);
       refilter();
-      search.again();
+      search.refresh();
     });
 
     const filter = () => {
-      kept = theodolite.tokensSeen(tokens, Math.max(Number(least.value) || 1, 1), special.box.checked, state.layer);
+      kept = theodolite.filterTokens(tokens, Math.max(Number(least.value) || 1, 1), special.box.checked, state.layer);
       const shown = theodolite.hasWebgl() ? kept : kept.slice(0, PLAIN_MOST);
       groups = theodolite.tokenGroups(tokens, shown);
       memory = {};
       cursor = -1;
-      seek();
+      updateMatches();
     };
-    const seek = () => (found = theodolite.tokensFound(tokens, search.words(), kept));
+    const updateMatches = () => (found = theodolite.searchTokens(tokens, search.words(), kept));
     const once = (name, make) => (name in memory ? memory[name] : (memory[name] = make()));
 
     const range = (name, log) =>
@@ -126,37 +126,37 @@
       const line = x === "m" && q > 0 && !empty ? [theodolite.tokenConstantQ(q, q * 1e-5)] : [];
       const traces = [...line, ...theodolite.tokenTraces(groups, points, type, rings ? 0.35 : chosen >= 0 ? 0.65 : 1)];
       drawn = [...line.map(() => null), ...points.map(({ at }) => at)];
-      const way = chosen >= 0 ? theodolite.tokenPlaces(tokens, x, y, log, chosen) : null;
-      // Always as many traces: with another number of them Plotly sets WebGL up anew.
-      traces.push(theodolite.tokenRings(rings, type), ...theodolite.tokenWay(way, way && theodolite.tokenPoints([chosen], xs, ys, log), type));
+      const trajectory = chosen >= 0 ? theodolite.tokenPositions(tokens, x, y, log, chosen) : null;
+      // The number of traces stays the same, because Plotly restarts WebGL when it changes.
+      traces.push(theodolite.tokenMatches(rings, type), ...theodolite.tokenTrajectory(trajectory, trajectory && theodolite.tokenPoints([chosen], xs, ys, log), type));
       drawn.push(rings && rings.at);
-      note = tell(points, log, ranges);
-      said.textContent = note;
-      const one = theodolite.said("Each point is a token") + theodolite.atLayer(" at ", "");
-      const dashed = x === "m" ? theodolite.said("The dashed line is V = Q − M for the median Q: tokens along it have the same length. ") : "";
-      const click = theodolite.alone() ? "see its numbers" : "follow it through the layers";
-      figure.title(words, `${one}, coloured by how often it occurs. ${dashed}Click a point to ${click}; drag to zoom, double-click to return.`);
+      note = describeMap(points, log, ranges);
+      noteLine.textContent = note;
+      const one = theodolite.reword("Each point is a token") + theodolite.atLayer(" at ", "");
+      const dashed = x === "m" ? theodolite.reword("The dashed line is V = Q − M for the median Q: tokens on it have the same Q. ") : "";
+      const click = theodolite.hasOneLayer() ? "see its numbers" : "follow it over the layers";
+      figure.title(words, `${one}, coloured by frequency. ${dashed}Click a point to ${click}; drag to zoom, double-click to reset.`);
       figure.draw(traces, {
         xaxis: theodolite.tokenAxis(x, log.x, ranges.x), yaxis: theodolite.tokenAxis(y, log.y, ranges.y), showlegend: true,
-        annotations: empty ? [{ text: "nothing to draw at this layer", xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false, font: { size: 14 } }] : theodolite.tokenLabels(tokens, way, log, chosen, ranges),
-        // The reader's zoom stays while layers pass, unless the axes are to follow the layer.
+        annotations: empty ? [{ text: "nothing to draw at this layer", xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false, font: { size: 14 } }] : theodolite.tokenLabels(tokens, trajectory, log, chosen, ranges),
+        // The zoom stays when the layer changes, unless each layer has its own axes.
         uirevision: [axes.box.value, scale.box.value, state.survey, same.box.checked ? "" : state.layer].join(),
       });
       listen();
     };
 
-    // What is drawn, and what is not and why.
-    const tell = (points, log, ranges) => {
+    // The number of tokens that are drawn, and why others are not.
+    const describeMap = (points, log, ranges) => {
       const count = points.reduce((sum, one) => sum + one.at.length, 0);
       const zeros = points.reduce((sum, one) => sum + one.zeros, 0);
-      const outside = points.reduce((sum, one) => sum + theodolite.tokensBeyond(one, log, ranges), 0);
-      const parts = [`${theodolite.count(count)} of ${theodolite.several(tokens.size, theodolite.said("token"))} ${count === 1 ? "is" : "are"} drawn, those seen at least ${Number(least.value) > 1 ? `${theodolite.count(Number(least.value))} times` : "once"}.`];
-      if (zeros) parts.push(`${theodolite.count(zeros)} more ${zeros === 1 ? "has" : "have"} a value of 0, which has no place on a logarithmic axis.`);
-      if (outside) parts.push(`${theodolite.count(outside)} of them ${outside === 1 ? "lies" : "lie"} outside the axes.`);
+      const outside = points.reduce((sum, one) => sum + theodolite.countOutside(one, log, ranges), 0);
+      const parts = [`${theodolite.formatCount(count)} of ${theodolite.pluralize(tokens.size, theodolite.reword("token"))} ${count === 1 ? "is" : "are"} drawn: those with n of at least ${theodolite.formatCount(Math.max(Number(least.value), 1))}.`];
+      if (zeros) parts.push(`${theodolite.formatCount(zeros)} more ${zeros === 1 ? "has" : "have"} a value of 0, which a logarithmic axis cannot show.`);
+      if (outside) parts.push(`${theodolite.formatCount(outside)} of them ${outside === 1 ? "is" : "are"} outside the axes.`);
       const absent = groups.reduce((sum, { places }) => sum + places.length, 0) - count - zeros;
-      if (absent) parts.push(`${theodolite.count(absent)} ${absent === 1 ? "has" : "have"} no M and V${theodolite.said(" at this layer")}.`);
-      if (!kept.length) parts.push("Set a smaller least n.");
-      if (!theodolite.hasWebgl() && kept.length > PLAIN_MOST) parts.push(`This browser has no WebGL, so the map shows the most frequent ${theodolite.count(PLAIN_MOST)}; the table has all.`);
+      if (absent) parts.push(`${theodolite.formatCount(absent)} ${absent === 1 ? "has" : "have"} no M and V${theodolite.reword(" at this layer")}.`);
+      if (!kept.length) parts.push("Choose a smaller minimum n.");
+      if (!theodolite.hasWebgl() && kept.length > PLAIN_MOST) parts.push(`This browser has no WebGL, so the map shows only the ${theodolite.formatCount(PLAIN_MOST)} most frequent; the table has all.`);
       return parts.join(" ");
     };
     const lines = (at) => [el("bdi", {}, tokens.text[at]), ...theodolite.tokenFacts(tokens, at, state.layer).map((pair) => pair.join(" "))];
@@ -167,30 +167,30 @@
       const unit = (event) => (drawn[event.points[0].curveNumber] || [])[event.points[0].pointNumber];
       figure.plot.on("plotly_hover", (event) => {
         const at = unit(event);
-        if (at !== undefined) theodolite.tip.show(event.event.clientX, event.event.clientY, lines(at));
+        if (at !== undefined) theodolite.tooltip.show(event.event.clientX, event.event.clientY, lines(at));
       });
-      figure.plot.on("plotly_unhover", theodolite.tip.hide);
+      figure.plot.on("plotly_unhover", theodolite.tooltip.hide);
       figure.plot.on("plotly_click", (event) => unit(event) !== undefined && theodolite.choose({ token: unit(event) }));
     };
-    // Left and right move the layer; up and down go from token to token, the most frequent first, and Enter takes it.
+    // Left and right change the layer; up and down go from token to token, most frequent first, and Enter chooses.
     theodolite.layerKeys(figure.plot, {
       ArrowUp: () => walk(-1),
       ArrowDown: () => walk(1),
       Enter: () => cursor >= 0 && theodolite.choose({ token: (found || kept)[cursor] }),
-      Escape: () => theodolite.tip.hide(),
+      Escape: () => theodolite.tooltip.hide(),
     });
-    figure.plot.addEventListener("blur", () => theodolite.tip.hide());
+    figure.plot.addEventListener("blur", () => theodolite.tooltip.hide());
     const walk = (step) => {
       const places = found || kept;
       if (!places.length) return;
       cursor = Math.min(Math.max(cursor + step, 0), places.length - 1);
       const at = places[cursor];
-      spoken.textContent = theodolite.tokenFacts(tokens, at, state.layer).reduce((words, pair) => `${words}, ${pair.join(" ")}`, tokens.text[at]);
+      announcement.textContent = theodolite.tokenFacts(tokens, at, state.layer).reduce((words, pair) => `${words}, ${pair.join(" ")}`, tokens.text[at]);
       const { xaxis, yaxis } = figure.plot._fullLayout;
       const { x, y } = theodolite.tokenAxes[axes.box.value];
       const frame = figure.plot.getBoundingClientRect();
-      const seat = (axis, value) => Math.min(Math.max(axis.d2p(value) || 0, 0), axis._length) + axis._offset;
-      theodolite.tip.show(frame.left + seat(xaxis, tokens[x](state.layer)[at]), frame.top + seat(yaxis, tokens[y](state.layer)[at]), lines(at));
+      const pixel = (axis, value) => Math.min(Math.max(axis.d2p(value) || 0, 0), axis._length) + axis._offset;
+      theodolite.tooltip.show(frame.left + pixel(xaxis, tokens[x](state.layer)[at]), frame.top + pixel(yaxis, tokens[y](state.layer)[at]), lines(at));
     };
 
     const update = (changed) => {
@@ -199,19 +199,19 @@
       tokens = theodolite.tokens();
       full.hidden = !tokens;
       nothing.hidden = Boolean(tokens);
-      nothing.textContent = `${theodolite.said("The survey has no token table for")} “${state.population}”. ${theodolite.said("Choose other positions or another survey.")}`;
+      nothing.textContent = `${theodolite.reword("The survey has no token table for")} “${state.population}”. Choose another population or survey.`;
       if (!tokens) return;
       layer.set(state.layer, Math.max(tokens.layers.length - 1, 0));
-      layer.el.hidden = same.el.hidden = theodolite.alone();
+      layer.el.hidden = same.el.hidden = theodolite.hasOneLayer();
       special.el.hidden = !tokens.special.includes(1);
       special.el.parentElement.hidden = special.el.hidden && same.el.hidden;
       if (fresh) {
-        if (!touched) least.value = theodolite.tokensLeast(tokens);
-        if (changed && changed.has("survey")) search.empty();
+        if (!touched) least.value = theodolite.defaultLeastCount(tokens);
+        if (changed && changed.has("survey")) search.clear();
         filter();
-        // Once a survey, until the reader chooses.
+        // Set once per survey, until the reader chooses.
         if (asked) same.box.checked = asked === "yes";
-        else if (settled !== state.survey) same.box.checked = steady();
+        else if (settled !== state.survey) same.box.checked = hasSimilarScales();
         settled = state.survey;
       }
       if (!fresh && tokens.varies && changed.has("layer")) filter();
@@ -219,12 +219,12 @@
       path.show(tokens, state.token, state.layer, changed && changed.size === 1 && changed.has("layer") ? "layer" : "");
       clearTimeout(later);
       if (fresh) table.show(tokens, found || kept, state.layer);
-      // Fifty rows are written when the slider rests.
+      // The table follows when the slider stops.
       else if (changed.has("layer")) later = setTimeout(() => table.show(tokens, found || kept, state.layer), 60);
       if (!changed || changed.has("token")) table.mark();
     };
-    // Where Q grows a hundredfold from layer to layer, common axes would show every layer as a dot.
-    const steady = () => {
+    // If Q differs by a factor of 100 between layers, common axes would show every layer as a dot.
+    const hasSimilarScales = () => {
       const sizes = tokens.layers.map((_, at) => typical(at)).filter((value) => value > 0);
       return !sizes.length || Math.max(...sizes) < 100 * Math.min(...sizes);
     };

@@ -1,4 +1,4 @@
-// The chosen token through the layers: Q, M and V at each, and its numbers at the layer that is chosen.
+// The chosen token: Q, M and V at every layer, and its numbers at the chosen layer.
 (() => {
   const { el } = theodolite;
   const LINES = [["Q", "q", 6], ["M", "m", 0], ["V", "v", 1]];
@@ -7,11 +7,11 @@
     const line = el("p", { class: "chosen", role: "status" });
     const picks = el("div", { class: "picks" });
     const figure = theodolite.figure({
-      title: theodolite.said("The chosen token through the layers"),
+      title: theodolite.reword("The chosen token at every layer"),
       caption: "Q = M + V.",
       file: "token-path",
       height: 430,
-      describe: () => theodolite.spans(latest),
+      describe: () => theodolite.describeRanges(latest),
       table: () => {
         const [tokens, at] = shown;
         if (!tokens) return { columns: ["layer"], rows: [] };
@@ -22,21 +22,21 @@
     let latest = [];
     let shown = [null, -1];
 
-    // Something to begin with: the most frequent ones.
+    // Offer the most frequent tokens.
     const offer = (tokens) => {
-      const often = theodolite.tokensSeen(tokens, 1, false).slice(0, 12);
+      const often = theodolite.filterTokens(tokens, 1, false).slice(0, 12);
       const button = (at) => el("li", {}, el("button", { type: "button", class: "small", onclick: () => theodolite.choose({ token: at }) }, el("bdi", {}, tokens.text[at])));
-      const way = theodolite.alone() ? "see its numbers" : "see its way through the layers";
-      picks.replaceChildren(theodolite.said(`Choose a token to ${way}: click a point or a row, search, or begin with one of these.`), el("ul", {}, ...Array.from(often, button)));
+      const purpose = theodolite.hasOneLayer() ? "see its numbers" : "see it at every layer";
+      picks.replaceChildren(theodolite.reword(`Choose a token to ${purpose}: click a point or a row, search, or use one of these.`), el("ul", {}, ...Array.from(often, button)));
     };
-    const tell = (tokens, at, layer) => {
+    const showFacts = (tokens, at, layer) => {
       line.hidden = at < 0;
       picks.hidden = at >= 0;
       if (at < 0) {
         offer(tokens);
         return;
       }
-      const facts = [...theodolite.tokenFacts(tokens, at, layer), ["M/Q", theodolite.show(tokens.share(layer)[at], 3)]];
+      const facts = [...theodolite.tokenFacts(tokens, at, layer), ["M/Q", theodolite.formatNumber(tokens.share(layer)[at], 3)]];
       const clear = el("button", { type: "button", class: "small", onclick: () => theodolite.choose({ token: -1 }) }, "Clear");
       line.replaceChildren(
         el("b", {}, el("bdi", {}, tokens.text[at])), tokens.special[at] ? el("span", { class: "special" }, "special") : "",
@@ -48,34 +48,34 @@
       const seen = values.flat().filter(Number.isFinite);
       if (!seen.length) {
         latest = [];
-        figure.none(theodolite.said("These positions do not have the token: it is counted, but has no M and no V."));
+        figure.showMessage(theodolite.reword("The token does not occur in this population."));
         return;
       }
       latest = LINES.map(([name, , place], i) => {
-        const look = theodolite.look(place);
+        const style = theodolite.lineStyle(place);
         return {
-          type: "scatter", mode: "lines+markers", name, x: tokens.layers.map((_, layer) => layer), y: values[i], text: tokens.layers.map((layer) => theodolite.words(layer.name)),
-          line: { color: look.colour, dash: look.dash, width: 2 }, marker: { color: look.colour, symbol: look.sign, size: 6, line: { width: 1.4, color: look.colour } },
+          type: "scatter", mode: "lines+markers", name, x: tokens.layers.map((_, layer) => layer), y: values[i], text: tokens.layers.map((layer) => theodolite.escapeText(layer.name)),
+          line: { color: style.colour, dash: style.dash, width: 2 }, marker: { color: style.colour, symbol: style.sign, size: 6, line: { width: 1.4, color: style.colour } },
           hovertemplate: `%{text}<br>${name} %{y:.4~g}<extra></extra>`,
         };
       });
       const most = values[0].filter(Number.isFinite);
       const log = Math.min(...most) > 0 && Math.max(...most) > 50 * Math.min(...most);
-      const zero = log && seen.some((value) => value <= 0) ? " (0 is not drawn)" : "";
+      const zero = log && seen.some((value) => value <= 0) ? " (0 is not shown)" : "";
       const axis = theodolite.layerAxis(tokens.layers);
-      // Half as wide as the other charts: the long name would lie on the next.
+      // This chart is half as wide as the others, so a long label would overlap the next.
       axis.ticktext = axis.ticktext.map((text) => (text === "embeddings" ? "emb." : text));
       figure.draw(latest, {
         xaxis: axis, shapes: [theodolite.layerMark()],
-        yaxis: { type: log ? "log" : "linear", title: { text: `squared length${zero}`, standoff: 8 }, ...(log ? { exponentformat: "power" } : { rangemode: "tozero" }) },
+        yaxis: { type: log ? "log" : "linear", title: { text: `squared norm${zero}`, standoff: 8 }, ...(log ? { exponentformat: "power" } : { rangemode: "tozero" }) },
       });
     };
     return {
       el: el("div", { class: "path" }, picks, line, figure.el),
       show: (tokens, at, layer, only) => {
         shown = [at < 0 ? null : tokens, at];
-        tell(tokens, at, layer);
-        figure.el.hidden = at < 0 || theodolite.alone(); // one layer is no way, and its numbers stand above
+        showFacts(tokens, at, layer);
+        figure.el.hidden = at < 0 || theodolite.hasOneLayer(); // one layer has no curve, and its numbers are above
         if (figure.el.hidden) return;
         if (only === "layer" && !figure.plot.hidden && figure.plot.layout) Plotly.relayout(figure.plot, { shapes: [theodolite.layerMark()] });
         else draw(tokens, at);

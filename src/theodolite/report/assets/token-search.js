@@ -1,15 +1,15 @@
-// The search box: a combobox whose list holds the tokens that match. Arrows move, Enter takes, Escape closes, then empties.
+// The search box: a combobox that lists matching tokens. Arrows move, Enter chooses, Escape closes the list, then clears.
 (() => {
   const { el } = theodolite;
 
-  // options: found(words) -> {count, places: the best first, hint for none} or null; token(place) -> {text, n}; onsearch(words); onchoose(place).
+  // options: found(text) -> {count, places (best first), hint if none} or null; token(place) -> {text, n}; onsearch(text); onchoose(place).
   theodolite.tokenSearch = (options) => {
-    const list = el("ul", { id: "token-list", role: "listbox", class: "matches", "aria-label": theodolite.said("Tokens found"), hidden: true });
+    const list = el("ul", { id: "token-list", role: "listbox", class: "matches", "aria-label": theodolite.reword("Tokens found"), hidden: true });
     const box = el("input", {
       id: "token-search", type: "search", role: "combobox", autocomplete: "off", autocapitalize: "off", spellcheck: "false",
-      placeholder: theodolite.said("a part of a token"), "aria-autocomplete": "list", "aria-controls": "token-list", "aria-expanded": "false",
+      placeholder: theodolite.reword("part of a token"), "aria-autocomplete": "list", "aria-controls": "token-list", "aria-expanded": "false",
     });
-    const told = el("span", { class: "unseen", role: "status" });
+    const status = el("span", { class: "unseen", role: "status" });
     let places = [];
     let active = -1;
 
@@ -22,7 +22,7 @@
     const choose = (at) => {
       box.value = "";
       close();
-      told.textContent = "";
+      status.textContent = "";
       options.onsearch("");
       options.onchoose(places[at]);
     };
@@ -38,12 +38,12 @@
       list.replaceChildren(
         ...places.map((place, at) => {
           const { text, n } = options.token(place);
-          // Before the box loses the focus, which would close the list.
-          const take = (event) => (event.preventDefault(), choose(at));
-          return el("li", { id: `token-list-${at}`, role: "option", "aria-selected": "false", onpointerdown: take }, el("bdi", {}, text), el("span", {}, theodolite.count(n)));
+          // On pointerdown, before the box loses the focus and closes the list.
+          const pick = (event) => (event.preventDefault(), choose(at));
+          return el("li", { id: `token-list-${at}`, role: "option", "aria-selected": "false", onpointerdown: pick }, el("bdi", {}, text), el("span", {}, theodolite.formatCount(n)));
         }),
       );
-      told.textContent = !found ? "" : found.count ? `${theodolite.count(found.count)} found` : found.hint;
+      status.textContent = !found ? "" : found.count ? `${theodolite.formatCount(found.count)} found` : found.hint;
       close();
       if (places.length) {
         list.hidden = false;
@@ -72,13 +72,13 @@
     });
     box.addEventListener("blur", close);
     return {
-      el: el("div", { class: "control search" }, el("label", { for: "token-search" }, theodolite.said("Find a token "), told), box, list),
+      el: el("div", { class: "control search" }, el("label", { for: "token-search" }, theodolite.reword("Find a token "), status), box, list),
       words: () => box.value,
-      again: () => {
+      refresh: () => {
         open();
-        close(); // what is found is told, without a list over the rest
+        close(); // report the number of matches without opening the list
       },
-      empty: () => {
+      clear: () => {
         box.value = "";
         open();
       },

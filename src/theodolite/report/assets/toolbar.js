@@ -1,11 +1,11 @@
-// What all charts share, always in reach: which survey, which positions, which layer.
+// The toolbar with the choices that all charts share: survey, population and layer.
 (() => {
   const { el } = theodolite;
 
   theodolite.startToolbar = (mount) => {
     const surveys = theodolite.data.surveys;
     const survey = theodolite.select("Survey", surveys.map((one, at) => [at, one.name]), 0, (value) => theodolite.choose({ survey: Number(value) }));
-    const population = theodolite.select(theodolite.said("Positions"), [], "", (value) => theodolite.choose({ population: value }));
+    const population = theodolite.select("Population", [], "", (value) => theodolite.choose({ population: value }));
     const layer = theodolite.slider("Layer", 0, 0, (at) => (theodolite.survey().layers[at] || { name: "–" }).name, (at) => theodolite.choose({ layer: at }));
     if (surveys.length > 1) mount.append(survey.el);
     mount.append(population.el, layer.el);

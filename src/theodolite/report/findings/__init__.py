@@ -1,34 +1,42 @@
-"""What the numbers say, in plain words: each finding is one sentence or two made from the tables alone."""
+"""Findings: what stands out in the tables of a survey, each as a headline figure with one or two sentences."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from theodolite.report.findings.anisotropy import mean_cosine, svd
-from theodolite.report.findings.contextuality import contextuality
-from theodolite.report.findings.dimension import dimension
+from theodolite.report.findings.anisotropy import find_mean_cosine_peak, find_svd_peak
+from theodolite.report.findings.contextuality import find_contextuality
+from theodolite.report.findings.dimension import find_dimension, find_hubs
 from theodolite.report.findings.finding import Finding
-from theodolite.report.findings.hubness import hubness
-from theodolite.report.findings.makeup import makeup
-from theodolite.report.findings.norms import norms
-from theodolite.report.findings.rogue import rogue
-from theodolite.report.findings.tradeoff import tradeoff
-from theodolite.report.findings.warnings import warnings
+from theodolite.report.findings.norms import find_mean_share, find_norms
+from theodolite.report.findings.rogue import find_rogue
+from theodolite.report.findings.tradeoff import find_tradeoff
+from theodolite.report.findings.warnings import collect_warnings
 from theodolite.report.tables import Tables
-from theodolite.report.vectors import of_vectors, told_of_vectors
+from theodolite.report.vectors import hide_layer_name, is_vector_survey, reword_for_vectors
 
-__all__ = ["Finding", "findings", "warnings"]
+__all__ = ["Finding", "collect_findings", "collect_warnings"]
 
-MAKERS = (mean_cosine, svd, makeup, tradeoff, dimension, hubness, rogue, contextuality, norms)
+FINDERS = (
+    find_mean_cosine_peak,
+    find_svd_peak,
+    find_mean_share,
+    find_tradeoff,
+    find_dimension,
+    find_hubs,
+    find_rogue,
+    find_contextuality,
+    find_norms,
+)
 
 
-def findings(tables: Tables) -> list[Finding]:
-    """Return what stands out in a survey, in reading order; what is undefined is left out."""
-    shared = Tables.of(tables)
-    found = [make(shared) for make in MAKERS]
+def collect_findings(tables: Tables) -> list[Finding]:
+    """Return the findings on a survey, in reading order; undefined ones are omitted."""
+    shared = hide_layer_name(Tables.of(tables))
+    found = [find(shared) for find in FINDERS]
     kept = [one for one in found if one is not None]
-    return [_of_vectors(one) for one in kept] if of_vectors(tables) else kept
+    return [_reword(one) for one in kept] if is_vector_survey(tables) else kept
 
 
-def _of_vectors(one: Finding) -> Finding:
-    return replace(one, headline=told_of_vectors(one.headline), text=told_of_vectors(one.text), place="")
+def _reword(one: Finding) -> Finding:
+    return replace(one, headline=reword_for_vectors(one.headline), text=reword_for_vectors(one.text), place="")

@@ -1,83 +1,90 @@
-"""How much context moves a unit: self-similarity, similarity within a window, and what one direction explains."""
+"""The finding on contextuality: self-similarity, intra-sentence similarity, and maximum explainable variance."""
 
 from __future__ import annotations
 
 import math
 
-from theodolite.naming import several
-from theodolite.report.findings.finding import Finding, at, highest, lowest, reference, with_error
-from theodolite.report.findings.formula_id import formula_id
-from theodolite.report.numbers import show
-from theodolite.report.rows import Row, layer_rows, number
-from theodolite.report.tables import Tables
+from theodolite.report.catalogue import find_formula_id
+from theodolite.report.findings.finding import Finding, first_population, highest, locate, lowest, with_error
+from theodolite.report.tables import Row, Tables, layer_rows, number
+from theodolite.text import format_number, pluralize
 
 
-def contextuality(tables: Tables) -> Finding | None:
-    """Say where occurrences of a unit are most and least alike, less what any two positions share."""
+def find_contextuality(tables: Tables) -> Finding | None:
+    """Describe where occurrences of a unit are least and most similar, minus that of any two positions."""
     column = next(
-        (name for name in ("self_similarity_adjusted", "self_similarity") if reference(tables, name)), ""
+        (name for name in ("self_similarity_adjusted", "self_similarity") if first_population(tables, name)), ""
     )
-    rows = layer_rows(tables, reference(tables, column))
+    rows = layer_rows(tables, first_population(tables, column))
     low, high = lowest(rows, column), highest(rows, column)
     if low is None or high is None:
         return None
-    label = "less the mean cosine" if column.endswith("adjusted") else ""
-    parts = (_alike(low, high, column), _window(rows), _explained(rows))
+    label = "minus the mean cosine" if column.endswith("adjusted") else ""
+    parts = (_describe_self_similarity(low, high, column), _describe_intra_similarity(rows), _describe_mev(rows))
     return Finding(
         "contextuality",
-        show(number(low, column), 3),
-        f"lowest self-similarity{f' {label}' if label else ''}, {at(low)}",
+        format_number(number(low, column), 3),
+        f"lowest self-similarity{f' {label}' if label else ''}, {locate(low)}",
         " ".join(part for part in parts if part),
         column="self_similarity",
         chart="profiles",
-        formula=formula_id(tables, "self_similarity"),
-        place=at(low),
+        formula=find_formula_id(tables, "self_similarity"),
+        place=locate(low),
     )
 
 
-def _alike(low: Row, high: Row, column: str) -> str:
+def _describe_self_similarity(low: Row, high: Row, column: str) -> str:
     units = number(low, "self_similarity_units")
-    over = f" over {several(units, 'unit')}" if math.isfinite(units) else ""
+    over = f" over {pluralize(units, 'unit')}" if math.isfinite(units) else ""
     if low is high:
-        return f"Occurrences of the same unit have an average cosine of {_similar(low, column)} {at(low)}{over}."
+        value = _with_adjusted(low, column)
+        return f"Occurrences of the same unit have an average cosine of {value} {locate(low)}{over}."
     return (
-        f"Occurrences of the same unit are least alike {at(low)}, an average cosine of {_similar(low, column)}, "
-        f"and most {at(high)}, {_similar(high, column)}{over}."
+        f"Occurrences of the same unit are least similar {locate(low)}, with an average cosine of "
+        f"{_with_adjusted(low, column)}, and most similar {locate(high)}, with "
+        f"{_with_adjusted(high, column)}{over}."
     )
 
 
-def _similar(row: Row, column: str) -> str:
+def _with_adjusted(row: Row, column: str) -> str:
     value = with_error(row, "self_similarity")
-    above = f" ({_above(number(row, column))} any two positions)" if column.endswith("adjusted") else ""
+    above = (
+        f" ({_above_or_below(number(row, column))} that of any two positions)"
+        if column.endswith("adjusted")
+        else ""
+    )
     return value + above
 
 
-def _above(value: float) -> str:
-    return f"{show(abs(value), 3)} {'above' if value >= 0 else 'below'}"
+def _above_or_below(value: float) -> str:
+    return f"{format_number(abs(value), 3)} {'above' if value >= 0 else 'below'}"
 
 
-def _window(rows: list[Row]) -> str:
+def _describe_intra_similarity(rows: list[Row]) -> str:
     column = "intra_similarity"
     top = highest(rows, f"{column}_adjusted") or highest(rows, column)
     if top is None:
         return ""
     adjusted = number(top, f"{column}_adjusted")
-    above = f", {_above(adjusted)} any two" if math.isfinite(adjusted) else ""
+    above = f", {_above_or_below(adjusted)} that of any two positions" if math.isfinite(adjusted) else ""
     value = with_error(top, column)
-    return f"Positions of one window are most alike {at(top)}: intra-sentence similarity {value}{above}."
+    return (
+        f"Positions of the same window are most similar {locate(top)}: intra-sentence similarity {value}{above}."
+    )
 
 
-def _explained(rows: list[Row]) -> str:
-    """Tell the maximum explainable variance beside what as many vectors of any units give."""
+def _describe_mev(rows: list[Row]) -> str:
+    """Describe the maximum explainable variance, and that of the same number of vectors of any units."""
     low, high = lowest(rows, "mev"), highest(rows, "mev")
     if low is None or high is None:
         return ""
-    if low is high:
-        return f"One direction explains {_mev(low)} of a unit's variance on average (MEV)."
-    return f"One direction explains from {_mev(low)} to {_mev(high)} of a unit's variance on average (MEV)."
+    ends = (
+        [_mev_with_chance(low)] if low is high else ["from", _mev_with_chance(low), "to", _mev_with_chance(high)]
+    )
+    return f"One direction explains {' '.join(ends)} of a unit's variance on average (MEV)."
 
 
-def _mev(row: Row) -> str:
+def _mev_with_chance(row: Row) -> str:
     chance = number(row, "mev_chance")
-    beside = f"; of any units, {show(chance, 3)}" if math.isfinite(chance) else ""
-    return f"{show(number(row, 'mev'), 3)} ({at(row)}{beside})"
+    reference = f"; {format_number(chance, 3)} for vectors of any units" if math.isfinite(chance) else ""
+    return f"{format_number(number(row, 'mev'), 3)} ({locate(row)}{reference})"

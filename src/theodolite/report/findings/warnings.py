@@ -1,107 +1,127 @@
-"""What a reader should know before trusting a number: counts of what is out of the ordinary, and what to do."""
+"""Warnings that belong to the numbers of a survey: unusual vectors and undefined measures, and what to do."""
 
 from __future__ import annotations
 
 import math
 
-from theodolite.naming import several
-from theodolite.report.findings.finding import at, highest
-from theodolite.report.numbers import count
-from theodolite.report.rows import Row, defined, layer_rows, number, populations, reasons
-from theodolite.report.tables import Tables
-from theodolite.report.vectors import of_vectors, told_of_vectors
+from theodolite.report.findings.finding import highest, locate
+from theodolite.report.tables import (
+    Row,
+    Tables,
+    layer_rows,
+    number,
+    populations,
+    select_defined,
+    undefined_reasons,
+)
+from theodolite.report.vectors import hide_layer_name, is_vector_survey, reword_for_vectors
+from theodolite.text import format_count, pluralize
 
-# The measures whose absence a reader must hear of; error bars and the many variants are in the table.
-MAIN = (
+# The measures that a warning names where they are undefined; the table has errors and variants as well.
+MAIN_COLUMNS = (
     "q", "m", "v_within", "v_between", "mean_cosine", "anisotropy_svd", "participation_ratio", "effective_rank",
     "twonn", "q_cv", "tradeoff_r2", "tradeoff_slope", "norm_p50",
 )  # fmt: skip
-# TwoNN depends on how many vectors it is of: layers do not compare where one has less than this share of another.
-FEWER = 0.75
-# Ranks and dimensions are of the vectors, not of the space, where there are fewer than this many a dimension.
-ENOUGH = 10
+# TwoNN depends on the number of vectors: layers are not comparable if one has less than this share of another.
+COMPARABLE_SHARE = 0.75
+# With fewer vectors per dimension than this, ranks and dimensions describe the sample, not the space.
+VECTORS_PER_DIMENSION = 10
 
 
-def warnings(tables: Tables) -> list[str]:
-    """Return a sentence for each kind of trouble found, none where there is none."""
+def collect_warnings(tables: Tables) -> list[str]:
+    """Return one sentence per kind of problem found."""
+    tables = hide_layer_name(tables)
     rows = next((rows for name in populations(tables) if (rows := layer_rows(tables, name))), [])
-    made = [
-        _counted(rows, "nonfinite", "not finite", "What is not finite is left out of every number."),
-        _counted(rows, "zero", "exactly zero", "A zero vector has no direction and no part in the mean cosine."),
-        _counted(rows, "massive", "massive", _way(populations(tables))),
-        _duplicates(rows),
-        _undefined(rows),
+    found = [
+        _warn_count(rows, "nonfinite", "not finite", "Values that are not finite are excluded from every number."),
+        _warn_count(
+            rows,
+            "zero",
+            "exactly zero",
+            "A zero vector has no direction and does not contribute to the mean cosine.",
+        ),
+        _warn_count(rows, "massive", "massive", _advise_on_massive(populations(tables))),
+        _warn_duplicates(rows),
+        _warn_undefined(rows),
     ]
-    return [told_of_vectors(text) if of_vectors(tables) else text for text in made if text]
+    return [reword_for_vectors(text) if is_vector_survey(tables) else text for text in found if text]
 
 
-def too_few(tables: Tables) -> str:
-    """Say that there are few vectors for their dimension, where that is so; a reader should hear it first."""
-    rows = [row for name in populations(tables)[:1] for row in defined(layer_rows(tables, name), "n")]
+def warn_too_few(tables: Tables) -> str:
+    """Return a warning if there are few vectors for their dimension; the page shows it first."""
+    rows = [row for name in populations(tables)[:1] for row in select_defined(layer_rows(tables, name), "n")]
     fewest = min(rows, key=lambda row: number(row, "n") / max(number(row, "dim"), 1), default={})
     n, dim = number(fewest, "n"), number(fewest, "dim")
-    if not n < ENOUGH * dim:
+    if not n < VECTORS_PER_DIMENSION * dim:
         return ""
     why = (
         "ranks and dimensions are bounded by the number of vectors, not by the model"
         if n <= dim
-        else f"with fewer than {ENOUGH} a dimension, ranks and dimensions come out too low"
+        else f"with fewer than {VECTORS_PER_DIMENSION} per dimension, ranks and dimensions are underestimated"
     )
-    said = f"{several(n, 'position')} in {several(dim, 'dimension')}: {why}."
-    return told_of_vectors(said) if of_vectors(tables) else said
+    sentence = f"{pluralize(n, 'position')} in {pluralize(dim, 'dimension')}: {why}."
+    return reword_for_vectors(sentence) if is_vector_survey(tables) else sentence
 
 
-def _way(known: list[str]) -> str:
-    """Say what to do about massive activations in this survey."""
+def _advise_on_massive(known: list[str]) -> str:
+    """Return what massive activations affect in this survey, and what to do."""
     if "all" not in known:
-        return "They are in this population too, and can make its variance, spectrum and norms."
-    can = "They can make the variance, the spectrum and the norms of all positions"
+        return "They are in this population, and a few of them can dominate its variance, spectrum and norms."
+    effect = "A few of them can dominate the variance, the spectrum and the norms of all positions"
     if "without-massive" in known:
-        return f"{can}; the population without-massive leaves them out."
-    return f"{can}; survey again with --populations all,without-massive to see the rest alone."
+        return f"{effect}; the population without-massive excludes them."
+    return f"{effect}; to exclude them, survey again with --populations all,without-massive."
 
 
-def _counted(rows: list[Row], column: str, what: str, advice: str) -> str:
+def _warn_count(rows: list[Row], column: str, what: str, advice: str) -> str:
     top = highest(rows, column)
     if top is None or number(top, column) <= 0:
         return ""
     layers = sum(number(row, column) > 0 for row in rows)
     most, seen = number(top, column), number(top, "n")
     seen += most if column == "nonfinite" else 0  # n counts those that are finite
-    of = f"{count(most)} of {several(seen, 'position')}" if math.isfinite(seen) else several(most, "position")
-    where = f"{at(top)}, the most of the {several(layers, 'layer')} where this happens" if layers > 1 else at(top)
+    of = (
+        f"{format_count(most)} of {pluralize(seen, 'position')}"
+        if math.isfinite(seen)
+        else pluralize(most, "position")
+    )
+    where = f"{locate(top)}, the highest count of {pluralize(layers, 'layer')}" if layers > 1 else locate(top)
     return f"{of} {'is' if round(most) == 1 else 'are'} {what} {where}. {advice}"
 
 
-def _duplicates(rows: list[Row]) -> str:
+def _warn_duplicates(rows: list[Row]) -> str:
     top = highest(rows, "sample_duplicates")
     if top is None or number(top, "sample_duplicates") <= 0:
         return ""
     most, kept = number(top, "sample_duplicates"), number(top, "twonn_n")
     if not math.isfinite(kept):
-        return f"The sample held {several(most, 'duplicate')} {at(top)}, dropped before TwoNN."
-    said = (
-        f"{count(most)} of the {count(most + kept)} sampled vectors {at(top)} "
-        f"{'is a duplicate' if round(most) == 1 else 'are duplicates'}, dropped before TwoNN, which is of "
-        f"{count(kept)} there"
+        return f"The sample has {pluralize(most, 'duplicate')} {locate(top)}, removed before TwoNN."
+    sentence = (
+        f"{format_count(most)} of the {format_count(most + kept)} sampled vectors {locate(top)} "
+        f"{'is a duplicate' if round(most) == 1 else 'are duplicates'}, removed before TwoNN, which uses "
+        f"{format_count(kept)} vectors at this layer"
     )
-    largest = max(number(row, "twonn_n") for row in defined(rows, "twonn_n"))
-    if kept < FEWER * largest:
-        return f"{said} and of {count(largest)} at other layers: it depends on their number, so compare with care."
-    return f"{said}."
+    largest = max(number(row, "twonn_n") for row in select_defined(rows, "twonn_n"))
+    if kept < COMPARABLE_SHARE * largest:
+        return (
+            f"{sentence} and {format_count(largest)} at another. It depends on their number, so compare layers "
+            "with care."
+        )
+    return f"{sentence}."
 
 
-def _undefined(rows: list[Row]) -> str:
-    """Tell which of the main measures are undefined somewhere, those with one reason together."""
-    said: dict[str, list[str]] = {}
-    for column in MAIN:
-        why = next((reasons(row)[column] for row in rows if column in reasons(row)), "")
+def _warn_undefined(rows: list[Row]) -> str:
+    """List the main measures that are undefined at some layer, grouped by reason."""
+    columns_by_reason: dict[str, list[str]] = {}
+    for column in MAIN_COLUMNS:
+        why = next((undefined_reasons(row)[column] for row in rows if column in undefined_reasons(row)), "")
         if why:
-            said.setdefault(why, []).append(column)
-    if not said:
+            columns_by_reason.setdefault(why, []).append(column)
+    if not columns_by_reason:
         return ""
-    told = "; ".join(f"{', '.join(columns)} ({why})" for why, columns in list(said.items())[:4])
-    more = f"; and for {several(len(said) - 4, 'more reason')}" if len(said) > 4 else ""
+    listed = [f"{', '.join(columns)} ({why})" for why, columns in columns_by_reason.items()]
+    more = f"; {pluralize(len(listed) - 4, 'more reason')}" if len(listed) > 4 else ""
     return (
-        f"Undefined at one layer or more: {told}{more}. The column undefined of layers.parquet says where and why."
+        f"Undefined at one or more layers: {'; '.join(listed[:4])}{more}. The column undefined of layers.parquet "
+        "states where and why."
     )

@@ -1,5 +1,5 @@
-"""What the page's script is given: the survey's columns as packed numbers, its words as plain JSON."""
+"""The data of the page's script: columns as packed numbers, everything else as plain JSON."""
 
-from theodolite.report.payload.payload import payload
+from theodolite.report.payload.payload import build_payload
 
-__all__ = ["payload"]
+__all__ = ["build_payload"]

@@ -1,4 +1,4 @@
-"""Columns as bytes: a page of 25,000 units at 13 layers has to stay small, and numbers written out are prose."""
+"""Columns packed as base64 bytes, which keeps a page of 25,000 units at 13 layers small."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ Packed = dict[str, Any]
 MOST = 2**32 - 1
 
 
-def floats(values: Any) -> Packed:
-    """Return float32 numbers; the page unpacks them as they are. What is undefined is NaN."""
-    return _packed("f4", np.asarray(values, dtype="<f4"))
+def pack_floats(values: Any) -> Packed:
+    """Pack float32 numbers; undefined ones are NaN."""
+    return _encode("f4", np.asarray(values, dtype="<f4"))
 
 
-def short_floats(values: Any) -> Packed:
-    """Return numbers of three bytes: float32 without its last 8 bits, which is right to 1 in 130,000.
+def pack_short_floats(values: Any) -> Packed:
+    """Pack numbers in three bytes: float32 without its last 8 bits, which is accurate to 1 in 130,000.
 
     >>> whole = np.array([1.0, 3.14159265, 1e-20, np.nan], dtype=np.float32)
-    >>> np.abs(unpack(short_floats(whole))[:3] / whole[:3] - 1).max() < 2**-16
+    >>> np.abs(unpack(pack_short_floats(whole))[:3] / whole[:3] - 1).max() < 2**-16
     np.True_
     """
     given = np.ascontiguousarray(np.asarray(values, dtype="<f4"))
     bits = given.view("<u4").astype(np.uint64)
-    # What makes a NaN one may stand in the bits that are dropped, and the rest would read as infinity.
+    # A NaN may have its only set bits among those that are dropped, and would become infinity.
     bits = np.where(np.isnan(given), 0x7FC00000, bits).astype(np.uint64)
     finite = (bits & 0x7F800000) != 0x7F800000
-    # Half of the last kept place, so that it is rounded; what is NaN or infinite has no place to round.
+    # Add half of the last kept bit to round; NaN and infinity are not rounded.
     rounded = np.where(finite, bits + 0x80, bits)
     overflown = finite & ((rounded & 0x7F800000) == 0x7F800000)
     kept = np.where(overflown, bits, rounded).astype("<u4")
-    return _packed("f3", kept.reshape(-1, 1).view(np.uint8)[:, 1:], count=kept.size)
+    return _encode("f3", kept.reshape(-1, 1).view(np.uint8)[:, 1:], count=kept.size)
 
 
-def counts(values: Any) -> Packed:
-    """Return whole numbers from 0 on: four bytes each, or eight, exact to 2^53, where one wants more than four."""
+def pack_counts(values: Any) -> Packed:
+    """Pack whole numbers from 0 on in four bytes each, or in eight (exact to 2^53) if one is too large."""
     if np.asarray(values).max(initial=0) > MOST:
-        return _packed("f8", np.asarray(values, dtype="<f8"))
-    return _packed("u4", np.asarray(values, dtype="<u4"))
+        return _encode("f8", np.asarray(values, dtype="<f8"))
+    return _encode("u4", np.asarray(values, dtype="<u4"))
 
 
-def signed(values: Any) -> Packed:
-    """Return whole numbers from -2^31 to 2^31 - 1; places have -1 for none."""
-    return _packed("i4", np.asarray(values, dtype="<i4"))
+def pack_signed(values: Any) -> Packed:
+    """Pack whole numbers from -2^31 to 2^31 - 1; -1 stands for none."""
+    return _encode("i4", np.asarray(values, dtype="<i4"))
 
 
-def small(values: Sequence[bool] | Any) -> Packed:
-    """Return whole numbers from 0 to 255, or yes and no."""
-    return _packed("u1", np.asarray(values, dtype=np.uint8))
+def pack_bytes(values: Sequence[bool] | Any) -> Packed:
+    """Pack whole numbers from 0 to 255, or booleans."""
+    return _encode("u1", np.asarray(values, dtype=np.uint8))
 
 
 def unpack(packed: Packed) -> np.ndarray:
-    """Return the numbers again, as the page's script reads them."""
+    """Return the packed numbers as the page's script reads them."""
     from base64 import b64decode
 
     raw = np.frombuffer(b64decode(packed["data"]), dtype=np.uint8)
@@ -65,6 +65,6 @@ def unpack(packed: Packed) -> np.ndarray:
     return whole.reshape(-1).view("<f4")
 
 
-def _packed(kind: str, values: np.ndarray, count: int | None = None) -> Packed:
+def _encode(kind: str, values: np.ndarray, count: int | None = None) -> Packed:
     data = b64encode(np.ascontiguousarray(values).tobytes()).decode("ascii")
     return {"kind": kind, "count": values.size if count is None else count, "data": data}

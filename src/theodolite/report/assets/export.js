@@ -1,4 +1,4 @@
-// Tables to take away: each says by itself of which survey, positions and layer it is.
+// Saving tables as CSV, with columns for the survey, population and layer that they are for.
 (() => {
   const { el } = theodolite;
 
@@ -7,28 +7,28 @@
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   };
-  const quoted = (value) => {
+  const quote = (value) => {
     if (value === null || value === undefined || Number.isNaN(value)) return "";
     return typeof value === "number" ? String(value) : `"${String(value).replaceAll('"', '""')}"`;
   };
-  const csv = (columns, rows) => [columns, ...rows].map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";
+  const csv = (columns, rows) => [columns, ...rows].map((row) => row.map(quote).join(",")).join("\r\n") + "\r\n";
 
-  // What the reader has chosen, by name; nothing on a page without surveys.
-  theodolite.chosen = (names) => {
+  // The names and values of choices of the reader; empty on a page without surveys.
+  theodolite.chosenValues = (names) => {
     const survey = theodolite.survey();
     if (!survey) return [];
     const now = { survey: survey.name, population: theodolite.state.population, layer: (survey.layers[theodolite.state.layer] || {}).name };
     return names.map((name) => [name, now[name]]).filter(([, value]) => value);
   };
 
-  // A file's name without ending: the survey's, where it is of one, and what it holds.
+  // A file name without ending: the survey, if the file is for one, and the content.
   theodolite.fileName = (file, shows) => {
-    const survey = theodolite.chosen(shows.filter((one) => one === "survey")).map(([, value]) => value);
+    const survey = theodolite.chosenValues(shows.filter((one) => one === "survey")).map(([, value]) => value);
     return [...survey, file].join("-").replace(/[^\p{L}\p{N}.-]+/gu, "-");
   };
 
   theodolite.saveTable = (file, shows, { columns, rows }) => {
-    const more = theodolite.chosen(shows).filter(([column]) => !columns.includes(column) && !columns.includes(`${column}_name`));
+    const more = theodolite.chosenValues(shows).filter(([column]) => !columns.includes(column) && !columns.includes(`${column}_name`));
     const [heads, values] = [more.map(([column]) => column), more.map(([, value]) => value)];
     const text = csv([...heads, ...columns], rows.map((row) => [...values, ...row]));
     save(`${theodolite.fileName(file, shows)}.csv`, "text/csv;charset=utf-8", text);

@@ -1,24 +1,24 @@
-// Parts of the page: each is built when it comes near the window, and drawn again only while it can be seen.
+// Sections of the page: each is built when it comes near the window, and redrawn only while it is visible.
 (() => {
-  const makers = {};
+  const builders = {};
   const parts = [];
-  const SHEET = 660; // pixels that the narrower of A4 and Letter has within the margins
-  const FLAT = 0.62; // of their height on the screen: two parts then share a sheet
+  const PAPER_WIDTH = 660; // pixels within the margins of the narrower of A4 and Letter
+  const PAPER_HEIGHT_SHARE = 0.62; // the height on paper as a share of that on the screen, so that two sections fit on a sheet
 
   // build(mount) puts elements into the mount and returns {update(changed), theme()}; `changed` is a Set of keys of the
-  // state, or null when everything is to be drawn.
-  theodolite.part = (key, build) => (makers[key] = build);
+  // state, or null to draw everything.
+  theodolite.section = (key, build) => (builders[key] = build);
 
   const refresh = (part) => {
     if (!part.built) {
-      part.built = makers[part.key](part.mount) || {};
+      part.built = builders[part.key](part.mount) || {};
       part.stale = null;
     }
     if (part.stale !== undefined && part.built.update) part.built.update(part.stale);
     part.stale = undefined;
   };
 
-  theodolite.startParts = () => {
+  theodolite.startSections = () => {
     const watcher = new IntersectionObserver(
       (entries) =>
         entries.forEach((entry) => {
@@ -29,7 +29,7 @@
       { rootMargin: "400px 0px" },
     );
     document.querySelectorAll("section[data-part]").forEach((section) => {
-      if (!makers[section.dataset.part]) return;
+      if (!builders[section.dataset.part]) return;
       const part = { key: section.dataset.part, section, mount: section.querySelector(".mount"), seen: false, built: null, stale: null };
       parts.push(part);
       watcher.observe(section);
@@ -41,28 +41,28 @@
         if (part.seen) refresh(part);
       }),
     );
-    theodolite.redrawParts = () =>
+    theodolite.redrawSections = () =>
       parts.forEach((part) => {
         if (!part.built) return;
         part.stale = null;
         if (part.seen) refresh(part);
       });
-    theodolite.onTheme(theodolite.redrawParts);
-    // A link leads past parts that are not built yet: they would grow on the way and push its target off.
-    const makeWay = (id) => {
+    theodolite.onTheme(theodolite.redrawSections);
+    // Build all sections before the target of a link first: they would grow while scrolling and move the target.
+    const buildBefore = (id) => {
       const target = document.getElementById(id);
       const before = ({ section }) => section === target || section.compareDocumentPosition(target) & Node.DOCUMENT_POSITION_FOLLOWING;
       if (target) parts.filter((part) => !part.built && before(part)).forEach(refresh);
       return target;
     };
-    addEventListener("click", (event) => makeWay(event.target.closest?.('a[href^="#"]')?.hash.slice(1)), true);
-    theodolite.leadTo = (id) => makeWay(id)?.scrollIntoView();
-    theodolite.leadTo(theodolite.place());
-    // On paper there is no window to come near to, and the charts are as wide as a sheet and flatter.
+    addEventListener("click", (event) => buildBefore(event.target.closest?.('a[href^="#"]')?.hash.slice(1)), true);
+    theodolite.scrollToPlace = (id) => buildBefore(id)?.scrollIntoView();
+    theodolite.scrollToPlace(theodolite.currentPlace());
+    // For printing, build all sections, and make the charts as wide as a sheet and less high.
     const charts = () => document.querySelectorAll(".js-plotly-plot:not([hidden])");
     addEventListener("beforeprint", () => {
       parts.forEach(refresh);
-      charts().forEach((plot) => Plotly.relayout(plot, { width: Math.min(plot.clientWidth, SHEET), height: Math.round(FLAT * plot.clientHeight), autosize: false }));
+      charts().forEach((plot) => Plotly.relayout(plot, { width: Math.min(plot.clientWidth, PAPER_WIDTH), height: Math.round(PAPER_HEIGHT_SHARE * plot.clientHeight), autosize: false }));
     });
     addEventListener("afterprint", () => charts().forEach((plot) => Plotly.relayout(plot, { width: null, height: null, autosize: true })));
   };

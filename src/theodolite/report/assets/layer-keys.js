@@ -1,10 +1,15 @@
-// The layer that is chosen, by name and by key: the arrow keys on a chart move it. More keys come with the chart.
+// The name of the chosen layer, and the keys that change it on a chart; a chart may add more keys.
 (() => {
-  // What the chosen layer is called.
+  // The name of the chosen layer.
   theodolite.layerName = () => (theodolite.survey().layers[theodolite.state.layer] || { name: "–" }).name;
 
-  // The same within a sentence; nothing where vectors alone were measured, which have no layers.
-  theodolite.atLayer = (before, after) => (theodolite.alone() && theodolite.layerName() === "vectors" ? "" : `${before}${theodolite.layerName()}${after}`);
+  // The same as part of a sentence; empty for a survey of given vectors with one layer.
+  theodolite.atLayer = (before, after) => {
+    const name = theodolite.layerName();
+    if (theodolite.hasOneLayer() && !theodolite.survey().model) return "";
+    const article = /at $/i.test(before) && /(embeddings|final norm)$/.test(name) ? "the " : "";
+    return `${before}${article}${name}${after}`;
+  };
 
   theodolite.layerKeys = (plot, more = {}) => {
     const keys = {
