@@ -1,1 +1,1 @@
-"""Measuring on a user's own machines: `python -m theodolite.bench scaling`."""
+"""Benchmarks for your own machines: `python -m theodolite.bench scaling`."""

@@ -1,4 +1,4 @@
-"""One survey by 1, 2, 4 ... workers: what each further one is worth, and where the time goes."""
+"""Run one survey with 1, 2, 4 ... workers: the speed-up per worker, and where the time goes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from theodolite.engines.ray.connecting import connected
-from theodolite.engines.ray.pool import Pool
+from theodolite.engines.ray.connection import connect
+from theodolite.engines.ray.engine import RayEngine
+from theodolite.engines.ray.pool import RayPool
 from theodolite.errors import InputError
-from theodolite.sources.text.checkpoint import resolve
-from theodolite.surveys import text
-from theodolite.surveys.cluster.cluster import Cluster
-from theodolite.surveys.models import survey_checkpoint
-from theodolite.surveys.wanted import Wanted
+from theodolite.models.checkpoint import resolve
+from theodolite.surveys import text_survey
+from theodolite.surveys.api import survey_checkpoint
+from theodolite.surveys.options import SurveyOptions
 
 HEADS = {
     "workers": "workers",
@@ -34,11 +34,11 @@ HEADS = {
     "core_efficiency": "by core time",
 }
 NOTE = """\
-In seconds. start: importing and loading the model; shards: from the first one given to the last one saved, which
-for a mean worker is forward and fold, saving and waiting; merge and tables: adding what workers saved, reading it
-off. efficiency: positions/s for each worker, as a share of the first row's; by core time: the same of the seconds
-that cores computed. Where core time is well below forward and fold, other programs used the cores, and only the
-last column tells what a worker is worth."""
+Times are in seconds. start: importing and loading the model. shards: from assigning the first shard to saving the
+last one; for the average worker this is the sum of forward and fold, saving, and waiting. merge, tables: adding
+the states of the workers, making the tables. efficiency: positions/s per worker, relative to the first row. by
+core time: the same, computed from core seconds. If core time is well below forward and fold, other programs used
+the cores, and only the last column shows how the survey scales."""
 
 
 def run(
@@ -50,35 +50,35 @@ def run(
     address: str = "local",
     gpus: int = 0,
     shard_chars: int = 2**16,
-    told: Callable[[str], None] = lambda text: None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> list[dict[str, float]]:
-    """Survey with each number of workers and return a row for each, in seconds.
+    """Survey with each number of workers and return one row for each, in seconds.
 
-    On a cluster that is started here each worker has one core, whatever their number. `shards` is the time from
-    the first shard given to the last one saved; folding, saving and waiting are shares of it, a mean worker's.
-    Where `computing`, the seconds of a core, falls behind `folding`, others used the cores too; the efficiency of
-    core seconds does not see them.
+    With `address="local"` each worker has one core, whatever their number. `shards` is the time from assigning the
+    first shard to saving the last one; folding, saving and waiting are its parts for the average worker. If
+    `computing`, the core seconds, is below `folding`, other programs used the cores too; `core_efficiency` is not
+    affected by them.
     """
     cores = os.cpu_count() or 1
     _check(workers or (), limit, shard_chars, cores if address == "local" else None)
     checkpoint, rows = resolve(model), list[dict[str, float]]()
-    text.SHARD_CHARS = shard_chars
+    text_survey.SHARD_CHARS = shard_chars
     for count in workers or _doubled(cores):
         cpus = count if address == "local" else None
-        told(f"surveying with --workers {count}")
-        with TemporaryDirectory() as folder, connected(address, cpus=cpus):
-            pool, out = Pool(count, gpus), Path(folder) / "survey"
-            with Cluster(out, pool) as cluster:
+        say(f"surveying with --workers {count}")
+        with TemporaryDirectory() as folder, connect(address, cpus=cpus):
+            pool, out = RayPool(count, gpus), Path(folder) / "survey"
+            with RayEngine(out, pool) as cluster:
                 made = survey_checkpoint(
                     checkpoint,
                     corpus,
-                    Wanted(limit=limit),
+                    SurveyOptions(limit=limit),
                     out=out,
                     device="cuda" if gpus else "cpu",
-                    here="cpu",
+                    local_device="cpu",
                     engine=cluster,
                 )
-        rows.append(_row(made.facts, count, pool.room.cpus))
+        rows.append(_row(made.facts, count, pool.capacity.cpus))
     for row in rows:
         share = rows[0]["workers"] / row["workers"]
         row["efficiency"] = share * row["rate"] / rows[0]["rate"]
@@ -87,14 +87,14 @@ def run(
 
 
 def _check(workers: Sequence[int], limit: int, shard_chars: int, cores: int | None) -> None:
-    """Refuse what cannot be measured; `cores` are those of a cluster that is started here."""
+    """Reject sizes that cannot be measured; `cores` is None for a cluster that exists already."""
     for name, value in (("--limit", limit), ("--shard-chars", shard_chars)):
         if value < 1:
-            raise InputError(f"{name} {value}: wanted at least 1.")
+            raise InputError(f"{name} must be at least 1 (got {value}).")
     if cores is not None and max(workers, default=1) > cores:
         raise InputError(
-            f"--workers {max(workers)}: each has a core of its own with --address local, and this machine has "
-            f"{cores}; give fewer, or --address auto on a cluster."
+            f"--workers {max(workers)}: with --address local each worker needs its own core, and this machine has "
+            f"{cores}; give fewer workers, or --address auto on a cluster."
         )
 
 

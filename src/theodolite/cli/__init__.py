@@ -1,4 +1,4 @@
-"""The command line: one file per verb. Nothing heavy is imported before a verb runs."""
+"""The command line: one file per verb, and a few helpers. Heavy imports happen only when a verb runs."""
 
 from __future__ import annotations
 

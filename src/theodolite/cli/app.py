@@ -1,4 +1,4 @@
-"""The `theodolite` command: its verbs, and what a user sees when something is wrong."""
+"""The `theodolite` command: its verbs, and how errors are printed."""
 
 from __future__ import annotations
 
@@ -39,50 +39,54 @@ from theodolite.errors import TheodoliteError, first_line
 
 app = typer.Typer(
     name="theodolite",
-    help="Survey embedding spaces: one pass over a corpus, every layer, exact numbers in bounded memory.",
+    help="Measure the geometry of embedding spaces: one pass over a corpus, every layer, in bounded memory.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
     rich_markup_mode=None,
 )
-app.command("survey")(survey.survey)
-app.command("measure")(measure.measure)
-app.command("merge")(merge.merge)
-app.command("show")(show.show)
-app.command("report")(report.report)
-app.command("view")(view.view)
-app.command("compare")(compare.compare)
-app.command("sets")(sets.sets)
-app.command("batches")(batches.batches)
-app.command("what-if")(what_if.what_if)
-app.command("weights")(weights.weights)
-app.command("probe")(probe.probe)
-app.command("contrast")(contrast.contrast)
-app.command("clouds")(clouds.clouds)
-app.command("cautions")(cautions.cautions)
-app.command("trace")(trace.trace)
-app.command("groups")(groups.groups)
-app.command("block")(block.block)
-app.command("dynamics")(dynamics.dynamics)
-app.command("exhibit")(exhibit.exhibit)
-app.command("exhibits")(exhibits.exhibits)
-app.command("export")(export.export)
-app.command("reproduce")(reproduce.reproduce)
-app.command("models")(catalogue.models)
-app.command("corpora")(catalogue.corpora)
-app.command("measures")(measures.measures)
+VERBS = (
+    (survey.survey, "survey", "Run a corpus through a model and measure every layer"),
+    (measure.measure, "measure", "Measure vectors from a file"),
+    (merge.merge, "merge", "Merge surveys of different documents into one"),
+    (show.show, "show", "Print the layer table of a survey"),
+    (report.report, "report", "Write a report about surveys: HTML or Markdown"),
+    (view.view, "view", "Write the report and open it in the browser"),
+    (compare.compare, "compare", "Plot several surveys on the same axes"),
+    (sets.sets, "sets", "Collect the vectors of a few tokens of a survey"),
+    (batches.batches, "batches", "Measure a few contiguous chunks of the corpus"),
+    (what_if.what_if, "what-if", "Measure after centring, whitening, removing directions"),
+    (weights.weights, "weights", "Measure the embedding tables of a model"),
+    (probe.probe, "probe", "Predict the classes of words from their vectors"),
+    (contrast.contrast, "contrast", "Audit bias: compare the sentences of pairs"),
+    (clouds.clouds, "clouds", "Compare corpora by their document vectors"),
+    (cautions.cautions, "cautions", "Show how projections distort known shapes"),
+    (trace.trace, "trace", "Follow the tokens of sentences through the layers"),
+    (groups.groups, "groups", "Measure distances within and between sentence groups"),
+    (block.block, "block", "Measure one block while a bias in its input grows"),
+    (dynamics.dynamics, "dynamics", "Survey the checkpoints of a training run"),
+    (exhibit.exhibit, "exhibit", "Draw a figure or table of a paper from surveys"),
+    (exhibits.exhibits, "exhibits", "List the figures and tables that can be drawn"),
+    (export.export, "export", "Write sampled vectors for another viewer"),
+    (reproduce.reproduce, "reproduce", "Reproduce a paper: surveys, exhibits, index page"),
+    (catalogue.models, "models", "List the models of the catalogue"),
+    (catalogue.corpora, "corpora", "List the corpora of the catalogue"),
+    (measures.measures, "measures", "List every measure with its formula"),
+)
+for _function, _name, _summary in VERBS:
+    app.command(_name, short_help=_summary)(_function)
 
 
 @app.callback()
 def options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when a command fails.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """Take the options that every verb shares; main() has taken --debug already."""
+    """Declare the options that every verb shares; main() handles them."""
 
 
 def main() -> None:
-    """Run the command: exit code 0 done, 1 failed, 2 the user's input."""
+    """Run the command. Exit codes: 0 success, 1 failure, 2 wrong input."""
     arguments = sys.argv[1:]
     if arguments[:1] == ["--version"]:
         from importlib.metadata import version
@@ -95,27 +99,31 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        sys.exit(_told(error))
+        sys.exit(_report(error))
     except KeyboardInterrupt:
-        sys.exit(_say("Interrupted.", 1))
+        sys.exit(_print_error("Interrupted.", 1))
 
 
-def _told(error: Exception) -> int:
-    """Print one sentence about an error and return the exit code."""
+def _report(error: Exception) -> int:
+    """Print an error in one sentence and return the exit code."""
     if isinstance(error, TheodoliteError):
-        return _say(str(error), error.exit_code)
-    if isinstance(error, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: nothing to say
+        return _print_error(str(error), error.exit_code)
+    if isinstance(error, BrokenPipeError):  # the program that reads our output has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if isinstance(error, MemoryError) or "not enough memory" in str(error):
-        return _say("Memory ran out. Use fewer --layers, a smaller --batch-tokens, or a limit with --memory.", 1)
+        return _print_error(
+            "Out of memory. Use fewer --layers, a smaller --batch-tokens, or set a limit with --memory.", 1
+        )
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return _say(f"{where}{error.strerror or error}.", 1)
+        path = f"{error.filename}: " if error.filename else ""
+        return _print_error(f"{path}{error.strerror or error}.", 1)
     line = first_line(error, "")
-    return _say(f"Something unexpected went wrong ({type(error).__name__}: {line}). --debug shows where.", 1)
+    return _print_error(
+        f"Unexpected error ({type(error).__name__}: {line}). Run `theodolite --debug ...` to see the traceback.", 1
+    )
 
 
-def _say(text: str, code: int) -> int:
+def _print_error(text: str, code: int) -> int:
     print(f"theodolite: {text}", file=sys.stderr)
     return code

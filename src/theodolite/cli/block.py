@@ -1,4 +1,4 @@
-"""theodolite block: one Transformer block fed with embeddings and a bias of growing norm."""
+"""theodolite block: one Transformer block whose inputs are shifted by a bias of growing norm."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from theodolite.cli.options import Quiet
+from theodolite.cli.study_options import OptionalResultsFolder, Overwrite
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from theodolite.studies.laboratory import Findings
 
 HEADS = {
@@ -28,52 +31,68 @@ HEADS = {
     "minimum": "min",
 }
 LEGEND = (
-    "Of the first run: cos: mean cosine of all pairs; |x|: mean norm; |mean|: norm of the mean; score: mean and "
-    "s.d. of q k^T/sqrt(d_k) over heads; softmax: mean over rows of the greatest length. `theodolite measures` "
-    "defines each."
+    "All numbers are of the first run. cos: mean cosine of all pairs. |x|: mean norm. |mean|: norm of the mean. "
+    "score, s.d.: mean and standard deviation of q k^T/sqrt(d_k) over heads. softmax max, median, min: means "
+    "over the longest attention rows. `theodolite measures` defines each."
 )
 
 
 def block(
     model: Annotated[
         str | None,
-        typer.Argument(metavar="[MODEL]", help="A real model: catalogue name, folder, .gguf, hub name."),
+        typer.Argument(
+            metavar="[MODEL]", help="A trained model: catalogue name, model folder, .gguf file or hub name."
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the findings.")] = None,
+    out: OptionalResultsFolder = None,
     config: Annotated[
-        str | None, typer.Option(help="An untrained block instead: bert-base, gpt2, llama, or a config.json.")
+        str | None, typer.Option(help="Use an untrained block instead: bert-base, gpt2, llama, or a config.json.")
     ] = None,
-    layer: Annotated[int, typer.Option(help="Which block, 1 being the first.")] = 1,
-    sequences: Annotated[int, typer.Option(help="Sequences of the first run.")] = 16,
-    length: Annotated[int, typer.Option(help="Positions of a sequence.")] = 512,
+    layer: Annotated[int, typer.Option(help="Number of the block; the first is 1.")] = 1,
+    sequences: Annotated[int, typer.Option(help="Number of sequences in the first run.")] = 16,
+    length: Annotated[int, typer.Option(help="Number of positions in a sequence.")] = 512,
     norms: Annotated[
         str | None,
-        typer.Option(help="Norms of the bias, such as 0,1,10,30. Default: 0 and ten by the inputs' own."),
+        typer.Option(
+            help="Norms of the bias, such as 0,1,10,30. Default: 0 and ten values chosen from the norms of the "
+            "inputs."
+        ),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Seeds: other weights where untrained, other inputs.")] = 3,
+    seeds: Annotated[
+        int, typer.Option(help="Number of seeds. Each gives other inputs and, with --config, other weights.")
+    ] = 3,
     directions: Annotated[int, typer.Option(help="Directions of the bias for each seed.")] = 3,
-    spread_sequences: Annotated[int, typer.Option(help="Sequences of every run but the first.")] = 1,
+    spread_sequences: Annotated[
+        int, typer.Option(help="Number of sequences in the other runs, which estimate the spread.")
+    ] = 1,
     seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
     initialisation: Annotated[
-        str, typer.Option(help="With --config: as the configuration says, or `torch`'s for linear maps.")
+        str, typer.Option(help="With --config: configuration, or torch for PyTorch's defaults of linear layers.")
     ] = "configuration",
     inputs: Annotated[
-        str, typer.Option(help="table: rows of the embedding table; states: a survey's, biased along their mean.")
+        str,
+        typer.Option(
+            help="table (rows of the embedding table) or states (vectors of --survey; the bias is "
+            "along their mean)."
+        ),
     ] = "table",
     survey: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="A survey of the trained model: its norms by layer, its states."),
+        typer.Option(metavar="DIR", help="Folder of a survey of the trained model, for its states and norms."),
     ] = None,
-    population: Annotated[str, typer.Option(help="With --survey: all, without-first or without-massive.")] = "all",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what --out holds of this verb.")] = False,
+    population: Annotated[
+        str, typer.Option(help="With --survey, positions to include: all, without-first or without-massive.")
+    ] = "all",
+    overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print the fixed points and the table as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Feed one block with a bias of growing norm: cosines, norms, the fixed point, scores and their softmax."""
-    from theodolite.cli.console import Printer, hush, result
+    """Add a growing bias to the inputs of one block, and measure cosines, norms, fixed points and attention."""
+    from theodolite.cli.console import Printer, print_result, silence_transformers
+    from theodolite.cli.output import print_numbers, to_json_rows
     from theodolite.studies.block.block import block as measured
 
-    hush()
+    silence_transformers()
     with Printer(quiet=quiet).listening() as printer:
         found = measured(
             model,
@@ -94,17 +113,18 @@ def block(
             overwrite=overwrite,
             listener=printer,
         )
-    rows = _rows(found)
+    rows = _first_run(found)
     if json:
-        points = [_plain(row) for row in found.tables["summary"].to_dict("records")]
-        result(encoder.dumps({"fixed_points": points, "rows": [_plain(row) for row in rows]}))
+        summary = {"fixed_points": to_json_rows(found.tables["summary"]), "rows": to_json_rows(rows)}
+        print_result(encoder.dumps(summary))
         return
-    _print(rows, f"{found.facts['model']['name']} · block {layer}")
-    result(LEGEND)
+    print(f"{found.facts['model']['name']} · block {layer}")
+    print_numbers(rows.astype(float).to_dict("records"), {name: name for name in HEADS.values()})
+    print_result(LEGEND)
     for row in found.tables["summary"].to_dict("records"):
-        result(_told(row))
+        print_result(_describe_fixed_point(row))
     if out is not None:
-        result(f"findings: {out} ({found.facts['seconds']:.0f} s)")
+        print_result(f"findings: {out} ({found.facts['seconds']:.0f} s)")
 
 
 def _numbers(norms: str | None) -> list[float]:
@@ -113,21 +133,21 @@ def _numbers(norms: str | None) -> list[float]:
     try:
         return [float(part) for part in norms.split(",")] if norms is not None else []
     except ValueError:
-        raise InputError(f"--norms {norms!r}: wanted rising numbers with commas, such as 0,1,10,30.") from None
+        raise InputError(
+            f"--norms {norms!r}: expected increasing numbers separated by commas, such as 0,1,10,30."
+        ) from None
 
 
-def _rows(found: Findings) -> list[dict[str, Any]]:
-    """Return a row a norm of the first run."""
+def _first_run(found: Findings) -> pd.DataFrame:
+    """Return one row per norm of the first run, with the columns of HEADS."""
     ends = found.tables["norms"].query("run == 0")
     scores = found.tables["scores"].query("run == 0").groupby("norm", as_index=False)[["mean", "sd"]].mean()
     softmax = found.tables["softmax"].query("run == 0")
     longest = softmax[softmax["length"] == softmax["length"].max()]
-    whole = ends.merge(scores, on="norm").merge(longest, on="norm")
-    return [{head: row[column] for column, head in HEADS.items()} for row in whole.to_dict("records")]
+    return ends.merge(scores, on="norm").merge(longest, on="norm")[list(HEADS)].rename(columns=HEADS)
 
 
-def _told(row: dict[Any, Any]) -> str:
-    """Return the sentence on one fixed point."""
+def _describe_fixed_point(row: dict[Any, Any]) -> str:
     what = {"mean_norm": "mean norm", "norm_of_mean": "norm of the mean"}[str(row["quantity"])]
     closed = row["closed_form"]
     formula = f"; closed form {closed:.5g}" if closed == closed else ""
@@ -135,23 +155,3 @@ def _told(row: dict[Any, Any]) -> str:
         return f"N* ({what}): {row['reason']}{formula}"
     spread = f" ± {row['n_star_sd']:.2g}" if row["found"] > 1 else ""
     return f"N* ({what}): {row['n_star']:.5g}{spread} over {row['found']} of {row['runs']} runs{formula}"
-
-
-def _plain(row: dict[Any, Any]) -> dict[str, Any]:
-    plain = {str(name): getattr(value, "item", lambda value=value: value)() for name, value in row.items()}
-    return {name: None if value != value else value for name, value in plain.items()}  # NaN differs from itself
-
-
-def _print(rows: list[dict[str, Any]], title: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from theodolite.cli.layer_table import number
-
-    printed = Table(box=None, pad_edge=False)
-    for name in rows[0]:
-        printed.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        printed.add_row(*(number(float(value)) for value in row.values()))
-    print(title)
-    Console(highlight=False, markup=False, width=1000).print(printed, crop=False)

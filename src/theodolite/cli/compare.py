@@ -8,34 +8,38 @@ from typing import Annotated
 import typer
 
 from theodolite.cli.options import on_disk
+from theodolite.cli.study_options import Population
 
 
 def compare(
-    surveys: Annotated[list[Path], typer.Argument(help="Folders of surveys, as many as you like.")],
+    surveys: Annotated[list[Path], typer.Argument(help="Folders of finished surveys.")],
     out: Annotated[
         Path,
         typer.Option(
-            help="File to write: .png, .svg, .pdf, or .csv, .md, .json of the numbers; or a folder for all.",
+            help="File to write: .png, .svg or .pdf for the figure; .csv, .md or .json for the numbers; or a "
+            "folder for all of them.",
             callback=on_disk,
         ),
     ],
     measure: Annotated[
         list[str] | None,
-        typer.Option(help="Column of layers.parquet, or mean_norm; once for each. Default: a handful."),
+        typer.Option(
+            help="Column of layers.parquet, or mean_norm; may be repeated. Default: a selection of measures."
+        ),
     ] = None,
-    population: Annotated[str, typer.Option(help="all, without-first or without-massive.")] = "all",
+    population: Population = "all",
     depth: Annotated[
-        str, typer.Option(help="Axis of layers: normalised, 1 at the last block, or layer, their number.")
+        str, typer.Option(help="Axis of layers: normalised (1 at the last block) or layer (their number).")
     ] = "normalised",
 ) -> None:
-    """Put several surveys on one set of axes, a panel a measure."""
-    from theodolite.cli.console import result
+    """Plot several surveys on the same axes, one panel per measure."""
+    from theodolite.cli.console import print_result
     from theodolite.exhibits.compare import compare as compared
     from theodolite.exhibits.compare import save_comparison
     from theodolite.studies.choice import Choice
-    from theodolite.studies.reading import read
+    from theodolite.studies.reading import read_survey_data
 
     choice = Choice(population, depth=depth)
-    plate = compared([read(folder, ("layers",)) for folder in surveys], measure or (), choice)
+    plate = compared([read_survey_data(folder, ("layers",)) for folder in surveys], measure or (), choice)
     for file in save_comparison(plate, out):
-        result(f"compare: {file}")
+        print_result(f"compare: {file}")

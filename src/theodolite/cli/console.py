@@ -1,4 +1,4 @@
-"""Progress on stderr: lines, a bar with rate and time left, and the wish to stop."""
+"""Progress on stderr (lines, or a bar with rate and time left), results on stdout, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
-from theodolite.surveys.listener import Listener, Progress
+from theodolite.engines.progress import Listener, Progress
 
-EVERY = 15.0  # seconds between lines where stderr is no terminal
+EVERY = 15.0  # seconds between lines if stderr is not a terminal
 
 
 class Printer(Listener):
-    """Prints to stderr; on a terminal with a bar."""
+    """Prints progress to stderr, with a bar if it is a terminal."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.quiet = quiet
@@ -28,27 +28,27 @@ class Printer(Listener):
         self._bar: Bar | None = None
         self._task: Any = None
         self._printed = 0.0
-        self._asked = False
+        self._interrupted = False
 
     def say(self, text: str) -> None:
-        """Print what is going on."""
+        """Print a line of progress."""
         if self.quiet:
             return
         self._close()
         if text.startswith("measuring layer") and not self.console.is_terminal:
-            return  # one line a layer is for those who watch
-        self.console.print(text, markup=False, style="dim")
+            return  # one line per layer is too much for a log file
+        self._print(text, style="dim")
 
     def warn(self, text: str) -> None:
-        """Print what the user must not miss, quiet or not."""
+        """Print a warning, even with --quiet."""
         self._close()
-        self.console.print(f"warning: {text}", markup=False, style="yellow")
+        self._print(f"warning: {text}", style="yellow")
 
     def progress(self, progress: Progress) -> None:
-        """Move the bar, or print a line now and then."""
+        """Update the bar, or print a line every EVERY seconds."""
         if self.quiet:
             return
-        text = told(progress)
+        text = format_progress(progress)
         if self.console.is_terminal:
             if self._bar is None:
                 self._bar = Bar(BarColumn(), TextColumn("{task.description}"), console=self.console)
@@ -57,28 +57,32 @@ class Printer(Listener):
             self._bar.update(self._task, completed=progress.share, description=text)
         elif time.monotonic() - self._printed >= EVERY or progress.share >= 1:
             self._printed = time.monotonic()
-            self.console.print(text, markup=False)
+            self._print(text)
 
     def stop(self) -> bool:
-        """Say whether Ctrl-C was pressed."""
-        return self._asked
+        """Return whether Ctrl-C was pressed."""
+        return self._interrupted
 
     @contextmanager
     def listening(self) -> Iterator[Printer]:
-        """While open, the first Ctrl-C asks the run to save and stop; a second one stops at once."""
+        """In the body, the first Ctrl-C asks the run to save and stop; the second one stops it immediately."""
 
-        def ask(number: int, frame: FrameType | None) -> None:
-            if self._asked:
+        def interrupt(number: int, frame: FrameType | None) -> None:
+            if self._interrupted:
                 raise KeyboardInterrupt
-            self._asked = True
-            self.warn("stopping when what is in hand is folded and saved; Ctrl-C again to stop without saving")
+            self._interrupted = True
+            self.warn("stopping after the current batch is processed and saved; Ctrl-C again stops without saving")
 
-        before = signal.signal(signal.SIGINT, ask)
+        before = signal.signal(signal.SIGINT, interrupt)
         try:
             yield self
         finally:
             signal.signal(signal.SIGINT, before)
             self._close()
+
+    def _print(self, text: str, style: str | None = None) -> None:
+        # Without soft_wrap, rich would break paths and commands into lines of 80 characters in a log file.
+        self.console.print(text, markup=False, style=style, soft_wrap=True)
 
     def _close(self) -> None:
         if self._bar is not None:
@@ -86,30 +90,30 @@ class Printer(Listener):
             self._bar = None
 
 
-def told(progress: Progress) -> str:
-    """Return share, positions, rate and time left in one line.
+def format_progress(progress: Progress) -> str:
+    """Return one line with share, positions, rate and time left.
 
-    >>> told(Progress(0.5, 30_000, 60.0))
+    >>> format_progress(Progress(0.5, 30_000, 60.0))
     ' 50%     30,000 positions    500/s  1:00 left'
     """
     rate = progress.positions / progress.seconds if progress.seconds > 0 else 0.0
-    gone = progress.share - progress.begun
+    gone = progress.share - progress.at_start
     left = progress.seconds * (1 - progress.share) / gone if gone > 0 else 0.0
     minutes, seconds = divmod(round(left), 60)
     return (
-        f"{progress.share:4.0%} {progress.positions:>10,} {progress.of} {rate:>6,.0f}/s  "
+        f"{progress.share:4.0%} {progress.positions:>10,} {progress.unit} {rate:>6,.0f}/s  "
         f"{minutes}:{seconds:02d} left"
     )
 
 
-def hush() -> None:
-    """Keep transformers' own bars and advice out of the user's terminal."""
+def silence_transformers() -> None:
+    """Hide the progress bars and warnings of transformers."""
     from transformers.utils import logging
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
 
 
-def result(value: str) -> None:
+def print_result(value: str) -> None:
     """Print a result to stdout."""
     sys.stdout.write(value + "\n")

@@ -1,4 +1,4 @@
-"""theodolite contrast: directions from sentence pairs, how they lie to each other, and how sure that is."""
+"""theodolite contrast: directions from sentence pairs, the angles between them, and their uncertainty."""
 
 from __future__ import annotations
 
@@ -8,47 +8,54 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from theodolite.cli.options import Dtype, Layers, Quiet, Revision, TrustRemoteCode
+from theodolite.cli.options import Dtype, Quiet, Revision, TrustRemoteCode
+from theodolite.cli.study_options import DeviceOrCpu, Layers, Model, Overwrite, ResultsFolder
+from theodolite.text import format_fixed
 
 if TYPE_CHECKING:
     from theodolite.studies.laboratory import Findings
 
 LEGEND = (
-    "cosine: of the two mean differences (second sentence minus first), [ ] 95% over pairs; p: sign flips, "
-    "adjusted by Holm for all rows; least p: what so few pairs can reach; random: 95% of cosines between classes "
-    "of random pairs. sure: not 0 by interval and adjusted p, and beyond random; hint: by p alone; small: not 0, "
-    "but random pairs give as much; open: may be 0."
+    "cosine: between the mean differences (second sentence minus first) of two classes, with its 95% interval "
+    "over pairs. p: from sign flips; adjusted: by Holm's method over all rows; least p: the smallest p that this "
+    "number of pairs can give. random: 95% interval of cosines between classes of random pairs. Verdicts: sure: "
+    "the interval and the adjusted p exclude 0, and the cosine is outside random; hint: only p excludes 0; "
+    "small: not 0, but inside random; open: may be 0."
 )
 
 
 def contrast(
-    model: Annotated[str, typer.Argument(help="Catalogue name, model folder, .gguf file or hub name.")],
+    model: Model,
     pairs: Annotated[
-        Path, typer.Argument(metavar="PAIRS.json", help='{"class": [["one sentence", "the other"], ...], ...}.')
+        Path,
+        typer.Argument(
+            metavar="PAIRS.json",
+            help='Sentence pairs by class: {"class": [["one sentence", "the other"], ...], ...}.',
+        ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder for what is found.")],
+    out: ResultsFolder,
     layers: Layers = None,
-    pooling: Annotated[str, typer.Option(help="One vector a sentence: first, mean, last or max.")] = "mean",
+    pooling: Annotated[
+        str, typer.Option(help="How tokens become one vector per sentence: first, mean, last or max.")
+    ] = "mean",
     matched: Annotated[
-        bool, typer.Option("--matched", help="Leave out pairs whose sentences differ in punctuation.")
+        bool, typer.Option("--matched", help="Skip pairs whose sentences differ in punctuation.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of flips, resamples and random pairs.")] = 0,
-    device: Annotated[str, typer.Option(help="Where the model runs: cpu, cuda.")] = "cpu",
+    seed: Annotated[int, typer.Option(help="Seed for sign flips, resampling and random pairs.")] = 0,
+    device: DeviceOrCpu = "cpu",
     dtype: Dtype = "float32",
     revision: Revision = None,
     trust_remote_code: TrustRemoteCode = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what the folder holds.")] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print classes and cosines of every layer as JSON.")
-    ] = False,
+    overwrite: Overwrite = False,
+    json: Annotated[bool, typer.Option("--json", help="Print classes and cosines of all layers as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Take the differences of sentence pairs at every layer: a bias audit that says how sure it is."""
-    from theodolite.cli.console import Printer, hush, result
+    """Measure the directions between the sentences of pairs at every layer: a bias audit with uncertainties."""
+    from theodolite.cli.console import Printer, print_result, silence_transformers
     from theodolite.studies.contrast.contrast import contrast as contrasted
     from theodolite.studies.laboratory import check_free
 
-    hush()
+    silence_transformers()
     check_free(out, "contrast", overwrite=overwrite)
     found = contrasted(
         model,
@@ -65,27 +72,29 @@ def contrast(
     )
     folder = found.save(out, overwrite=overwrite)
     if json:
-        result(encoder.dumps(_as_json(found, folder)))
+        print_result(encoder.dumps(_as_json(found, folder)))
         return
     _print(found)
     if not quiet:
-        result(LEGEND)
-    result(f"contrast: {folder}")
+        print_result(LEGEND)
+    print_result(f"contrast: {folder}")
 
 
 def _as_json(found: Findings, folder: Path) -> dict[str, Any]:
-    from theodolite.cli.plain_json import plain_rows
+    from theodolite.cli.output import to_json_rows
 
-    rows = {name: plain_rows(found.tables[name]) for name in ("classes", "cosines")}
+    rows = {name: to_json_rows(found.tables[name]) for name in ("classes", "cosines")}
     return {"contrast": str(folder), "warnings": found.facts["warnings"], **rows}
 
 
 def _print(found: Findings) -> None:
-    from theodolite.cli.console import result
-    from theodolite.cli.plain_table import print_rows
+    from theodolite.cli.console import print_result
+    from theodolite.cli.output import print_rows
 
     last = found.facts["layers"][-1]
-    result(f"{found.facts['model']['name']} · {last['name']} · pooling: {found.facts['settings']['pooling']}")
+    print_result(
+        f"{found.facts['model']['name']} · {last['name']} · pooling: {found.facts['settings']['pooling']}"
+    )
     classes, cosines = (found.tables[name] for name in ("classes", "cosines"))
     print_rows([_class(row) for row in classes[classes["layer"] == last["index"]].to_dict("records")])
     if len(cosines):
@@ -97,8 +106,8 @@ def _class(row: dict[Any, Any]) -> dict[str, Any]:
     return {
         "class": row["class"],
         "pairs": int(row["n"]),
-        "|difference|": _number(row["length"]),
-        "|mean|": _number(row["length_of_mean"]),
+        "|difference|": format_fixed(row["length"]),
+        "|mean|": format_fixed(row["length_of_mean"]),
         "agree": "–" if row["agree"] != row["agree"] else f"{row['agree']:.0%}",
         "p": _p(row["p"]),
         "adjusted": _p(row["p_holm"]),
@@ -111,18 +120,14 @@ def _cosine(row: dict[Any, Any]) -> dict[str, Any]:
     return {
         "class": row["class_a"],
         "and": row["class_b"],
-        "cosine": _number(row["cosine"]),
-        "95%": f"[{_number(row['low'])}, {_number(row['high'])}]",
+        "cosine": format_fixed(row["cosine"]),
+        "95%": f"[{format_fixed(row['low'])}, {format_fixed(row['high'])}]",
         "p": _p(row["p"]),
         "adjusted": _p(row["p_holm"]),
         "least p": _p(row["smallest_p"]),
-        "random": f"[{_number(row['reference_low'])}, {_number(row['reference_high'])}]",
+        "random": f"[{format_fixed(row['reference_low'])}, {format_fixed(row['reference_high'])}]",
         "verdict": row["verdict"],
     }
-
-
-def _number(value: float) -> str:
-    return "–" if value != value else f"{value:.3f}"
 
 
 def _p(value: float) -> str:

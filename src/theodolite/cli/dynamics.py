@@ -8,41 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from theodolite.cli.options import (
-    BatchTokens,
-    Column,
-    Device,
-    Dtype,
-    Field,
-    Layers,
-    Limit,
-    MaxTokens,
-    MaxWords,
-    Memory,
-    MinWords,
-    Populations,
-    Quiet,
-    SampleSize,
-    Seed,
-    Share,
-    TrustRemoteCode,
-)
-from theodolite.cli.survey import Corpus
+from theodolite.cli.options import CORPUS, Quiet, add_flags
+from theodolite.measures.columns import find_column
+from theodolite.surveys.options import RunOptions, SurveyOptions
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from theodolite.studies.series import Series
-    from theodolite.studies.surveyed import Surveyed
+    from theodolite.studies.survey_data import SurveyData
 
-MEASURES = {
-    "mean_norm": "|mean|",
-    "mean_cosine": "cos",
-    "anisotropy_svd": "svd",
-    "effective_rank": "rank",
-    "twonn": "TwoNN",
+HEADINGS = {
+    name: find_column(name).label for name in "mean_norm mean_cosine anisotropy_svd effective_rank twonn".split()
 }
-ATTENTION = {
+ATTENTION_HEADINGS = {
     "query_norm": "|q|",
     "key_norm": "|k|",
     "query_cosine": "cos q",
@@ -50,95 +29,66 @@ ATTENTION = {
     "attention_max": "max",
     "attention_entropy_share": "entropy",
 }
-EMBEDDINGS = "+e"  # marks means that the embeddings are in
+EMBEDDINGS = "+e"  # marks means that include the embeddings
 LEGEND = (
-    "Means over blocks, with +e over embeddings and blocks; a layer that does not tell a measure at every step is "
-    "in no mean. svd: share of the variance along the first direction; max and entropy (of log length): of "
-    "attention. --json has every measure, and the state after the final norm."
+    "Means over blocks; +e: over embeddings and blocks. A layer whose measure is undefined at a step is excluded "
+    "from the mean of that measure. svd: share of the variance along the first direction. max, entropy: of "
+    "attention weights, entropy as a share of log length. --json prints every measure, and the state after the "
+    "final norm."
 )
 
 
+OPTIONS = (
+    "units layers field column min_words max_words sample seed limit max_tokens batch_tokens wrap contextuality "
+    "populations sample_size memory dtype trust_remote_code device"
+).split()
+
+
+@add_flags(SurveyOptions, RunOptions, only=OPTIONS)
 def dynamics(
     model: Annotated[
         str,
         typer.Argument(
-            help="What the checkpoints are called together: a hub name with --revisions, else any name, or a "
-            "model that has the tokenizer they lack."
+            help="Name of the series. With --revisions: the hub name of the model. With --checkpoints: any name, "
+            "or a model that provides the tokenizer if the checkpoints have none."
         ),
     ],
-    corpus: Annotated[str, typer.Option(help=f"What to read: {Corpus}.")],
+    corpus: Annotated[str, typer.Option(help=f"What to read: {CORPUS}.")],
     out: Annotated[Path, typer.Option(help="Folder for the surveys and the series.")],
     checkpoints: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FOLDERS",
-            help="Folders, a quoted glob whose last number is the step, or a pattern such as "
-            "'runs/checkpoint-{step}'; several times or with commas; STEP=FOLDER for one without a number.",
+            help="Checkpoint folders: a folder, a quoted glob, or a pattern such as 'runs/checkpoint-{step}'. The "
+            "last number in a path is the step; otherwise give STEP=FOLDER. May be repeated or comma-separated.",
         ),
     ] = None,
     revisions: Annotated[
-        list[str] | None, typer.Option(help="Revisions of a hub model in place of folders: step1000,step2000.")
+        list[str] | None,
+        typer.Option(help="Revisions of a hub model instead of folders, such as step1000,step2000."),
     ] = None,
     steps: Annotated[
-        str | None, typer.Option(help="The steps wanted of a pattern with {step}: 1000,2000. Default: all there.")
+        str | None,
+        typer.Option(help="Steps to survey of a pattern with {step}, such as 1000,2000. Default: all that exist."),
     ] = None,
     attention: Annotated[
-        int, typer.Option(help="Documents that queries, keys and attention are read on; 0 for none.")
+        int, typer.Option(help="Number of documents for measuring queries, keys and attention; 0 for none.")
     ] = 16,
-    units: Annotated[
-        str | None, typer.Option(help="What vectors are counted by: id (the default), surface or word.")
-    ] = None,
-    layers: Layers = None,
-    field: Field = "text",
-    column: Column = "text",
-    min_words: MinWords = None,
-    max_words: MaxWords = None,
-    sample: Share = None,
-    seed: Seed = 0,
-    limit: Limit = None,
-    max_tokens: MaxTokens = None,
-    batch_tokens: BatchTokens = None,
-    wrap: Annotated[
-        bool, typer.Option("--wrap", help="Put BOS and EOS around every window where the tokenizer adds none.")
+    *,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the averages, and which measure changes first, as JSON.")
     ] = False,
-    contextuality: Annotated[
-        bool, typer.Option("--contextuality", help="Also tell self-similarity and its kin.")
-    ] = False,
-    populations: Populations = "all,without-first,without-massive",
-    sample_size: SampleSize = 4096,
-    memory: Memory = None,
-    device: Device = None,
-    dtype: Dtype = "float32",
-    trust_remote_code: TrustRemoteCode = False,
-    json: Annotated[bool, typer.Option("--json", help="Print every average and order as JSON.")] = False,
     quiet: Quiet = False,
+    **options: Any,
 ) -> None:
-    """Survey a model's checkpoints on the same text; tell how every measure moves. Run again, it goes on."""
-    from theodolite.cli.console import Printer, hush
-    from theodolite.studies.series.dynamics import dynamics as run
-    from theodolite.surveys.memory import parse_size
+    """Survey the checkpoints of a model on the same text and report how every measure changes.
 
-    hush()
-    options = {
-        "units": units,
-        "layers": layers,
-        "field": field,
-        "column": column,
-        "min_words": min_words,
-        "max_words": max_words,
-        "sample": sample,
-        "seed": seed,
-        "limit": limit,
-        "max_tokens": max_tokens,
-        "batch_tokens": batch_tokens,
-        "wrap": wrap,
-        "contextuality": contextuality,
-        "populations": [name.strip() for name in populations.split(",") if name.strip()],
-        "sample_size": sample_size,
-        "memory": parse_size(memory) if memory is not None else None,
-        "dtype": dtype,
-        "trust_remote_code": trust_remote_code,
-    }
+    Running the same command again resumes an interrupted run and adds new checkpoints.
+    """
+    from theodolite.cli.console import Printer, silence_transformers
+    from theodolite.studies.series.dynamics import dynamics as run
+
+    silence_transformers()
     with Printer(quiet=quiet).listening() as printer:
         made = run(
             model,
@@ -148,11 +98,11 @@ def dynamics(
             revisions=revisions or (),
             steps=None if steps is None else _steps(steps),
             attention=attention,
-            device=device,
+            device=options.pop("device"),
             options=options,
             listener=printer,
         )
-    _tell(made, out, as_json=json)
+    _print_series(made, out, as_json=json)
 
 
 def _steps(given: str) -> list[int]:
@@ -160,74 +110,65 @@ def _steps(given: str) -> list[int]:
 
     parts = [part.strip() for part in given.split(",") if part.strip()]
     if not parts or not all(part.isdigit() for part in parts):
-        raise InputError(f"--steps {given!r}: wanted whole numbers with commas between, such as 1000,2000.")
+        raise InputError(f"--steps {given!r}: expected integers separated by commas, such as 1000,2000.")
     return [int(part) for part in parts]
 
 
-def _tell(made: Series, out: Path, *, as_json: bool) -> None:
-    from theodolite.cli.console import result
-    from theodolite.cli.plain_json import plain_rows
-    from theodolite.studies.dynamics import names
-    from theodolite.studies.dynamics.at_step import steps_of
-    from theodolite.studies.dynamics.averages import averages
-    from theodolite.studies.dynamics.leads import leads, sentences
+def _print_series(made: Series, out: Path, *, as_json: bool) -> None:
+    from theodolite.cli.console import print_result
+    from theodolite.cli.output import print_numbers, to_json_rows
+    from theodolite.studies.series.averages import average_layers, list_steps
+    from theodolite.studies.series.leads import describe_leads, make_lead_table
+    from theodolite.studies.series.series import ATTENTION
 
-    survey = made.as_surveyed(out)
-    found = averages(survey)
-    order = leads(survey) if names.ATTENTION in made.tables else None
+    survey = made.as_survey_data(out)
+    averages = average_layers(survey)
+    leads = make_lead_table(survey) if ATTENTION in made.tables else None
     if as_json:
-        told = {"steps": survey.facts["steps"], "averages": plain_rows(found)}
-        result(encoder.dumps(told | {"leads": [] if order is None else plain_rows(order)}))
+        summary = {"steps": survey.facts["steps"], "averages": to_json_rows(averages)}
+        print_result(encoder.dumps(summary | {"leads": [] if leads is None else to_json_rows(leads)}))
         return
-    shown: list[tuple[str, dict[str, list[Any]]]] = []
+
+    def print_columns(columns: dict[str, list[Any]]) -> None:
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        print_numbers(rows, {name: name for name in columns})
+
+    printed: list[tuple[str, dict[str, list[Any]]]] = []
     for population in survey.facts["populations"]:
-        columns = {"step": steps_of(survey), **_layers(found[found["population"] == population])}
-        same = next((name for name, other in shown if str(other) == str(columns)), None)
-        print(f"{survey.model} on {survey.corpus} · population: {population}{f', as {same}' if same else ''}")
+        columns = {"step": list_steps(survey), **_layers(averages[averages["population"] == population])}
+        same = next((name for name, other in printed if str(other) == str(columns)), None)
+        print(
+            f"{survey.model} on {survey.corpus} · population: {population}{f' (same as {same})' if same else ''}"
+        )
         if same is None:
-            _print(columns)
-        shown.append((population, columns))
-    if order is not None:
-        print(f"attention on {made.notes[names.ATTENTION]['documents']} documents · population: all")
-        _print({"step": steps_of(survey), **_attention(survey)})
-    result(LEGEND)
-    for line in [] if order is None else sentences(order, "all"):
-        result(line)
-    result(f"series: {out / 'series.parquet'} ({len(made.steps)} steps)")
+            print_columns(columns)
+        printed.append((population, columns))
+    if leads is not None:
+        print(f"attention on {made.notes[ATTENTION]['documents']} documents · population: all")
+        print_columns({"step": list_steps(survey), **_attention(survey)})
+    print_result(LEGEND)
+    for line in [] if leads is None else describe_leads(leads, "all"):
+        print_result(line)
+    print_result(f"series: {out / 'series.parquet'} ({len(made.steps)} steps)")
 
 
 def _layers(rows: pd.DataFrame) -> dict[str, list[Any]]:
-    """Return the columns of the compact table: means over blocks, then over embeddings too."""
-    from theodolite.studies.dynamics.averages import BLOCKS, WITH_EMBEDDINGS
+    """Return the columns of the table: means over blocks, then over embeddings and blocks."""
+    from theodolite.studies.series.averages import BLOCKS, WITH_EMBEDDINGS
 
     return {
         f"{head}{mark}": part[part["measure"] == measure].sort_values("step")["mean"].tolist()
         for scope, mark in ((BLOCKS, ""), (WITH_EMBEDDINGS, EMBEDDINGS))
         if len(part := rows[rows["scope"] == scope])
-        for measure, head in MEASURES.items()
+        for measure, head in HEADINGS.items()
     }
 
 
-def _attention(survey: Surveyed) -> dict[str, list[Any]]:
-    from theodolite.studies.dynamics.attention_means import attention_means
+def _attention(survey: SurveyData) -> dict[str, list[Any]]:
+    from theodolite.studies.series.averages import average_attention
 
-    means = attention_means(survey, "all")
+    means = average_attention(survey, "all")
     return {
         head: means[means["measure"] == measure].sort_values("step")["mean"].tolist()
-        for measure, head in ATTENTION.items()
+        for measure, head in ATTENTION_HEADINGS.items()
     }
-
-
-def _print(columns: dict[str, list[Any]]) -> None:
-    """Print the columns; a digit is never cut."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from theodolite.cli.layer_table import number
-
-    table = Table(box=None, pad_edge=False)
-    for head in columns:
-        table.add_column(head, justify="right", no_wrap=True)
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*map(number, row))
-    Console(highlight=False, markup=False, width=1000).print(table, crop=False)

@@ -1,4 +1,4 @@
-"""theodolite exhibit PAPER: all of a paper that finished surveys allow, and why the rest was not drawn."""
+"""theodolite exhibit PAPER: draw all exhibits that finished surveys allow, and print why others were not drawn."""
 
 from __future__ import annotations
 
@@ -6,75 +6,84 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from theodolite.cli.console import Printer, result
+from theodolite.cli.console import Printer, print_result
 from theodolite.errors import InputError, TheodoliteError
-from theodolite.exhibits.heeding import unheeded
+from theodolite.exhibits.exhibit import find_unused_options
 from theodolite.exhibits.saving import PICTURES
-from theodolite.reproduction.drawing import ENDINGS, Shown, by_words_too
-from theodolite.reproduction.finished import finished
-from theodolite.reproduction.result import Reproduction
+from theodolite.reproduction.draw_paper import draw_paper
+from theodolite.reproduction.drawing import ENDINGS, DrawResult, extra_word_surveys
+from theodolite.reproduction.index import Reproduction
 from theodolite.studies.choice import Choice
 
 
-def draw_paper(
+def run_paper(
     paper: str, surveys: Sequence[Path], out: Path, choice: Choice, formats: Sequence[str], *, captioned: bool
 ) -> None:
-    """Draw into a folder, and list what is in it and what is not."""
-    made = finished(
+    """Draw a paper's exhibits into a folder; print what was drawn and what was not."""
+    reproduction = draw_paper(
         paper, surveys, out, choice, endings=_endings(formats), captioned=captioned, listener=Printer()
     )
-    drawn = [one for one in made.shown if one.drawn]
-    for one in drawn:
-        note = f" ({reason(one)})" if one.note else ""
-        result(f"{one.edition.exhibit.id}: {out / next(iter(one.files.values()))}{note}")
-    for line in (*_without(drawn, choice), *_by_words(made), *_not_drawn(made.shown)):
-        result(line)
-    told = f"{len(drawn)} of {len(made.shown)} exhibits of {paper} drawn"
+    total, failed = len(reproduction.results), reproduction.failed
+    drawn = [result for result in reproduction.results if result.drawn]
+    for result in drawn:
+        note = f" ({shorten_note(result)})" if result.note else ""
+        print_result(f"{result.edition.exhibit.id}: {out / next(iter(result.files.values()))}{note}")
+    for line in (
+        *_unused_options(drawn, choice),
+        *_word_surveys(reproduction),
+        *_not_drawn(reproduction.results),
+    ):
+        print_result(line)
+    summary = f"{len(drawn)} of {total} exhibits of {paper} drawn"
     if drawn:
-        result(f"{told}; index: {made.index}")
-    if made.failed:
-        raise TheodoliteError(f"{told}, {len(made.failed)} failed ({_ids(made.failed)}).")
+        print_result(f"{summary}; index: {reproduction.index}")
+    if failed:
+        raise TheodoliteError(f"{summary}, {len(failed)} failed ({_ids(failed)}).")
     if not drawn:
-        raise InputError(f"None of the {len(made.shown)} exhibits of {paper} can be drawn from what was given.")
+        raise InputError(f"None of the {total} exhibits of {paper} can be drawn from these folders.")
 
 
-def reason(one: Shown) -> str:
-    """Return why something was left out, without the exhibit's name and without the command that would help."""
-    text = one.note.removeprefix(f"{one.edition.exhibit.name} ").removeprefix("There is nothing to draw. ")
-    return re.sub(r"[;.] `theodolite [^`]*`[^.;]*", "", text).rstrip(".")
+def shorten_note(result: DrawResult) -> str:
+    """Return the note on an exhibit without the exhibit's name and without the command that would help."""
+    text = result.note.removeprefix(f"{result.edition.exhibit.name} ").removeprefix("There is nothing to draw. ")
+    return re.sub(r"[;.] (?:[\w,]+ )*`theodolite [^`]*`[^.;]*", "", text).rstrip(".")
 
 
 def _endings(formats: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the formats to write by kind of exhibit; a table is also written as Markdown."""
-    wrong = [each for each in formats if each not in PICTURES]
+    """Return the formats to write for each kind of exhibit; a table is also written as Markdown."""
+    wrong = [name for name in formats if name not in PICTURES]
     if wrong:
         raise InputError(f"--format {wrong[0]!r} is not one of {', '.join(PICTURES)}.")
     pictures = tuple(dict.fromkeys(formats))
     return {"figure": pictures, "table": (*pictures, "md")} if pictures else dict(ENDINGS)
 
 
-def _without(drawn: Sequence[Shown], choice: Choice) -> Iterable[str]:
-    """Tell of every option which exhibits were drawn without it."""
-    by_option: dict[str, list[Shown]] = {}
-    for one in drawn:
-        for option in unheeded(one.edition.exhibit, choice):
-            by_option.setdefault("layer" if option == "layers" else option, []).append(one)
-    return [f"drawn without --{each}, which they do not heed: {_ids(by_option[each])}" for each in by_option]
+def _unused_options(drawn: Sequence[DrawResult], choice: Choice) -> list[str]:
+    """Return a line for every option with the exhibits that ignore it."""
+    by_option: dict[str, list[DrawResult]] = {}
+    for result in drawn:
+        for option in find_unused_options(result.edition.exhibit, choice):
+            by_option.setdefault("layer" if option == "layers" else option, []).append(result)
+    return [
+        f"drawn without --{option}, which these exhibits ignore: {_ids(by_option[option])}" for option in by_option
+    ]
 
 
-def _by_words(made: Reproduction) -> list[str]:
-    twins = ", ".join(str(task.folder) for task in by_words_too(made.tasks))
-    return [f"for exhibits of words alone, since the model is there by tokens too: {twins}"] if twins else []
+def _word_surveys(reproduction: Reproduction) -> list[str]:
+    folders = ", ".join(str(task.folder) for task in extra_word_surveys(reproduction.tasks))
+    return [f"used only for exhibits of words, because the model was also surveyed by tokens: {folders}"] * bool(
+        folders
+    )
 
 
-def _not_drawn(shown: Sequence[Shown]) -> Iterable[str]:
-    """Tell of every reason what was not drawn for it."""
-    by_reason: dict[str, list[Shown]] = {}
-    for one in shown:
-        if not one.drawn:
-            by_reason.setdefault(reason(one), []).append(one)
-    return [f"not drawn: {_ids(them)}: {why}" for why, them in by_reason.items()]
+def _not_drawn(results: Sequence[DrawResult]) -> list[str]:
+    """Return a line for every reason with the exhibits that were not drawn because of it."""
+    by_reason: dict[str, list[DrawResult]] = {}
+    for result in results:
+        if not result.drawn:
+            by_reason.setdefault(shorten_note(result), []).append(result)
+    return [f"not drawn: {_ids(of_reason)}: {reason}" for reason, of_reason in by_reason.items()]
 
 
-def _ids(shown: Iterable[Shown]) -> str:
-    return ", ".join(one.edition.exhibit.id for one in shown)
+def _ids(results: Iterable[DrawResult]) -> str:
+    return ", ".join(result.edition.exhibit.id for result in results)

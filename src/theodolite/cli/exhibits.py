@@ -1,4 +1,4 @@
-"""theodolite exhibits: what can be drawn, and what each needs."""
+"""theodolite exhibits: list the figures and tables that can be drawn, and what each needs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import typer
 
 
 def exhibits(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
-    """List the papers' figures and tables with what each needs."""
-    from theodolite.cli.console import result
-    from theodolite.cli.plain_table import print_rows
+    """List the figures and tables of papers that can be drawn, with what each needs."""
+    from theodolite.cli.console import print_result
+    from theodolite.cli.output import print_rows
     from theodolite.exhibits.registry import all_exhibits
 
     found = all_exhibits().values()
@@ -30,10 +30,10 @@ def exhibits(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")
             }
             for exhibit in found
         ]
-        result(encoder.dumps(rows))
+        print_result(encoder.dumps(rows))
         return
     print_rows([{"exhibit": e.name, "kind": e.kind, "shows": e.title, "needs": e.needed} for e in found])
-    result(
-        "theodolite exhibit NAME DIR... --out FILE draws one, theodolite exhibit PAPER DIR... --out FOLDER all of "
-        "a paper that they allow."
+    print_result(
+        "`theodolite exhibit NAME DIR... --out FILE` draws one exhibit. `theodolite exhibit PAPER DIR... --out "
+        "FOLDER` draws all exhibits of a paper that the folders allow."
     )

@@ -1,4 +1,4 @@
-"""theodolite export: the sample for embedding-atlas or TensorBoard's projector."""
+"""theodolite export: the sampled vectors for embedding-atlas or TensorBoard's projector."""
 
 from __future__ import annotations
 
@@ -7,31 +7,35 @@ from typing import Annotated
 
 import typer
 
+from theodolite.cli.study_options import Population, SurveyFolder
+from theodolite.text import pluralize
+
 
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a finished survey.")],
-    to: Annotated[str, typer.Option(help="embedding-atlas or projector (TensorBoard's).")],
-    out: Annotated[Path, typer.Option(help="embedding-atlas: a .parquet; projector: a folder.")],
+    folder: SurveyFolder,
+    to: Annotated[str, typer.Option(help="embedding-atlas, or projector for TensorBoard's projector.")],
+    out: Annotated[Path, typer.Option(help="A .parquet file for embedding-atlas, a folder for projector.")],
     layer: Annotated[
         str | None,
+        typer.Option(help="Layers, such as 6 or -1 or 0,6,12. Default: the last one; for projector all of them."),
+    ] = None,
+    population: Population = "all",
+    limit: Annotated[
+        int | None,
         typer.Option(
-            help="A layer such as 6 or -1, or several: 0,6,12. Default: the last; for the projector all of them."
+            help="Vectors per layer, chosen by hash. Default: all sampled vectors; for projector at most 10,000."
         ),
     ] = None,
-    population: Annotated[str, typer.Option(help="all, without-first or without-massive.")] = "all",
-    limit: Annotated[
-        int | None, typer.Option(help="Vectors a layer, chosen by hash. Default: all kept; projector: 10,000.")
-    ] = None,
     project: Annotated[
-        str | None, typer.Option(help="embedding-atlas's x and y: pca, umap or tsne. Default: pca.")
+        str | None,
+        typer.Option(help="Projection to x and y for embedding-atlas: pca, umap or tsne. Default: pca."),
     ] = None,
 ) -> None:
-    """Write the vectors that a survey kept whole for another viewer, and print the command that shows them."""
-    from theodolite.cli.console import result
-    from theodolite.studies.sample_export import export as exported
+    """Write the sampled vectors of a survey for another viewer, and print the command that shows them."""
+    from theodolite.cli.console import print_result
+    from theodolite.studies.sample_export.export import export as exported
 
     made = exported(folder, to=to, out=out, layer=layer, population=population, limit=limit, project=project)
-    count = sum(made.layers.values())
-    layers = f"{len(made.layers)} layer{'s' if len(made.layers) > 1 else ''}"
-    result(f"{made.out}: {count:,} vectors of {layers}, population {population}")
-    result(made.command)
+    vectors, layers = pluralize(sum(made.layers.values()), "vector"), pluralize(len(made.layers), "layer")
+    print_result(f"{made.out}: {vectors} of {layers}, population {population}")
+    print_result(made.command)

@@ -1,9 +1,11 @@
-"""The layer table in the terminal, and as JSON."""
+"""The layer table in the terminal, the notes printed under it, and the same rows as JSON."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
+from shlex import quote
 from typing import Any, Literal
 
 import pandas as pd
@@ -11,48 +13,37 @@ from rich.console import Console
 from rich.table import Table
 
 from theodolite.errors import InputError, nearest
+from theodolite.measures.columns import find_column
+from theodolite.text import format_cell
 
-HEADS = {
-    "layer": "layer",
-    "layer_name": "name",
-    "n": "n",
-    "q": "Q",
-    "m": "M",
-    "v": "V",
-    "v_within": "V_W",
-    "v_between": "V_B",
-    "mean_cosine": "cos",
-    "anisotropy_svd": "svd",
-    "effective_rank": "rank",
-    "participation_ratio": "PR",
-    "twonn": "TwoNN",
-    "q_cv": "CV(Q)",
-    "tradeoff_slope": "slope",
-    "tradeoff_r2": "R2",
-}
-CONTEXTUAL = {"self_similarity": "self-sim", "intra_similarity": "intra-sim", "mev": "MEV"}  # where there are any
-ALWAYS = ("layer", "layer_name")  # a number without its layer says nothing
+SHOWN = (
+    "layer layer_name n q m v v_within v_between mean_cosine anisotropy_svd effective_rank participation_ratio "
+    "twonn q_cv tradeoff_slope tradeoff_r2"
+).split()
+CONTEXTUAL = "self_similarity intra_similarity mev".split()  # if computed
+ALWAYS = ("layer", "layer_name")  # printed in every block, so that each number can be assigned to its layer
 LEGEND = (
-    "Q = M + V, V = V_W + V_B; cos: mean cosine of all pairs; svd: share of the first direction; rank, PR, TwoNN: "
-    "dimensions; CV, slope, R2 over units with 10 to 100,000 occurrences, special ones too. `theodolite measures` "
-    "defines each."
+    "Q: mean squared norm. M: squared norm of the mean. V: variance, Q = M + V, within (V_W) and between units "
+    "(V_B). cos: mean cosine of all pairs. svd: share of the variance along the first direction. rank, PR and "
+    "TwoNN: numbers of dimensions. CV, slope and R2: over units with 10 to 100,000 occurrences, including "
+    "special tokens. –: undefined. `theodolite measures` defines each."
 )
 
 
 def print_layers(layers: pd.DataFrame, population: str, title: str, columns: list[str] | None = None) -> None:
-    """Print one population's rows to stdout; numbers to four digits, undefined as a dash.
+    """Print the rows of one population to stdout, with four significant digits and a dash for undefined values.
 
-    Where the terminal is too narrow the columns are printed in several blocks: a digit is never cut.
+    If the terminal is too narrow, the columns are printed in several blocks, so that no digit is cut.
     """
     rows = layers[layers["population"] == population]
     records = rows.to_dict("records")
-    told = [column for column in CONTEXTUAL if column in rows.columns and rows[column].notna().any()]
-    chosen = [column for column in columns or [*HEADS, *told] if column not in ALWAYS]
-    cells = {column: [number(record[column]) for record in records] for column in (*ALWAYS, *chosen)}
+    contextual = [column for column in CONTEXTUAL if column in rows.columns and rows[column].notna().any()]
+    chosen = [column for column in columns or [*SHOWN, *contextual] if column not in ALWAYS]
+    cells = {column: [format_cell(record[column]) for record in records] for column in (*ALWAYS, *chosen)}
     console = Console(highlight=False, markup=False)
     width = console.width if console.is_terminal else 1000
     print(f"{title} · population: {population}")
-    for block in _blocks(chosen, cells, width):
+    for block in _split_columns(chosen, cells, width):
         table = Table(box=None, pad_edge=False)
         for column in block:
             side: Literal["left", "right"] = "left" if column == "layer_name" else "right"
@@ -62,58 +53,45 @@ def print_layers(layers: pd.DataFrame, population: str, title: str, columns: lis
         Console(highlight=False, markup=False, width=width).print(table, crop=False)
 
 
-def columns_named(names: str, known: list[str]) -> list[str]:
-    """Return the columns that a list with commas names, by their own names or by the headings of the table.
+def parse_columns(names: str, known: list[str]) -> list[str]:
+    """Return the columns in a comma-separated list of column names or headings of the table.
 
-    >>> columns_named("cos, TwoNN,q", ["q", "mean_cosine", "twonn"])
+    >>> parse_columns("cos, TwoNN,q", ["q", "mean_cosine", "twonn"])
     ['mean_cosine', 'twonn', 'q']
     """
-    headed = {head.lower(): column for column, head in (HEADS | CONTEXTUAL).items()}
+    headed = {find_column(column).label.lower(): column for column in known}
     chosen: dict[str, None] = {}
     for name in filter(None, map(str.strip, names.split(","))):
         column = name if name in known else headed.get(name.lower(), name.lower())
         if column not in known:
-            count = f" There are {len(known)}; docs/survey-folder.md and --json have them."
-            near = nearest(name.lower(), list(dict.fromkeys([*known, *headed]))) or count
+            listed = f" All {len(known)} columns are listed in docs/survey-folder.md and printed by --json."
+            near = nearest(name.lower(), list(dict.fromkeys([*known, *headed]))) or listed
             raise InputError(f"--columns: there is no column {name!r}.{near}")
         chosen[column] = None
     return list(chosen)
 
 
-def _blocks(chosen: list[str], cells: dict[str, list[str]], width: int) -> list[list[str]]:
-    """Cut the columns into blocks that fit the width, each led by the layer's number and name."""
+def _split_columns(chosen: list[str], cells: dict[str, list[str]], width: int) -> list[list[str]]:
+    """Split the columns into blocks that fit the width. Each block starts with the layer's number and name."""
     size = {column: max(map(len, [_head(column), *texts]), default=0) + 2 for column, texts in cells.items()}
-    lead = sum(size[column] for column in ALWAYS)
+    minimum = sum(size[column] for column in ALWAYS)
     blocks: list[list[str]] = [[*ALWAYS]]
-    used = lead
+    used = minimum
     for column in chosen:
         if used + size[column] > width and len(blocks[-1]) > len(ALWAYS):
             blocks.append([*ALWAYS])
-            used = lead
+            used = minimum
         blocks[-1].append(column)
         used += size[column]
     return blocks
 
 
 def _head(column: str) -> str:
-    return HEADS.get(column) or CONTEXTUAL.get(column, column)
-
-
-def number(value: Any) -> str:
-    """Return a cell's text.
-
-    >>> number(0.123456), number(12345), number(float("nan")), number(123456.7)
-    ('0.1235', '12,345', '–', '123,457')
-    """
-    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
-        return "–"
-    if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return find_column(column).label
 
 
 def layers_json(layers: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows with every digit, nulls for what is undefined, and the reasons as an object."""
+    """Return the rows with every digit, None for undefined values, and the reasons as a dictionary."""
     rows = []
     for record in layers.to_dict("records"):
         row = {str(column): _plain(value) for column, value in record.items()}
@@ -126,3 +104,69 @@ def _plain(value: Any) -> Any:
     if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
         return None
     return value.item() if hasattr(value, "item") else value
+
+
+def massive_hint(layers: pd.DataFrame, population: str, populations: Sequence[str]) -> str | None:
+    """Return a sentence on the massive positions of this population, if `without-massive` is available."""
+    if "massive" not in layers.columns or "without-massive" not in populations:
+        return None
+    rows = layers[layers["population"] == population].to_dict("records")
+    counts = [(int(row["massive"]), int(row["n"])) for row in rows if row["massive"] == row["massive"]]  # not NaN
+    most, n = max(counts, default=(0, 0))
+    if most == 0:
+        return None
+    return (
+        f"These numbers include massive positions (up to {most:,} of {n:,} in a layer). A few of them can "
+        "dominate Q, V, svd and rank."
+    )
+
+
+def without_massive_hint(folder: object) -> str:
+    """Return a sentence with the command that excludes massive positions.
+
+    >>> without_massive_hint("a folder")
+    "`theodolite show 'a folder' --population without-massive` excludes them."
+    """
+    return f"`theodolite show {quote(str(folder))} --population without-massive` excludes them."
+
+
+def layer_notes(layers: pd.DataFrame, population: str) -> list[str]:
+    """Return a line for each thing that may dominate the numbers of the last block, or of the only layer."""
+    records = layers[layers["population"] == population].to_dict("records")
+    rows = [{str(column): value for column, value in row.items()} for row in records]
+    if not rows:
+        return []
+    row = next((row for row in reversed(rows) if not str(row["layer_name"]).endswith("final norm")), rows[-1])
+    notes = [text for text in (_rogue(row), _duplicates(row), _zero(row)) if text]
+    name = f"{row['layer_name']}: " if len(rows) > 1 else ""
+    return [f"{name}{text}" for text in notes]
+
+
+def _rogue(row: dict[str, Any]) -> str:
+    """Report a single coordinate that contributes most of the mean cosine."""
+    from theodolite.report.findings.rogue import is_dominated_by_one
+    from theodolite.report.tables import number
+
+    if not is_dominated_by_one(row):
+        return ""
+    share = f"{number(row, 'rogue_cosine_share'):.0%}"
+    return f"coordinate {number(row, 'rogue_coordinate'):.0f} contributes {share} of cos"
+
+
+def _duplicates(row: dict[str, Any]) -> str:
+    from theodolite.report.tables import number
+    from theodolite.text import format_count
+
+    dropped, kept = number(row, "sample_duplicates"), number(row, "twonn_n")
+    if not dropped > 0:
+        return ""
+    are = "is a duplicate" if dropped == 1 else "are duplicates"
+    return f"{format_count(dropped)} of {format_count(dropped + kept)} sampled vectors {are}"
+
+
+def _zero(row: dict[str, Any]) -> str:
+    from theodolite.report.tables import number
+    from theodolite.text import pluralize
+
+    zero = number(row, "zero")
+    return f"{pluralize(zero, 'vector')} {'is' if zero == 1 else 'are'} zero" if zero > 0 else ""

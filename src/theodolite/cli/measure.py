@@ -1,4 +1,4 @@
-"""theodolite measure: vectors that one already has."""
+"""theodolite measure: measure vectors from a file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from theodolite.cli.options import Memory, Quiet
+from theodolite.cli.options import Memory, Overwrite, Quiet, Resume
 
 
 def measure(
@@ -17,26 +17,29 @@ def measure(
     groups: Annotated[
         str | None,
         typer.Option(
-            help="Labels, the units of V_W and V_B: a column or array; of an .npy, a second .npy or a .txt."
+            help="Labels that group the vectors into units (for V_W and V_B): a column or array; for an .npy "
+            "file, a second .npy or a .txt file."
         ),
     ] = None,
     column: Annotated[
-        str | None, typer.Option(help="Column or array of vectors, where there are several.")
+        str | None, typer.Option(help="Column or array of the vectors, if the file has several.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the survey; without it the numbers are only shown.")
+        Path | None, typer.Option(help="Folder for the survey. Default: the numbers are only printed.")
     ] = None,
-    sample_size: Annotated[int, typer.Option(help="Vectors kept whole, for TwoNN.")] = 4096,
+    sample_size: Annotated[
+        int, typer.Option(help="Number of vectors sampled for TwoNN and other measures that need vectors.")
+    ] = 4096,
     memory: Memory = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the survey in the folder.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON to stdout.")] = False,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure vectors from a file: the same numbers as a survey, no model."""
+    """Measure vectors from a file: the same numbers as a survey, without a model."""
     from theodolite.cli.console import Printer
-    from theodolite.cli.finish import finish
-    from theodolite.surveys.memory import parse_size
+    from theodolite.cli.output import finish_survey
+    from theodolite.surveys.options import parse_size
     from theodolite.surveys.vectors import measure as run
 
     budget = parse_size(memory) if memory is not None else None
@@ -52,4 +55,4 @@ def measure(
             overwrite=overwrite,
             listener=printer,
         )
-    finish(made, as_json=json, quiet=quiet)
+    finish_survey(made, as_json=json, quiet=quiet)

@@ -1,4 +1,4 @@
-"""theodolite merge: surveys made apart become one."""
+"""theodolite merge: combine surveys of different documents into one."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Annotated
 
 import typer
 
-from theodolite.cli.options import Quiet
+from theodolite.cli.options import Overwrite, Quiet
 
 
 def merge(
     surveys: Annotated[
-        list[Path], typer.Argument(help="Folders of surveys of one model with one set of settings.")
+        list[Path], typer.Argument(help="Folders of surveys of the same model with the same settings.")
     ],
     out: Annotated[Path, typer.Option(help="Folder for the merged survey.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the survey in the folder.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the layers as JSON to stdout.")] = False,
+    overwrite: Overwrite = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the layers as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Merge surveys over different documents into one, as if they had been read together.
+    """Merge surveys of different documents into one, as if the documents had been surveyed together.
 
-    Of parts of one corpus (--part) the sample is that of the whole; of different files it is another one, and with
-    it TwoNN and its kin.
+    Merging the parts of one corpus (--part) gives the same sample of vectors as a single survey. Merging surveys
+    of different files gives another sample, so measures that use the sample, such as TwoNN, differ slightly.
     """
     from theodolite.cli.console import Printer
-    from theodolite.cli.finish import finish
+    from theodolite.cli.output import finish_survey
     from theodolite.surveys.merge import merge as run
 
     with Printer(quiet=quiet).listening() as printer:
         made = run(list(surveys), out=out, overwrite=overwrite, listener=printer)
-    finish(made, as_json=json, quiet=quiet)
+    finish_survey(made, as_json=json, quiet=quiet)

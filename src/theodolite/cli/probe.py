@@ -1,4 +1,4 @@
-"""theodolite probe: can a small classifier read a word's class off its vector?"""
+"""theodolite probe: train small classifiers to predict the class of a word from its vector."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from theodolite.cli.options import Dtype, Quiet, Revision, TrustRemoteCode
+from theodolite.cli.study_options import Model, Overwrite, ResultsFolder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,54 +17,60 @@ if TYPE_CHECKING:
     from theodolite.studies.laboratory import Findings
 
 LEGEND = (
-    "[ ]: 95% over folds. control: the same probe on shuffled labels; learnt by heart: the share of shuffled "
-    "labels that it fits on the words it was trained on. Test sets are balanced, so guessing gives 1/classes."
+    "[ ]: 95% interval over folds. control: accuracy of the same probe trained on shuffled labels. control fit: "
+    "its accuracy on the words it was trained on. selectivity: accuracy minus control. Test sets are balanced, "
+    "so the accuracy of guessing is 1 / number of classes."
 )
 
 
 def probe(
-    model: Annotated[str, typer.Argument(help="Catalogue name, folder, .gguf file or hub name.")],
-    out: Annotated[Path, typer.Option(help="Folder for what is found.")],
+    model: Model,
+    out: ResultsFolder,
     words: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Words: a .csv with the columns word and label.")
+        Path | None, typer.Option(metavar="FILE.csv", help="A .csv of words with the columns word and label.")
     ] = None,
     wordnet: Annotated[
         str | None,
-        typer.Option(help="Classes of WordNet instead, such as noun.animal,noun.food or noun,verb,adj."),
+        typer.Option(help="Take classes from WordNet, such as noun.animal,noun.food or noun,verb,adj."),
     ] = None,
     layer: Annotated[
         list[str] | None,
-        typer.Option(metavar="LAYER", help="table (the default), or a layer such as 0, 6 or -1; several times."),
+        typer.Option(
+            metavar="LAYER",
+            help="table (the embedding table), or a layer such as 0, 6 or -1; may be repeated. Default: table.",
+        ),
     ] = None,
     show: Annotated[
         list[str] | None,
         typer.Option(
             metavar="WORD",
-            help="Tell this word's confidence by class and never train on it; several times. "
-            "Default: words of several classes.",
+            help="Report the confidence for each class on this word, and exclude the word from training; may be "
+            "repeated. Default: words that have several classes.",
         ),
     ] = None,
     folds: Annotated[int, typer.Option(help="Folds of the cross-validation.")] = 5,
-    most: Annotated[int, typer.Option(help="Words of a class at most, drawn by seed.")] = 500,
+    most: Annotated[int, typer.Option(help="Maximum number of words per class, sampled at random.")] = 500,
     wrap: Annotated[
-        bool, typer.Option("--wrap", help="Put BOS in front of a word where the tokenizer puts nothing.")
+        bool, typer.Option("--wrap", help="Add BOS before a word if the tokenizer adds no special token.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of draws, folds, shuffled labels and probes.")] = 0,
-    device: Annotated[str | None, typer.Option(help="Where the model runs: cpu, cuda. Default: cpu.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed for sampling, folds, shuffled labels and probes.")] = 0,
+    device: Annotated[
+        str | None, typer.Option(help="Device that runs the model: cpu, cuda, cuda:1. Default: cpu.")
+    ] = None,
     dtype: Dtype = "float32",
     revision: Revision = None,
     trust_remote_code: TrustRemoteCode = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what the folder holds.")] = False,
+    overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print the scores and confidences as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train small classifiers to tell the classes of words from their vectors, with a control beside each."""
-    from theodolite.cli.console import Printer, hush, result
+    """Train small classifiers to predict the classes of words from their vectors, each with a control."""
+    from theodolite.cli.console import Printer, print_result, silence_transformers
     from theodolite.studies.laboratory import check_free
-    from theodolite.studies.probe.laboratory import LABORATORY
-    from theodolite.studies.probe.laboratory import probe as probed
+    from theodolite.studies.probe.probe import LABORATORY
+    from theodolite.studies.probe.probe import probe as probed
 
-    hush()
+    silence_transformers()
     check_free(out, LABORATORY, overwrite=overwrite)
     found = probed(
         model,
@@ -83,35 +90,35 @@ def probe(
     )
     folder = found.save(out, overwrite=overwrite)
     if json:
-        result(encoder.dumps(_as_json(found, folder)))
+        print_result(encoder.dumps(_as_json(found, folder)))
         return
     _print(found)
     if not quiet:
-        result(LEGEND)
-    result(f"probe: {folder}")
+        print_result(LEGEND)
+    print_result(f"probe: {folder}")
 
 
 def _as_json(found: Findings, folder: Path) -> dict[str, Any]:
-    from theodolite.cli.plain_json import plain_rows
+    from theodolite.cli.output import to_json_rows
 
     rows: dict[str, Any] = {
-        name: plain_rows(found.tables[name]) for name in ("probes", "confidence") if name in found.tables
+        name: to_json_rows(found.tables[name]) for name in ("probes", "confidence") if name in found.tables
     }
     return {"probe": str(folder), "counts": found.facts["counts"], **rows}
 
 
 def _print(found: Findings) -> None:
-    from theodolite.cli.plain_table import print_rows
+    from theodolite.cli.output import print_rows
 
-    print_rows([_score(row) for row in found.tables["probes"].to_dict("records")])
+    print_rows([_score_row(row) for row in found.tables["probes"].to_dict("records")])
     if "confidence" not in found.tables:
         return
     print()
     groups = found.tables["confidence"].groupby(["layer_name", "word", "probe"], sort=False)
-    print_rows([_sure(head, rows) for head, rows in groups])
+    print_rows([_confidence_row(head, rows) for head, rows in groups])
 
 
-def _score(row: dict[Any, Any]) -> dict[str, Any]:
+def _score_row(row: dict[Any, Any]) -> dict[str, Any]:
     return {
         "vectors": row["layer_name"],
         "probe": row["probe"],
@@ -119,14 +126,14 @@ def _score(row: dict[Any, Any]) -> dict[str, Any]:
         "control": f"{row['control']:.3f} [{row['control_low']:.3f}, {row['control_high']:.3f}]",
         "selectivity": f"{row['selectivity']:.3f}",
         "guessing": f"{row['baseline']:.3f}",
-        "learnt by heart": f"{row['control_fit']:.3f}",
+        "control fit": f"{row['control_fit']:.3f}",
     }
 
 
-def _sure(head: Any, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return a displayed word's row: its confidence by class, or why it has none."""
+def _confidence_row(head: Any, rows: pd.DataFrame) -> dict[str, Any]:
+    """Return the row of a word given by --show: its confidence for each class, or why it has none."""
     name, word, probe = head
     undefined = str(rows["undefined"].iloc[0])
     values = zip(rows["label"], rows["confidence"], strict=True)
-    told = {str(label): "–" if undefined else f"{value:.2f}" for label, value in values}
-    return {"vectors": name, "word": f"{word} ({undefined})" if undefined else word, "probe": probe, **told}
+    confidence = {str(label): "–" if undefined else f"{value:.2f}" for label, value in values}
+    return {"vectors": name, "word": f"{word} ({undefined})" if undefined else word, "probe": probe, **confidence}

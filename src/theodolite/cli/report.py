@@ -10,23 +10,28 @@ import typer
 from theodolite.cli.options import on_disk
 
 if TYPE_CHECKING:
-    from theodolite.cli.reported import Reported
+    from theodolite.cli.report_page import ReportInputs
 
 FORMATS = ("html", "md")
 SUFFIXES = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 PRINT = Path("-")
-NOTHING = "These folders hold laboratories alone, and no survey or series: --format html shows them."
+ONLY_LABORATORIES = (
+    "These folders hold laboratories but no survey or series, which --format md requires; use --format html."
+)
 
 
 def report(
     surveys: Annotated[
         list[Path],
-        typer.Argument(help="Folders of surveys, series or laboratories, or folders that hold several of them."),
+        typer.Argument(
+            help="Folders of surveys, of series (from `theodolite dynamics`) or of laboratories (weights, probe, "
+            "...), or folders that contain several of them."
+        ),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
-            help="File to write; - prints Markdown. Default: report.html, with --format md report.md.",
+            help="File to write, or - to print Markdown. Default: report.html, or report.md with --format md.",
             callback=on_disk,
         ),
     ] = None,
@@ -34,62 +39,51 @@ def report(
         str | None,
         typer.Option(
             "--format",
-            help="html, a page that holds everything, or md, Markdown for a pull request. Default: as --out ends.",
+            help="html (a self-contained page) or md (Markdown for a pull request). Default: from the ending of "
+            "--out.",
         ),
     ] = None,
 ) -> None:
-    """Write a self-contained page about surveys, several of them side by side; or Markdown."""
-    from theodolite.cli.console import Printer, result
-    from theodolite.cli.reported import read_all
+    """Write a self-contained HTML page, or Markdown, about one survey or several side by side."""
+    from theodolite.cli.console import Printer, print_result
+    from theodolite.cli.report_page import read_inputs, write_page
 
-    kind, file = chosen(out, format_)
-    found = read_all(surveys, Printer().warn)
+    kind, file = choose_output(out, format_)
+    inputs = read_inputs(surveys, Printer().warn)
     if kind == "html":
-        write_page(found, file)
+        write_page(inputs, file)
     elif file == PRINT:
-        result(_markdown(found).rstrip("\n"))
+        print_result(_markdown(inputs).rstrip("\n"))
         return
     else:
-        _write_markdown(found, file)
-    result(f"report: {file}")
+        _write_markdown(inputs, file)
+    print_result(f"report: {file}")
 
 
-def write_page(found: Reported, file: Path) -> None:
-    """Write the page on everything that was read; studies are drawn for it."""
-    from theodolite.cli.console import Printer
-    from theodolite.cli.drawn import drawn
-    from theodolite.report import write
-
-    printer = Printer()
-    pictures = drawn([*found.laboratories, *found.beside], printer.say, printer.warn)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write(found.surveys, file, found.series, pictures)
-
-
-def _markdown(found: Reported) -> str:
+def _markdown(inputs: ReportInputs) -> str:
     from theodolite.cli.console import Printer
     from theodolite.errors import InputError
-    from theodolite.naming import several
     from theodolite.report.markdown import render_markdown
+    from theodolite.text import pluralize
 
-    told = [*found.surveys, *(one.tables for one in found.series)]
-    if not told:
-        raise InputError(NOTHING)
-    if found.laboratories:
-        left = several(len(found.laboratories), "laboratory", "laboratories")
-        Printer().warn(f"{left} left out: --format html shows such.")
-    return render_markdown(told)
-
-
-def _write_markdown(found: Reported, file: Path) -> None:
-    from theodolite.surveys.files import write_beside
-
-    text = _markdown(found)
-    write_beside(file, lambda beside: _written(beside, text))
+    tables = [*inputs.surveys, *(series.tables for series in inputs.series)]
+    if not tables:
+        raise InputError(ONLY_LABORATORIES)
+    if inputs.laboratories:
+        count = pluralize(len(inputs.laboratories), "laboratory", "laboratories")
+        Printer().warn(f"Omitted {count}, which Markdown cannot show; use --format html.")
+    return render_markdown(tables)
 
 
-def chosen(out: Path | None, form: str | None) -> tuple[str, Path]:
-    """Return the format and the file, each told by the other where it is not given; refuse two that differ."""
+def _write_markdown(inputs: ReportInputs, file: Path) -> None:
+    from theodolite.storage.atomic import write_atomically
+
+    text = _markdown(inputs)
+    write_atomically(file, lambda path: _write_text(path, text))
+
+
+def choose_output(out: Path | None, form: str | None) -> tuple[str, Path]:
+    """Return the format and the file. If one is not given, it follows from the other; they must agree."""
     from theodolite.errors import InputError, nearest
 
     if form is not None and form not in FORMATS:
@@ -99,21 +93,20 @@ def chosen(out: Path | None, form: str | None) -> tuple[str, Path]:
         return kind, Path(f"report.{kind}")
     if out == PRINT:
         if form == "html":
-            raise InputError("--out - prints Markdown only; give a page the name of a file, such as report.html.")
+            raise InputError("--out - prints Markdown only; for HTML give a file, such as --out report.html.")
         return "md", out
     if out.is_dir():
-        raise InputError(
-            f"--out {out} is a folder; give the name of a file, such as {out / ('report.' + (form or 'html'))}."
-        )
+        raise InputError(f"--out {out} is a folder; give a file, such as {out / ('report.' + (form or 'html'))}.")
     ending = SUFFIXES.get(out.suffix.lower())
     if out.suffix and ending is None and form is None:
-        raise InputError(f"--out {out}: a report is a page or Markdown; end in .html or .md, not in {out.suffix}.")
+        raise InputError(f"--out {out} must end in .html or .md (got {out.suffix}).")
     if form is not None and ending is not None and ending != form:
         raise InputError(
-            f"--out {out} ends in {out.suffix}, but --format is {form}: give one of the two, or end in .{form}."
+            f"--out {out} ends in {out.suffix}, but --format is {form}; give only one of them, or let --out end "
+            f"in .{form}."
         )
     return form or ending or "html", out
 
 
-def _written(path: Path, text: str) -> None:
+def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")

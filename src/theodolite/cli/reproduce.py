@@ -1,110 +1,87 @@
-"""theodolite reproduce: a whole paper on models and text of one's own."""
+"""theodolite reproduce: all exhibits of a paper on your own models and text."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from theodolite.cli.options import (
-    Column,
-    Device,
-    Dtype,
-    Field,
-    Layers,
-    Limit,
-    MaxTokens,
-    MaxWords,
-    Quiet,
-    Seed,
-    Share,
-)
-from theodolite.cli.survey import Corpus
+from theodolite.cli.options import CORPUS, Quiet, add_flags
+from theodolite.surveys.options import RunOptions, SurveyOptions
+
+OPTIONS = "layers field column max_words sample seed limit max_tokens device dtype".split()
 
 
+@add_flags(SurveyOptions, RunOptions, only=OPTIONS)
 def reproduce(
     paper: Annotated[str, typer.Argument(help="The paper, such as norm-variance.")],
     model: Annotated[
         list[str],
         typer.Option(
-            help="Catalogue name, folder, .gguf or hub name; once for each. MODEL=CORPUS for one that reads "
-            "something of its own."
+            help="Catalogue name, model folder, .gguf file or hub name; may be repeated. MODEL=CORPUS gives a "
+            "model its own corpus."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the surveys, the figures and the index page.")],
-    corpus: Annotated[str | None, typer.Option(help=f"What models of text read: {Corpus}.")] = None,
+    corpus: Annotated[str | None, typer.Option(help=f"Corpus for text models: {CORPUS}.")] = None,
     audio: Annotated[
-        str | None, typer.Option(help="What models of speech read: a folder of .wav or .flac files, or speech.")
+        str | None,
+        typer.Option(help="Corpus for speech models: a folder of .wav or .flac files, or the catalogue's speech."),
     ] = None,
     images: Annotated[
-        str | None, typer.Option(help="What models of vision read: a folder of pictures, or pictures.")
+        str | None,
+        typer.Option(help="Corpus for vision models: a folder of images, or the catalogue's pictures."),
     ] = None,
     against: Annotated[
-        str | None, typer.Option(help="A second corpus, where a paper compares two. Default: of the catalogue.")
+        str | None,
+        typer.Option(help="Second corpus, for papers that compare two. Default: one of the catalogue."),
     ] = None,
     series: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="DIR", help="Folder of `theodolite dynamics`, for figures by training step; several."
+            metavar="DIR",
+            help="Folder written by `theodolite dynamics`, for figures by training step; may be repeated.",
         ),
     ] = None,
+    *,
     units: Annotated[
         str | None,
-        typer.Option(help="What vectors are counted by: id, surface or word. Default: as the paper did."),
+        typer.Option(help="Units that group the vectors: id, surface or word. Default: as in the paper."),
     ] = None,
-    layers: Layers = None,
-    field: Field = "text",
-    column: Column = "text",
-    max_words: MaxWords = None,
-    sample: Share = None,
-    seed: Seed = 0,
-    limit: Limit = None,
-    max_tokens: MaxTokens = None,
     wrap: Annotated[
         bool,
-        typer.Option("--wrap", help="As the paper did: BOS and EOS around every window where none is added."),
+        typer.Option(
+            "--wrap", help="Add BOS and EOS to every window if the tokenizer adds none, as in the paper."
+        ),
     ] = False,
     contextuality: Annotated[
         bool | None,
         typer.Option(
             "--contextuality/--no-contextuality",
-            help="Also tell self-similarity and its kin, which doubles the tables kept. Default: where the paper "
-            "is of text alone, as norm-variance is.",
+            help="Also compute self-similarity, intra-sentence similarity and MEV. Doubles the memory for unit "
+            "tables. Default: on for norm-variance.",
         ),
     ] = None,
     clean_words: Annotated[
         bool,
-        typer.Option("--clean-words", help="As the paper did: surveys by word read words without punctuation."),
+        typer.Option(
+            "--clean-words", help="Remove punctuation from the text of surveys by word, as in the paper."
+        ),
     ] = False,
-    device: Device = None,
-    dtype: Dtype = "float32",
-    json: Annotated[bool, typer.Option("--json", help="Print what was drawn as JSON to stdout.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the list of exhibits as JSON.")] = False,
     quiet: Quiet = False,
+    **options: Any,
 ) -> None:
-    """Repeat a paper: survey what is missing, draw all of its exhibits, write an index page."""
+    """Reproduce a paper: run the missing surveys, draw all exhibits, and write an index page."""
     import json as encoder
 
-    from theodolite.cli.console import Printer, hush, result
+    from theodolite.cli.console import Printer, print_result, silence_transformers
     from theodolite.errors import TheodoliteError
     from theodolite.reproduction.reproduce import reproduce as run
 
-    hush()
-    options = {
-        "layers": layers,
-        "field": field,
-        "column": column,
-        "max_words": max_words,
-        "sample": sample,
-        "seed": seed,
-        "limit": limit,
-        "max_tokens": max_tokens,
-        "wrap": wrap,
-        "clean_words": clean_words,
-        "contextuality": contextuality,
-        "device": device,
-        "dtype": dtype,
-    }
+    silence_transformers()
+    options |= {"wrap": wrap, "clean_words": clean_words, "contextuality": contextuality}
     with Printer(quiet=quiet).listening() as printer:
         made = run(
             paper,
@@ -120,12 +97,13 @@ def reproduce(
             listener=printer,
         )
     if json:
-        result(encoder.dumps(made.told()))
+        print_result(encoder.dumps(made.to_dict()))
     else:
-        for one in made.shown:
-            result(f"{one.edition.stem}: {made.out / one.files['png'] if one.drawn else f'not drawn: {one.note}'}")
-        result(f"index: {made.index}")
+        for result in made.results:
+            outcome = made.out / result.files["png"] if result.drawn else f"not drawn: {result.note}"
+            print_result(f"{result.edition.stem}: {outcome}")
+        print_result(f"index: {made.index}")
     if made.failed:
-        names = ", ".join(one.edition.stem for one in made.failed)
-        told = f"{len(made.failed)} of {len(made.shown)} exhibits failed"
-        raise TheodoliteError(f"{told} ({names}); {made.index} tells why.")
+        names = ", ".join(result.edition.stem for result in made.failed)
+        count = f"{len(made.failed)} of {len(made.results)} exhibits failed"
+        raise TheodoliteError(f"{count} ({names}); the reasons are in {made.index}.")

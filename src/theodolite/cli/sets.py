@@ -1,42 +1,47 @@
-"""theodolite sets: the vectors of a few chosen tokens, beside a finished survey."""
+"""theodolite sets: the vectors of a few chosen tokens of a finished survey."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from theodolite.cli.options import Quiet, TrustRemoteCode
+from theodolite.cli.study_options import (
+    Population,
+    SurveyedCorpus,
+    SurveyedDevice,
+    SurveyedModel,
+    TextSurveyFolder,
+)
 
 
 def sets(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a finished survey of text.")],
-    layer: Annotated[int | None, typer.Option(help="Layer to take vectors from. Default: the middle one.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the tokens that are drawn.")] = 0,
-    most: Annotated[int, typer.Option(help="Vectors kept of a token, chosen by hash.")] = 200,
+    folder: TextSurveyFolder,
+    layer: Annotated[int | None, typer.Option(help="Layer of the vectors. Default: the middle one.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed for choosing tokens at random.")] = 0,
+    most: Annotated[int, typer.Option(help="Maximum number of vectors per token, chosen by hash.")] = 200,
     unit: Annotated[
-        list[str] | None, typer.Option(metavar="TOKEN", help="Choose this token by hand; twice or more.")
+        list[str] | None,
+        typer.Option(
+            metavar="TOKEN", help="Use this token instead of random ones; give the option at least twice."
+        ),
     ] = None,
-    population: Annotated[
-        str, typer.Option(help="Positions that count: all, without-first or without-massive.")
-    ] = "all",
-    model: Annotated[str | None, typer.Option(help="Where the surveyed model is, if it has moved.")] = None,
-    corpus: Annotated[
-        str | None, typer.Option(help="Where the surveyed documents are, if they have moved.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1. Default: the survey's.")] = None,
+    population: Population = "all",
+    model: SurveyedModel = None,
+    corpus: SurveyedCorpus = None,
+    device: SurveyedDevice = None,
     trust_remote_code: TrustRemoteCode = False,
     quiet: Quiet = False,
 ) -> None:
-    """Draw tokens evenly over frequencies and read the documents that hold them again, for their vectors."""
-    from theodolite.cli.console import Printer, hush, result
-    from theodolite.studies.norm_variance.set_files import TABLE
-    from theodolite.studies.norm_variance.token_sets import make_sets
+    """Choose tokens from rare to frequent, run their documents through the model again, and keep the vectors."""
+    from theodolite.cli.console import Printer, print_result, silence_transformers
+    from theodolite.studies.norm_variance.token_set_files import TABLE_FILE
+    from theodolite.studies.norm_variance.token_sets import make_token_sets
 
-    hush()
+    silence_transformers()
     with Printer(quiet=quiet).listening() as printer:
-        made = make_sets(
+        made = make_token_sets(
             folder,
             layer=layer,
             seed=seed,
@@ -49,7 +54,7 @@ def sets(
             trust_remote_code=trust_remote_code,
             listener=printer,
         )
-    result(
-        f"token sets: {folder / TABLE} ({len(made.chosen)} tokens, {len(made.places):,} vectors, "
+    print_result(
+        f"token sets: {folder / TABLE_FILE} ({len(made.chosen)} tokens, {len(made.places):,} vectors, "
         f"layer {made.layer}, {made.population}, {made.facts['documents']:,} of {made.facts['of']:,} documents)"
     )

@@ -2,42 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from theodolite.cli.study_options import Population
+
+MOST = 4  # folders named in an error
+
 
 def show(
-    survey: Annotated[Path, typer.Argument(help="Folder of a survey.")],
-    population: Annotated[str, typer.Option(help="all, without-first or without-massive.")] = "all",
+    survey: Annotated[Path, typer.Argument(help="Folder of a finished survey.")],
+    population: Population = "all",
     columns: Annotated[
-        str | None, typer.Option(help="Columns of layers.parquet, or headings of the table, separated by commas.")
+        str | None, typer.Option(help="Comma-separated columns of layers.parquet, or headings of the table.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print every row and column as JSON.")] = False,
 ) -> None:
     """Show the layers of a survey in the terminal."""
     import json as encoder
 
-    from theodolite.cli.console import result
-    from theodolite.cli.layer_table import LEGEND, columns_named, layers_json, print_layers
-    from theodolite.cli.show_hints import check_one_survey, massive_hint, without_massive
+    from theodolite.cli.console import print_result
+    from theodolite.cli.layer_table import (
+        LEGEND,
+        layers_json,
+        massive_hint,
+        parse_columns,
+        print_layers,
+        without_massive_hint,
+    )
     from theodolite.errors import InputError
-    from theodolite.naming import survey_name
     from theodolite.surveys.folder import open_tables
+    from theodolite.text import survey_name
 
-    check_one_survey(survey)
+    _check_is_survey(survey)
     facts, tables = open_tables(survey, ["layers"])
     layers = tables["layers"]
     if json:
-        result(encoder.dumps(layers_json(layers)))
+        print_result(encoder.dumps(layers_json(layers)))
         return
     if population not in facts["populations"]:
-        raise InputError(f"--population {population!r}: this survey has {', '.join(facts['populations'])}.")
-    chosen = columns_named(columns, list(layers.columns)) if columns is not None else None
+        known = ", ".join(facts["populations"])
+        raise InputError(f"--population {population!r} is not in this survey, which has {known}.")
+    chosen = parse_columns(columns, list(layers.columns)) if columns is not None else None
     print_layers(layers, population, survey_name(facts), chosen)
     if chosen is None:
-        result(LEGEND)
+        print_result(LEGEND)
     hint = massive_hint(layers, population, facts["populations"])
     if hint is not None:
-        result(f"{hint} {without_massive(survey)}")
+        print_result(f"{hint} {without_massive_hint(survey)}")
+
+
+def _check_is_survey(folder: Path) -> None:
+    """Reject a folder that holds a laboratory, a series or several surveys, and say which."""
+    from theodolite.errors import InputError
+    from theodolite.storage.file_names import FACTS, UNFINISHED
+    from theodolite.studies.laboratory import is_laboratory
+    from theodolite.studies.series import is_series
+
+    if not folder.is_dir() or (folder / FACTS).is_file() or (folder / UNFINISHED).is_file():
+        return
+    inside = sorted(each.parent for each in [*folder.glob(f"*/{FACTS}"), *folder.glob(f"*/*/{FACTS}")])
+    if is_laboratory(folder):
+        raise InputError(
+            f"{folder} holds the results of a laboratory, not a survey; `theodolite exhibits` lists the figures "
+            "that can be drawn from it."
+        )
+    if is_series(folder):
+        steps = f"; to show one step: {_list_folders(inside)}" if inside else ""
+        raise InputError(
+            f"{folder} is a series, not a survey; `theodolite report {folder}` reports all of it{steps}."
+        )
+    if inside:
+        raise InputError(f"{folder} holds {len(inside)} surveys; show one of them: {_list_folders(inside)}.")
+
+
+def _list_folders(folders: Sequence[Path]) -> str:
+    more = f" and {len(folders) - MOST} more" if len(folders) > MOST else ""
+    return ", ".join(map(str, folders[:MOST])) + more

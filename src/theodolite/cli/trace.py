@@ -1,4 +1,4 @@
-"""theodolite trace: the paths of single sentences through the layers, and where two sentences part."""
+"""theodolite trace: the paths of a few sentences through the layers, and where two sentences diverge."""
 
 from __future__ import annotations
 
@@ -9,59 +9,69 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from theodolite.cli.options import Dtype, Quiet, Revision, TrustRemoteCode
-from theodolite.cli.short import short
+from theodolite.cli.study_options import DeviceOrCpu, Layers, Model, OptionalResultsFolder, Overwrite
+from theodolite.text import format_decimal
 
 if TYPE_CHECKING:
     from theodolite.studies.laboratory import Findings
 
 LEGEND = (
-    "means over the first sentence's text: norm, step from the layer before, its radial part (squared), cosine "
-    "with the layer before and with the first, and how alike its tokens move (cosine between their steps)."
+    "Means over the tokens of the first sentence. norm: length of the vector. step: distance from the previous "
+    "layer. radial: share of the squared step along the vector. cos, cos first: cosine with the previous and "
+    "with the first layer. alike: mean cosine between the steps of different tokens."
 )
 PARTED = (
-    "parted: first layer at which at least 5% of random pairs of different tokens are nearer than the two; far: "
-    "that share at the last layer; × others: distance over the median of the other shared tokens."
+    "parted: first layer at which at least 5% of random pairs of different tokens are closer than these two "
+    "tokens. far: that share at the last layer. × others: distance divided by the median distance of the other "
+    "shared tokens."
 )
 
 
 def trace(
-    model: Annotated[str, typer.Argument(help="Catalogue name, folder, .gguf file or hub name of a text model.")],
+    model: Model,
     sentences: Annotated[
-        list[str] | None, typer.Argument(metavar="[SENTENCE]...", help="One sentence, or two to compare.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[SENTENCE]...", help="One sentence, or several: the first is compared with the others."
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the tables, which exhibits read.")] = None,
-    file: Annotated[Path | None, typer.Option(help="Text file with more sentences, one a line.")] = None,
+    out: OptionalResultsFolder = None,
+    file: Annotated[Path | None, typer.Option(help="Text file with more sentences, one per line.")] = None,
     token: Annotated[
         list[str] | None,
         typer.Option(
-            help="Token whose path is also projected by itself; several times. Default: what parts most."
+            help="Token whose path is projected separately; may be repeated. Default: the token that diverges "
+            "most."
         ),
     ] = None,
     reference: Annotated[
         Path | None,
-        typer.Option(help="Text file of ordinary sentences, one a line, that say what is far. Default: built in."),
+        typer.Option(
+            help="Text file of ordinary sentences, one per line, whose distances serve as the reference. Default: "
+            "a built-in list."
+        ),
     ] = None,
-    layers: Annotated[str | None, typer.Option(help="Layers such as 0,6,12 or 0-3 or -1. Default: all.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
+    layers: Layers = None,
+    device: DeviceOrCpu = "cpu",
     dtype: Dtype = "float32",
     revision: Revision = None,
     trust_remote_code: TrustRemoteCode = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in the folder.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the tables of moves and partings as JSON.")] = False,
+    overwrite: Overwrite = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the tables moves and partings as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Follow the tokens of a few sentences through the layers; compare the first with each other one."""
-    from theodolite.cli.console import Printer, hush, result
-    from theodolite.cli.plain_json import plain_rows
+    """Follow the tokens of a few sentences through the layers, and compare the first sentence with the others."""
+    from theodolite.cli.console import Printer, print_result, silence_transformers
+    from theodolite.cli.output import to_json_rows
     from theodolite.studies.trace.trace import trace as traced
 
-    hush()
+    silence_transformers()
     found = traced(
         model,
-        [*(sentences or []), *(_lines(file, "--file") if file else [])],
+        [*(sentences or []), *(_read_lines(file, "--file") if file else [])],
         out=out,
         tokens=token or (),
-        reference=_lines(reference, "--reference") if reference else None,
+        reference=_read_lines(reference, "--reference") if reference else None,
         layers=layers,
         device=device,
         dtype=dtype,
@@ -71,48 +81,48 @@ def trace(
         listener=Printer(quiet=quiet),
     )
     if json:
-        shown = {name: plain_rows(found.tables[name]) for name in ("moves", "partings") if name in found.tables}
-        result(encoder.dumps({"settings": found.facts["settings"]} | shown))
+        shown = {name: to_json_rows(found.tables[name]) for name in ("moves", "partings") if name in found.tables}
+        print_result(encoder.dumps({"settings": found.facts["settings"]} | shown))
         return
     _print(found)
     if out is not None:
-        result(f"trace: {out}")
+        print_result(f"trace: {out}")
 
 
-def _lines(path: Path, option: str) -> list[str]:
+def _read_lines(path: Path, option: str) -> list[str]:
     from theodolite.errors import InputError
 
     if not path.is_file():
-        raise InputError(f"{option} {path}: there is no such file.")
+        raise InputError(f"{option} {path} does not exist.")
     try:
         return [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError:
-        raise InputError(f"{option} {path} is not UTF-8.") from None
+        raise InputError(f"{option} {path} is not UTF-8; convert it to UTF-8.") from None
 
 
 def _print(found: Findings) -> None:
-    from theodolite.cli.console import result
-    from theodolite.cli.plain_table import print_rows
+    from theodolite.cli.console import print_result
+    from theodolite.cli.output import print_rows
 
     moves = found.tables["moves"]
     print_rows([_move(row) for row in moves[moves["sentence"] == 0].to_dict("records")])
-    result(LEGEND)
+    print_result(LEGEND)
     if "partings" in found.tables:
-        result("")
+        print_result("")
         print_rows([_parting(row) for row in found.tables["partings"].to_dict("records")])
-        result(PARTED)
+        print_result(PARTED)
 
 
 def _move(row: dict[Any, Any]) -> dict[str, Any]:
     return {
         "layer": int(row["layer"]),
         "name": row["layer_name"],
-        "norm": short(row["norm"]),
-        "step": short(row["step"]),
-        "radial": short(row["radial_share"]),
-        "cos": short(row["cosine"]),
-        "cos first": short(row["cosine_first"]),
-        "alike": short(row["shared_direction"]),
+        "norm": format_decimal(row["norm"]),
+        "step": format_decimal(row["step"]),
+        "radial": format_decimal(row["radial_share"]),
+        "cos": format_decimal(row["cosine"]),
+        "cos first": format_decimal(row["cosine_first"]),
+        "alike": format_decimal(row["shared_direction"]),
     }
 
 
@@ -126,8 +136,8 @@ def _parting(row: dict[Any, Any]) -> dict[str, Any]:
         "position": int(row["position"]),
         "token": pair,
         "parted": "never" if pd.isna(row["parted_at"]) else str(row["parted_at"]),
-        "distance": short(row["distance_last"]),
-        "cos": short(row["cosine_last"]),
-        "far": short(row["nearer_different_last"]),
-        "× others": short(row["times_others_last"]),
+        "distance": format_decimal(row["distance_last"]),
+        "cos": format_decimal(row["cosine_last"]),
+        "far": format_decimal(row["nearer_different_last"]),
+        "× others": format_decimal(row["times_others_last"]),
     }

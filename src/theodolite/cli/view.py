@@ -1,4 +1,4 @@
-"""theodolite view: the report, made and opened in the browser."""
+"""theodolite view: write the report page and open it in the browser."""
 
 from __future__ import annotations
 
@@ -16,37 +16,38 @@ NAME = "report.html"
 def view(
     folders: Annotated[
         list[Path],
-        typer.Argument(help="Folders of surveys, series or laboratories, or folders that hold several of them."),
+        typer.Argument(
+            help="Folders of surveys, of series (from `theodolite dynamics`) or of laboratories (weights, probe, "
+            "...), or folders that contain several of them."
+        ),
     ],
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="The page to write. Default: report.html in a new folder among temporary ones.", callback=on_disk
-        ),
+        typer.Option(help="HTML file to write. Default: report.html in a new temporary folder.", callback=on_disk),
     ] = None,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
 ) -> None:
-    """Make the page about surveys, series or laboratories and open it in the browser."""
-    from theodolite.cli.console import Printer, result
-    from theodolite.cli.report import chosen, write_page
-    from theodolite.cli.reported import read_all
+    """Write the report page about surveys, series or laboratories and open it in the browser."""
+    from theodolite.cli.console import Printer, print_result
+    from theodolite.cli.report import choose_output
+    from theodolite.cli.report_page import read_inputs, write_page
 
     if out is not None:
-        chosen(out, "html")  # refused before anything is read
-    found = read_all(folders, Printer().warn)
-    page = _fresh() if out is None else out
-    write_page(found, page)
-    result(f"report: {page}")
-    if open_ and not opened(page):
-        Printer().warn("no browser opened; open this address in one, or copy the file to where there is one:")
-        result(page.resolve().as_uri())
+        choose_output(out, "html")  # reject a wrong name before anything is read
+    inputs = read_inputs(folders, Printer().warn)
+    page = _temporary_page() if out is None else out
+    write_page(inputs, page)
+    print_result(f"report: {page}")
+    if open_ and not open_in_browser(page):
+        Printer().warn("No browser could be opened. Open this address, or copy the file to another machine:")
+        print_result(page.resolve().as_uri())
 
 
-def opened(page: Path) -> bool:
-    """Open a page in the user's browser; say whether one was found and started."""
+def open_in_browser(page: Path) -> bool:
+    """Open a page in the user's browser; return whether one was found and started."""
     import webbrowser
 
-    if not _has_screen():
+    if not _has_display():
         return False
     try:
         return webbrowser.open(page.resolve().as_uri())
@@ -54,16 +55,16 @@ def opened(page: Path) -> bool:
         return False
 
 
-def _has_screen() -> bool:
-    """Say whether a browser has somewhere to show itself: without, a text browser would take the terminal."""
+def _has_display() -> bool:
+    """Return whether a browser can open a window. Otherwise a text browser would take over the terminal."""
     import sys
 
-    told = any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
-    return told or not sys.platform.startswith("linux")
+    configured = any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
+    return configured or not sys.platform.startswith("linux")
 
 
-def _fresh() -> Path:
-    """Return a place for a page that stays: a browser reads it after this command has ended."""
+def _temporary_page() -> Path:
+    """Return a new path for a page that is kept: the browser reads it after this command has ended."""
     from tempfile import mkdtemp
 
     return Path(mkdtemp(prefix="theodolite-")) / NAME

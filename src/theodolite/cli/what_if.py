@@ -1,58 +1,63 @@
-"""theodolite what-if: the measures after centring, standardising, removing directions and whitening."""
+"""theodolite what-if: the measures after centring, standardising, removing directions or whitening."""
 
 from __future__ import annotations
 
 import json as encoder
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from theodolite.cli.options import on_disk
+from theodolite.cli.study_options import Layers, Population, SurveyFolder
+from theodolite.measures.columns import find_column
 
 if TYPE_CHECKING:
     import pandas as pd
 
 ENDINGS = ("csv", "md", "json", "parquet")
 HEADS = {
-    "layer": "layer",
-    "layer_name": "name",
+    "layer": find_column("layer").label,
+    "layer_name": find_column("layer_name").label,
     "transform": "what if",
     "kept": "kept",
-    "mean_cosine": "cos",
+    "mean_cosine": find_column("mean_cosine").label,
     "mean_cosine_se": "±",
-    "anisotropy_svd": "svd",
-    "effective_rank": "rank",
+    "anisotropy_svd": find_column("anisotropy_svd").label,
+    "effective_rank": find_column("effective_rank").label,
     "iso_score": "iso",
-    "twonn": "TwoNN",
+    "twonn": find_column("twonn").label,
     "twonn_se": "±",
     "hubness_skew": "hubs",
     "hubness_skew_se": "±",
 }
 LEGEND = (
-    "cos, TwoNN and hubs (skew of the 10-occurrence) after a transform are of the sample, ± one standard error; "
-    "svd, rank and iso are exact; kept: directions above 1e-6 of the largest variance. "
-    "`theodolite measures` defines each."
+    "cos, TwoNN and hubs (skewness of the 10-occurrence) after a transform are estimated from the sample, ± one "
+    "standard error. svd, rank and iso are exact. kept: number of directions whose variance is above 1e-6 of the "
+    "largest. `theodolite measures` defines each."
 )
 
 
 def what_if(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a finished survey.")],
+    folder: SurveyFolder,
     remove: Annotated[
         list[int] | None,
-        typer.Option(metavar="K", help="Take away the first K directions; several times. Default: 1, 2 and 3."),
+        typer.Option(
+            metavar="K", help="Remove the K directions of largest variance; may be repeated. Default: 1, 2 and 3."
+        ),
     ] = None,
-    layers: Annotated[str | None, typer.Option(help="Layers such as 0,6,12 or 0-3 or -1. Default: all.")] = None,
-    population: Annotated[str, typer.Option(help="all, without-first or without-massive.")] = "all",
+    layers: Layers = None,
+    population: Population = "all",
     out: Annotated[
         Path | None,
-        typer.Option(help="Also write the whole table: .csv, .md, .json or .parquet.", callback=on_disk),
+        typer.Option(help="Also write the complete table: .csv, .md, .json or .parquet.", callback=on_disk),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print every row and column as JSON.")] = False,
 ) -> None:
-    """Measure again as if the vectors were centred, standardised, whitened or without their first directions."""
-    from theodolite.cli.console import result
+    """Compute the measures as if the vectors were centred, standardised, whitened or without top directions."""
+    from theodolite.cli.console import print_result
     from theodolite.cli.layer_table import layers_json
+    from theodolite.cli.output import print_numbers
     from theodolite.studies.what_if import what_if as measured
 
     if out is not None:
@@ -61,12 +66,13 @@ def what_if(
     if out is not None:
         _write(table, out)
     if json:
-        result(encoder.dumps(layers_json(table)))
+        print_result(encoder.dumps(layers_json(table)))
         return
-    _print(table, population)
-    result(LEGEND)
+    print(f"what if · population: {population}")
+    print_numbers(table.to_dict("records"), HEADS, left_aligned=("layer_name", "transform"))
+    print_result(LEGEND)
     if out is not None:
-        result(f"table: {out}")
+        print_result(f"table: {out}")
 
 
 def _check_ending(out: Path) -> str:
@@ -74,14 +80,14 @@ def _check_ending(out: Path) -> str:
 
     ending = out.suffix.lower().removeprefix(".")
     if ending not in ENDINGS:
-        raise InputError(f"--out {out}: the ending is one of {', '.join(ENDINGS)}.")
+        raise InputError(f"--out {out} must end in one of {', '.join('.' + known for known in ENDINGS)}.")
     return ending
 
 
 def _write(table: pd.DataFrame, out: Path) -> None:
     from theodolite.cli.layer_table import layers_json
-    from theodolite.surveys.files import write_beside
-    from theodolite.surveys.folder import write_table
+    from theodolite.storage.atomic import write_atomically
+    from theodolite.tables.table_files import write_table
 
     out.parent.mkdir(parents=True, exist_ok=True)
     ending = _check_ending(out)
@@ -94,36 +100,19 @@ def _write(table: pd.DataFrame, out: Path) -> None:
         "json": lambda: encoder.dumps(layers_json(table), indent=2) + "\n",
     }
     text = texts[ending]()
-    write_beside(out, lambda path: _text(path, text))
+    write_atomically(out, lambda path: _write_text(path, text))
 
 
-def _text(path: Path, text: str) -> None:
+def _write_text(path: Path, text: str) -> None:
     path.write_bytes(text.encode("utf-8", "replace"))
 
 
 def _markdown(table: pd.DataFrame) -> str:
+    from theodolite.text import format_cell
+
     shown = [column for column in table.columns if column != "undefined"]
     lines = [f"| {' | '.join(shown)} |", f"|{' --- |' * len(shown)}"]
-    lines += [f"| {' | '.join(_cells(record, shown))} |" for record in table.to_dict("records")]
-    return "\n".join(lines) + "\n"
-
-
-def _cells(record: dict[Any, Any], columns: list[str]) -> list[str]:
-    from theodolite.cli.layer_table import number
-
-    return [number(record[column]).replace("|", "\\|") for column in columns]
-
-
-def _print(table: pd.DataFrame, population: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    printed = Table(box=None, pad_edge=False)
-    for column, head in HEADS.items():
-        printed.add_column(
-            head, justify="left" if column in ("layer_name", "transform") else "right", no_wrap=True
-        )
     for record in table.to_dict("records"):
-        printed.add_row(*_cells(record, list(HEADS)))
-    print(f"what if · population: {population}")
-    Console(highlight=False, markup=False, width=1000).print(printed, crop=False)
+        cells = [format_cell(record[column]).replace("|", "\\|") for column in shown]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"

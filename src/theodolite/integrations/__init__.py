@@ -1,4 +1,4 @@
-"""Integrations: the geometry of a model while it trains, in transformers' Trainer or in any loop."""
+"""Measure the geometry of a model while it trains, with the transformers Trainer or in any training loop."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CollapseWarning", "GeometryCallback", "GeometryProbe", "Thresholds"]
 
-# Resolved when first asked for: the callback loads transformers.
-_HOMES = {
+# Imported on first use, because the callback imports transformers.
+_MODULES = {
     "CollapseWarning": "theodolite.integrations.collapse",
     "GeometryCallback": "theodolite.integrations.callback",
     "GeometryProbe": "theodolite.integrations.probe",
@@ -22,6 +22,6 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'theodolite.integrations' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -1,4 +1,4 @@
-"""The callback: a probe in transformers' Trainer, whose numbers go wherever the Trainer's own go."""
+"""GeometryCallback: a GeometryProbe for the transformers Trainer, which logs like the Trainer itself."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from theodolite.integrations.probe import GeometryProbe
 
 
 class GeometryCallback(TrainerCallback):  # type: ignore[misc] # transformers is not typed
-    """Measures the geometry of the model that a Trainer trains; the arguments are those of `GeometryProbe`.
+    """Measures the geometry of the model that a Trainer trains. The arguments are those of `GeometryProbe`.
 
         callback = GeometryCallback(["a text", "another"], every=500, out="series")
         callback.attach(Trainer(model, arguments, train_dataset=data)).train()
 
-    The Trainer gives its callbacks no way to log, so `attach` tells it which Trainer it is in. Passed as one of
-    `callbacks=` instead, it adds its numbers to what the Trainer logs next: they reach the console and
-    `state.log_history`, but not TensorBoard and its like, which the Trainer has called by then. Without a
-    tokenizer it takes the Trainer's `processing_class`.
+    A callback cannot log by itself, so `attach` gives it the Trainer. If it is passed as one of `callbacks=`
+    instead, its numbers are added to the next entry that the Trainer logs: they reach the console and
+    `state.log_history`, but not TensorBoard, Weights & Biases and other loggers, which were called before. The
+    default tokenizer is the Trainer's `processing_class`.
     """
 
     def __init__(self, texts: Any, tokenizer: Any = None, **options: Any) -> None:
         self.probe = GeometryProbe(texts, tokenizer, **options)
         self.trainer: Trainer | None = None
-        self._waiting: dict[str, float] = {}
+        self._pending: dict[str, float] = {}
 
     def attach(self, trainer: Trainer) -> Trainer:
-        """Put the callback into the Trainer, and have it log through it; return the Trainer."""
+        """Add the callback to the Trainer, so that it can log through it; return the Trainer."""
         if not hasattr(trainer, "callback_handler"):
             raise InputError(
-                f"attach: wanted a Trainer of transformers, but a value of type {type(trainer).__name__} came."
+                f"attach: expected a transformers Trainer, got a value of type {type(trainer).__name__}."
             )
         if self not in trainer.callback_handler.callbacks:
             trainer.add_callback(self)
@@ -42,15 +42,15 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc] # transformers is
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Measure the model as it begins: what collapse is told from."""
-        _check_whole(args)
+        """Measure the model before training: collapse is judged by comparison with this measurement."""
+        _check_not_sharded(args)
         if self.probe.tokenizer is None:
             self.probe.tokenizer = kwargs.get("processing_class")
-        elsewhere = [name for name in args.report_to or [] if name != "none"]
-        if self.trainer is None and elsewhere and state.is_world_process_zero:
+        loggers = [name for name in args.report_to or [] if name != "none"]
+        if self.trainer is None and loggers and state.is_world_process_zero:
             warnings.warn(
-                f"the geometry will not reach {', '.join(elsewhere)}: use callback.attach(trainer) instead of "
-                "Trainer(callbacks=[callback])",
+                f"the geometry will not be logged to {', '.join(loggers)}: use callback.attach(trainer) instead "
+                "of Trainer(callbacks=[callback])",
                 UserWarning,
                 stacklevel=2,
             )
@@ -60,7 +60,7 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc] # transformers is
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Measure if it is due."""
+        """Measure if a measurement is due."""
         if state.is_world_process_zero:
             self._log(self.probe(kwargs["model"], state.global_step), control)
 
@@ -72,30 +72,30 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc] # transformers is
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Without a Trainer to log through, join what is logged anyway."""
-        if self._waiting and logs is not None:
-            logs |= self._waiting
+        """Without an attached Trainer, add the numbers to the entry that is being logged."""
+        if self._pending and logs is not None:
+            logs |= self._pending
             if state.log_history:
-                state.log_history[-1] |= self._waiting
-            self._waiting = {}
+                state.log_history[-1] |= self._pending
+            self._pending = {}
 
     def _log(self, numbers: dict[str, float], control: TrainerControl) -> None:
         if not numbers:
             return
         if self.trainer is None:
-            self._waiting = numbers | {"geometry/step": float(self.probe.last or 0)}
+            self._pending = numbers | {"geometry/step": float(self.probe.last or 0)}
             return
-        # Logging takes the Trainer's own wish to log at this step back: it would lose its loss.
-        wished = control.should_log
+        # Logging resets should_log: without restoring it, the Trainer would not log its loss at this step.
+        should_log = control.should_log
         self.trainer.log(numbers)
-        control.should_log = wished
+        control.should_log = should_log
 
 
-def _check_whole(args: TrainingArguments) -> None:
-    """Refuse a training in which no process has the whole model."""
+def _check_not_sharded(args: TrainingArguments) -> None:
+    """Reject training in which no process holds the complete model."""
     for name in ("deepspeed", "fsdp"):
         if getattr(args, name, None):
             raise InputError(
-                f"GeometryCallback cannot measure under {name}, which spreads the weights over processes; survey "
-                "the checkpoints with `theodolite dynamics` instead."
+                f"GeometryCallback does not support {name}, which shards the weights over processes; survey the "
+                "checkpoints with `theodolite dynamics` instead."
             )

@@ -1,4 +1,4 @@
-"""Collapse: vectors that come to lie in few directions, or in one, told from those of the first measurement."""
+"""Detect collapse: layers whose vectors lose most of their directions, compared with the first measurement."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class CollapseWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Shares of the first measurement that a layer may fall to, between 0 and 1; None does not watch.
+    """When a layer counts as collapsed: fractions of the first measurement. None disables a check.
 
-    `rank` is of the effective rank. `spread` is of 1 - mean cosine, which is 1 for vectors in all directions and
-    0 for vectors in one: at 0.05, a layer that began at a mean cosine of 0.2 may go up to 0.96. A layer is told of
-    when it is past a threshold in `patience` measurements in a row: a model that is trained from scratch first
-    learns how frequent each token is, and for a while gives nearly the same state everywhere.
+    `rank` applies to the effective rank. `spread` applies to 1 - mean cosine, which is 1 for vectors in all
+    directions and 0 for vectors in one direction: with 0.05, a layer that starts at a mean cosine of 0.2 may rise
+    to 0.96. A layer is reported when it is below a threshold in `patience` consecutive measurements. A model
+    trained from scratch learns token frequencies first, and for a while produces nearly the same state everywhere.
     """
 
     rank: float | None = 0.05
@@ -33,18 +33,18 @@ class Thresholds:
             value = getattr(self, name)
             if value is not None and not 0 < value < 1:
                 raise InputError(
-                    f"collapse: {name} wants a share between 0 and 1 of the first measurement, but {value!r} came;"
-                    " None does not watch it."
+                    f"collapse: {name} must be a fraction of the first measurement, between 0 and 1 "
+                    f"(got {value!r}); None disables it."
                 )
         if isinstance(self.patience, bool) or not isinstance(self.patience, int) or self.patience < 1:
             raise InputError(
-                f"collapse: patience wants a whole number of measurements, at least 1, but {self.patience!r} came."
+                f"collapse: patience must be a number of measurements, at least 1 (got {self.patience!r})."
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Collapse:
-    """One layer's finding."""
+    """The collapse of one layer."""
 
     step: int
     layer: str
@@ -60,15 +60,15 @@ class Collapse:
 
 
 @dataclass
-class Watch:
-    """Remembers the first measurement, and for how many measurements a layer has been past a threshold."""
+class CollapseDetector:
+    """Compares measurements with the first one and counts how long each layer has been below a threshold."""
 
     thresholds: Thresholds
     first: dict[str, tuple[float, float]] = field(default_factory=dict)
-    past: dict[tuple[str, str], int] = field(default_factory=dict)  # by layer and measure
+    below: dict[tuple[str, str], int] = field(default_factory=dict)  # by layer and measure
 
-    def look(self, step: int, rows: pd.DataFrame) -> list[Collapse]:
-        """Compare one population's rows with the first ones; return the collapses that begin to count now."""
+    def update(self, step: int, rows: pd.DataFrame) -> list[Collapse]:
+        """Compare the rows of one population with the first measurement; return the new collapses."""
         new = []
         for row in rows.to_dict("records"):
             layer, rank, cosine = (
@@ -77,24 +77,24 @@ class Watch:
                 _number(row["mean_cosine"]),
             )
             first_rank, first_cosine = self.first.setdefault(layer, (rank, cosine))
-            if self._past(layer, "effective rank", self.thresholds.rank, rank, first_rank):
+            if self._collapses(layer, "effective rank", self.thresholds.rank, rank, first_rank):
                 new.append(Collapse(step, layer, "effective rank", first_rank, rank))
-            if self._past(layer, "mean cosine", self.thresholds.spread, 1 - cosine, 1 - first_cosine):
+            if self._collapses(layer, "mean cosine", self.thresholds.spread, 1 - cosine, 1 - first_cosine):
                 new.append(Collapse(step, layer, "mean cosine", first_cosine, cosine))
         return new
 
     @property
     def collapsed(self) -> set[str]:
-        """The layers that have been past a threshold for long enough."""
-        return {layer for (layer, _), times in self.past.items() if times >= self.thresholds.patience}
+        """The layers that are collapsed now."""
+        return {layer for (layer, _), times in self.below.items() if times >= self.thresholds.patience}
 
-    def _past(self, layer: str, measure: str, share: float | None, value: float, first: float) -> bool:
-        """Count how often in a row the value is past its threshold; say whether that is just enough to tell."""
-        # Equal vectors have no spectrum: a number that was one and is none now is as low as can be.
-        gone = math.isnan(value) and not math.isnan(first)
-        fell = share is not None and (gone or value < share * first)
-        self.past[layer, measure] = self.past.get((layer, measure), 0) + 1 if fell else 0
-        return self.past[layer, measure] == self.thresholds.patience
+    def _collapses(self, layer: str, measure: str, share: float | None, value: float, first: float) -> bool:
+        """Count consecutive values below the threshold; return whether the count has just reached `patience`."""
+        # Equal vectors have no spectrum: a measure that has become undefined counts as the lowest value.
+        undefined = math.isnan(value) and not math.isnan(first)
+        below = share is not None and (undefined or value < share * first)
+        self.below[layer, measure] = self.below.get((layer, measure), 0) + 1 if below else 0
+        return self.below[layer, measure] == self.thresholds.patience
 
 
 def _number(value: object) -> float:

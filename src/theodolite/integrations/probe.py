@@ -1,10 +1,11 @@
-"""The probe: a model's geometry on a fixed set of texts, measured every so many steps of anyone's loop."""
+"""GeometryProbe: measure a model on a fixed set of texts while it trains, within a time budget."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,32 +14,79 @@ import torch
 from torch import nn
 
 from theodolite.errors import InputError, TheodoliteError, first_line, nearest
-from theodolite.integrations.budget import Budget
-from theodolite.integrations.collapse import Collapse, CollapseWarning, Thresholds, Watch
-from theodolite.integrations.measuring import measured
-from theodolite.integrations.probe_set import ProbeSet, probe_set
-from theodolite.integrations.record import Record
-from theodolite.integrations.untouched import untouched
-from theodolite.integrations.weights import WAYS, weights_word
-from theodolite.integrations.wrappers import bare
+from theodolite.integrations.collapse import Collapse, CollapseDetector, CollapseWarning, Thresholds
+from theodolite.integrations.measure import measure_layers
+from theodolite.integrations.model_state import HASH_METHODS, hash_weights, preserve_state, unwrap_model
+from theodolite.integrations.probe_set import ProbeSet, make_probe_set
+from theodolite.integrations.series_writer import SeriesWriter
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.studies.series import Series
-from theodolite.surveys.tables import LAYERS as COLUMNS
+from theodolite.tables.tables import LAYERS as COLUMNS
+
+
+@dataclass
+class Budget:
+    """Limits the seconds spent measuring to a share of the seconds spent training. None sets no limit.
+
+    The first measurement is always taken, even if it exceeds the budget. The next one waits until it fits.
+
+    >>> now = iter([0.0, 0.0, 1.0, 30.0, 102.0])
+    >>> budget = Budget(0.02, clock=lambda: next(now))
+    >>> budget.start()
+    >>> with_first = budget.fits()  # at 0 s
+    >>> budget.spend(1.0)
+    >>> with_first, budget.fits(), budget.fits(), budget.fits()  # at 1, 30 and 102 s
+    (True, False, False, True)
+    """
+
+    share: float | None = 0.02
+    clock: Callable[[], float] = time.monotonic
+    spent: float = 0.0
+    started: float | None = None
+    _last: float | None = field(default=None, repr=False)
+
+    def start(self) -> None:
+        """Start to count the training time, unless it is counted already."""
+        if self.started is None:
+            self.started = self.clock()
+
+    def spend(self, seconds: float, expected: float | None = None) -> None:
+        """Record the duration of a measurement; `expected` is that of the next one, if it differs."""
+        self.spent += seconds
+        self._last = seconds if expected is None else expected
+
+    def fits(self) -> bool:
+        """Return whether a measurement that takes as long as the last one fits into the budget."""
+        now = self.clock()
+        if self.share is None or self._last is None:
+            return True
+        return self.spent + self._last <= self.share * self._training(now)
+
+    @property
+    def used(self) -> float:
+        """The ratio of the seconds spent measuring to those spent training; NaN before any training."""
+        training = self._training(self.clock())
+        return self.spent / training if training > 0 else float("nan")
+
+    def _training(self, now: float) -> float:
+        return now - (self.started if self.started is not None else now) - self.spent
+
 
 LOGGED = ("mean_cosine", "anisotropy_svd", "effective_rank")
 
 
 class GeometryProbe:
-    """Measures a model's layers on a fixed probe set, and leaves the model and all randomness as they were.
+    """Measures the layers of a model on a fixed probe set. The model and all random states are left unchanged.
 
-    `texts` are strings, a file, or a name of the catalogue (with `limit`, its first so many documents), of which
-    windows of up to `max_tokens` are read until they hold `positions` tokens. `layers` are numbers as those of
-    `theodolite survey --layers`, "all", or by default six from first to last. A measurement is due at every
-    multiple of `every` steps, and is skipped where it would take measuring past `share` of the time of training
-    (None: never skipped). Of `populations`, the last is logged and watched for `collapse`. `dimension` adds TwoNN
-    and its kin, which look at all pairs of positions. `out` is the folder of the series, which `resume` goes on
-    with: steps from the first measurement on are replaced. `weights` says how steps are told apart: "sampled",
-    "whole" or "none".
+    `texts` are strings, a file, or a catalogue name. `limit` keeps the first documents. Windows of up to
+    `max_tokens` tokens are read until they hold `positions` tokens. `layers` are numbers as for
+    `theodolite survey --layers`, or "all"; the default is six layers from the first to the last. A measurement is
+    due at every multiple of `every` steps. It is skipped if measuring would take more than `share` of the training
+    time (None: it is never skipped). The last of `populations` is logged and checked for `collapse`. `dimension`
+    adds TwoNN, hubness and the other measures that compare all pairs of positions. `out` is the folder of the
+    series. With `resume` a series in that folder is continued: steps from the first new measurement on are
+    replaced. `weights` selects how the weights are hashed, to detect steps with equal weights: "sampled", "whole"
+    or "none".
 
         probe = GeometryProbe("chitchat", tokenizer, limit=50, every=100, out="series")
         for step, batch in enumerate(batches):
@@ -71,137 +119,139 @@ class GeometryProbe:
         _check_number("positions", positions, "positions")
         if share is not None and not 0 < share <= 1:
             raise InputError(
-                f"share wants a part of the training time, above 0 and at most 1, but {share!r} came."
+                f"share must be a fraction of the training time, above 0 and at most 1 (got {share!r})."
             )
-        _check_words("populations", populations, list(POPULATIONS))
-        _check_words("logged", logged, COLUMNS)
-        _check_words("weights", [weights], list(WAYS))
+        _check_names("populations", populations, list(POPULATIONS))
+        _check_names("logged", logged, COLUMNS)
+        _check_names("weights", [weights], list(HASH_METHODS))
         self.tokenizer, self.every, self.name = tokenizer, every, name
         self.populations, self.logged = tuple(populations), tuple(logged)
         self.dimension, self.weights = dimension, weights
-        # A generator would be empty when the set is made again.
+        # A generator would be exhausted when the probe set is made again.
         self._texts = texts if isinstance(texts, str | Path) else list(texts)
         self._reading: dict[str, Any] = {"limit": limit, "positions": positions}
         self._reading |= {"layers": layers, "max_tokens": max_tokens}
         self.budget = Budget(share)
-        self.watch = None if collapse is None else Watch(collapse)
-        self.record = Record(out, overwrite=overwrite)
+        self._detector = None if collapse is None else CollapseDetector(collapse)
+        self._writer = SeriesWriter(out, overwrite=overwrite)
         self._resume = resume
         self._set: ProbeSet | None = None
         self._key: tuple[int, str] | None = None
         self.last: int | None = None  # the step of the latest measurement
-        self.layers: pd.DataFrame | None = None  # its rows of layers.parquet
-        self.collapses: list[Collapse] = []  # all that were warned of
+        self.layers: pd.DataFrame | None = None  # its rows, with the columns of layers.parquet
+        self.collapses: list[Collapse] = []  # all collapses reported so far
         if not resume:
-            self.record.check()
+            self._writer.check()
 
     @property
     def series(self) -> Series | None:
         """All measurements so far."""
-        return self.record.series
+        return self._writer.series
 
     def __call__(self, model: Any, step: int) -> dict[str, float]:
-        """Measure if a measurement is due; return numbers to log by name, none if it was not."""
+        """Measure if a measurement is due; return the numbers to log by name, or an empty dictionary."""
         return self.measure(model, step) if self.due(step) else {}
 
     def due(self, step: int) -> bool:
-        """Say whether this is a step to measure at, and whether there is time for it."""
+        """Return whether this step is one to measure and the budget allows it."""
         self.budget.start()
         return step % self.every == 0 and step != self.last and self.budget.fits()
 
     def measure(self, model: Any, step: int) -> dict[str, float]:
-        """Measure now. What goes wrong is raised the first time, and only warned of once training is under way."""
+        """Measure now. An error is raised at the first measurement; later ones only give a warning."""
         self.budget.start()
-        network = bare(model)
-        _wait(network)
-        began = time.perf_counter()
+        network = unwrap_model(model)
+        _synchronize(network)
+        started = time.perf_counter()
         try:
-            with untouched(network):
-                made = self._prepare(network)
+            with preserve_state(network):
+                probe_set = self._prepare(network)
                 prepared = time.perf_counter()
-                layers = measured(made.source, made.batches, self.populations, dimension=self.dimension)
-                word = weights_word(network, self.weights)
-            found = self._keep(step, layers, word)
-        except Exception as error:  # of any kind, as out of memory: training is worth more than a measurement
-            if self.last is None or isinstance(error, Warning):  # a warning that the user made an error stays one
+                layers = measure_layers(
+                    probe_set.source, probe_set.batches, self.populations, dimension=self.dimension
+                )
+                sha256 = hash_weights(network, self.weights)
+            numbers = self._store(step, layers, sha256)
+        except Exception as error:  # any error, such as out of memory: it must not stop the training
+            if self.last is None or isinstance(error, Warning):  # warnings that the user turned into errors
                 raise
-            told = f"step {step}: the geometry could not be measured: {_in_a_line(error)}"
-            warnings.warn(told, UserWarning, stacklevel=2)
-            self.budget.spend(time.perf_counter() - began)
+            message = f"step {step}: the geometry could not be measured: {_describe_error(error)}"
+            warnings.warn(message, UserWarning, stacklevel=2)
+            self.budget.spend(time.perf_counter() - started)
             return {"geometry/failed": 1.0}
         finished = time.perf_counter()
-        self.budget.spend(finished - began, expected=finished - prepared)
-        return found | {"geometry/seconds": finished - began}
+        self.budget.spend(finished - started, expected=finished - prepared)
+        return numbers | {"geometry/seconds": finished - started}
 
     def _prepare(self, network: nn.Module) -> ProbeSet:
-        """Make the probe set when it is first wanted, and again for another model or device."""
+        """Return the probe set; make it at the first measurement, and again for another model or device."""
         key = (id(network), str(next(network.parameters()).device))
         if self._set is None or self._key != key:
             if self.tokenizer is None:
-                raise InputError("tokenizer: none was given; give the tokenizer that the model is trained with.")
-            self._set, self._key = probe_set(network, self.tokenizer, self._texts, **self._reading), key
-            self._begin(network, self._set)
+                raise InputError("tokenizer is missing; give the tokenizer that the model is trained with.")
+            self._set, self._key = make_probe_set(network, self.tokenizer, self._texts, **self._reading), key
+            self._start_series(network, self._set)
         return self._set
 
-    def _begin(self, network: nn.Module, made: ProbeSet) -> None:
-        if self._resume and self.record.series is None:
-            self._go_on()
+    def _start_series(self, network: nn.Module, probe_set: ProbeSet) -> None:
+        if self._resume and self._writer.series is None:
+            self._resume_series()
         config: Any = network.config
         about = {
             "name": self.name or getattr(config, "name_or_path", "") or type(network).__name__,
             "architecture": type(network).__name__,
             "parameters": sum(parameter.numel() for parameter in network.parameters()),
             "modality": "text",
-            "blocks": len(made.source.anatomy.blocks),
-            "causal": made.source.anatomy.causal,
+            "blocks": len(probe_set.source.anatomy.blocks),
+            "causal": probe_set.source.anatomy.causal,
         }
-        self.record.begin(
+        self._writer.start(
             about,
-            made.facts,
-            made.source.units.kind,
-            layers=[layer.index for layer in made.source.layers],
+            probe_set.facts,
+            probe_set.source.units.kind,
+            layers=[layer.index for layer in probe_set.source.layers],
             populations=list(self.populations),
-            max_tokens=made.source.max_tokens,
+            max_tokens=probe_set.source.max_tokens,
             dimension=self.dimension,
         )
 
-    def _go_on(self) -> None:
-        """Take up the series of `out`; its first step is still what collapse is told from."""
-        series = self.record.go_on()
-        if series is not None and series.steps and self.watch is not None:
+    def _resume_series(self) -> None:
+        """Load the series in `out`. Collapse is still judged by comparison with its first step."""
+        series = self._writer.resume()
+        if series is not None and series.steps and self._detector is not None:
             table = series.table[series.table["step"] == series.steps[0].step]
-            self.watch.look(series.steps[0].step, table[table["population"] == self.populations[-1]])
+            self._detector.update(series.steps[0].step, table[table["population"] == self.populations[-1]])
 
-    def _keep(self, step: int, layers: pd.DataFrame, word: str | None) -> dict[str, float]:
-        """Look for collapse, write the series, and return what is to be logged."""
+    def _store(self, step: int, layers: pd.DataFrame, sha256: str | None) -> dict[str, float]:
+        """Check for collapse, write the series, and return the numbers to log."""
         rows = layers[layers["population"] == self.populations[-1]]
-        new = [] if self.watch is None else self.watch.look(step, rows)
+        new = [] if self._detector is None else self._detector.update(step, rows)
         self.collapses += new
-        same = self.record.add(step, word, layers, [str(each) for each in self.collapses])
+        same = self._writer.add(step, sha256, layers, [str(collapse) for collapse in self.collapses])
         self.last, self.layers = step, layers
-        for each in new:
-            warnings.warn(str(each), CollapseWarning, stacklevel=4)
+        for collapse in new:
+            warnings.warn(str(collapse), CollapseWarning, stacklevel=4)
         if same is not None:
-            warnings.warn(f"step {step}: the weights are those of step {same}", UserWarning, stacklevel=4)
-        found = {
+            warnings.warn(f"step {step}: the weights equal those of step {same}", UserWarning, stacklevel=4)
+        numbers = {
             f"geometry/{row['layer_name'].replace(' ', '_')}/{column}": float(row[column])
             for row in rows.to_dict("records")
             for column in self.logged
             if not pd.isna(row.get(column))
         }
-        if self.watch is not None:
-            found["geometry/collapsed_layers"] = float(len(self.watch.collapsed))
-        return found
+        if self._detector is not None:
+            numbers["geometry/collapsed_layers"] = float(len(self._detector.collapsed))
+        return numbers
 
 
-def _wait(network: nn.Module) -> None:
-    """Let the GPU finish what training has given it, so that its time is not taken for the measurement's."""
+def _synchronize(network: nn.Module) -> None:
+    """Wait until the GPU has finished its training work, so that it is not counted as time spent measuring."""
     if next(network.parameters()).is_cuda:
         torch.cuda.synchronize()
 
 
-def _in_a_line(error: Exception) -> str:
-    """Return what went wrong: our own sentence, else the kind of error and its first line."""
+def _describe_error(error: Exception) -> str:
+    """Return the message of a TheodoliteError, or the type and the first line of another error."""
     if isinstance(error, TheodoliteError):
         return str(error)
     return f"{type(error).__name__}: {first_line(error, '')}".removesuffix(": ")
@@ -209,13 +259,13 @@ def _in_a_line(error: Exception) -> str:
 
 def _check_number(name: str, value: object, of: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} wants a whole number of {of}, at least 1, but {value!r} came.")
+        raise InputError(f"{name} must be an integer number of {of}, at least 1 (got {value!r}).")
 
 
-def _check_words(name: str, words: Sequence[str], known: Sequence[str]) -> None:
-    if isinstance(words, str) or not words:
-        raise InputError(f"{name} wants a list of at least one of {', '.join(known[:3])}, but {words!r} came.")
-    for word in words:
-        if word not in known:
-            few = f" Known: {', '.join(known)}." if len(known) < 9 else ""
-            raise InputError(f"{name}: {word!r} is not known.{nearest(str(word), list(known))}{few}")
+def _check_names(argument: str, names: Sequence[str], known: Sequence[str]) -> None:
+    if isinstance(names, str) or not names:
+        raise InputError(f"{argument} must be a list of names such as {', '.join(known[:3])} (got {names!r}).")
+    for name in names:
+        if name not in known:
+            listed = f" Known: {', '.join(known)}." if len(known) < 9 else ""
+            raise InputError(f"{argument}: {name!r} is not known.{nearest(str(name), list(known))}{listed}")

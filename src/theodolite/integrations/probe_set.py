@@ -1,4 +1,4 @@
-"""The probe set: a few thousand positions of text, tokenized once and the same at every measurement."""
+"""The probe set: a few thousand positions of text, tokenized once, that every measurement uses."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from typing import Any
 
 from torch import nn
 
+from theodolite.corpora.options import CorpusOptions
+from theodolite.corpora.text_corpus import open_corpus
 from theodolite.errors import InputError
-from theodolite.sources.corpus import CorpusOptions, open_corpus
-from theodolite.sources.text.source import TextBatch, TextSource
-from theodolite.sources.text.windows import Window, longest_window
+from theodolite.sources.text.batches import TextBatch
+from theodolite.sources.text.source import TextSource
+from theodolite.sources.text.windows import Window, choose_window_length
 
 LAYERS = 6
-"""So many layers are measured where none are named: the first, the last, and others evenly between."""
+"""Default number of layers: the first, the last, and others evenly spaced between them."""
 
 
 @dataclass(frozen=True, eq=False)
 class ProbeSet:
-    """Batches ready to run, the source that runs them, and what the series says of the text."""
+    """Prepared batches, the source that runs them, and the facts about the text that the series stores."""
 
     source: TextSource
     batches: list[TextBatch]
@@ -29,11 +31,11 @@ class ProbeSet:
 
     @property
     def positions(self) -> int:
-        """How many positions count."""
+        """The number of positions."""
         return sum(batch.positions for batch in self.batches)
 
 
-def probe_set(
+def make_probe_set(
     model: nn.Module,
     tokenizer: Any,
     texts: str | Path | Iterable[str],
@@ -43,7 +45,7 @@ def probe_set(
     layers: str | Sequence[int] | None = None,
     max_tokens: int | None = None,
 ) -> ProbeSet:
-    """Read windows of documents until they hold enough positions. The model runs on a few tokens."""
+    """Read windows of documents until they hold enough positions. The model is run once on a few tokens."""
     config: Any = model.config
     corpus = open_corpus(texts, CorpusOptions(limit=limit))
     every = layers == "all"
@@ -51,31 +53,31 @@ def probe_set(
         model,
         tokenizer,
         layers=None if every else layers,
-        max_tokens=longest_window(config, tokenizer, max_tokens),
+        max_tokens=choose_window_length(config, tokenizer, max_tokens),
     )
     if layers is None:
         source = source.narrowed(_spread(source.layers))
-    documents, windows = _chosen(source, corpus.documents(), positions)
+    documents, windows = _choose_windows(source, corpus.documents(), positions)
     digest = sha256()
     for window in windows:
         _check_ids(window, config)
         digest.update(window.ids.tobytes() + b"|")
-    taken = {(window.document, window.number) for window in windows}
-    batches = source.prepare(documents, only=taken)
+    chosen = {(window.document, window.number) for window in windows}
+    batches = source.prepare(documents, only=chosen)
     if not batches:
-        raise InputError("texts: no token of them counts; is the probe set blank?")
+        raise InputError("texts: the probe set contains no tokens to measure; give texts that are not blank.")
     name = corpus.name if isinstance(texts, str | Path) else "the probe set"
     facts = {"name": name, "sha256": digest.hexdigest(), "documents": len(documents)}
     facts["positions"] = sum(batch.positions for batch in batches)
     return ProbeSet(source, batches, facts)
 
 
-def _chosen(
+def _choose_windows(
     source: TextSource, documents: Iterable[tuple[int, str]], positions: int
 ) -> tuple[list[tuple[int, str]], list[Window]]:
     """Return the first window of every document until there are enough positions, then the second ones, and so on.
 
-    One long document would fill the set otherwise, and the set would tell of that document.
+    Otherwise one long document could fill the whole set.
     """
     read, first, later, count = [], [], list[Window](), 0
     for number, text in documents:
@@ -97,17 +99,17 @@ def _chosen(
 
 
 def _spread(layers: Sequence[Any]) -> list[Any]:
-    """Return at most so many layers, evenly from the first to the last."""
+    """Return at most LAYERS layers, evenly spaced from the first to the last."""
     if len(layers) <= LAYERS:
         return list(layers)
     return [layers[round(place * (len(layers) - 1) / (LAYERS - 1))] for place in range(LAYERS)]
 
 
 def _check_ids(window: Window, config: Any) -> None:
-    """Refuse ids that the model does not know: on a GPU they would end the training, not the measurement."""
+    """Reject ids beyond the vocabulary: on a GPU they would crash the training run."""
     known = getattr(config, "vocab_size", None)
     if known and len(window) and int(window.ids.max()) >= known:
         raise InputError(
-            f"tokenizer: it gives the id {int(window.ids.max())}, but the model knows {known:,} ids, from 0 on; "
-            "give the tokenizer that the model is trained with."
+            f"tokenizer: it returns the id {int(window.ids.max())}, but the vocabulary of the model has {known:,} "
+            "ids; give the tokenizer that the model is trained with."
         )

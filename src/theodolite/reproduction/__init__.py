@@ -1,1 +1,1 @@
-"""Reproduction: a whole paper repeated on models and text of one's own, from surveys to an index page."""
+"""Reproduce a paper on your own models and text: plan and run surveys, draw exhibits, write an index page."""

@@ -1,4 +1,4 @@
-"""The laboratories of a reproduction: what each of a paper's exhibits rests on that is no survey."""
+"""The laboratories of a reproduction: plan and run those that a paper's exhibits need."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from theodolite import samples
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.exhibits.exhibit import Exhibit
 from theodolite.reproduction.plan import Task, safe_name
 from theodolite.studies.laboratory import Findings, is_laboratory, open_laboratory
 from theodolite.studies.series import Series
-from theodolite.surveys.listener import Listener
 
 MODEL_FREE = ("cautions",)
-"""Laboratories that are of no model, and made once."""
+"""Laboratories that use no model and run once."""
 
 
 @dataclass(frozen=True)
 class Materials:
-    """What laboratories read; what is not given is what the package brings."""
+    """The inputs of laboratories; by default the samples of the package."""
 
     corpus: str | None = None
     against: str | None = None  # a second corpus, for clouds
@@ -34,19 +34,19 @@ class Materials:
 
 
 def _weights(model: str, _: Materials, listener: Listener) -> Findings:
-    from theodolite.studies.weights.weigh import weights
+    from theodolite.studies.weights.weights import weights
 
     return weights(model, listener=listener)
 
 
 def _cautions(_: str, __: Materials, listener: Listener) -> Findings:
-    from theodolite.studies.cautions.laboratory import cautions
+    from theodolite.studies.cautions import cautions
 
     return cautions(listener=listener)
 
 
 def _probe(model: str, given: Materials, listener: Listener) -> Findings:
-    from theodolite.studies.probe.laboratory import probe
+    from theodolite.studies.probe.probe import probe
 
     return probe(model, given.words, listener=listener)
 
@@ -74,8 +74,8 @@ def _clouds(model: str, given: Materials, listener: Listener) -> Findings:
     from theodolite.studies.clouds.clouds import clouds
 
     if given.corpus is None:
-        raise InputError("--corpus: two corpora are compared; give one with --corpus and another with --against.")
-    return clouds(model, [given.corpus, given.against or _another(given.corpus)], listener=listener)
+        raise InputError("--corpus is missing; clouds compares two corpora, given as --corpus and --against.")
+    return clouds(model, [given.corpus, given.against or _other_corpus(given.corpus)], listener=listener)
 
 
 def _block(model: str, _: Materials, listener: Listener) -> Findings:
@@ -96,61 +96,61 @@ EXPERIMENTS: dict[str, Experiment] = {
     "block": _block,
 }
 OWN_MODELS: dict[str, tuple[str, ...]] = {"block": ("bert-base",)}
-"""Laboratories that a paper ran on something else than the models that are surveyed: an untrained block."""
+"""Laboratories that do not run on the surveyed models: `block` runs on an untrained block, as in the paper."""
 
 
-def _another(corpus: str) -> str:
+def _other_corpus(corpus: str) -> str:
     return "enwik8-clean" if corpus != "enwik8-clean" else "chitchat"
 
 
-def verbs(exhibits: Iterable[Exhibit]) -> list[str]:
+def needed_laboratories(exhibits: Iterable[Exhibit]) -> list[str]:
     """Return the laboratories that these exhibits need, in the order in which they are run."""
     needed = {need.laboratory for exhibit in exhibits for need in exhibit.needs if need.laboratory}
     return [verb for verb in EXPERIMENTS if verb in needed]
 
 
 def needs_surveys(exhibits: Iterable[Exhibit]) -> bool:
-    """Say whether any of these exhibits is drawn from surveys."""
+    """Return whether any of these exhibits is drawn from surveys."""
     return any(not any(need.laboratory for need in exhibit.needs) for exhibit in exhibits)
 
 
-def tasks(exhibits: Iterable[Exhibit], reads: Mapping[str, tuple[str, str]], out: Path) -> list[Task]:
-    """Return a task for every laboratory and model of text, and one where it is of no model."""
-    texts = [model for model, (_, kind) in reads.items() if kind == "text"]
-    found = []
-    for verb in verbs(exhibits):
-        subjects = ("",) if verb in MODEL_FREE else OWN_MODELS.get(verb, tuple(texts))
-        for model in subjects:
+def plan_laboratories(exhibits: Iterable[Exhibit], reads: Mapping[str, tuple[str, str]], out: Path) -> list[Task]:
+    """Return one task per laboratory and text model, and one for each laboratory that uses no model."""
+    text_models = tuple(model for model, (_, kind) in reads.items() if kind == "text")
+    tasks = []
+    for verb in needed_laboratories(exhibits):
+        models = ("",) if verb in MODEL_FREE else OWN_MODELS.get(verb, text_models)
+        for model in models:
             name = f"{safe_name(model)}-{verb}" if model else verb
-            found.append(Task(model or verb, verb, out / "laboratories" / name, laboratory=verb))
-    return found
+            tasks.append(Task(model or verb, verb, out / "laboratories" / name, laboratory=verb))
+    return tasks
 
 
-def series_tasks(folders: Iterable[str | Path]) -> list[Task]:
-    """Return a task for every series of checkpoints that is given: they are drawn from as they are."""
-    found = []
+def plan_series(folders: Iterable[str | Path]) -> list[Task]:
+    """Return one task per finished series of checkpoints; nothing is run for it."""
+    tasks = []
     for folder in folders:
         series = Series.read(folder)
-        found.append(Task(series.model["name"], "none", Path(folder), laboratory="dynamics"))
-    return found
+        tasks.append(Task(series.model["name"], "none", Path(folder), laboratory="dynamics"))
+    return tasks
 
 
-def made(task: Task, materials: Materials, listener: Listener) -> None:
-    """Leave what the laboratory finds in the task's folder, unless it lies there already."""
+def ensure_laboratory(task: Task, materials: Materials, listener: Listener) -> None:
+    """Run the laboratory into the task's folder, unless the folder holds its results already."""
     settings = _settings(task, materials)
     if is_laboratory(task.folder):
-        held = open_laboratory(task.folder).facts
-        if held.get("laboratory") == task.laboratory and held.get("reproduction") == settings:
-            listener.say(f"{task.folder} holds this already")
+        present = open_laboratory(task.folder).facts
+        if present.get("laboratory") == task.laboratory and present.get("reproduction") == settings:
+            listener.say(f"reusing {task.folder}")
             return
     listener.say(f"{task.laboratory} of {task.model}: {task.folder}")
-    found = EXPERIMENTS[task.laboratory](task.model, materials, listener)
-    facts = {**found.facts, "reproduction": settings}
-    Findings(facts, found.tables, found.vectors).save(task.folder, overwrite=True)
+    findings = EXPERIMENTS[task.laboratory](task.model, materials, listener)
+    facts = {**findings.facts, "reproduction": settings}
+    Findings(facts, findings.tables, findings.vectors).save(task.folder, overwrite=True)
 
 
 def _settings(task: Task, materials: Materials) -> dict[str, Any]:
-    """Return what decides whether findings can be used again."""
+    """Return the settings that must be equal for findings to be reused."""
     from importlib.metadata import version
 
     given = {name: str(value) for name, value in vars(materials).items()}

@@ -1,4 +1,4 @@
-"""A paper, repeated: the surveys that are missing, then every exhibit, then the index page."""
+"""Reproduce a paper: run the missing surveys, draw every exhibit, write the index page."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from theodolite.errors import InputError, TheodoliteError
+from theodolite.engines.progress import Listener
+from theodolite.errors import TheodoliteError
 from theodolite.exhibits.registry import all_exhibits
 from theodolite.reproduction import laboratories
-from theodolite.reproduction.corpora import Corpora, split
-from theodolite.reproduction.drawing import Artist, Shown
+from theodolite.reproduction.drawing import DrawResult, ExhibitWriter
+from theodolite.reproduction.index import Reproduction
 from theodolite.reproduction.laboratories import Materials
-from theodolite.reproduction.plan import CONTEXTUAL, UNITS, Edition, check_paper, editions, tasks
-from theodolite.reproduction.preparing import prepare
-from theodolite.reproduction.result import Reproduction
-from theodolite.reproduction.surveying import surveyed
-from theodolite.surveys.listener import Listener
-from theodolite.surveys.storage import on_disk
+from theodolite.reproduction.plan import (
+    CONTEXTUAL,
+    UNITS,
+    Corpora,
+    Edition,
+    check_paper,
+    plan_editions,
+    plan_surveys,
+    split_models,
+)
+from theodolite.reproduction.surveys import ensure_survey, run_second_passes
+from theodolite.storage.location import list_output_folder, local_path
 
 
 def reproduce(
@@ -34,54 +41,59 @@ def reproduce(
     options: Mapping[str, Any] | None = None,
     listener: Listener | None = None,
 ) -> Reproduction:
-    """Repeat a paper on these models and this corpus; leave OUT/surveys, OUT/figures, OUT/index.html and .json.
+    """Reproduce a paper on these models and this corpus.
 
-    Models of speech read `audio` and models of vision `images`, folders or names of the catalogue; one that reads
-    something of its own is given as "model=corpus". `against` is a second corpus, where a paper compares two.
-    `series` are folders that `theodolite dynamics` or a training left, where a paper follows one.
-    `options` go to every survey as they are (`limit`, `layers`, `device`, ...). Surveys with the same settings are
-    used again, unfinished ones resumed, others refused. `units` None are the paper's own. `contextuality` None is
-    what the paper's exhibits can use: for the surveys of `norm-variance`, but not for those by words besides.
+    This writes OUT/surveys, OUT/laboratories, OUT/figures, OUT/index.html and OUT/index.json. Speech models read
+    `audio` and vision models read `images`: folders or catalogue names. A model that reads another corpus is given
+    as "model=corpus". `against` is the second corpus of papers that compare two. `series` are folders written by
+    `theodolite dynamics` or while a model trained, for figures by training step. `options` are passed to every
+    survey (`limit`, `layers`, `device`, ...). Finished surveys with the same settings are reused, unfinished ones
+    are resumed, and others are rejected. `units=None` means the units of the paper. The option
+    `contextuality=None` turns contextuality on where the paper's exhibits use it: for the surveys of
+    `norm-variance`, except the additional surveys by word.
     """
-    listener, given, folder = listener or Listener(), dict(options or {}), on_disk(out, "reproduce")
+    listener, given, folder = listener or Listener(), dict(options or {}), local_path(out, "reproduce")
     known = list(all_exhibits().values())
     check_paper(paper, known)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out {folder} is a file; give the name of a folder.")
-    wanted, units = editions(paper, known), units or UNITS.get(paper, "id")
-    names, own = split(models)
+    list_output_folder(folder)  # rejects a file
+    planned, units = plan_editions(paper, known), units or UNITS.get(paper, "id")
+    names, own = split_models(models)
     corpora = Corpora(corpus, audio, images, own)
-    reads = corpora.reads(names, listener)
-    exhibits = [edition.exhibit for edition in wanted]
-    surveys = laboratories.needs_surveys(exhibits)
-    plan = tasks(names, folder, units, exhibits, reads.__getitem__) if surveys else []
-    experiments = laboratories.tasks(exhibits, reads, folder)
-    followed = laboratories.series_tasks(series)
-    for task in plan:
+    reads = corpora.assign(names, listener)
+    exhibits = [edition.exhibit for edition in planned]
+    needs_surveys = laboratories.needs_surveys(exhibits)
+    surveys = plan_surveys(names, folder, units, exhibits, reads.__getitem__) if needs_surveys else []
+    experiments = laboratories.plan_laboratories(exhibits, reads, folder)
+    series_tasks = laboratories.plan_series(series)
+    for task in surveys:
         contextual = given.get("contextuality")
         if contextual is None:
             contextual = paper in CONTEXTUAL and task.units == units
-        surveyed(task, given | {"contextuality": contextual}, listener)
-    for task in plan:
+        ensure_survey(task, given | {"contextuality": contextual}, listener)
+    for task in surveys:
         if task.units == units:
-            prepare(paper, task, listener)
+            run_second_passes(paper, task, listener)
     for task in experiments:
-        laboratories.made(task, Materials(corpus, against=against, device=given.get("device")), listener)
-    plan = [*plan, *experiments, *followed]
-    artist, shown = Artist(plan, folder), list[Shown]()
-    for number, edition in enumerate(wanted, 1):
-        if edition.told and _refused(edition, shown):
-            continue  # what the surveys lack for the paper's own, they lack for every other edition
+        laboratories.ensure_laboratory(
+            task, Materials(corpus, against=against, device=given.get("device")), listener
+        )
+    tasks = [*surveys, *experiments, *series_tasks]
+    writer, results = ExhibitWriter(tasks, folder), list[DrawResult]()
+    for number, edition in enumerate(planned, 1):
+        if edition.suffix and _lacks_data(edition, results):
+            continue  # data that is missing for the paper's own edition is missing for the other editions too
         if listener.stop():
-            raise TheodoliteError("Interrupted; the surveys are finished, and the same command draws from them.")
-        listener.say(f"drawing {number} of {len(wanted)}: {edition.stem}")
-        shown.append(artist.draw(edition))
-    made = Reproduction(paper, str(corpora), folder, plan, shown)
-    made.write()
-    return made
+            raise TheodoliteError(
+                "Interrupted. The surveys are finished; run the same command again to draw them."
+            )
+        listener.say(f"drawing {number} of {len(planned)}: {edition.stem}")
+        results.append(writer.draw(edition))
+    reproduction = Reproduction(paper, str(corpora), folder, tasks, results)
+    reproduction.write()
+    return reproduction
 
 
-def _refused(edition: Edition, shown: Sequence[Shown]) -> bool:
-    """Say whether the paper's own edition was not drawn for want of something, rather than failed."""
-    mine = [one for one in shown if one.edition.exhibit == edition.exhibit and not one.edition.told]
-    return any(not one.drawn and not one.failed for one in mine)
+def _lacks_data(edition: Edition, results: Sequence[DrawResult]) -> bool:
+    """Return whether the paper's own edition of the exhibit was not drawn for lack of data."""
+    own = [result for result in results if result.edition.exhibit == edition.exhibit and not result.edition.suffix]
+    return any(not result.drawn and not result.failed for result in own)

@@ -1,4 +1,4 @@
-"""Small files to try the laboratories with: words with classes, sentence pairs, groups of sentences."""
+"""Small sample files for the laboratories: words with classes, sentence pairs, groups of sentences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NAMES = ("groups.json", "pairs.json", "parts-of-speech.csv", "sentences.txt", "w
 
 
 def path(name: str) -> Path:
-    """Return where a sample lies; it is installed with the package.
+    """Return the path of a sample, which is installed with the package.
 
     >>> path("words.csv").is_file()
     True

@@ -1,14 +1,14 @@
-"""Words of ours as Markdown: nothing in them is taken for emphasis, a tag or a link."""
+"""Escape text for Markdown, so that it is not read as emphasis, a tag or a link; anchors of headings."""
 
 from __future__ import annotations
 
 import re
 
 
-def plain(text: str) -> str:
-    """Return text that Markdown shows as it is, but for `code` in backticks.
+def escape_markdown(text: str) -> str:
+    """Return text that Markdown shows literally, except for `code` in backticks.
 
-    >>> print(plain("_low <= *c*, <b> and `d_*`"))
+    >>> print(escape_markdown("_low <= *c*, <b> and `d_*`"))
     \\_low <= \\*c\\*, &lt;b> and `d_*`
     """
     parts = re.split(r"(`[^`]+`)", text)
@@ -16,7 +16,7 @@ def plain(text: str) -> str:
 
 
 def slug(heading: str) -> str:
-    """Return the anchor of a heading, as GitHub and Markdown make it.
+    """Return the anchor of a heading, as GitHub and Python-Markdown make it.
 
     >>> slug("`what-if`"), slug("A model's tables")
     ('what-if', 'a-models-tables')

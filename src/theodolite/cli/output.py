@@ -1,0 +1,101 @@
+"""Print results: tables, JSON rows, and the end of every verb that makes a survey."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from theodolite.cli.console import print_result
+from theodolite.cli.layer_table import (
+    LEGEND,
+    layer_notes,
+    layers_json,
+    massive_hint,
+    print_layers,
+    without_massive_hint,
+)
+from theodolite.storage.atomic import write_atomically
+from theodolite.surveys.survey import Survey
+from theodolite.text import format_cell
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def print_rows(rows: Sequence[dict[str, Any]]) -> None:
+    """Print rows with the same keys to stdout, integers right-aligned. Long cells are wrapped."""
+    table = Table(box=None, pad_edge=False)
+    for name, value in rows[0].items():
+        table.add_column(name, justify="right" if isinstance(value, int) else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row.values()))
+    console = Console(highlight=False, markup=False)
+    (console if console.is_terminal else Console(highlight=False, markup=False, width=160)).print(table)
+
+
+def print_numbers(
+    records: Sequence[dict[Any, Any]], headings: dict[str, str], left_aligned: Collection[str] = ()
+) -> None:
+    """Print the columns that `headings` names to stdout. A row is never wrapped or cut, in any terminal."""
+    table = Table(box=None, pad_edge=False)
+    for column, heading in headings.items():
+        table.add_column(heading, justify="left" if column in left_aligned else "right", no_wrap=True)
+    for record in records:
+        table.add_row(*(format_cell(record[column]) for column in headings))
+    Console(highlight=False, markup=False, width=1000).print(table, crop=False)
+
+
+def to_json_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table for JSON, with None for undefined values.
+
+    >>> import pandas as pd
+    >>> to_json_rows(pd.DataFrame({"layer": [0, 1], "step": [float("nan"), 0.5]}))
+    [{'layer': 0, 'step': None}, {'layer': 1, 'step': 0.5}]
+    """
+    import pandas as pd
+
+    return [
+        {str(name): None if pd.isna(value) else value for name, value in record.items()}
+        for record in table.to_dict("records")
+    ]
+
+
+def finish_survey(survey: Survey, *, as_json: bool, quiet: bool) -> None:
+    """Write the report into the survey's folder and print the layers, as a table or as JSON."""
+    from theodolite.report import write
+    from theodolite.studies.reading import read_report_tables
+
+    report = None
+    if survey.folder is not None:
+        report, tables = survey.folder / "report.html", [read_report_tables(survey.folder)]
+        write_atomically(report, lambda file: write(tables, file))
+    if as_json:
+        summary: dict[str, Any] = {"survey": str(survey.folder) if survey.folder else None, "name": survey.name}
+        summary |= {"counts": survey.facts["counts"], "layers": layers_json(survey.layers)}
+        print_result(json.dumps(summary))
+        return
+    print_layers(survey.layers, survey.facts["populations"][0], survey.name)
+    if not quiet:
+        print_result(LEGEND)
+        _print_notes(survey)
+    if report is not None:
+        print_result(f"survey: {survey.folder}\nreport: {report}")
+
+
+def _print_notes(survey: Survey) -> None:
+    """Print what may dominate the numbers of the table, and how to see them without it."""
+    populations = survey.facts["populations"]
+    for line in layer_notes(survey.layers, populations[0]):
+        print_result(line)
+    hint = massive_hint(survey.layers, populations[0], populations)
+    if hint is None:
+        return
+    if survey.folder is not None:
+        print_result(f"{hint} {without_massive_hint(survey.folder)}")
+        return
+    print_result(f"{hint} Without them:")  # there is no folder that `theodolite show` could read later
+    print_layers(survey.layers, "without-massive", survey.name)

@@ -1,0 +1,123 @@
+"""Measure a fixed probe set: one forward pass, a pilot from it, and the cheap columns of layers.parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from theodolite.batch import Batch
+from theodolite.integrations.model_state import default_torch
+from theodolite.measures import spectrum as spectra
+from theodolite.models.layers import Layer
+from theodolite.sources.source import Sink, Source
+from theodolite.sources.text.batches import TextBatch
+from theodolite.sources.text.source import TextSource
+from theodolite.sources.units import Units
+from theodolite.state.pilot import take_pilot
+from theodolite.statistics.fold import LayerFold
+from theodolite.tables.curves import scale_curve, spectrum_curve
+from theodolite.tables.layer_row import make_layer_row
+from theodolite.tables.shape import (
+    COUNTS,
+    GRAM,
+    SAMPLED,
+    SPECTRAL,
+    TOO_WIDE,
+    Shape,
+    measure_shape,
+    spectral_numbers,
+    variance_numbers,
+)
+from theodolite.tables.tables import measure_populations
+
+NOT_MEASURED = "not measured while training; set dimension=True to compute it from a sample"
+
+
+class ReplayedSource:
+    """A source that replays the states of one forward pass, so that pilot and fold do not run the model again."""
+
+    def __init__(self, source: TextSource, batches: Sequence[TextBatch]) -> None:
+        self.layers: tuple[Layer, ...] = source.layers
+        self.units: Units = source.units
+        self._batches = batches
+        self._states: list[list[Batch]] = [[] for _ in batches]
+        for batch, states in zip(batches, self._states, strict=True):
+            source.run(batch, states.append)
+
+    def prepare(self, documents: Sequence[tuple[int, Any]]) -> Sequence[_ReplayedBatch]:
+        """Return all batches, whatever the documents."""
+        return [_ReplayedBatch(b.positions, states) for b, states in zip(self._batches, self._states, strict=True)]
+
+    def units_of(self, prepared: _ReplayedBatch) -> list[int]:
+        """Return the codes of the units in a batch."""
+        return sorted(set(prepared.states[0].places.unit.tolist()))
+
+    def run(self, prepared: _ReplayedBatch, sink: Sink) -> None:
+        """Pass the recorded states to the sink."""
+        for batch in prepared.states:
+            sink(batch)
+
+
+class _ReplayedBatch:
+    def __init__(self, positions: int, states: list[Batch]) -> None:
+        self.positions = positions
+        self.states = states
+
+
+def measure_layers(
+    source: TextSource, batches: Sequence[TextBatch], populations: Sequence[str], *, dimension: bool = False
+) -> pd.DataFrame:
+    """Return rows of layers.parquet, one per layer and population.
+
+    This runs the model, which the caller must have put into evaluation mode, and keeps the states of all layers in
+    memory: (layers, positions, dim).
+    """
+    replayed: Source = ReplayedSource(source, batches)
+    size = sum(batch.positions for batch in batches) if dimension else 0
+    with default_torch():
+        pilot = take_pilot(replayed, [], "")
+        folds = {
+            layer.index: LayerFold(pilot.frame(layer.index, populations=populations, sample_size=size))
+            for layer in replayed.layers
+        }
+        for prepared in replayed.prepare([]):
+            replayed.run(prepared, lambda batch: folds[batch.layer].update(batch))
+        special = [code for code, unit in enumerate(replayed.units.known) if unit.special]
+        return pd.DataFrame(
+            [row for layer in replayed.layers for row in _rows(layer, folds[layer.index], special, populations)]
+        )
+
+
+def _rows(
+    layer: Layer, fold: LayerFold, special: Sequence[int], populations: Sequence[str]
+) -> list[dict[str, Any]]:
+    def measure(cells: tuple[int, ...]) -> dict[str, Any]:
+        shape = measure_shape(fold, cells) if fold.frame.sample_size else measure_spectrum(fold, cells)
+        return make_layer_row(fold, cells, with_units=layer.units, special=special, shape=shape)[0]
+
+    head = {"layer": layer.index, "layer_name": layer.name, "library_index": layer.library_index}
+    measured = measure_populations(fold, populations, measure)
+    return [head | {"population": population} | measured[population] for population in populations]
+
+
+def measure_spectrum(fold: LayerFold, cells: Sequence[int]) -> Shape:
+    """Return the measures that need only the eigenvalues of the covariance; all others are undefined.
+
+    This solves one eigenproblem of dim x dim without eigenvectors. A survey solves two, one of them with.
+    """
+    omitted = (NOT_MEASURED, dict.fromkeys((*SAMPLED, *GRAM, "stable_rank"), float("nan")))
+    counts = dict.fromkeys(COUNTS, 0)
+    n, matrix = (0, None) if fold.wide else fold.scatter.covariance(cells)
+    if matrix is None or n < 2:
+        reason = TOO_WIDE if fold.wide else "fewer than two vectors"
+        undefined = (reason, dict.fromkeys(SPECTRAL, float("nan")))
+        return Shape([undefined, omitted], counts, scale_curve(None), spectrum_curve(np.empty(0)))
+    covariance = matrix.numpy()
+    spectrum = spectra.eigenvalues(covariance)
+    numbers = spectral_numbers(spectrum) | variance_numbers(np.diag(covariance))
+    return Shape(
+        [("all vectors are equal", numbers), omitted], counts, scale_curve(None), spectrum_curve(spectrum)
+    )

@@ -1,0 +1,76 @@
+"""Write measurements as a series on disk, after every measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from theodolite.errors import InputError
+from theodolite.storage.location import list_output_folder
+from theodolite.studies.series import Series, is_series
+from theodolite.studies.series.series import SERIES
+
+
+class SeriesWriter:
+    """A series that grows while a model trains. Without a folder it is only kept in memory."""
+
+    def __init__(self, folder: str | Path | None, *, overwrite: bool = False) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.overwrite = overwrite
+        self.series: Series | None = None
+
+    def check(self) -> None:
+        """Reject a folder that is in use, before anything is measured."""
+        if self.folder is None:
+            return
+        names = list_output_folder(self.folder, "out: ")
+        if names and not is_series(self.folder):
+            raise InputError(
+                f"out: {self.folder} holds {', '.join(names[:3])} and no series; give another folder."
+            )
+        if names and not self.overwrite:
+            raise InputError(
+                f"out: {self.folder} already holds a series; give another folder, overwrite=True to replace it, "
+                "or resume=True to continue it."
+            )
+
+    def resume(self) -> Series | None:
+        """Load the series in the folder, if there is one, and return it."""
+        if self.folder is not None and is_series(self.folder):
+            self.series = Series.read(self.folder)
+        return self.series
+
+    def start(self, model: Mapping[str, Any], corpus: Mapping[str, Any], units: str, **settings: Any) -> None:
+        """Start a series, unless one was resumed; reject one with another probe set or other settings."""
+        if self.series is None:
+            self.series = Series.of(model, corpus, units=units, **settings)
+            return
+        for what, before, now in (
+            ("another probe set", self.series.corpus.get("sha256"), corpus["sha256"]),
+            ("other settings", self.series.settings, settings),
+        ):
+            if before != now:
+                raise InputError(
+                    f"out: the series in {self.folder} was measured with {what} ({before}, now {now}); "
+                    "give another folder."
+                )
+
+    def add(self, step: int, sha256: str | None, layers: pd.DataFrame, notes: list[str]) -> int | None:
+        """Add a measurement and write the series; return the step that has the same weights, if there is one.
+
+        Later steps in the series come from before the run was resumed at an earlier step; they are removed.
+        """
+        assert self.series is not None
+        series = self.series
+        if any(each.step >= step for each in series.steps):
+            series.steps = [each for each in series.steps if each.step < step]
+            series.tables[SERIES] = series.table[series.table["step"] < step].reset_index(drop=True)
+        same = [each.step for each in series.steps if sha256 is not None and each.sha256 == sha256]
+        series.append(step, f"step {step}", None if same else sha256, layers)
+        series.notes["collapse"] = notes
+        if self.folder is not None:
+            series.write(self.folder)
+        return same[0] if same else None
