@@ -1,1 +1,1 @@
-"""Ratios measured in one run: `make bench` prints the table and writes build/bench.json."""
+"""Benchmarks: ratios of time and memory. `make bench` prints them and writes build/bench.json."""

@@ -1,9 +1,9 @@
-"""What measuring takes of the time of a small training, with GeometryCallback at its default cadence.
+"""The time that GeometryCallback takes in a small training run, with its default settings.
 
     python -m benchmarks.callback --steps 1000
 
-A byte-level Llama trains in a Trainer with the callback in it; the seconds that the callback spent stand against
-the rest. At the quick size it measures at every tenth of 20 steps, whatever that costs.
+A byte-level Llama is trained by a Trainer with the callback. The seconds spent in the callback are compared with
+the rest. With --quick, it measures at every tenth of 20 steps without a time budget.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.alone import main
-from benchmarks.row import Row, seconds
-from benchmarks.subject import sentences
+from benchmarks.results import Row, format_seconds
+from benchmarks.runner import run_from_command_line
+from benchmarks.workload import make_sentences
+from theodolite.corpora.options import CorpusOptions
+from theodolite.corpora.text_corpus import open_corpus
 from theodolite.integrations import GeometryCallback
-from theodolite.integrations.weights import weights_word
-from theodolite.sources.corpus import CorpusOptions, open_corpus
+from theodolite.integrations.model_state import hash_weights
 
 BLOCKS, DIM, WINDOW, BATCH = 4, 128, 128, 16
 
 
 def run(quick: bool = False, steps: int = 1000, corpus: str = "chitchat") -> dict[str, Any]:
-    """Train a byte-level Llama in a Trainer with the callback in it; return seconds and shares."""
+    """Train a byte-level Llama with the callback; return seconds and shares."""
     if quick:
-        steps, documents, cadence = 20, sentences(200), {"every": 10, "share": None}
+        steps, documents, cadence = 20, make_sentences(200), {"every": 10, "share": None}
     else:
         documents, cadence = [text for _, text in open_corpus(corpus, CorpusOptions(limit=400)).documents()], {}
     with TemporaryDirectory() as folder:
@@ -39,11 +40,11 @@ def run(quick: bool = False, steps: int = 1000, corpus: str = "chitchat") -> dic
     probe = callback.probe
     assert probe.series is not None
     taken = [each.step for each in probe.series.steps]
-    began = time.perf_counter()
-    weights_word(model, "whole")
-    whole = time.perf_counter() - began
-    began = time.perf_counter()
-    weights_word(model, "sampled")
+    started = time.perf_counter()
+    hash_weights(model, "whole")
+    whole = time.perf_counter() - started
+    started = time.perf_counter()
+    hash_weights(model, "sampled")
     training = spent - probe.budget.spent
     return {
         "rows": [
@@ -51,16 +52,16 @@ def run(quick: bool = False, steps: int = 1000, corpus: str = "chitchat") -> dic
                 "measuring while a model trains, over training",
                 probe.budget.spent / training,
                 0.02,
-                seconds(probe.budget.spent),
-                seconds(training),
-            ).told()
+                format_seconds(probe.budget.spent),
+                format_seconds(training),
+            ).to_dict()
         ],
         "callback_seconds_each": probe.budget.spent / len(taken),
         "callback_training_seconds": training,
         "callback_measured_at": taken,
         "callback_due_at": list(range(0, steps + 1, probe.every)),
         "callback_weights": sum(parameter.numel() for parameter in model.parameters()),
-        "callback_hash_sampled_seconds": time.perf_counter() - began,
+        "callback_hash_sampled_seconds": time.perf_counter() - started,
         "callback_hash_whole_seconds": whole,
     }
 
@@ -94,11 +95,11 @@ def _train(texts: list[str], steps: int, folder: str, callback: GeometryCallback
         data_collator=lambda parts: {k: torch.stack([part[k] for part in parts]) for k in parts[0]},
     )
     callback.attach(trainer)
-    began = time.perf_counter()
-    with redirect_stdout(sys.stderr):  # what the Trainer logs is no part of the table
+    started = time.perf_counter()
+    with redirect_stdout(sys.stderr):  # the Trainer's log is not part of the table
         trainer.train()
-    return time.perf_counter() - began, model
+    return time.perf_counter() - started, model
 
 
 if __name__ == "__main__":
-    main(run, __doc__, steps=1000)
+    run_from_command_line(run, __doc__, steps=1000)

@@ -1,36 +1,37 @@
-"""Time against corpus size: the fold from text to sums takes a time that grows as the tokens do.
+"""Time against corpus size: the time of the fold, from text to sums, is linear in the number of tokens.
 
     python -m benchmarks.corpus_size
 
-The first 1/8, 1/4, 1/2 and all of the documents are tokenized, carried through the model and folded with every
-statistic, in turn. The exponent is the slope of log time on log tokens, 1 where time is linear; R2 is that of the
-straight line of time on tokens.
+The first 1/8, 1/4, 1/2 and all of the documents are tokenized, run through the model and folded with all
+statistics, alternately. The exponent is the slope of log time on log tokens, 1 if the time is linear. R2 is that
+of the linear fit of time on tokens.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from statistics import median
 from typing import Any
 
 import numpy as np
 
-from benchmarks.alone import main
-from benchmarks.row import Row, seconds
-from benchmarks.subject import Subject, subject
-from benchmarks.turns import middle, take_turns
+from benchmarks.results import Row, format_seconds
+from benchmarks.runner import run_from_command_line
+from benchmarks.timing import time_alternately
+from benchmarks.workload import Workload, load_workload
 from theodolite.engines.local import fold_shards
 
 SHARES = (0.125, 0.25, 0.5, 1.0)
 
 
 def run(quick: bool = False, limit: int = 160, rounds: int = 3) -> dict[str, Any]:
-    """Fold four sizes of one corpus, in turn, and fit the medians."""
-    of = subject(quick, limit=limit)
+    """Fold four sizes of one corpus alternately, and fit the medians."""
+    of = load_workload(quick, limit=limit)
     sizes = [max(2, round(share * len(of.documents))) for share in SHARES]
     tokens = [sum(batch.positions for batch in of.source.prepare(of.documents[:size])) for size in sizes]
-    folding(of, sizes[0])  # warm up
-    ways = {str(size): partial(folding, of, size) for size in sizes}
-    spent = [middle(each) for each in take_turns(ways, rounds, warm=False).values()]
+    fold_documents(of, sizes[0])  # warm up
+    ways = {str(size): partial(fold_documents, of, size) for size in sizes}
+    spent = [median(each) for each in time_alternately(ways, rounds, warm=False).values()]
     exponent = float(np.polyfit(np.log(tokens), np.log(spent), 1)[0])
     r2 = float(np.corrcoef(tokens, spent)[0, 1] ** 2)
     return {
@@ -39,9 +40,9 @@ def run(quick: bool = False, limit: int = 160, rounds: int = 3) -> dict[str, Any
                 "time against corpus size, exponent",
                 exponent,
                 1.05,
-                f"{seconds(spent[-1])} for {tokens[-1]:,} tokens, R2 {r2:.4f}",
+                f"{format_seconds(spent[-1])} for {tokens[-1]:,} tokens, R2 {r2:.4f}",
                 "1 is linear",
-            ).told()
+            ).to_dict()
         ],
         "tokens": tokens,
         "seconds": spent,
@@ -50,10 +51,10 @@ def run(quick: bool = False, limit: int = 160, rounds: int = 3) -> dict[str, Any
     }
 
 
-def folding(of: Subject, size: int) -> None:
-    """Fold the first documents into empty folds, as a survey does."""
-    fold_shards(of.source, of.folds(), [(0, of.documents[:size])], told=lambda step: None)
+def fold_documents(of: Workload, size: int) -> None:
+    """Fold the first documents into empty folds, as in a survey."""
+    fold_shards(of.source, of.folds(), [(0, of.documents[:size])], on_step=lambda step: None)
 
 
 if __name__ == "__main__":
-    main(run, __doc__, limit=160, rounds=3)
+    run_from_command_line(run, __doc__, limit=160, rounds=3)

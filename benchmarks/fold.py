@@ -1,9 +1,10 @@
-"""What the statistics cost beside the forward pass: a survey over the forward pass alone.
+"""The cost of the statistics: the time of a survey divided by that of the forward pass by itself.
 
     python -m benchmarks.fold --limit 300
 
-Every batch is run three ways in turn: forward alone, with the core statistics, with everything a survey keeps.
-The rows are gathered out of the padded batch in all three: that is the source's work, not the fold's.
+Every batch is run in three ways alternately: forward only, with the core statistics, and with all statistics of a
+survey. All three gather the rows from the padded batch, because that is the work of the source and not of the
+fold.
 """
 
 from __future__ import annotations
@@ -14,42 +15,42 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.alone import main
-from benchmarks.row import Row, seconds
-from benchmarks.subject import Subject, subject
-from benchmarks.turns import Seconds, one_round, ratio
+from benchmarks.results import Row, format_seconds
+from benchmarks.runner import run_from_command_line
+from benchmarks.timing import Seconds, ratio, time_round
+from benchmarks.workload import Workload, load_workload
 from theodolite.batch import Batch
-from theodolite.measures.twonn import twonn
+from theodolite.measures.intrinsic_dimension import twonn
+from theodolite.state.state import State
 from theodolite.statistics.directions import Directions
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.moments import Moments
 from theodolite.statistics.scatter import Scatter
-from theodolite.surveys.state import State
 
 CORE = (Moments, Directions, Scatter)
 
 
 def run(quick: bool = False, model: str = "minilm-l6", limit: int = 400) -> dict[str, Any]:
-    """Time every batch three ways, in turn; the ratio is the median over batches."""
-    of = subject(quick, model=model, limit=limit)
+    """Time every batch in three ways alternately; the ratio is the median over batches."""
+    of = load_workload(quick, model=model, limit=limit)
     batches = of.source.prepare(of.documents)
     core, everything = _core(of), of.folds()
     spent: Seconds = {"forward": [], "core": [], "everything": []}
 
     def ways(batch: Any) -> dict[str, Callable[[], None]]:
-        def alone(states: Batch) -> None: ...
+        def discard(states: Batch) -> None: ...
 
         return {
-            "forward": lambda: of.source.run(batch, alone),
+            "forward": lambda: of.source.run(batch, discard),
             "core": lambda: of.source.run(batch, lambda states: core[states.layer].update(states)),
             "everything": lambda: of.source.run(batch, lambda states: everything[states.layer].update(states)),
         }
 
     for batch in batches[:2]:  # warm up
-        one_round(ways(batch), 0, {name: [] for name in spent})
+        time_round(ways(batch), 0, {name: [] for name in spent})
     core, everything = _core(of), of.folds()
     for number, batch in enumerate(batches):
-        one_round(ways(batch), number, spent)
+        time_round(ways(batch), number, spent)
     tokens = sum(batch.positions for batch in batches)
     speed = {name: tokens / sum(taken) for name, taken in spent.items()}
     theirs = f"{speed['forward']:,.0f} tokens/s"
@@ -61,7 +62,7 @@ def run(quick: bool = False, model: str = "minilm-l6", limit: int = 400) -> dict
                 bound,
                 f"{speed[way]:,.0f} tokens/s",
                 theirs,
-            ).told()
+            ).to_dict()
             for way, part, bound in (("core", "core statistics", 1.15), ("everything", "everything", 1.30))
         ],
         "fold_over_forward_sum": sum(spent["core"]) / sum(spent["forward"]),
@@ -73,25 +74,25 @@ def run(quick: bool = False, model: str = "minilm-l6", limit: int = 400) -> dict
     }
 
 
-def _core(of: Subject) -> dict[int, LayerFold]:
+def _core(of: Workload) -> dict[int, LayerFold]:
     return {index: LayerFold(fold.frame, CORE) for index, fold in of.folds(("all",)).items()}
 
 
-def _apart(of: Subject, folds: dict[int, LayerFold]) -> dict[str, Any]:
-    """Time what a survey does besides the fold: a checkpoint, and TwoNN of a layer's sample."""
+def _apart(of: Workload, folds: dict[int, LayerFold]) -> dict[str, Any]:
+    """Time two other parts of a survey: a checkpoint, and TwoNN of the sample of one layer."""
     with TemporaryDirectory() as folder:
-        began = time.perf_counter()
+        started = time.perf_counter()
         State(folds, of.source.units).save(Path(folder))
-        checkpoint = time.perf_counter() - began
+        checkpoint = time.perf_counter() - started
         size = sum(file.stat().st_size for file in Path(folder).iterdir())
     sample = folds[max(folds)].sample.population((0, 1, 2, 3))
-    began = time.perf_counter()
+    started = time.perf_counter()
     twonn(sample["vector"], contexts=sample["context"])
     return {
-        "checkpoint": f"{seconds(checkpoint)} for {size / 1e6:.0f} MB",
-        "twonn_seconds_a_layer": time.perf_counter() - began,
+        "checkpoint": f"{format_seconds(checkpoint)} for {size / 1e6:.0f} MB",
+        "twonn_seconds_a_layer": time.perf_counter() - started,
     }
 
 
 if __name__ == "__main__":
-    main(run, __doc__, model="minilm-l6", limit=400)
+    run_from_command_line(run, __doc__, model="minilm-l6", limit=400)

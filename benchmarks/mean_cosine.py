@@ -1,34 +1,36 @@
-"""The mean cosine over all pairs, from one sum, against sampling pairs and against making every pair.
+"""The mean cosine over all pairs from one sum, compared with sampling pairs and with computing every pair.
 
     python -m benchmarks.mean_cosine
 
-100,000 vectors of 384 coordinates in float32 that lean one way, a few of them much longer. Sampling draws its
-pairs from vectors that somebody kept, so that its time is only that of the pairs; the exact way reads every vector
-once and keeps none. All pairs are made of 4,000 of the vectors, since their number grows with the square.
+The data are 100,000 vectors of 384 coordinates in float32 that point in similar directions, a few of them much
+longer. Sampling draws pairs from stored vectors, so its time is only that of the pairs. The exact method reads
+every vector once and stores none. Every pair is computed for 4,000 vectors only, because the number grows
+quadratically.
 """
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.alone import main
-from benchmarks.row import Row, seconds, short
-from benchmarks.turns import middle, ratio, take_turns
-from benchmarks.vectors import rows_of
+from benchmarks.results import Row, format_number, format_seconds
+from benchmarks.runner import run_from_command_line
+from benchmarks.timing import ratio, time_alternately
+from benchmarks.workload import split_batches
 from theodolite.measures.cosine import mean_cosine, sampled_cosine
 from theodolite.statistics.directions import Directions
 from theodolite.statistics.frame import Frame
 
 
 def exact(x: Tensor) -> float:
-    """Return the mean cosine over all pairs as a survey makes it, a batch at a time."""
+    """Return the mean cosine over all pairs as in a survey, batch by batch."""
     frame = Frame(torch.zeros(x.shape[1]))
     directions = Directions(frame)
-    for rows in rows_of(x, frame):
+    for rows in split_batches(x, frame):
         directions.update(rows)
     return mean_cosine(int(directions.n[0]), directions.sum[0].numpy())
 
@@ -42,12 +44,12 @@ def every_pair(x: Tensor) -> float:
 
 
 def run(quick: bool = False, n: int = 100_000, dim: int = 384, few: int = 4000, rounds: int = 7) -> dict[str, Any]:
-    """Time each way in turn with the exact one, and say how far off each is."""
+    """Time each method alternately with the exact one, and report the error of each."""
     if quick:
         n, dim, few, rounds = 3000, 16, 200, 3
-    x = leaning(n, dim)
+    x = anisotropic_vectors(n, dim)
     kept = x.numpy()
-    spent = take_turns(
+    spent = time_alternately(
         {
             "exact": lambda: exact(x),
             "1,000 pairs": lambda: sampled_cosine(kept, 1000),
@@ -55,7 +57,7 @@ def run(quick: bool = False, n: int = 100_000, dim: int = 384, few: int = 4000, 
         },
         rounds,
     )
-    small = take_turns({"exact": lambda: exact(x[:few]), "every pair": lambda: every_pair(x[:few])}, rounds)
+    small = time_alternately({"exact": lambda: exact(x[:few]), "every pair": lambda: every_pair(x[:few])}, rounds)
     truth = mean_cosine(n, torch.nn.functional.normalize(x.double()).sum(dim=0).numpy())
     rows, off = [], {"exact": exact(x) - truth}
     for name, pairs in (("1,000 pairs", 1000), ("100,000 pairs", 100_000)):
@@ -65,9 +67,9 @@ def run(quick: bool = False, n: int = 100_000, dim: int = 384, few: int = 4000, 
                 f"mean cosine of all {n * (n - 1) / 2:.0e} pairs over {name} sampled",
                 ratio(spent["exact"], spent[name]),
                 None,
-                f"{seconds(middle(spent['exact']))}, off by {abs(off['exact']):.0e}",
-                f"{seconds(middle(spent[name]))}, off by {abs(off[name]):.0e} of {short(truth)}",
-            ).told()
+                f"{format_seconds(median(spent['exact']))}, off by {abs(off['exact']):.0e}",
+                f"{format_seconds(median(spent[name]))}, off by {abs(off[name]):.0e} of {format_number(truth)}",
+            ).to_dict()
         )
     off["every pair"] = exact(x[:few]) - every_pair(x[:few])
     rows.append(
@@ -75,14 +77,14 @@ def run(quick: bool = False, n: int = 100_000, dim: int = 384, few: int = 4000, 
             f"mean cosine over the matrix of all pairs, n = {few:,}",
             ratio(small["exact"], small["every pair"]),
             1.0,
-            f"{seconds(middle(small['exact']))}, same to {abs(off['every pair']):.0e}",
-            seconds(middle(small["every pair"])),
-        ).told()
+            f"{format_seconds(median(small['exact']))}, same to {abs(off['every pair']):.0e}",
+            format_seconds(median(small["every pair"])),
+        ).to_dict()
     )
     return {"rows": rows, "mean_cosine": truth, "off_by": off}
 
 
-def leaning(n: int, dim: int) -> Tensor:
+def anisotropic_vectors(n: int, dim: int) -> Tensor:
     """Return vectors that share a direction, one in a hundred of them 150 times as long."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((n, dim)) + 0.5 * rng.standard_normal(dim)
@@ -91,4 +93,4 @@ def leaning(n: int, dim: int) -> Tensor:
 
 
 if __name__ == "__main__":
-    main(run, __doc__, n=100_000, dim=384, few=4000, rounds=7)
+    run_from_command_line(run, __doc__, n=100_000, dim=384, few=4000, rounds=7)

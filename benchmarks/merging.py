@@ -1,21 +1,23 @@
-"""What merging costs: surveys of 2 and of 4 parts added up, over the fold of the same documents.
+"""The cost of merging surveys of 2 and of 4 parts, compared with the fold of the same documents.
 
     python -m benchmarks.merging
 
-The parts are every second or fourth document, folded apart. Merging copies the first part's sums, as `merge` does,
-and adds the others'; reading the tables off and the disk are the same for both and left out.
+The parts are every second or fourth document, folded separately. Merging copies the sums of the first part, as
+`merge` does, and adds those of the others. Making tables and writing files take the same time for both and are
+omitted.
 """
 
 from __future__ import annotations
 
 import time
 from functools import partial
+from statistics import median
 from typing import Any
 
-from benchmarks.alone import main
-from benchmarks.row import Row, seconds
-from benchmarks.subject import Subject, subject
-from benchmarks.turns import middle, take_turns
+from benchmarks.results import Row, format_seconds
+from benchmarks.runner import run_from_command_line
+from benchmarks.timing import time_alternately
+from benchmarks.workload import Workload, load_workload
 from theodolite.engines.local import fold_shards
 from theodolite.statistics.fold import LayerFold
 
@@ -23,43 +25,43 @@ Folds = dict[int, LayerFold]
 
 
 def run(quick: bool = False, limit: int = 100, rounds: int = 5) -> dict[str, Any]:
-    """Fold the documents in parts, timed, then merge the parts several times, 2 and 4 in turn."""
-    of = subject(quick, limit=limit)
+    """Fold the documents in parts and time it, then merge 2 and 4 parts alternately, several times."""
+    of = load_workload(quick, limit=limit)
     parts, folding = {}, {}
     for count in (2, 4):
-        began = time.perf_counter()
-        parts[count] = [folded(of, of.documents[first::count]) for first in range(count)]
-        folding[count] = time.perf_counter() - began
-    ways = {str(count): partial(merged, some) for count, some in parts.items()}
-    spent = take_turns(ways, rounds)
+        started = time.perf_counter()
+        parts[count] = [fold_documents(of, of.documents[first::count]) for first in range(count)]
+        folding[count] = time.perf_counter() - started
+    ways = {str(count): partial(merge_parts, chosen) for count, chosen in parts.items()}
+    spent = time_alternately(ways, rounds)
     rows = [
         Row(
             f"merging {count} parts over folding them",
-            middle(spent[str(count)]) / folding[count],
+            median(spent[str(count)]) / folding[count],
             0.05,
-            seconds(middle(spent[str(count)])),
-            seconds(folding[count]),
-        ).told()
+            format_seconds(median(spent[str(count)])),
+            format_seconds(folding[count]),
+        ).to_dict()
         for count in parts
     ]
-    return {"rows": rows, "units": int(merged(parts[2])[0].moments.population((0, 1, 2, 3)).codes.numel())}
+    return {"rows": rows, "units": int(merge_parts(parts[2])[0].moments.population((0, 1, 2, 3)).codes.numel())}
 
 
-def folded(of: Subject, documents: list[tuple[int, str]]) -> Folds:
+def fold_documents(of: Workload, documents: list[tuple[int, str]]) -> Folds:
     """Return the sums of these documents."""
     folds = of.folds()
-    fold_shards(of.source, folds, [(0, documents)], told=lambda step: None)
+    fold_shards(of.source, folds, [(0, documents)], on_step=lambda step: None)
     return folds
 
 
-def merged(parts: list[Folds]) -> Folds:
-    """Return the sums of all parts, leaving each as it was."""
-    whole = {index: fold.copy() for index, fold in parts[0].items()}
+def merge_parts(parts: list[Folds]) -> Folds:
+    """Return the sums of all parts without changing them."""
+    total = {index: fold.copy() for index, fold in parts[0].items()}
     for part in parts[1:]:
-        for index, fold in whole.items():
+        for index, fold in total.items():
             fold.merge(part[index])
-    return whole
+    return total
 
 
 if __name__ == "__main__":
-    main(run, __doc__, limit=100, rounds=5)
+    run_from_command_line(run, __doc__, limit=100, rounds=5)

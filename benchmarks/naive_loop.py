@@ -1,11 +1,11 @@
-"""The fold against the naive loop: one Python step per token and layer in float32, as papers' scripts sum.
+"""The fold compared with a naive loop: one Python step per token and layer in float32, as in scripts of papers.
 
     python -m benchmarks.naive_loop
 
-Both get the same states of the same batches, batch by batch in turn. The loop keeps n, the sum and the sum of
-squares of every token; beside it the same sums about the pilot's centre in float64 (moments), and everything that
-a survey keeps. The ratio of whole surveys adds the forward pass to both. The loop adds rows of NumPy and does the
-least there is to do: three sums, which lose V where a coordinate is far from 0.
+Both read the same states, alternately for every batch. The loop keeps n, the sum and the sum of squares of every
+token. It is compared with the same sums about the pilot's centre in float64 (moments), and with all statistics of
+a survey. The ratio of complete surveys adds the forward pass to both. The loop adds NumPy rows and does the
+minimum: three sums, which lose V if a coordinate is far from 0.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.alone import main
-from benchmarks.row import Row
-from benchmarks.subject import subject
-from benchmarks.turns import Seconds, one_round, ratio
+from benchmarks.results import Row
+from benchmarks.runner import run_from_command_line
+from benchmarks.timing import Seconds, ratio, time_round
+from benchmarks.workload import load_workload
 from theodolite.batch import Batch
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.moments import Moments
 
 
 class Loop:
-    """n, sum of x and sum of |x|^2 by token, one at a time, in float32: what loses V where a coordinate is far."""
+    """n, sum of x and sum of |x|^2 of every token, one at a time, in float32."""
 
     def __init__(self, dim: int) -> None:
         self.n: dict[int, int] = defaultdict(int)
@@ -48,8 +48,8 @@ def update(into: Mapping[int, LayerFold | Loop], states: list[Batch]) -> None:
 
 
 def run(quick: bool = False, limit: int = 100) -> dict[str, Any]:
-    """Time the statistics of every batch three ways, in turn, and the forward pass beside them."""
-    of = subject(quick, limit=limit)
+    """Time the statistics of every batch in three ways alternately, and the forward pass."""
+    of = load_workload(quick, limit=limit)
     everything = of.folds()
     moments = {index: LayerFold(fold.frame, (Moments,)) for index, fold in of.folds(("all",)).items()}
     loops = {index: Loop(fold.frame.dim) for index, fold in everything.items()}
@@ -57,14 +57,14 @@ def run(quick: bool = False, limit: int = 100) -> dict[str, Any]:
     forward, tokens = 0.0, 0
     for number, batch in enumerate(of.source.prepare(of.documents)):
         states: list[Batch] = []
-        began = time.perf_counter()
+        started = time.perf_counter()
         of.source.run(batch, states.append)
-        forward += time.perf_counter() - began
+        forward += time.perf_counter() - started
         tokens += batch.positions
         kept: dict[str, Any] = {"moments": moments, "everything": everything, "loop": loops}
-        one_round({name: partial(update, into, states) for name, into in kept.items()}, number, spent)
+        time_round({name: partial(update, into, states) for name, into in kept.items()}, number, spent)
     speed = {name: tokens / sum(taken) for name, taken in spent.items()}
-    whole = {name: tokens / (forward + sum(taken)) for name, taken in spent.items()}
+    complete = {name: tokens / (forward + sum(taken)) for name, taken in spent.items()}
     theirs = f"{speed['loop']:,.0f} tokens/s"
     return {
         "rows": [
@@ -74,21 +74,21 @@ def run(quick: bool = False, limit: int = 100) -> dict[str, Any]:
                 1.0,
                 f"{speed['moments']:,.0f} tokens/s",
                 theirs,
-            ).told(),
+            ).to_dict(),
             Row(
                 "all statistics over the naive loop",
                 ratio(spent["everything"], spent["loop"]),
                 None,
                 f"{speed['everything']:,.0f} tokens/s",
                 theirs,
-            ).told(),
+            ).to_dict(),
             Row(
                 "survey over forward with the naive loop",
-                whole["loop"] / whole["everything"],
+                complete["loop"] / complete["everything"],
                 None,
-                f"{whole['everything']:,.0f} tokens/s",
-                f"{whole['loop']:,.0f} tokens/s",
-            ).told(),
+                f"{complete['everything']:,.0f} tokens/s",
+                f"{complete['loop']:,.0f} tokens/s",
+            ).to_dict(),
         ],
         "loop_updates_per_second": speed["loop"] * len(everything),
         "tokens": tokens,
@@ -96,4 +96,4 @@ def run(quick: bool = False, limit: int = 100) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(run, __doc__, limit=100)
+    run_from_command_line(run, __doc__, limit=100)

@@ -1,7 +1,6 @@
-"""The peers' environment: other tools in the versions compared with, installed where they disturb nothing of ours.
+"""Install the tools that we compare with, in fixed versions, into their own environment in build/.
 
-They want older libraries, so they get an environment of their own, made once in build/. Without a package index
-nothing is installed, and the table says so.
+They require older libraries than ours. Without a package index nothing is installed, and the table says so.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ PIP = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
 
 
 class MissingError(Exception):
-    """A part cannot run here; its words go into the table."""
+    """A part cannot run on this machine; the message goes into the table."""
 
 
 def install(name: str, version: str) -> None:
-    """Install a peer into the peers' environment where it is not yet, or raise with the reason."""
+    """Install a tool into the environment, unless it is there; raise MissingError if that fails."""
     if not PYTHON.exists():
         venv.create(PEERS, with_pip=True)
     check = f"from importlib.metadata import version; assert version('{name}') == '{version}'"
@@ -34,7 +33,7 @@ def install(name: str, version: str) -> None:
 
 @contextmanager
 def unpacked(name: str, version: str) -> Iterator[None]:
-    """Let a package that needs nothing but what we have be imported from a folder of its own."""
+    """Make a package without further dependencies importable from its own folder in build/."""
     folder = ROOT / "build" / f"peer-{name}-{version}"
     if not folder.is_dir():
         _pip([sys.executable, *PIP, "--no-deps", "--target", str(folder), f"{name}=={version}"])
@@ -52,5 +51,5 @@ def _pip(command: list[str]) -> None:
 
 
 def last_line(text: str) -> str:
-    """Return what a failing command said last."""
-    return (text.strip().splitlines() or ["no word of why"])[-1]
+    """Return the last line that a failing command printed."""
+    return (text.strip().splitlines() or ["no message"])[-1]

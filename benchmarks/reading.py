@@ -1,15 +1,16 @@
-"""What comes before the model: from a text file to batches laid out, stage by stage.
+"""The stages before the model: from a text file to prepared batches.
 
     python -m benchmarks.reading --scale 0.1
 
-Sentences of made-up words as in `made_up`, at a scale of 1 as many as the paper's 739,106, and a tokenizer of
-BERT's kind. Three times are told of every stage: by the clock; of the processor, all threads together; and of the
-thread that runs Python, which is the most that the interpreter's lock can be held: threads of the tokenizer need
-none, and numpy's long steps let go of it. The batches are those of a GPU: 131,072 tokens, shards of 4M characters.
+The text consists of generated sentences (see `synthetic`), at scale 1 as many as the paper's 739,106, with a
+tokenizer like BERT's. Three times are reported for every stage: elapsed time; processor time of all threads; and
+the time of the Python thread, an upper bound of the time for which the interpreter lock is held: threads of the
+tokenizer do not need it, and long numpy operations release it. The batches are those of a GPU: 131,072 tokens,
+shards of 4M characters.
 
-`ahead` is what a survey on a GPU does with all cores: shards prepared by copies of the process, where there are
-four cores or more. Told are the seconds until the first shard is there, until the last, and how long a GPU that
-folds two million tokens a second would have waited in all.
+`ahead` prepares shards as a survey on a GPU does, with copies of the process if there are four cores or more. It
+reports the seconds until the first and the last shard are prepared, and how long a GPU that folds two million
+tokens per second would have waited in total.
 """
 
 from __future__ import annotations
@@ -19,58 +20,61 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import torch
 
-from benchmarks.alone import main
-from benchmarks.made_up import SENTENCES, model_folder, text_file
-from benchmarks.row import Row, seconds
-from benchmarks.turns import middle, ratio, take_turns
-from theodolite.engines.forked import room_for
-from theodolite.engines.preparing import Preparing
-from theodolite.sources.corpus import open_corpus, scan, shard_documents
-from theodolite.sources.text.checkpoint import load_model, load_tokenizer, resolve
+from benchmarks.results import Row, format_seconds
+from benchmarks.runner import run_from_command_line
+from benchmarks.synthetic import SENTENCES, make_model, write_text
+from benchmarks.timing import ratio, time_alternately
+from theodolite.corpora.scan import scan
+from theodolite.corpora.shards import shard_documents
+from theodolite.corpora.text_corpus import open_corpus
+from theodolite.models.checkpoint import load_model, load_tokenizer, resolve
+from theodolite.sources.prefetch import ShardPreparation
 from theodolite.sources.text.encoding import encode
 from theodolite.sources.text.source import TextSource
-from theodolite.sources.text.windows import bucket_bounds
-from theodolite.statistics.resident.layout import Layout
+from theodolite.sources.text.windows import padded_bounds
+from theodolite.sources.worker_processes import count_workers
+from theodolite.statistics.cuda.layout import Layout
 from theodolite.surveys.batch_tokens import MOST
-from theodolite.surveys.text import GPU_SHARD_CHARS
+from theodolite.surveys.text_survey import GPU_SHARD_CHARS
 
 Made = TypeVar("Made")
-FOLDED = 2e6  # tokens a second: BERT-base on an H200
+FOLDED = 2e6  # tokens per second: BERT-base on an H200
 
 
 @dataclass
 class Stages:
-    """Seconds of each stage, by three clocks."""
+    """Seconds of each stage, measured with three clocks."""
 
     spent: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def of(self, name: str, work: Callable[[], Made]) -> Made:
-        """Do a stage and note its times."""
+        """Run a stage and record its times."""
         clocks = {"clock": time.perf_counter, "processor": time.process_time, "python": time.thread_time}
-        began = {clock: now() for clock, now in clocks.items()}
+        started = {clock: now() for clock, now in clocks.items()}
         made = work()
-        self.spent[name] = {clock: now() - began[clock] for clock, now in clocks.items()}
+        self.spent[name] = {clock: now() - started[clock] for clock, now in clocks.items()}
         return made
 
     def per_token(self, tokens: int) -> dict[str, dict[str, float]]:
-        """Return the stages with tokens a second beside them."""
+        """Return the times of the stages with their tokens per second."""
         return {name: {**one, "tokens_per_s": tokens / one["clock"]} for name, one in self.spent.items()}
 
 
 def run(quick: bool = False, scale: float = 0.1, rounds: int = 3) -> dict[str, Any]:
-    """Time every stage once, and preparing as a whole in turn with the tokenizer's own call."""
+    """Time every stage once, and the complete preparation alternately with the tokenizer's own call."""
     with TemporaryDirectory() as folder:
         return _run(Path(folder), 200 if quick else int(SENTENCES * scale), rounds)
 
 
 def _run(folder: Path, count: int, rounds: int) -> dict[str, Any]:
-    checkpoint = resolve(str(model_folder(folder / "model", layers=1, dim=64)))
-    text_file(folder / "corpus.txt", count)
+    checkpoint = resolve(str(make_model(folder / "model", layers=1, dim=64)))
+    write_text(folder / "corpus.txt", count)
     tokenizer, stages = load_tokenizer(checkpoint), Stages()
     model = load_model(checkpoint, dtype="bfloat16", device="cpu")
     source = stages.of("vocabulary", lambda: TextSource(model, tokenizer, batch_tokens=MOST, resident=True))
@@ -91,7 +95,7 @@ def _run(folder: Path, count: int, rounds: int) -> dict[str, Any]:
         for shard in shards:
             tokenizer([text for _, text in shard], truncation=True, max_length=source.max_tokens)
 
-    clock = take_turns({"ours": ours, "theirs": theirs}, rounds)
+    clock = time_alternately({"ours": ours, "theirs": theirs}, rounds)
     return {
         "rows": [
             Row(
@@ -99,10 +103,10 @@ def _run(folder: Path, count: int, rounds: int) -> dict[str, Any]:
                 ratio(clock["ours"], clock["theirs"]),
                 1.0,
                 *(
-                    f"{seconds(middle(clock[name]))}, {tokens / middle(clock[name]) / 1e6:.2f}M tokens/s"
+                    f"{format_seconds(median(clock[name]))}, {tokens / median(clock[name]) / 1e6:.2f}M tokens/s"
                     for name in ("ours", "theirs")
                 ),
-            ).told()
+            ).to_dict()
         ],
         "tokens": tokens,
         "batches": len(batches),
@@ -112,44 +116,44 @@ def _run(folder: Path, count: int, rounds: int) -> dict[str, Any]:
 
 
 def _apart(source: TextSource, shards: list[list[tuple[int, str]]], stages: Stages) -> None:
-    """Time what `prepare` is made of."""
+    """Time the steps of `prepare`."""
     texts = [[text for _, text in shard] for shard in shards]
     stages.of("encode", lambda: [encode(source.tokenizer, some, source.max_tokens) for some in texts] and None)
-    windows = stages.of("encode and sort", lambda: [source._flat(shard, None) for shard in shards])
+    windows = stages.of("encode and sort", lambda: [source._window_arrays(shard, None) for shard in shards])
     parts = [
         part
         for flat in windows
         if flat is not None
-        for part in flat.parts(bucket_bounds(flat.lengths, source.batch_tokens))
+        for part in flat.split(padded_bounds(flat.lengths, source.batch_tokens))
     ]
-    stages.of("pack", lambda: [source._packed(part) for part in parts] and None)
+    stages.of("pack", lambda: [source.batch_builder().pad(part) for part in parts] and None)
 
 
 def _ahead(source: TextSource, shards: list[list[tuple[int, str]]]) -> dict[str, Any]:
-    """Prepare all shards as a survey on a GPU does, and say when they are there."""
-    began, tokens, there = time.perf_counter(), [], []
-    with closing(Preparing(source, enumerate(shards), len(shards))) as made:
+    """Prepare all shards as a survey on a GPU does, and report when they are ready."""
+    started, tokens, ready_at = time.perf_counter(), [], []
+    with closing(ShardPreparation(source, enumerate(shards), len(shards))) as made:
         for _, batches in made:
-            there.append(time.perf_counter() - began)
+            ready_at.append(time.perf_counter() - started)
             tokens.append(sum(batch.positions for batch in batches))
-    waited = free = 0.0  # when the GPU has nothing to do
-    for ready, count in zip(there, tokens, strict=True):
+    waited = free = 0.0  # `free` is the time at which the GPU becomes idle
+    for ready, count in zip(ready_at, tokens, strict=True):
         waited += max(ready - free, 0)
         free = max(ready, free) + count / FOLDED
-    room = room_for(len(shards))
+    workers = count_workers(len(shards))
     return {
-        "copies": room.copies if room else 0,
-        "threads": room.threads if room else 0,
-        "first_s": there[0],
-        "last_s": there[-1],
-        "tokens_per_s": sum(tokens) / there[-1],
+        "copies": workers.processes if workers else 0,
+        "threads": workers.threads if workers else 0,
+        "first_s": ready_at[0],
+        "last_s": ready_at[-1],
+        "tokens_per_s": sum(tokens) / ready_at[-1],
         "gpu_waits_s": waited,
     }
 
 
 def _lay_out(batch: Any) -> Layout:
-    return Layout.of(batch.places, torch.device("cpu"), apart_first=True)
+    return Layout.of(batch.places, torch.device("cpu"), separate_first=True)
 
 
 if __name__ == "__main__":
-    main(run, __doc__, scale=0.1, rounds=3)
+    run_from_command_line(run, __doc__, scale=0.1, rounds=3)

@@ -1,14 +1,14 @@
-"""A survey on one GPU at the paper's scale: what statistics cost beside the forward pass, and how right they are.
+"""A survey on one GPU at the paper's scale: the cost of the statistics, and their accuracy.
 
     python -m benchmarks.survey_gpu                        # everything, about five minutes on an H200
     python -m benchmarks.survey_gpu --scale 0.05           # a twentieth of the sentences
-    python -m benchmarks.survey_gpu --model DIR --model DIR   # real weights besides
+    python -m benchmarks.survey_gpu --model DIR --model DIR   # also real weights
 
-BERT-base shapes with random weights in bfloat16; 739,106 sentences of 12.3M tokens, units by Zipf's law; 13
-states; batches of up to 524,288 tokens. Random weights make no rogue coordinates, so eight coordinates of every
-layer are treated as such, which costs what they cost. The forward pass is ours, windows laid end to end, in
-`survey`, and the usual one in `padded`: windows of like length, padded, with the attention PyTorch chooses. Every
-part has a time limit of its own and prints one line of JSON when it is done; all of it is written to --out.
+The model has the shape of BERT-base with random weights in bfloat16. The text is 739,106 sentences of 12.3M tokens
+with units that follow Zipf's law; 13 states; batches of up to 524,288 tokens. Random weights have no rogue
+coordinates, so eight coordinates of every layer are treated as rogue, at the same cost. The forward pass is ours
+in `survey` (windows packed end to end) and the usual one in `padded` (windows of similar length, padded, with
+PyTorch's attention). Every part has its own time limit and prints one line of JSON; --out collects all of them.
 """
 
 from __future__ import annotations
@@ -30,55 +30,64 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.made_up import FIRST, LAST, SENTENCES, VOCABULARY, lengths, model_folder, text_file, zipf
+from benchmarks.synthetic import (
+    FIRST,
+    LAST,
+    SENTENCES,
+    VOCABULARY,
+    make_model,
+    sentence_lengths,
+    write_text,
+    zipf_ids,
+)
 from benchmarks.two_passes import covariance_of, raw_float32, spectral_errors, two_passes
 from theodolite.batch import Batch
-from theodolite.engines.ahead import ahead
 from theodolite.measures.decomposition import unit_moments
-from theodolite.sources.text import attending
+from theodolite.models.checkpoint import load_model, load_tokenizer, resolve
+from theodolite.sources.prefetch import prefetch
+from theodolite.sources.text import packed_attention
 from theodolite.sources.text import source as text_source
-from theodolite.sources.text.checkpoint import load_model, load_tokenizer, resolve
-from theodolite.sources.text.flat import Flat
-from theodolite.sources.text.source import TextBatch, TextSource
-from theodolite.sources.text.windows import bucket_bounds, even_bounds
+from theodolite.sources.text.batches import TextBatch
+from theodolite.sources.text.source import TextSource
+from theodolite.sources.text.windows import WindowArrays, packed_bounds, padded_bounds
+from theodolite.state.pilot import MASSIVE, LayerPilot, _measure_layer
 from theodolite.statistics.cells import POPULATIONS
+from theodolite.statistics.cuda import kernels, reference
+from theodolite.statistics.cuda.context import GpuContext
+from theodolite.statistics.cuda.fold import GpuFold
+from theodolite.statistics.cuda.gram import GramRows
+from theodolite.statistics.cuda.layout import Layout
+from theodolite.statistics.cuda.reference import GroupSums
 from theodolite.statistics.frame import Frame
-from theodolite.statistics.resident import kernels, plain
-from theodolite.statistics.resident.desk import Desk
-from theodolite.statistics.resident.fold import ResidentFold
-from theodolite.statistics.resident.gram import Sheet
-from theodolite.statistics.resident.layout import Layout
-from theodolite.statistics.resident.passes import GroupSums
-from theodolite.surveys.pilot import MASSIVE, LayerPilot, _word
 
 BF16_PEAK = 989e12
-"""Of an H100 or H200, dense, by the vendor's datasheet."""
+"""Dense peak of an H100 or H200 in FLOP/s, by the vendor's datasheet."""
 ROGUE = 300
-TURNS = 2  # forward alone and with everything, one after the other
+ROUNDS = 2  # rounds of forward only and forward with all statistics
 BOUND = {"everything": 1.10, "text_to_tables": 1.5}
 BOUNDS = {f"{part}_over_{of}": bound for part, bound in BOUND.items() for of in ("forward", "usual_forward")}
-"""The usual forward pass pads, and leaves attention to PyTorch; the other one is ours."""
+"""The usual forward pass pads windows and uses PyTorch's attention; the other one is ours."""
 
 
 def batches(source: TextSource, count: int, budget: int, vocabulary: int) -> list[TextBatch]:
-    """Sentences, each with a first and a last special token, as the source lays them out: end to end or padded."""
-    sizes = np.sort(lengths(count))
-    ids = zipf(int(sizes.sum()), vocabulary)
+    """Return sentences with a special token at each end, as the source packs them: end to end or padded."""
+    sizes = np.sort(sentence_lengths(count))
+    ids = zipf_ids(int(sizes.sum()), vocabulary)
     ends = np.cumsum(sizes)
     special = np.zeros(len(ids), dtype=np.bool_)
     special[ends - sizes] = special[ends - 1] = True
     ids[ends - sizes], ids[ends - 1] = FIRST, LAST
-    flat = Flat(ids, special, sizes, np.arange(count), np.zeros(count, dtype=np.int64))
+    flat = WindowArrays(ids, special, sizes, np.arange(count), np.zeros(count, dtype=np.int64))
     if source.end_to_end:
-        return [source._laid(part) for part in flat.parts(even_bounds(sizes, budget))]
-    return [source._packed(part) for part in flat.parts(bucket_bounds(sizes, budget))]
+        return [source.batch_builder().pack(part) for part in flat.split(packed_bounds(sizes, budget))]
+    return [source.batch_builder().pad(part) for part in flat.split(padded_bounds(sizes, budget))]
 
 
 # The parts
 
 
 class Bench:
-    """What the parts share: the device, the model, the batches."""
+    """The device, the model and the batches, which all parts share."""
 
     def __init__(self, arguments: argparse.Namespace, folder: Path) -> None:
         self.device = torch.device(arguments.device)
@@ -86,7 +95,7 @@ class Bench:
         self.budget = arguments.batch_tokens
         self.limit = arguments.limit
         self.folder = folder
-        self.model_folder = model_folder(folder / "model", arguments.layers, arguments.dim)
+        self.model_folder = make_model(folder / "model", arguments.layers, arguments.dim)
         self.source = self.source_of(self.model_folder)
         self.batches = batches(self.source, self.count, self.budget, VOCABULARY)
         self.forward_seconds = self.everything_seconds = self.usual_seconds = math.nan
@@ -105,7 +114,7 @@ class Bench:
     # forward and everything
 
     def frames(self, source: TextSource, some: Sequence[TextBatch]) -> dict[int, Frame]:
-        """What a pilot would have fixed, from every so manieth row of some batches."""
+        """Return the frames of a pilot, from evenly spaced rows of some batches."""
         kept: dict[int, list[tuple[Tensor, Tensor]]] = {layer.index: [] for layer in source.layers}
 
         def sink(batch: Batch) -> None:
@@ -118,39 +127,39 @@ class Bench:
         words: dict[int, LayerPilot] = {}
         for layer in source.layers:
             vectors, first = (torch.cat(parts) for parts in zip(*kept[layer.index], strict=True))
-            words[layer.index] = _word(layer, vectors, first)
+            words[layer.index] = _measure_layer(layer, vectors, first)
         return {
             index: Frame(one.centre, MASSIVE * one.median_norm, spread=one.spread) for index, one in words.items()
         }
 
     def timed(self, source: TextSource, some: Sequence[TextBatch], sink: Callable[[Batch], None]) -> float:
         self.synchronize()
-        began = time.perf_counter()
+        started = time.perf_counter()
         for batch in some:
             source.run(batch, sink)
         self.synchronize()
-        return time.perf_counter() - began
+        return time.perf_counter() - started
 
     def ratio(self, source: TextSource, some: Sequence[TextBatch], *, random: bool = True) -> dict[str, Any]:
-        """Forward alone and with everything, in turn, on the same batches in one run."""
+        """Time forward only and forward with all statistics alternately, on the same batches."""
         middle = [some[0], some[len(some) // 2], some[-1]]
         frames = self.frames(source, middle)
         if random:
             frames = {index: with_far(frame) for index, frame in frames.items()}
 
-        def folds() -> dict[int, ResidentFold]:
-            desk = Desk(self.device, overlap=True)
-            return {index: ResidentFold(frame, desk) for index, frame in frames.items()}
+        def folds() -> dict[int, GpuFold]:
+            context = GpuContext(self.device, overlap=True)
+            return {index: GpuFold(frame, context) for index, frame in frames.items()}
 
-        def everything(held: dict[int, ResidentFold]) -> float:
-            desk = next(iter(held.values())).desk
+        def everything(held: dict[int, GpuFold]) -> float:
+            context = next(iter(held.values())).context
             self.synchronize()
-            began = time.perf_counter()
-            for batch in ahead(laid_out(some, desk)):
+            started = time.perf_counter()
+            for batch in prefetch(laid_out(some, context)):
                 source.run(batch, lambda one: held[one.layer].update(one))
-            desk.settle()
+            context.finish()
             self.synchronize()
-            return time.perf_counter() - began
+            return time.perf_counter() - started
 
         def nothing(batch: Batch) -> None:
             pass
@@ -159,12 +168,12 @@ class Bench:
         for batch in middle:
             source.run(batch, nothing)
             source.run(batch, lambda one: warm[one.layer].update(one))
-        next(iter(warm.values())).desk.settle()
-        forward, whole = [], []
-        for _ in range(TURNS):
+        next(iter(warm.values())).context.finish()
+        forward, complete = [], []
+        for _ in range(ROUNDS):
             forward.append(self.timed(source, some, nothing))
             held = folds()
-            whole.append(everything(held))
+            complete.append(everything(held))
         tokens = sum(batch.positions for batch in some)
         padded = sum(batch.ids.numel() for batch in some)
         weights = sum(p.numel() for n, p in _matrices(source))
@@ -175,12 +184,12 @@ class Bench:
             "batches": len(some),
             "states": len(frames),
             "forward_s": forward,
-            "everything_s": whole,
-            "everything_over_forward": min(whole) / best,
+            "everything_s": complete,
+            "everything_over_forward": min(complete) / best,
             "end_to_end": source.end_to_end,
-            "ratios": [a / b for a, b in zip(whole, forward, strict=True)],
+            "ratios": [a / b for a, b in zip(complete, forward, strict=True)],
             "tokens_per_s_forward": tokens / best,
-            "tokens_per_s_everything": tokens / min(whole),
+            "tokens_per_s_everything": tokens / min(complete),
             "share_of_bf16_peak_forward": 2 * weights * padded / best / BF16_PEAK,
             "far_coordinates": [len(fold._far) for fold in held.values()],
             "peak_GB": torch.cuda.max_memory_allocated() / 1e9 if self.device.type == "cuda" else None,
@@ -193,10 +202,10 @@ class Bench:
         return found
 
     def part_padded(self) -> dict[str, Any]:
-        """The usual forward pass: windows of like length, padded, in the attention that PyTorch chooses."""
+        """Time the usual forward pass: windows of similar length, padded, with PyTorch's attention."""
         source = copy(self.source)
         source.end_to_end = False
-        quick, text_source.quick_attention = text_source.quick_attention, lambda *_: nullcontext()
+        quick, text_source.prefer_fast_kernel = text_source.prefer_fast_kernel, lambda *_: nullcontext()
         try:
             some = batches(source, self.count, self.budget, VOCABULARY)
             found = self.ratio(source, some)
@@ -206,10 +215,10 @@ class Bench:
                 "states_off_by": self.difference(source),
             }
         finally:
-            text_source.quick_attention = quick
+            text_source.prefer_fast_kernel = quick
 
     def difference(self, other: TextSource) -> list[float]:
-        """By layer, how far another source's states of some sentences are from ours, as shares of their length."""
+        """Return the relative distance of another source's states from ours, by layer."""
         found: list[dict[int, Tensor]] = [{}, {}]
         for source, held in zip((self.source, other), found, strict=True):
             (batch,) = batches(source, 200, 2**20, VOCABULARY)
@@ -223,17 +232,20 @@ class Bench:
         return [off(layer) for layer in sorted(ours)]
 
     def part_compiled(self) -> dict[str, Any]:
-        """Blocks through torch.compile, attention left out: what fused steps make of the forward pass."""
+        """Time the forward pass with blocks compiled by torch.compile, without attention."""
         source = self.source_of(self.model_folder)
         for tap in source.anatomy.blocks:
             block = getattr(tap, "module", tap)
             block.forward = torch.compile(block.forward, dynamic=True)
-        eager, attending.attention = attending.attention, torch.compiler.disable(attending.attention)
-        began = time.perf_counter()
+        eager, packed_attention.attend_within_windows = (
+            packed_attention.attend_within_windows,
+            torch.compiler.disable(packed_attention.attend_within_windows),
+        )
+        started = time.perf_counter()
         try:
             source.run(self.batches[0], lambda batch: None)
             self.synchronize()
-            spent = time.perf_counter() - began
+            spent = time.perf_counter() - started
             some = self.batches[:: max(len(self.batches) // 8, 1)]
             return self.ratio(source, some) | {
                 "compiling_s": spent,
@@ -241,10 +253,10 @@ class Bench:
                 "uncompiled_forward_s": self.timed(self.source, some, lambda batch: None),
             }
         finally:
-            attending.attention = eager
+            packed_attention.attend_within_windows = eager
 
     def part_apart(self) -> dict[str, Any]:
-        """What each step of a layer costs, warm, in milliseconds: the largest batch of the middle layer."""
+        """Return the milliseconds of each step for one layer, after warm-up: the largest batch, middle layer."""
         batch = max(self.batches, key=lambda one: one.positions)
         layer = len(self.source.layers) // 2
         frame = with_far(self.frames(self.source, [batch])[layer])
@@ -253,20 +265,20 @@ class Bench:
             batch, lambda one: held.append(replace(one, states=one.states.clone())) if one.layer == layer else None
         )
         one = held[0]
-        passes = kernels if kernels.usable(one.states) else plain
-        desk = Desk(self.device)
-        fold = ResidentFold(frame, desk)
-        laid = desk.laid(one)
-        layout, form, centre = laid.layout, fold._form(one.states.dtype), fold._centre(one.states.dtype)
+        passes = kernels if kernels.can_run(one.states) else reference
+        context = GpuContext(self.device)
+        fold = GpuFold(frame, context)
+        laid = context.layout_of(one)
+        layout, form, centre = laid.layout, fold._format(one.states.dtype), fold._centre(one.states.dtype)
         limits = fold._limits_of(one.states.dtype, frame.massive_above)
         table = fold._tables[0]
-        table.reserve(desk.rows)
+        table.reserve(context.rows)
         sums = GroupSums(*(part[:2] for part in fold._sums))
-        sheet = Sheet.room(form, layout.others, len(layout) - layout.others, self.device)
+        sheet = GramRows.allocate(form, layout.others, len(layout) - layout.others, self.device)
         measured = (one.states, layout, centre, limits, sums, form, sheet)
-        seen, n, by_cell = passes.measure_pass(*measured)
+        seen, n, by_cell = passes.measure_rows(*measured)
         summed = (one.states, layout, seen.flags, form, centre, table, laid.rows, sheet)
-        passes.unit_pass(*summed)
+        passes.add_units(*summed)
         chunks, ((_, those, _), *_) = next(sheet.rounds(form.dim))
         partial = passes.products(chunks, form)[those]
         norms = (fold._bins[:2], fold._zero[:2], fold._extremes[:2], seen.norms, seen.flags, layout.others)
@@ -274,18 +286,18 @@ class Bench:
 
         steps: dict[str, Callable[[], object]] = {
             "copy": one.states.clone,
-            "measure_pass": lambda: passes.measure_pass(*measured),
+            "measure_pass": lambda: passes.measure_rows(*measured),
             "norms": lambda: passes.add_norms(*norms),
-            "unit_pass": lambda: passes.unit_pass(*summed),
+            "unit_pass": lambda: passes.add_units(*summed),
             "products": lambda: passes.products(chunks, form),
-            "products_by_library": lambda: plain.products(chunks, form),
+            "products_by_library": lambda: reference.products(chunks, form),
             "add_products": lambda: passes.add_products(matrix, partial, n[0], by_cell[0], form, True),
             "layer_whole": lambda: fold.update(one),
         }
-        began = time.perf_counter()
+        started = time.perf_counter()
         for _ in range(3):
-            Layout.of(one.places, self.device, apart_first=True)
-        host = (time.perf_counter() - began) / 3
+            Layout.of(one.places, self.device, separate_first=True)
+        host = (time.perf_counter() - started) / 3
         spent = {name: self.milliseconds(step) for name, step in steps.items()}
         size = len(layout) * frame.dim * one.states.element_size()
         flops = 2 * len(layout) * frame.dim**2
@@ -300,16 +312,18 @@ class Bench:
         }
 
     def milliseconds(self, call: Callable[[], object], runs: int = 20) -> float:
-        """The device's time for one call among many in a row, the least of three times."""
+        """Return the device time of one call, from many calls in a row; the smallest of three measurements."""
         call()
         spent = []
         for _ in range(3):
             self.synchronize()
             if self.device.type == "cuda":
-                torch.cuda._sleep(20_000_000)  # time to queue all of them: starting one takes longer than some run
+                torch.cuda._sleep(
+                    20_000_000
+                )  # time to queue all calls: launching one takes longer than some kernels run
                 begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
                 begin.record()
-            began = time.perf_counter()
+            started = time.perf_counter()
             for _ in range(runs):
                 call()
             if self.device.type == "cuda":
@@ -317,13 +331,13 @@ class Bench:
                 self.synchronize()
                 spent.append(begin.elapsed_time(end) / runs)
             else:
-                spent.append(1e3 * (time.perf_counter() - began) / runs)
+                spent.append(1e3 * (time.perf_counter() - started) / runs)
         return min(spent)
 
     # accuracy
 
     def part_accuracy(self) -> dict[str, Any]:
-        """States of three batches with outliers planted, against two passes in float64 on the same states."""
+        """Compare with two passes in float64 on the same states: three batches with added outliers."""
         layer = len(self.source.layers) // 2
         chosen = [self.batches[at] for at in sorted({0, len(self.batches) // 2, len(self.batches) - 1})]
         held: list[tuple[Tensor, Any]] = []
@@ -331,7 +345,7 @@ class Bench:
         def sink(batch: Batch) -> None:
             if batch.layer == layer:
                 x = batch.taken().float()
-                x[:, ROGUE % x.shape[1]] = 3000.0 + 40.0 * x[:, 1]  # bfloat16 is 16 apart there
+                x[:, ROGUE % x.shape[1]] = 3000.0 + 40.0 * x[:, 1]  # bfloat16 values are 16 apart at this size
                 x[batch.places.first.to(x.device)] *= 150
                 held.append((x.bfloat16(), batch.places))
 
@@ -340,14 +354,14 @@ class Bench:
         x = torch.cat([states for states, _ in held])
         unit, first = (torch.cat([getattr(p, f) for _, p in held]).to(self.device) for f in ("unit", "first"))
         some = x[:: max(len(x) // 2048, 1)][~first[:: max(len(x) // 2048, 1)]].float().cpu()
-        word = _word(self.source.layers[layer], some, torch.zeros(len(some), dtype=torch.bool))
+        word = _measure_layer(self.source.layers[layer], some, torch.zeros(len(some), dtype=torch.bool))
         frame = Frame(word.centre, MASSIVE * word.median_norm, spread=word.spread)
         found: dict[str, Any] = {"rows": len(x), "units": int(unit.unique().numel())}
-        for way in (True, False) if kernels.usable(x) else (False,):
-            fold = ResidentFold(frame, Desk(self.device, use_kernels=way))
+        for way in (True, False) if kernels.can_run(x) else (False,):
+            fold = GpuFold(frame, GpuContext(self.device, use_kernels=way))
             for states, places in held:
                 fold.update(Batch(layer, states, places))
-            back = fold.brought_back()
+            back = fold.to_cpu()
             for population, keep in {"all": torch.ones_like(first), "without-first": ~first}.items():
                 name = f"{'kernels' if way else 'plain'} {population}"
                 sums = back.moments.population(POPULATIONS[population])
@@ -373,14 +387,14 @@ class Bench:
     # text
 
     def part_text(self) -> dict[str, Any]:
-        """The whole survey, from a text file to its folder, against the forward pass of as many tokens."""
+        """Compare a complete survey, from a text file to its folder, with the forward pass of as many tokens."""
         import theodolite
 
         corpus, few = self.folder / "corpus.txt", self.folder / "few.txt"
-        tokens, _ = text_file(corpus, self.count), text_file(few, min(self.count, 4000))
+        tokens, _ = write_text(corpus, self.count), write_text(few, min(self.count, 4000))
 
         def surveyed(of: Path) -> tuple[float, dict[str, Any]]:
-            began = time.perf_counter()
+            started = time.perf_counter()
             made = theodolite.survey(
                 self.model_folder,
                 of,
@@ -390,10 +404,10 @@ class Bench:
                 out=self.folder / "survey",
                 overwrite=True,
             )
-            return time.perf_counter() - began, made.facts
+            return time.perf_counter() - started, made.facts
 
-        first, _ = surveyed(few)  # libraries are loaded and kernels compiled once a process
-        runs = [surveyed(corpus) for _ in range(TURNS)]
+        first, _ = surveyed(few)  # libraries are loaded and kernels compiled once per process
+        runs = [surveyed(corpus) for _ in range(ROUNDS)]
         spent, facts = min(runs, key=lambda run: run[0])
         forward = self.forward_seconds * tokens / max(self.forward_tokens, 1)
         laps = facts["times"]["seconds"]
@@ -422,7 +436,7 @@ class Bench:
         return found
 
     def part_machine(self) -> dict[str, Any]:
-        """The ceilings: a product and a copy."""
+        """Time a matrix product and a copy: the upper limits."""
         if self.device.type != "cuda":
             return {"device": str(self.device), "torch": torch.__version__}
         a, b = (torch.randn(8192, 8192, device=self.device, dtype=torch.bfloat16) for _ in range(2))
@@ -438,21 +452,21 @@ class Bench:
 
 
 def _matrices(source: TextSource) -> list[tuple[str, Tensor]]:
-    """The weights that every token is multiplied by."""
+    """Return the number of weights that every token is multiplied by."""
     parts = [block.module.named_parameters() for block in source.anatomy.blocks if hasattr(block, "module")]
     parts = parts or [block.named_parameters() for block in source.anatomy.blocks]
     return [(name, value) for part in parts for name, value in part if value.dim() == 2]
 
 
-def laid_out(some: Sequence[TextBatch], desk: Desk) -> Iterator[TextBatch]:
-    """The batches, each laid out before its turn as the engine does it."""
+def laid_out(some: Sequence[TextBatch], context: GpuContext) -> Iterator[TextBatch]:
+    """Yield the batches, each prepared in advance as by the engine."""
     for batch in some:
-        desk.lay_out(batch.places)
+        context.prepare(batch.places)
         yield batch
 
 
 def with_far(frame: Frame) -> Frame:
-    """The frame with a spread so small that eight coordinates are far, unless more are."""
+    """Return the frame with a spread so small that at least eight coordinates count as rogue."""
     squares = frame.centre.double().square().sort(descending=True).values
     if len(squares) < 64:
         return frame
@@ -493,20 +507,20 @@ def main() -> None:
     arguments = parser.parse_args()
     found: dict[str, Any] = {"scale": arguments.scale}
     with TemporaryDirectory() as folder:
-        began = time.perf_counter()
+        started = time.perf_counter()
         bench = Bench(arguments, Path(folder))
-        found["preparing_s"] = time.perf_counter() - began
+        found["preparing_s"] = time.perf_counter() - started
         for part in arguments.parts.split(","):
             if part == "weights" and not arguments.model:
                 continue
-            began = time.perf_counter()
+            started = time.perf_counter()
             try:
                 with at_most(arguments.limit):
                     more = (arguments.model,) if part == "weights" else ()
                     found[part] = getattr(bench, f"part_{part}")(*more)
-            except Exception as error:  # one part that fails must not cost the others
+            except Exception as error:  # one failed part must not stop the others
                 found[part] = {"failed": f"{type(error).__name__}: {error}"}
-            found[part]["part_s"] = time.perf_counter() - began
+            found[part]["part_s"] = time.perf_counter() - started
             print(json.dumps({part: found[part]}), flush=True)
             arguments.out.parent.mkdir(parents=True, exist_ok=True)
             arguments.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

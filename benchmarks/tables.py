@@ -1,14 +1,14 @@
-"""What a survey does after its fold: the tables read off the sums, and the folder written, stage by stage.
+"""The stages of a survey after its fold: making the tables and writing the folder.
 
     python -m benchmarks.tables --device cuda
     python -m benchmarks.tables --massive 2000
 
-The sums are made up at the size of the paper's survey of BERT: 13 layers of 768 coordinates, 30,000 units that
-occur by Zipf's law, 12.3 million positions, samples of 4,096. Units have means of their own, one coordinate stands
-at 20. With `--massive` so many units are met at a massive position too, and no two populations are the same.
-The sums are written while the tables are made, as a survey does it. With a device they lie there before, as a fold
-leaves them: `handed_over_s` is the time until all but the sums by unit is here, and these come meanwhile. Stages
-are seconds of the threads that they ran in, added up: with several threads that is more than the time that passed.
+The sums are synthetic, with the size of the paper's survey of BERT: 13 layers of 768 coordinates, 30,000 units
+that follow Zipf's law, 12.3 million positions, samples of 4,096. Every unit has its own mean, and one coordinate
+is at 20. With `--massive`, that many units also occur at a massive position, so that no two populations are equal.
+The sums are written while the tables are made, as in a survey. With a device the sums are on the device at the
+start, as after a fold: `handed_over_s` is the time until everything except the sums by unit is on the CPU; those
+follow in the background. The times of stages are summed over threads, so they can exceed the elapsed time.
 """
 
 from __future__ import annotations
@@ -23,85 +23,82 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch import Tensor
 
-from benchmarks.alone import main
-from benchmarks.row import Row, seconds
+from benchmarks.results import Row, format_seconds
+from benchmarks.runner import run_from_command_line
 from theodolite.batch import GROUPS
-from theodolite.sources.layers import Layer
+from theodolite.engines.gpu import move_from_device, move_to_device, sums_on_device, write_in_background
+from theodolite.models.layers import Layer
 from theodolite.sources.units import Unit, Units
+from theodolite.state.pilot import LayerPilot, Pilot
+from theodolite.state.state import State
 from theodolite.statistics.cells import CELLS, POPULATIONS
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.norms import bin_edges
 from theodolite.surveys.folder import save
-from theodolite.surveys.pilot import LayerPilot, Pilot
-from theodolite.surveys.residence import hand_over, moved
-from theodolite.surveys.state import State
 from theodolite.surveys.survey import Survey
-from theodolite.surveys.tables import make_tables
-from theodolite.surveys.there import left_there
-from theodolite.surveys.writing import begun
+from theodolite.tables.tables import make_tables
 
 SPREAD = 0.7
-"""Of a unit's vectors about their mean, in each coordinate; means are 1 apart."""
+"""Standard deviation of a unit's vectors in each coordinate; that of the means is 1."""
 STAGES = {
-    "eigenvalues": ("surveys.shape", "_spectral"),
-    "nearest neighbours": ("surveys.shape", "neighbourhood"),
-    "dimensions and curves": ("surveys.shape", "_dimensions"),
-    "batches": ("surveys.shape", "_batches"),
-    "partition function": ("surveys.shape", "_directed"),
-    "sums of a population": ("statistics.moments", "together"),
-    "units": ("surveys.rows", "unit_moments"),
-    "everything": ("surveys.rows", "decomposition"),
-    "sets of units": ("surveys.unit_sets", "decomposition"),
-    "bootstrap of sets": ("surveys.unit_sets", "unit_errors"),
-    "bootstrap of fits": ("surveys.rows", "bootstrap"),
-    "jackknife": ("surveys.rows", "_add_errors"),
-    "coordinates": ("surveys.tables", "coordinate_rows"),
-    "rows of units": ("surveys.tables", "unbiased"),
-    "joining": ("surveys.tables", "_tokens"),
-    "sums from the device": ("statistics.away", "_copied"),
-    "sums to the disk": ("surveys.state", "write_tensors"),
+    "eigenvalues": ("tables.shape", "_spectral"),
+    "nearest neighbours": ("tables.shape", "neighbourhood"),
+    "dimensions and curves": ("tables.shape", "_dimensions"),
+    "batches": ("tables.shape", "_batches"),
+    "partition function": ("tables.shape", "_directional_numbers"),
+    "sums of a population": ("statistics.moments", "add_tables"),
+    "units": ("tables.layer_row", "unit_moments"),
+    "everything": ("tables.layer_row", "decomposition"),
+    "sets of units": ("tables.unit_sets", "decomposition"),
+    "bootstrap of sets": ("tables.unit_sets", "unit_errors"),
+    "bootstrap of fits": ("tables.layer_row", "bootstrap_errors"),
+    "jackknife": ("tables.layer_row", "_add_errors"),
+    "coordinates": ("tables.tables", "coordinate_rows"),
+    "rows of units": ("tables.tables", "unbiased"),
+    "joining": ("tables.tables", "_tokens"),
+    "sums from the device": ("devices", "_copy_from_device"),
+    "sums to the disk": ("state.state", "write_tensors"),
     "tables to the disk": ("surveys.folder", "write_table"),
     "checksums": ("surveys.folder", "checksum"),
 }
-"""What is timed: functions by the module that calls them. One that is gone is left out."""
+"""The functions that are timed, by the module that calls them."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything."""
+    """The size of the synthetic survey."""
 
     layers: int = 13
     dim: int = 768
     units: int = 30_000
     positions: int = 12_300_000
     sample: int = 4096
-    massive: int = 0  # units that are also met at a massive position
+    massive: int = 0  # units that also occur at a massive position
 
 
 QUICK = Size(2, 48, 400, 40_000, 300, 20)
 
 
 def run(quick: bool = False, device: str = "", massive: int = 0, rounds: int = 2) -> dict[str, Any]:
-    """Make the tables and the folder some times, and the tables once by one thread alone."""
+    """Make the tables and the folder several times, and the tables once with one thread."""
     size = QUICK if quick else Size(massive=massive)
-    state, layers = finished(size)
+    state, layers = make_sums(size)
     on = {"device": device} if device else {}
     spent: dict[str, list[float]] = {"handed over": [], "tables": [], "files": [], "plain": []}
     stages: list[dict[str, float]] = []
     with TemporaryDirectory() as folder:
-        for number in range(rounds + 1):  # the first warms up
-            with timed() as found:
-                handed = _from(device, state) if device else 0.0
-                left = left_there(state.folds)
-                began = time.perf_counter()
-                with begun(state, Path(folder)) as state_written:
-                    tables = make_tables(state, layers, tuple(POPULATIONS), spare=2**40, left=left, **on)
+        for number in range(rounds + 1):  # the first is a warm-up
+            with time_stages() as found:
+                handed = _move_and_return(device, state) if device else 0.0
+                left = sums_on_device(state.folds)
+                started = time.perf_counter()
+                with write_in_background(state, Path(folder)) as state_written:
+                    tables = make_tables(state, layers, tuple(POPULATIONS), spare=2**40, on_device=left, **on)
                     made = time.perf_counter()
                     save(Survey({"layers": []}, tables, state, pilot(state)), Path(folder), state_written)
                 written = time.perf_counter()
@@ -109,27 +106,31 @@ def run(quick: bool = False, device: str = "", massive: int = 0, rounds: int = 2
             bytes_ = sum(path.stat().st_size for path in names)
             plain = _plain_write(Path(folder) / "plain", bytes_)
             if number or not rounds:
-                for name, taken in zip(spent, (handed, made - began, written - made, plain), strict=True):
+                for name, taken in zip(spent, (handed, made - started, written - made, plain), strict=True):
                     spent[name].append(taken)
                 stages.append(found)
     best = min(range(len(stages)), key=lambda number: spent["tables"][number])
     handed_s, tables_s, files_s, plain_s = (min(taken) for taken in spent.values())
-    began = time.perf_counter()
+    started = time.perf_counter()
     make_tables(state, layers, tuple(POPULATIONS), workers=1)
-    alone = time.perf_counter() - began
-    where = f"on {device}" if device else "all threads"
+    one_thread = time.perf_counter() - started
+    where = f"on {device}" if device else "with all threads"
     return {
         "rows": [
             Row(
-                f"tables {where} over one thread", tables_s / alone, 1.0, seconds(tables_s), seconds(alone)
-            ).told(),
+                f"tables {where} over one thread",
+                tables_s / one_thread,
+                1.0,
+                format_seconds(tables_s),
+                format_seconds(one_thread),
+            ).to_dict(),
             Row(
-                "folder over writing as many bytes",
+                "writing the folder over writing as many bytes",
                 files_s / plain_s,
                 None,
-                f"{seconds(files_s)} for {bytes_ / 1e6:.0f} MB",
-                seconds(plain_s),
-            ).told(),
+                f"{format_seconds(files_s)} for {bytes_ / 1e6:.0f} MB",
+                format_seconds(plain_s),
+            ).to_dict(),
         ],
         "after_the_fold_s": handed_s + tables_s + files_s,
         "handed_over_s": spent["handed over"],
@@ -139,62 +140,61 @@ def run(quick: bool = False, device: str = "", massive: int = 0, rounds: int = 2
     }
 
 
-def _from(device: str, state: State) -> float:
-    """Move the sums to the device, and hand them over from there as a survey does; return the seconds of that."""
-    desk = moved(state, device)
-    desk.settle()
-    if desk.device.type == "cuda":
+def _move_and_return(device: str, state: State) -> float:
+    """Move the sums to the device and back as in a survey; return the seconds of moving them back."""
+    context = move_to_device(state, device)
+    context.finish()
+    if context.device.type == "cuda":
         torch.cuda.synchronize()
-    began = time.perf_counter()
-    hand_over(state, desk)
-    spent = time.perf_counter() - began
-    desk.close()
+    started = time.perf_counter()
+    move_from_device(state, context)
+    spent = time.perf_counter() - started
+    context.close()
     return spent
 
 
 @contextmanager
-def timed() -> Iterator[dict[str, float]]:
-    """Time every stage while the context lasts."""
+def time_stages() -> Iterator[dict[str, float]]:
+    """Time every stage while the context is open."""
     found: dict[str, float] = defaultdict(float)
     lock = threading.Lock()
 
-    def watched(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    def time_calls(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*args: Any, **options: Any) -> Any:
-            began = time.perf_counter()
+            started = time.perf_counter()
             made = call(*args, **options)
-            made = list(made) if isinstance(made, Iterator) else made  # a generator works when it is read
+            made = list(made) if isinstance(made, Iterator) else made  # a generator does its work when it is read
             with lock:
-                found[name] += time.perf_counter() - began
+                found[name] += time.perf_counter() - started
             return made
 
         return wrapped
 
-    patches = []
-    for name, (module, function) in STAGES.items():
-        of = import_module(f"theodolite.{module}")
-        if hasattr(of, function):
-            patches.append(patch.object(of, function, watched(name, getattr(of, function))))
-    for each in patches:
-        each.start()
+    originals = []
+    for name, (module_name, function) in STAGES.items():
+        module = import_module(f"theodolite.{module_name}")
+        original = getattr(module, function)
+        originals.append((module, function, original))
+        setattr(module, function, time_calls(name, original))
     try:
         yield found
     finally:
-        for each in patches:
-            each.stop()
+        for module, function, original in reversed(originals):
+            setattr(module, function, original)
 
 
 def _plain_write(path: Path, size: int) -> float:
-    """Write as many bytes and wait for the disk, in seconds."""
+    """Return the seconds to write as many bytes and wait for the disk."""
     import os
 
     block = b"\0" * min(size, 1 << 26)
-    began = time.perf_counter()
+    started = time.perf_counter()
     with path.open("wb") as stream:
         for start in range(0, size, len(block)):
             stream.write(block[: size - start])
         stream.flush()
         os.fsync(stream.fileno())
-    spent = time.perf_counter() - began
+    spent = time.perf_counter() - started
     path.unlink()
     return spent
 
@@ -202,8 +202,8 @@ def _plain_write(path: Path, size: int) -> float:
 # The sums
 
 
-def finished(size: Size) -> tuple[State, list[Layer]]:
-    """Return the sums as a fold would leave them, the layers multiples of one another."""
+def make_sums(size: Size) -> tuple[State, list[Layer]]:
+    """Return the sums as after a fold; the layers are multiples of one another."""
     units = [Unit(f"unit{code}", f"unit{code}", code, code < 2) for code in range(size.units)]
     layers = [Layer(index, f"block {index}", size.dim) for index in range(size.layers)]
     one = _Sums(size)
@@ -212,12 +212,12 @@ def finished(size: Size) -> tuple[State, list[Layer]]:
 
 
 def pilot(state: State) -> Pilot:
-    """Return a pilot that says what the sums are about."""
+    """Return a pilot with the centres of the sums."""
     return Pilot({index: LayerPilot(1.0, fold.frame.centre.clone()) for index, fold in state.folds.items()}, {})
 
 
 class _Sums:
-    """The sums of one layer: ordinary positions of every unit, first ones of unit 0, massive ones of some."""
+    """The sums of one layer: ordinary positions of every unit, first positions of unit 0, massive ones of some."""
 
     def __init__(self, size: Size) -> None:
         self.size, dim = size, size.dim
@@ -264,7 +264,7 @@ class _Sums:
         }
 
     def fold(self, by: float) -> LayerFold:
-        """Return the layer whose vectors are so many times as far from the centre."""
+        """Return the layer with the distances from the centre multiplied by a factor."""
         dim, size = self.size.dim, self.size
         fold = LayerFold(Frame(self.centre, massive_above=1e3, sample_size=size.sample))
         state = {name: tensor.clone() for name, tensor in fold.state().items()}
@@ -292,4 +292,4 @@ class _Sums:
 
 
 if __name__ == "__main__":
-    main(run, __doc__, device="", massive=0, rounds=2)
+    run_from_command_line(run, __doc__, device="", massive=0, rounds=2)

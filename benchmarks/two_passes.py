@@ -1,4 +1,4 @@
-"""What sums on a GPU are held against: the same numbers in float64, the mean first; and the way that misses."""
+"""References for sums on a GPU: two passes in float64, and float32 sums, which are not accurate enough."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def two_passes(x: Tensor, unit: Tensor, keep: Tensor) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]:
-    """Codes, V and Q of every unit in float64: the mean first, then the squares about it."""
+    """Return codes, V and Q of every unit in float64: first the mean, then the squares about it."""
     x, unit = x[keep], unit[keep]
     codes, of = unit.unique(return_inverse=True)
     n = torch.bincount(of, minlength=len(codes)).double()
@@ -28,7 +28,7 @@ def two_passes(x: Tensor, unit: Tensor, keep: Tensor) -> tuple[NDArray[np.int64]
 
 
 def raw_float32(x: Tensor, unit: Tensor, keep: Tensor) -> NDArray[np.float64]:
-    """V from float32 sums of x and |x|^2: the way that misses."""
+    """Return V from float32 sums of x and |x|^2, which are not accurate enough."""
     x, unit = x[keep].float(), unit[keep]
     codes, of = unit.unique(return_inverse=True)
     n = torch.bincount(of, minlength=len(codes)).float()
@@ -49,14 +49,14 @@ def covariance_of(x: Tensor, keep: Tensor) -> Tensor:
 
 
 def spectral_errors(found: NDArray[np.float64], truth: NDArray[np.float64]) -> dict[str, float]:
-    ours, wanted = np.linalg.eigvalsh(found), np.linalg.eigvalsh(truth)
+    ours, expected = np.linalg.eigvalsh(found), np.linalg.eigvalsh(truth)
 
     def measures(values: NDArray[np.float64]) -> NDArray[np.float64]:
         shares = np.clip(values / values.sum(), 1e-300, None)
         entropy = -(shares * np.log(shares)).sum()
         return np.array([shares[-1], 1 / (shares**2).sum(), np.exp(entropy)])
 
-    errors = np.abs(measures(ours) / measures(wanted) - 1)
+    errors = np.abs(measures(ours) / measures(expected) - 1)
     names = ("anisotropy_svd", "participation_ratio", "effective_rank")
     moves = truth.diagonal() > 0
     coordinates = np.abs(found.diagonal()[moves] / truth.diagonal()[moves] - 1).max()

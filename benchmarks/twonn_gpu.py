@@ -1,10 +1,10 @@
-"""TwoNN on a GPU: 20,000 vectors of 768 coordinates, warm, and its answer on data that mislead.
+"""TwoNN on a GPU: time for 20,000 vectors of 768 coordinates, and the estimates on difficult data.
 
     python -m benchmarks.twonn_gpu
 
-The vectors are a Gaussian of dimension 10 in 768 coordinates, in float32. The time is the median of 20 runs after
-three, from vectors on the GPU to the estimates on the host; beside it the same on the processor, and the uncentred
-float32 way that others go, which an offset coordinate misleads.
+The vectors are float32 from a Gaussian of dimension 10 in 768 coordinates. The time is the median of 20 runs after
+three warm-up runs, from vectors on the GPU to estimates on the CPU. It is compared with the CPU, and with
+uncentred float32 distances as other tools use them, which fail with an offset coordinate.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from theodolite.measures.twonn import twonn
+from theodolite.measures.intrinsic_dimension import twonn
 
 N, DIM, DIMENSION, RUNS = 20_000, 768, 10, 20
 
@@ -45,7 +45,7 @@ def milliseconds(call: Callable[[], object]) -> float:
 
 
 def uncentred(x: Tensor) -> float:
-    """The fit of keep-90 on float32 distances from norms and products as they come."""
+    """Return the keep-90 fit from float32 distances of uncentred vectors."""
     found = torch.cat([torch.cdist(part, x).topk(3, largest=False).values[:, 1:] for part in x.split(4096)])
     log_mu = (found[:, 1] / found[:, 0]).log().sort().values
     kept = log_mu[: 9 * len(log_mu) // 10]
@@ -58,18 +58,18 @@ def run() -> dict[str, object]:
         return {"skipped": "needs an NVIDIA GPU"}
     outcome: dict[str, object] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
     for name, x in cases().items():
-        there = x.cuda()
+        on_gpu = x.cuda()
         start = time.perf_counter()
-        here = twonn(x)
+        on_cpu = twonn(x)
         seconds = time.perf_counter() - start
         outcome[name] = {
-            "gpu_ms": round(milliseconds(lambda there=there: twonn(there)), 2),
+            "gpu_ms": round(milliseconds(lambda on_gpu=on_gpu: twonn(on_gpu)), 2),
             "cpu_s": round(seconds, 2),
-            "gpu": twonn(there).keep90,
-            "cpu": here.keep90,
-            "duplicates": here.duplicates,
-            "uncentred_ms": round(milliseconds(lambda there=there: uncentred(there)), 2),
-            "uncentred": uncentred(there),
+            "gpu": twonn(on_gpu).keep90,
+            "cpu": on_cpu.keep90,
+            "duplicates": on_cpu.duplicates,
+            "uncentred_ms": round(milliseconds(lambda on_gpu=on_gpu: uncentred(on_gpu)), 2),
+            "uncentred": uncentred(on_gpu),
         }
     return outcome
 

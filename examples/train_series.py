@@ -3,8 +3,8 @@
     python examples/train_series.py --out series                                # two to three minutes on two cores
     python examples/train_series.py --out series --size large --device cuda     # minutes on a GPU
 
-Each checkpoint is a folder that transformers opens and `theodolite survey` and `theodolite dynamics` read. A
-GeometryProbe in the loop measures the same steps as they pass, and leaves decoder-series and encoder-series there.
+Each checkpoint is a folder that transformers, `theodolite survey` and `theodolite dynamics` can read. A
+GeometryProbe in the training loop measures the same steps and writes decoder-series and encoder-series.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from torch import Tensor
 from transformers import ByT5Tokenizer, LlamaConfig, LlamaForCausalLM, ModernBertConfig, ModernBertForMaskedLM
 from transformers.utils import logging
 
+from theodolite.corpora.text_corpus import open_corpus
 from theodolite.integrations import GeometryProbe, Thresholds
-from theodolite.sources.corpus import open_corpus
 
 CHECKPOINTS = 12
-HELD_OUT = 0.02  # of the text: for the probe, the losses that are printed, and surveys
+HELD_OUT = 0.02  # share of the documents that is held out, for the probe and for surveys
 MASKED = 0.3
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large a model, on how much text, for how long."""
+    """The size of the model and of the text, and the number of steps."""
 
     blocks: int
     dim: int
     heads: int
     window: int  # bytes
-    batch: int  # windows a step
+    batch: int  # windows per step
     steps: int
     rate: float
     megabytes: float
@@ -55,25 +55,25 @@ SIZES = {
 
 
 def bytes_tokenizer(window: int) -> Any:
-    """Return a tokenizer of bytes: id = byte + 3, then one more that masks."""
+    """Return a tokenizer of bytes: id = byte + 3, and one more id as the mask."""
     return ByT5Tokenizer(extra_ids=1, mask_token="<extra_id_0>", model_max_length=window)
 
 
 def read(corpus: str, megabytes: float, tokenizer: Any) -> tuple[Tensor, list[str]]:
-    """Return the text as one row of ids, an end mark after every document, and the documents held out."""
-    rows, held, size, apart = [], [], 0, 0
+    """Return the text as one row of ids with an end token after every document, and the held-out documents."""
+    rows, held_out, size, held_out_size = [], [], 0, 0
     for number, text in open_corpus(corpus).documents():
         raw = text.encode("utf-8", "replace")
         if number % round(1 / HELD_OUT) == 0:
-            held.append(text)
-            apart += len(raw)
+            held_out.append(text)
+            held_out_size += len(raw)
             continue
         rows.append(np.append(np.frombuffer(raw, np.uint8).astype(np.int16) + 3, np.int16(tokenizer.eos_token_id)))
         size += len(raw)
         if size >= megabytes * 1e6:
             break
-    print(f"{corpus}: {size / 1e6:.1f} MB to train on, {apart / 1e6:.2f} MB held out", flush=True)
-    return torch.from_numpy(np.concatenate(rows)), held
+    print(f"{corpus}: {size / 1e6:.1f} MB to train on, {held_out_size / 1e6:.2f} MB held out", flush=True)
+    return torch.from_numpy(np.concatenate(rows)), held_out
 
 
 def decoder(size: Size, tokenizer: Any) -> Any:
@@ -96,10 +96,11 @@ def decoder(size: Size, tokenizer: Any) -> Any:
 def encoder(size: Size, tokenizer: Any) -> Any:
     """Return a ModernBERT with random weights.
 
-    Masked bytes teach slowly: with the usual initial spread of 0.02, or with BERT's learned positions, a model of
-    this size knows after 300 steps only how frequent each byte is. Larger weights and turning positions mend that.
+    Learning from masked bytes is slow: with the usual initial standard deviation of 0.02, or with learned
+    positions as in BERT, a model of this size learns only byte frequencies in 300 steps. Larger initial weights
+    and rotary positions avoid that.
     """
-    turning = {"rope_type": "default", "rope_theta": 100.0}
+    rotary = {"rope_type": "default", "rope_theta": 100.0}
     ends = dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), tokenizer.eos_token_id)
     config = ModernBertConfig(
         vocab_size=len(tokenizer),
@@ -109,7 +110,7 @@ def encoder(size: Size, tokenizer: Any) -> Any:
         intermediate_size=2 * size.dim,
         max_position_embeddings=size.window,
         global_attn_every_n_layers=1,
-        rope_parameters={"full_attention": turning, "sliding_attention": turning},
+        rope_parameters={"full_attention": rotary, "sliding_attention": rotary},
         initializer_range=0.7 / math.sqrt(size.dim),
         pad_token_id=tokenizer.pad_token_id,
         **ends,
@@ -118,12 +119,12 @@ def encoder(size: Size, tokenizer: Any) -> Any:
 
 
 def next_byte(ids: Tensor, tokenizer: Any, generator: torch.Generator) -> dict[str, Tensor]:
-    """Return a decoder's inputs: the library moves the labels on by one itself."""
+    """Return the inputs of a decoder; the library shifts the labels by one."""
     return {"input_ids": ids, "labels": ids}
 
 
 def masked_bytes(ids: Tensor, tokenizer: Any, generator: torch.Generator) -> dict[str, Tensor]:
-    """Return an encoder's inputs: some bytes masked, and only they are asked for."""
+    """Return the inputs of an encoder: some bytes are masked, and the loss is over these."""
     masked = torch.rand(ids.shape, generator=generator) < MASKED
     labels = ids.masked_fill(~masked, -100)
     return {"input_ids": ids.masked_fill(masked, tokenizer.mask_token_id), "labels": labels}
@@ -137,20 +138,20 @@ KINDS: dict[str, tuple[Callable[[Size, Any], Any], Inputs]] = {
 
 
 def checkpoints(steps: int) -> list[int]:
-    """Return the untrained model and then steps evenly spaced in their logarithm, the last included.
+    """Return step 0 and then log-spaced steps up to the last one.
 
     >>> checkpoints(400)
     [0, 1, 2, 3, 6, 11, 20, 36, 66, 121, 220, 400]
     """
     count = CHECKPOINTS - 1
     found = {0}
-    while len(found) < CHECKPOINTS and count <= steps:  # early ones fall together and are counted once
+    while len(found) < CHECKPOINTS and count <= steps:  # early steps coincide after rounding
         found = {0, *np.geomspace(1, steps, count).round().astype(int).tolist()}
         count += 1
     return sorted(found)
 
 
-def train(kind: str, size: Size, text: Tensor, held: list[str], out: Path, device: str, seed: int) -> None:
+def train(kind: str, size: Size, text: Tensor, held_out: list[str], out: Path, device: str, seed: int) -> None:
     """Train one model, saving it and measuring it at every checkpoint."""
     make, inputs_of = KINDS[kind]
     torch.manual_seed(seed)
@@ -161,9 +162,9 @@ def train(kind: str, size: Size, text: Tensor, held: list[str], out: Path, devic
     warm = max(size.steps // 20, 1)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, warm, size.steps))
     cast = torch.autocast("cuda", torch.bfloat16) if device.startswith("cuda") else nullcontext()
-    # Early checkpoints stand close together, in the phase in which every state is nearly the same: more patience.
+    # Early checkpoints are close together, in a phase in which all states are nearly equal: use more patience.
     probe = GeometryProbe(
-        held,
+        held_out,
         tokenizer,
         name=kind,
         layers="all",
@@ -172,16 +173,16 @@ def train(kind: str, size: Size, text: Tensor, held: list[str], out: Path, devic
         out=out / f"{kind}-series",
         overwrite=True,
     )
-    wanted, losses, began = checkpoints(size.steps), [], time.perf_counter()
-    print(f"{kind}: {sum(p.numel() for p in model.parameters()):,} weights, checkpoints at {wanted}", flush=True)
+    steps, losses, started = checkpoints(size.steps), [], time.perf_counter()
+    print(f"{kind}: {sum(p.numel() for p in model.parameters()):,} weights, checkpoints at {steps}", flush=True)
     for step in range(size.steps + 1):
-        if step in wanted:
+        if step in steps:
             folder = out / kind / f"step-{step}"
             model.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
-            found = probe.measure(model, step)
+            numbers = probe.measure(model, step)
             loss = sum(losses[-20:]) / len(losses[-20:]) / math.log(2) if losses else float("nan")
-            _tell(step, loss, found, size.blocks, time.perf_counter() - began)
+            _print_step(step, loss, numbers, size.blocks, time.perf_counter() - started)
         if step == size.steps:
             break
         starts = torch.randint(len(text) - size.window, (size.batch,), generator=generator)
@@ -197,44 +198,47 @@ def train(kind: str, size: Size, text: Tensor, held: list[str], out: Path, devic
         losses.append(loss.item() if step % 10 == 0 or device == "cpu" else losses[-1])
     bits = [round(loss / math.log(2), 4) for loss in losses]
     (out / f"{kind}-losses.json").write_text(json.dumps({"bits_per_byte": bits}) + "\n")
-    print(f"{kind}: measuring the {len(wanted)} checkpoints took {probe.budget.spent:.0f} s in all", flush=True)
+    print(f"{kind}: measuring the {len(steps)} checkpoints took {probe.budget.spent:.0f} s", flush=True)
 
 
 def _rate(step: int, warm: int, steps: int) -> float:
-    """Return the share of the full learning rate: up in a line, down along a cosine to a tenth."""
+    """Return the factor of the learning rate: linear warm-up, then cosine decay to 0.1."""
     if step < warm:
         return (step + 1) / warm
     return 0.55 + 0.45 * math.cos(math.pi * (step - warm) / max(steps - warm, 1))
 
 
-def _tell(step: int, bits: float, found: dict[str, float], blocks: int, seconds: float) -> None:
-    names = ("mean_cosine", "anisotropy_svd", "effective_rank")
-    last = "  ".join(f"{name} {found.get(f'geometry/block_{blocks}/{name}', float('nan')):.3f}" for name in names)
-    told = "     –" if math.isnan(bits) else f"{bits:6.3f}"  # untrained, nothing has been lost yet
-    print(f"  step {step:>6}  {told} bits a byte  block {blocks}: {last}  {seconds:6.1f} s", flush=True)
+def _print_step(step: int, bits: float, numbers: dict[str, float], blocks: int, seconds: float) -> None:
+    values = {
+        name: numbers.get(f"geometry/block_{blocks}/{name}", float("nan"))
+        for name in ("mean_cosine", "anisotropy_svd", "effective_rank")
+    }
+    last = "  ".join(f"{name} {value:.3f}" for name, value in values.items())
+    loss = "     –" if math.isnan(bits) else f"{bits:6.3f}"  # there is no loss before the first step
+    print(f"  step {step:>6}  {loss} bits per byte  block {blocks}: {last}  {seconds:6.1f} s", flush=True)
 
 
 def main() -> None:
-    """Read the text once and train what is asked for."""
+    """Read the text once and train the chosen models."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder for checkpoints and series")
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--model", choices=[*KINDS, "both"], default="both")
-    parser.add_argument("--corpus", default="enwik8-clean", help="a name of the catalogue or a file")
-    parser.add_argument("--steps", type=int, help="instead of the size's own")
+    parser.add_argument("--corpus", default="enwik8-clean", help="a catalogue name or a file")
+    parser.add_argument("--steps", type=int, help="number of steps; default: that of the size")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     logging.disable_progress_bar()
-    logging.set_verbosity_error()  # the tokenizer would tell of every document longer than a window
+    logging.set_verbosity_error()  # the tokenizer would warn about every document longer than a window
     size = SIZES[given.size]
     size = replace(size, steps=given.steps or size.steps)
     given.out.mkdir(parents=True, exist_ok=True)
-    text, held = read(given.corpus, size.megabytes, bytes_tokenizer(size.window))
-    lines = [json.dumps({"text": document}, ensure_ascii=False) for document in held]
+    text, held_out = read(given.corpus, size.megabytes, bytes_tokenizer(size.window))
+    lines = [json.dumps({"text": document}, ensure_ascii=False) for document in held_out]
     (given.out / "held-out.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     for kind in KINDS if given.model == "both" else [given.model]:
-        train(kind, size, text, held, given.out, given.device, given.seed)
+        train(kind, size, text, held_out, given.out, given.device, given.seed)
 
 
 if __name__ == "__main__":

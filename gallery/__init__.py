@@ -1,1 +1,1 @@
-"""The gallery: a reproduction's pictures made small, and a page of them, for the documentation."""
+"""The gallery of the documentation: the pictures of reproductions, reduced in size, on one page per paper."""

@@ -1,4 +1,4 @@
-"""python -m gallery REPRODUCTIONS DOCS: put pictures of reproductions, made small, and pages into DOCS."""
+"""python -m gallery REPRODUCTIONS DOCS: write reduced pictures of reproductions, and pages of them, to DOCS."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ PAGES = {name: f"{name}.md" for name in ("norm-variance", "bert-spaces", "dynami
 
 
 def main() -> None:
-    """Replace the pictures and the pages; refuse to leave more than 5 MB."""
+    """Replace the pictures and the pages; fail if they exceed 5 MB."""
     parser = argparse.ArgumentParser(prog="python -m gallery", description=__doc__)
-    parser.add_argument("reproductions", type=Path, help="folder of folders that `theodolite reproduce` left")
+    parser.add_argument(
+        "reproductions", type=Path, help="folder that contains folders written by `theodolite reproduce`"
+    )
     parser.add_argument("docs", type=Path, help="folder for the pictures")
     arguments = parser.parse_args()
     shutil.rmtree(arguments.docs, ignore_errors=True)
     listed = [
-        told(json.loads(index.read_text("utf-8")), index.parent, arguments.docs / index.parent.name)
+        write_paper(json.loads(index.read_text("utf-8")), index.parent, arguments.docs / index.parent.name)
         for index in sorted(arguments.reproductions.glob("*/index.json"))
     ]
     (arguments.docs / "README.md").write_text(contents(listed), encoding="utf-8")
     size = sum(path.stat().st_size for path in arguments.docs.rglob("*") if path.is_file())
     print(f"{sum(count for _, _, count in listed)} pictures, {size / 1e6:.2f} MB: {arguments.docs / 'README.md'}")
     if size > MOST_BYTES:
-        raise SystemExit(
-            f"wanted at most {MOST_BYTES / 1e6:.0f} MB; lower WIDTH or COLOURS in gallery/__main__.py"
-        )
+        raise SystemExit(f"the limit is {MOST_BYTES / 1e6:.0f} MB; lower WIDTH or COLOURS in gallery/__main__.py")
 
 
-def told(made: dict[str, Any], reproduction: Path, docs: Path) -> tuple[str, str, int]:
-    """Write one paper's pictures and page; return its name, its models and how many pictures it has."""
+def write_paper(made: dict[str, Any], reproduction: Path, docs: Path) -> tuple[str, str, int]:
+    """Write the pictures and the page of one paper; return its name, its models and the number of pictures."""
     drawn = [row for row in made["exhibits"] if row["state"] == "drawn"]
     docs.mkdir(parents=True)
     for row in drawn:
@@ -46,19 +46,19 @@ def told(made: dict[str, Any], reproduction: Path, docs: Path) -> tuple[str, str
 
 
 def contents(listed: list[tuple[str, str, int]]) -> str:
-    """Return the page that names the others."""
+    """Return the page that lists the others."""
     lines = [f"- [`{paper}`]({paper}/README.md): {count} pictures of {models}" for paper, models, count in listed]
-    return "\n".join(["# Gallery\n", "Drawn by `make gallery`, which writes these pages again.\n", *lines, ""])
+    return "\n".join(["# Gallery\n", "Drawn by `make gallery`, which overwrites these pages.\n", *lines, ""])
 
 
 def models_of(made: dict[str, Any]) -> str:
-    """Return the models' names; a laboratory without a model goes by its own."""
+    """Return the names of the models, without laboratories that use no model."""
     rows = [*made["surveys"], *(row for row in made["laboratories"] if row["model"] != row["laboratory"])]
     return ", ".join(f"`{name}`" for name in dict.fromkeys(row["model"] for row in rows))
 
 
 def shrink(picture: Path, out: Path) -> None:
-    """Write a picture narrower, in few colours and without its metadata."""
+    """Write a picture with a smaller width, fewer colours and no metadata."""
     with Image.open(picture) as found:
         image = found.convert("RGB")
     if image.width > WIDTH:
@@ -71,8 +71,8 @@ def page(made: dict[str, Any], drawn: list[dict[str, Any]]) -> str:
     about = PAGES.get(made["paper"], "anisotropy.md")
     head = (
         f"# `{made['paper']}` on {models_of(made)}\n\n"
-        f"Drawn by `make gallery` from surveys of {made['corpus']}; [how to draw them of your own models, "
-        f"and what they say](../../{about}). Do not edit: the next `make gallery` writes this page again.\n"
+        f"Drawn by `make gallery` from surveys of {made['corpus']}. [How to draw them for your own models, and "
+        f"how to read them](../../{about}). Do not edit: the next `make gallery` overwrites this page.\n"
     )
     return "\n".join([head, *map(_entry, drawn)])
 
@@ -84,7 +84,7 @@ def _entry(row: dict[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text that Markdown shows as it is."""
+    """Return text that Markdown shows literally."""
     return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", " ".join(text.split()))
 
 

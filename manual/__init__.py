@@ -1,1 +1,1 @@
-"""The manual: pages of docs/ that are generated from the code, and what the site needs to be built."""
+"""Generate the reference pages of docs/ from the code, and build the documentation site."""

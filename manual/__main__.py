@@ -1,4 +1,4 @@
-"""python -m manual: write the generated pages of docs/ again."""
+"""python -m manual: regenerate the pages of docs/ that are made from the code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from manual.pages import DOCS, PAGES
 
 
 def main() -> None:
-    """Write every page that is not as it would be made now, and name it."""
+    """Write every page that has changed, and print its name."""
     for name, make in PAGES.items():
         path, text = DOCS / name, make()
         if not path.is_file() or path.read_text("utf-8") != text:

@@ -1,4 +1,4 @@
-"""docs/reference/cli.md: every verb with its arguments, options, defaults and examples, read off its function."""
+"""docs/reference/cli.md: every verb with its arguments, options, defaults and examples."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from manual.examples import CHAPTERS, EXAMPLES, PAGES, Chapter
 from manual.markdown import DO_NOT_EDIT, NOT_RUN, cell
 from theodolite.cli.app import app
-from theodolite.cli.plain_markdown import plain
+from theodolite.cli.markdown import escape_markdown
 
 HEAD = f"""\
 # Command line
 
 {DO_NOT_EDIT}
 
-`theodolite VERB --help` prints the same. Results go to stdout and progress to stderr; `--json`, where a verb
-has it, is for scripts. Exit codes: 0 done, 1 failed, 2 your input. `theodolite --debug VERB ...` shows a
-traceback, `theodolite --version` the version.
+`theodolite VERB --help` prints the same. Results go to stdout and progress to stderr. Many verbs have `--json`,
+for scripts. Exit codes: 0 success, 1 failure, 2 wrong input. `theodolite --debug VERB ...` shows a traceback when
+a command fails, and `theodolite --version` prints the version.
 """
 WORDS = {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "PATH"}
 
@@ -31,8 +31,8 @@ class Parameter:
     """One argument or option of a verb."""
 
     name: str  # as it is written: --out, MODEL
-    takes: str  # what stands after it; empty for a switch
-    told: str
+    takes: str  # the placeholder of its value; empty for a switch
+    help: str
     default: str
     argument: bool
     required: bool
@@ -54,15 +54,15 @@ def page() -> str:
 
 
 def section(verb: str, function: Callable[..., Any]) -> list[str]:
-    """Return what is told of one verb."""
+    """Return the section of one verb."""
     every = list(parameters(function))
-    lines = [f"### `{verb}`", "", plain(inspect.getdoc(function) or "")]
+    lines = [f"### `{verb}`", "", escape_markdown(inspect.getdoc(function) or "")]
     if verb in PAGES:
         lines[-1] += f" [More](../{PAGES[verb]})."
     lines += ["", "```text", usage(verb, every), "```", ""]
     if verb in EXAMPLES:
-        told = "For example:" if len(EXAMPLES[verb]) == 1 else "Examples:"
-        lines += [told, "", NOT_RUN, "```sh", *EXAMPLES[verb], "```", ""]
+        heading = "For example:" if len(EXAMPLES[verb]) == 1 else "Examples:"
+        lines += [heading, "", NOT_RUN, "```sh", *EXAMPLES[verb], "```", ""]
     arguments, options = [p for p in every if p.argument], [p for p in every if not p.argument]
     for title, rows in (("argument", arguments), ("option", options)):
         if rows:
@@ -71,14 +71,14 @@ def section(verb: str, function: Callable[..., Any]) -> list[str]:
 
 
 def usage(verb: str, every: list[Parameter]) -> str:
-    """Return the shape of a command: what it must have, and that there are options."""
+    """Return the usage line of a verb: its arguments and required options."""
     words = [_written(p) for p in every if p.required or p.argument]
-    rest = ["[OPTIONS]"] if any(not p.required and not p.argument for p in every) else []
-    return " ".join(["theodolite", verb, *words, *rest])
+    optional = ["[OPTIONS]"] if any(not p.required and not p.argument for p in every) else []
+    return " ".join(["theodolite", verb, *words, *optional])
 
 
 def parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
-    """Read the arguments and options off a verb's signature, arguments first."""
+    """Read the arguments and options from the signature of a verb, arguments first."""
     hints = get_type_hints(function, include_extras=True)
     found = [
         _parameter(name, hints[name], parameter.default)
@@ -112,7 +112,7 @@ def _kind(annotation: Any) -> tuple[Any, bool]:
 
 
 def _spelled(name: str, info: Any) -> str:
-    """Return how an option is written; within Annotated, typer keeps the first spelling as the default."""
+    """Return the flag of an option. In Annotated, typer stores the first flag as the default."""
     given = [each for each in (info.default, *(info.param_decls or ())) if str(each).startswith("-")]
     return "/".join(given) or f"--{name.replace('_', '-')}"
 
@@ -130,5 +130,5 @@ def _written(p: Parameter) -> str:
 
 def _row(p: Parameter) -> str:
     name = f"`{p.name}{' ' + p.takes if p.takes else ''}`"
-    told, _, otherwise = p.told.partition(" Default: ")  # where the help itself says what no default shows
-    return f"| {name} | {cell(told)} | {p.default or cell(otherwise.rstrip('.'))} |"
+    meaning, _, default = p.help.partition(" Default: ")  # some defaults are only described in the help text
+    return f"| {name} | {cell(meaning)} | {p.default or cell(default.rstrip('.'))} |"

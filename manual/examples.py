@@ -1,4 +1,4 @@
-"""Verbs of the command line by what one does with them, and examples of each; the tests parse them all."""
+"""The verbs of the command line by purpose, with examples of each; the tests parse all examples."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Chapter:
-    """Some verbs, in the order in which they are told."""
+    """Verbs in the order in which they are listed."""
 
     title: str
     verbs: tuple[str, ...]
@@ -22,7 +22,7 @@ CHAPTERS = (
         ("weights", "probe", "trace", "groups", "contrast", "clouds", "block", "cautions"),
     ),
     Chapter("Figures of the papers", ("exhibits", "exhibit", "reproduce")),
-    Chapter("What there is", ("models", "corpora", "measures")),
+    Chapter("Lists", ("models", "corpora", "measures")),
 )
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
@@ -117,4 +117,4 @@ PAGES: dict[str, str] = {
     "models": "models.md",
     "measures": "measures.md",
 }
-"""Where more is told of a verb, in docs/."""
+"""The page in docs/ that explains a verb."""

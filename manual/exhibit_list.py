@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from manual.markdown import DO_NOT_EDIT, NOT_RUN
-from theodolite.cli.plain_markdown import plain, slug
+from theodolite.cli.markdown import escape_markdown, slug
 from theodolite.exhibits.exhibit import Exhibit
 from theodolite.exhibits.registry import all_exhibits
 
@@ -20,16 +20,16 @@ HEAD = f"""\
 
 {DO_NOT_EDIT}
 
-The papers' figures and tables by their own numbers, and some of ours beside them. `theodolite exhibits` lists
-them in the terminal; `theodolite reproduce PAPER --model MODEL --corpus CORPUS --out DIR` surveys what is
-missing and draws all of a paper. A figure is written as `.png`, `.svg` or `.pdf`, a table also as `.csv`, `.md`
-or `.json`; `--data FILE.csv` writes the numbers that were drawn. What else can be chosen stands beside each:
-[`exhibit`](cli.md#exhibit) has the options.
+The figures and tables of the papers, by their numbers, and some additional ones. `theodolite exhibits` lists them
+in the terminal. `theodolite reproduce PAPER --model MODEL --corpus CORPUS --out DIR` runs the missing surveys and
+draws all exhibits of a paper. A figure is written as `.png`, `.svg` or `.pdf`, a table also as `.csv`, `.md` or
+`.json`. `--data FILE.csv` writes the plotted numbers. Each entry lists the options it supports;
+[`exhibit`](cli.md#exhibit) describes them.
 """
 
 
 def page(docs: Path) -> str:
-    """Return the page; pictures are looked for in docs/gallery."""
+    """Return the page, with links to the pictures in docs/gallery."""
     found = all_exhibits()
     papers = [*PAPERS, *sorted({exhibit.paper for exhibit in found.values()} - set(PAPERS))]
     held = {paper: [e for e in found.values() if e.paper == paper] for paper in papers}
@@ -45,7 +45,7 @@ def page(docs: Path) -> str:
 
 
 def picture(exhibit: Exhibit, every: list[Exhibit], docs: Path) -> str:
-    """Return the id under which the gallery shows it: its own, or one drawn by the same function; or none."""
+    """Return the id of its picture in the gallery: its own, or that of an exhibit drawn by the same function."""
     for other in [exhibit, *(each for each in every if each.make is exhibit.make)]:
         if (docs / "gallery" / other.paper / f"{other.id}.png").is_file():
             return other.id
@@ -66,7 +66,7 @@ def _chapter(paper: str, docs: Path) -> list[str]:
     if paper not in PAPERS:
         return [f"## {paper}"]
     title, authors, about = PAPERS[paper]
-    more = f" See [what they say](../{about})" if (docs / about).is_file() else ""
+    more = f" See [how to read them](../{about})" if (docs / about).is_file() else ""
     gallery = f"[gallery](../gallery/{paper}/README.md)"
     pictures = f"{more} and the {gallery}." if more else f" See the {gallery}."
     return [f"## {title}", "", f"`{paper}`: {authors}.{pictures}"]
@@ -74,7 +74,7 @@ def _chapter(paper: str, docs: Path) -> list[str]:
 
 def _entry(exhibit: Exhibit, shown: str) -> list[str]:
     options = ", ".join(f"`--{'layer' if option == 'layers' else option}`" for option in exhibit.options)
-    facts = f"Needs {plain(exhibit.needed)}." + (f" Heeds {options}." if options else "")
+    facts = f"Needs {escape_markdown(exhibit.needed)}." + (f" Options: {options}." if options else "")
     facts += f" [Picture](../gallery/{exhibit.paper}/README.md#{slug(shown)})." if shown else ""
-    told = [f"### `{exhibit.name}`", "", f"{plain(exhibit.title)}. {facts}", ""]
-    return [*told, NOT_RUN, "```sh", command(exhibit), "```"]
+    lines = [f"### `{exhibit.name}`", "", f"{escape_markdown(exhibit.title)}. {facts}", ""]
+    return [*lines, NOT_RUN, "```sh", command(exhibit), "```"]

@@ -1,4 +1,4 @@
-"""What mkdocs does besides: the changelog, which lies above docs/, becomes a page."""
+"""A hook for mkdocs: it adds the changelog, which is outside docs/, as a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fences of ```math become MathML when the site is built, so that no browser needs a script for them."""
+"""Convert ```math fences to MathML when the site is built, so that the browser needs no script for them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 
 def fence(source: str, language: str, css_class: str, options: Any, md: Any, **others: Any) -> str:
-    """Return the block that pymdownx.superfences puts in place of a fence."""
+    """Return the HTML that pymdownx.superfences inserts for a fence."""
     return f'<div class="{css_class}" tabindex="0">{mathml(source)}</div>'
 
 
 def mathml(latex: str) -> str:
-    r"""Return LaTeX as MathML, set off from the text.
+    r"""Return LaTeX as MathML, as a displayed formula.
 
     >>> mathml(r"\frac{1}{n}")[:7], "mfrac" in mathml(r"\frac{1}{n}")
     ('<math x', True)

@@ -1,4 +1,4 @@
-"""Which pages of docs/ are generated, and by what. `make docs-renew` writes them; the tests hold them current."""
+"""The generated pages of docs/. `make docs-renew` writes them; the tests check that they are current."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 def _measures() -> str:
-    from theodolite.cli.measures_page import page
+    from theodolite.cli.measures import measures_page
     from theodolite.measures.formula import formulas
 
-    return page(formulas().values()) + "\n"
+    return measures_page(formulas().values()) + "\n"
 
 
 PAGES: dict[str, Callable[[], str]] = {

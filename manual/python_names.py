@@ -9,66 +9,66 @@ from importlib import import_module
 from typing import Any
 
 from manual.markdown import DO_NOT_EDIT, OF_DOCSTRING, SIGNATURE
-from theodolite.cli.plain_markdown import slug
+from theodolite.cli.markdown import slug
 
 HEAD = f"""\
 # Python
 
 {DO_NOT_EDIT}
 
-`import theodolite` loads nothing heavy; names are resolved when they are first used. What is listed here stays;
-everything else may move between versions. Errors that one sentence can explain are
-`theodolite.TheodoliteError`.
+`import theodolite` is fast: heavy modules are imported when a name is first used. The names listed here are
+stable; everything else may change between versions. Errors caused by wrong input or damaged files are subclasses
+of `theodolite.TheodoliteError`.
 """
 CHAPTERS = (
     (
         "Surveys",
-        "What a run leaves, and how to get one. [The survey folder](../survey-folder.md) has the columns.",
+        "Run, open and merge surveys. [The survey folder](../survey-folder.md) describes the files and columns.",
         "theodolite",
         ("survey", "measure", "watch", "open", "merge", "export", "Survey", "TheodoliteError"),
     ),
     (
         "Studies and laboratories",
-        "Each returns its tables as data frames (`.tables`) and leaves a folder where `out` or `.save` names one.",
+        "Each returns its tables as data frames (`.tables`). `out` or `.save` writes them to a folder.",
         "theodolite",
         ("dynamics", "weights", "probe", "trace", "groups", "contrast", "clouds", "block", "cautions"),
     ),
     (
         "While a model trains",
-        "`theodolite.integrations`; [training](../training.md) has the whole story.",
+        "`theodolite.integrations`; see [training](../training.md).",
         "theodolite.integrations",
         ("GeometryCallback", "GeometryProbe", "Thresholds", "CollapseWarning"),
     ),
-    ("The report", "`theodolite.report`: finished tables in, one HTML page out.", "theodolite.report", ()),
+    ("The report", "`theodolite.report` writes one HTML page from finished tables.", "theodolite.report", ()),
     (
         "What if",
-        "`theodolite.studies.what_if`: a finished survey measured again as if its vectors had been transformed. "
-        "[What if](../what-if.md) explains.",
+        "`theodolite.studies.what_if` measures a finished survey again as if its vectors had been transformed. "
+        "See [what if](../what-if.md).",
         "theodolite.studies.what_if",
         ("what_if",),
     ),
 )
 WHOLE = ("theodolite", "theodolite.integrations", "theodolite.report")
-"""Modules of which every name in `__all__` is told."""
+"""Modules of which every name in `__all__` is listed."""
 WIDTH = 100
 
 
 def page() -> str:
     """Return the page."""
     lines = [HEAD]
-    chapters = [(title, told, module, _names(module, names)) for title, told, module, names in CHAPTERS]
+    chapters = [(title, text, module, _names(module, names)) for title, text, module, names in CHAPTERS]
     for title, _, module, names in chapters:
         links = ", ".join(f"[`{name}`](#{slug(heading(module, name))})" for name in names)
         lines.append(f"- {title}: {links}")
-    for title, told, module, names in chapters:
-        lines += ["", f"## {title}", "", told]
+    for title, text, module, names in chapters:
+        lines += ["", f"## {title}", "", text]
         for name in names:
             lines += ["", f"### {heading(module, name)}", "", *_entry(name, _value(module, name))]
     return "\n".join(lines) + "\n"
 
 
 def heading(module: str, name: str) -> str:
-    """Return the heading of a name; a class says so, since `survey` and `Survey` would share an anchor."""
+    """Return the heading of a name, with the word "class" for a class: `survey` and `Survey` need two anchors."""
     kind = "class " if inspect.isclass(_value(module, name)) else ""
     return f"{kind}`{module}.{name}`"
 
@@ -78,25 +78,25 @@ def _value(module: str, name: str) -> Any:
 
 
 def _names(module: str, names: tuple[str, ...]) -> list[str]:
-    """Return the names of a chapter; the last chapter of a module also has those that none names."""
+    """Return the names of a chapter; the last chapter of a module also lists those of no other chapter."""
     if module not in WHOLE:
         return list(names)
-    told = {name for _, _, home, listed in CHAPTERS if home == module for name in listed}
+    known = {name for _, _, home, listed in CHAPTERS if home == module for name in listed}
     last = [listed for _, _, home, listed in CHAPTERS if home == module][-1]
-    rest = sorted(set(import_module(module).__all__) - told) if names == last else []
-    return [*names, *rest]
+    others = sorted(set(import_module(module).__all__) - known) if names == last else []
+    return [*names, *others]
 
 
 def _entry(name: str, value: Any) -> list[str]:
     lines = [SIGNATURE, "```python3", signature(name, value), "```", "", *docstring(value)]
     if inspect.isclass(value):
-        members = [f"- `{shown}`: {told}" for shown, told in _members(value)]
+        members = [f"- `{name}`: {text}" for name, text in _members(value)]
         lines += ["", *members] if members else []
     return lines
 
 
 def signature(name: str, value: Any) -> str:
-    """Return a name with its parameters, one a line where they are long."""
+    """Return a name with its parameters, one per line if they are long."""
     if inspect.isclass(value) and issubclass(value, BaseException):
         return f"class {name}({value.__mro__[1].__name__})"
     found = inspect.signature(value)
@@ -126,7 +126,7 @@ def _default(value: Any, typed: bool) -> str:
     if value is inspect.Parameter.empty:
         return ""
     plain = isinstance(value, str | int | float | bool | tuple | None)
-    shown = repr(value) if plain else "..."  # what is made afresh has an address in its repr, which changes
+    shown = repr(value) if plain else "..."  # other objects have an address in their repr, which changes
     return f" = {shown}" if typed else f"={shown}"
 
 
@@ -136,7 +136,7 @@ def _type(annotation: Any) -> str:
 
 
 def docstring(value: Any) -> list[str]:
-    """Return a docstring as Markdown: its examples as code, everything else as it is."""
+    """Return a docstring as Markdown, with its examples as code."""
     blocks = (inspect.getdoc(value) or "").split("\n\n")
     lines: list[str] = []
     for block in filter(None, blocks):
@@ -147,7 +147,7 @@ def docstring(value: Any) -> list[str]:
 
 
 def _members(value: type) -> Iterator[tuple[str, str]]:
-    """Return the public methods and properties of a class, as they stand in it, with the first line of each."""
+    """Return the public methods and properties of a class with the first line of each docstring."""
     for name, member in vars(value).items():
         if name.startswith("_"):
             continue

@@ -1,4 +1,4 @@
-"""Fixtures that several folders share: small models, made once in a session."""
+"""Fixtures that several folders share: small models, made once in a run of the tests."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+from tests.shared import shared_folder
 
 # One thread, set before numpy and torch are imported: on matrices as small as these more of them only wait for
 # each other, which on a busy machine makes the tests ten times slower.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# No test depends on the clock: on a busy machine an example may take any time.
+settings.register_profile("quick", deadline=None, max_examples=50)
+settings.register_profile("ci", deadline=None, max_examples=100)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 @pytest.fixture(scope="session")
@@ -19,11 +26,8 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
     """Give the folder of a small random model of a family: bert, roberta, gpt2 or llama."""
     from tests.small_models import make
 
-    root, made = tmp_path_factory.mktemp("models"), dict[str, Path]()
-
     def folder(family: str) -> Path:
-        if family not in made:
-            made[family] = make(family, root / family)
-        return made[family]
+        root = shared_folder(tmp_path_factory, f"model-{family}", lambda root: make(family, root / family))
+        return root / family
 
     return folder

@@ -1,4 +1,4 @@
-"""Where a test runs: on the processor, and on a GPU where there is one."""
+"""The devices on which a test runs: the CPU, and a GPU if there is one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import torch
 
 CUDA = pytest.param(
     "cuda",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")],
+    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="requires an NVIDIA GPU")],
 )
 DEVICES = ["cpu", CUDA]

@@ -1,4 +1,4 @@
-"""Vectors as models really make them, and worse: what the statistics and measures are tried on."""
+"""Difficult vectors, similar to those of real models, on which statistics and measures are tested."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
 from theodolite.statistics.statistic import Statistic
 
-OFFSET = 3000.0  # one coordinate of every vector is here
-LONGER = 150  # a window's first position is so many times as long as the others
+OFFSET = 3000.0  # the mean of one coordinate
+LONGER = 150  # the ratio of the norms of first and other positions
 WINDOW = 40
 SEEN_ONCE = 70  # the code of a unit with a single occurrence
-BOS = 0  # nearly always first, three times not: what is left of it after a subtraction is small
+BOS = 0  # first but for three times: a subtraction of first positions leaves a small remainder
 
 
 S = TypeVar("S", bound=Statistic)
@@ -30,7 +30,7 @@ S = TypeVar("S", bound=Statistic)
 
 @dataclass(frozen=True)
 class Case:
-    """Rows of one layer, and the frame a pilot would have chosen for them."""
+    """Rows of one layer, and the frame that a pilot would choose."""
 
     states: Tensor
     places: Places
@@ -52,7 +52,7 @@ class Case:
         return oracles.cells(self.x, self.places.first.numpy(), self.frame.massive_above)
 
     def belongs(self, population: str) -> NDArray[np.bool_]:
-        """Which rows a population is made of, by definition."""
+        """Return which rows belong to a population, by definition."""
         return np.isin(self.cells(), POPULATIONS[population])
 
     def fold(self, frame: Frame | None = None, size: int = 257) -> LayerFold:
@@ -63,7 +63,7 @@ class Case:
 
 
 def folded(kind: type[S], case: Case, frame: Frame | None = None, size: int = 257) -> S:
-    """One statistic fed with all batches of the case."""
+    """Return a statistic updated with all batches of the case."""
     frame = frame or case.frame
     statistic = kind(frame)
     for batch in case.batches(size):
@@ -72,7 +72,7 @@ def folded(kind: type[S], case: Case, frame: Frame | None = None, size: int = 25
 
 
 def places(unit: Tensor, first: Tensor | None = None, document: Tensor | None = None, seed: int = 0) -> Places:
-    """Places for units: nothing first, documents of 100 rows and keys that differ, unless told."""
+    """Return places for units; by default no first positions, documents of 100 rows and distinct keys."""
     n = len(unit)
     document = torch.arange(n) // 100 if document is None else document
     key = torch.randperm(n, generator=torch.Generator().manual_seed(seed)) * 2**30 + seed
@@ -87,7 +87,7 @@ def places(unit: Tensor, first: Tensor | None = None, document: Tensor | None = 
 
 
 def of_states(states: Tensor, unit: Tensor | None = None, **frame: object) -> Case:
-    """A case of plain rows, one unit each unless told, about the median unless told."""
+    """Return a case of these rows; by default with one unit and about the median."""
     unit = torch.zeros(len(states)) if unit is None else unit
     settings = {"centre": median(states), "sample_size": 64} | frame
     return Case(states, places(unit), Frame(**settings))
@@ -102,7 +102,7 @@ def hard(
 ) -> Case:
     """One coordinate at 3,000, first positions 150 times as long, half the rows duplicates, a unit seen once.
 
-    Units 1 to 60 have means of their own and a spread of 1 in every coordinate; unit 0 is nearly always first.
+    Units 1 to 60 have different means and a variance of 1 in every coordinate; unit 0 is nearly always first.
     """
     random = torch.Generator().manual_seed(seed)
     unit = torch.randint(1, 61, (rows,), generator=random).square() // 61 + 1  # some rare, some frequent
@@ -110,7 +110,7 @@ def hard(
     states = means[unit] + torch.randn(rows, dim, generator=random)
     states[:, dim // 2] += offset
     ordinary = float(torch.linalg.vector_norm(states, dim=1).median())
-    # Duplicates: every odd row repeats the one before it, unit and all.
+    # Duplicates: every odd row repeats the one before it, including its unit.
     states[1::2], unit[1::2] = states[0::2].clone(), unit[0::2]
     first = torch.arange(rows) % WINDOW == 0
     unit[first] = torch.where(torch.rand(int(first.sum()), generator=random) < 0.8, BOS, unit[first])

@@ -1,7 +1,7 @@
-"""Every number by its definition: all vectors kept, loops where the definition has sums, nothing clever.
+"""Every number by its definition, computed naively from all vectors.
 
-Arrays in, plain numbers out. Second moments are taken in two passes (first the mean, then the distances to it) in
-the widest float that numpy has, so that what a test sees is the error of the code and not of its oracle.
+Functions take arrays and return plain numbers. Second moments are computed in two passes (first the mean, then the
+distances to it) in the widest float of numpy, so that a test measures the error of the code and not of its oracle.
 """
 
 from __future__ import annotations

@@ -5,21 +5,34 @@ from __future__ import annotations
 import json
 import math
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks import __main__ as command
-from benchmarks import iso_score, mean_cosine, peers, survey_gpu, twonn
-from benchmarks.row import Row, table
-from benchmarks.turns import ratio, take_turns
+from benchmarks import iso_score, mean_cosine, peers, survey_gpu
+from benchmarks.results import Row, format_table
+from benchmarks.timing import ratio, time_alternately
+
+QUICK = ("iso_score", "mean_cosine", "twonn")  # whose answers are compared too
 
 
-@pytest.mark.parametrize("name", command.PARTS)
+@cache
+def run(name: str) -> dict[str, Any]:
+    """Run a part once in a process."""
+    found: dict[str, Any] = import_module(f"benchmarks.{name}").run(quick=True)
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in command.PARTS]
+)
 def test_every_part_gives_finite_ratios(name: str) -> None:
     if name == "memory" and not sys.platform.startswith("linux"):
         pytest.skip("peak memory is read from /proc")
-    found = import_module(f"benchmarks.{name}").run(quick=True)
+    found = run(name)
     assert found["rows"]
     for row in found["rows"]:
         assert math.isfinite(row["ratio"]), row
@@ -28,26 +41,28 @@ def test_every_part_gives_finite_ratios(name: str) -> None:
     json.dumps(found, allow_nan=False)  # null is what JSON has for undefined
 
 
-def test_answers_that_are_timed_are_the_same() -> None:
+def test_timed_methods_give_equal_results() -> None:
     """A ratio of times says nothing unless both sides compute the same number."""
     # Float32 products within a batch: 1e-6 of a score between 0 and 1.
-    assert iso_score.run(quick=True)["ours_off_by"] < 1e-6
+    assert run("iso_score")["ours_off_by"] < 1e-6
     # Float32 unit vectors: 1e-7 each, and far less in the mean.
-    off = mean_cosine.run(quick=True)["off_by"]
+    off = run("mean_cosine")["off_by"]
     assert abs(off["exact"]) < 1e-7
     assert abs(off["every pair"]) < 1e-7
-    assert abs(off["1,000 pairs"]) > 1e-5  # what sampling misses by
-    answers = twonn.run(quick=True)["estimates_of_dimension_10"]["plain"]
+    assert abs(off["1,000 pairs"]) > 1e-5  # the error of sampling
+    answers = run("twonn")["estimates_of_dimension_10"]["plain"]
     assert math.isclose(answers["theodolite"], answers["definition"], rel_tol=1e-6)
 
 
-def test_a_part_that_cannot_run_says_so_and_leaves_the_others_alone(
+def test_a_part_that_cannot_run_is_reported_and_the_others_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails(quick: bool) -> None:
         raise peers.MissingError("no package index")
 
+    measured = run("mean_cosine")
     monkeypatch.setattr(iso_score, "run", fails)
+    monkeypatch.setattr(mean_cosine, "run", lambda quick: measured)
     out = tmp_path / "bench.json"
     monkeypatch.setattr(sys, "argv", ["bench", "--quick", "--only", "iso_score", "mean_cosine", "--out", str(out)])
     command.main()
@@ -60,10 +75,9 @@ def test_a_part_that_cannot_run_says_so_and_leaves_the_others_alone(
     assert written["date"]
 
 
-def test_the_survey_on_a_gpu_runs_here_too_and_keeps_its_rule(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """What it reaches into changes; its ratios mean nothing on the processor, its errors do."""
+@pytest.mark.slow
+def test_the_gpu_survey_runs_on_the_cpu_and_is_accurate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It uses private functions of the package, which may change. On the CPU only its errors have a meaning."""
     out = tmp_path / "gpu.json"
     size = "--scale 0.0003 --layers 1 --dim 64 --batch-tokens 1024 --device cpu".split()
     parts = ["--parts", "machine,accuracy,apart,survey,padded,text", "--out", str(out)]
@@ -83,10 +97,10 @@ def test_the_survey_on_a_gpu_runs_here_too_and_keeps_its_rule(
     assert max(found["padded"]["states_off_by"]) < 2e-2  # of bfloat16 states, each rounded to 4e-3
 
 
-def test_ways_take_turns_at_going_first() -> None:
+def test_methods_alternate_in_going_first() -> None:
     order: list[str] = []
     ways = {"a": lambda: order.append("a"), "b": lambda: order.append("b")}
-    spent = take_turns(ways, 2, warm=False)
+    spent = time_alternately(ways, 2, warm=False)
     assert order == ["a", "b", "b", "a"]
     assert {name: len(taken) for name, taken in spent.items()} == {"a": 2, "b": 2}
     assert ratio([1.0, 2.0, 100.0], [1.0, 1.0, 1.0]) == 2.0  # the disturbed round does not count
@@ -94,7 +108,7 @@ def test_ways_take_turns_at_going_first() -> None:
 
 def test_the_table_has_a_dash_where_there_is_no_ratio() -> None:
     rows = [Row("one", 0.5, 1.0, "1 s", "2 s"), Row("two", float("nan"), why="no network")]
-    head, one, two = table(row.told() for row in rows).splitlines()
+    head, one, two = format_table(row.to_dict() for row in rows).splitlines()
     assert head.split() == ["what", "ratio", "bound", "ours", "theirs"]
     assert one.split() == ["one", "0.500", "1", "1", "s", "2", "s"]
     assert two.split() == ["two", "-", "no", "network"]

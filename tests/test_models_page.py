@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests import encoder_decoders, media_models
+from tests.models.test_text_anatomy import FURTHER, built
+from tests.models.test_text_anatomy import REFUSED as REFUSED_ALONE
 from tests.small_models import FACTS
-from tests.sources.text.test_anatomy import FURTHER, built
-from tests.sources.text.test_anatomy import REFUSED as REFUSED_ALONE
 
 from theodolite.errors import InputError
-from theodolite.sources.text.anatomy import Anatomy
+from theodolite.models.text_anatomy import Anatomy
 
 PAGE = Path(__file__).parents[1] / "docs/models.md"
 SPELLED = {"bert": "Bert", "roberta": "Roberta", "gpt2": "GPT2", "llama": "Llama"}
@@ -32,7 +32,7 @@ def test_every_class_in_it_is_run_and_every_class_run_is_in_it() -> None:
     refused = {*REFUSED_ALONE, *encoder_decoders.REFUSED}
     rows = told()
     assert {name for name, cells in rows.items() if cells[-1].startswith("SUPPORTED")} == supported
-    assert {name for name, cells in rows.items() if cells[-1].startswith("refused")} == refused
+    assert {name for name, cells in rows.items() if cells[-1].startswith("rejected")} == refused
     assert rows.keys() == supported | refused
 
 

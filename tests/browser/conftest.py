@@ -1,10 +1,14 @@
-"""The report in a real browser: pages made up once, opened from disk, and whatever the browser complains of."""
+"""The report in a real browser: pages made up once, opened from disk, and whatever the browser complains of.
+
+A page takes seconds of a processor to draw: one or two tests of each file are quick, and the others marked slow.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,12 +19,12 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.report.conftest import make, vectors, with_curves
 
 from theodolite.report import Tables, write
-from theodolite.report.series_tables import Steps
+from theodolite.report.tables import Steps
 
 LAYER_NAME = "<b>block</b> 3 & more"
 READY = "document.documentElement.dataset.ready === 'yes'"
-# Ready in two seconds on a quiet machine; CI is not one.
-PATIENCE = 30_000
+# Ready in two seconds on a quiet machine; where it is busy, minutes.
+PATIENCE = 300_000
 # Where there is no graphics card Chromium draws WebGL by software, and says that this is slow.
 OF_THE_DRIVER = ("GPU stall due to ReadPixels", "Automatic fallback to software WebGL")
 ARGUMENTS = ["--no-sandbox", "--enable-unsafe-swiftshader", "--use-gl=angle", "--use-angle=swiftshader"]
@@ -49,13 +53,26 @@ def chromium() -> str:
     pytest.skip(why)
 
 
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Browser]:
-    """Start the browser for one file of tests: while it runs, its event loop would be in the way of others."""
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-        yield started
-        started.close()
+_started = ExitStack()
+_browsers: list[Browser] = []
+
+
+@pytest.fixture
+def browser(chromium: str) -> Browser:
+    """Give the browser of this process, which all tests of this folder share."""
+    if not _browsers:
+        playwright = _started.enter_context(sync_playwright())
+        _browsers.append(playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS))
+        _started.callback(_browsers.clear)
+        _started.callback(_browsers[0].close)
+    return _browsers[0]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Close the browser before other tests: its event loop would be in their way."""
+    if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+        _started.close()
 
 
 @dataclass

@@ -4,6 +4,7 @@ import re
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 from playwright.sync_api import Page
 from tests.browser.conftest import READY, Reader, Report, go, rest
 
@@ -51,6 +52,7 @@ def edit(page: Page, words: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_is_as_usual_is_not_told(reader: Reader, two: Report) -> None:
     page = reader(two.path, built=True)
     assert address(page) == ""
@@ -61,11 +63,12 @@ def test_what_is_as_usual_is_not_told(reader: Reader, two: Report) -> None:
     assert "=" not in address(page)
 
 
+@pytest.mark.slow
 def test_the_shared_choices_are_told_in_words_and_come_back(reader: Reader, two: Report) -> None:
     page = at(reader(two.path), "profiles")
     bar = page.locator("#toolbar")
     bar.get_by_label("Survey").select_option(label="smollm <b>on</b> chitchat")
-    bar.get_by_label("Positions").select_option("without-first")
+    bar.get_by_label("Population").select_option("without-first")
     bar.get_by_label("Layer").fill("4")
     page.locator("#profiles").get_by_label("Measure").select_option("anisotropy_svd")
     page.evaluate("theodolite.choose({ token: 3, step: 1 })")
@@ -79,7 +82,7 @@ def test_the_shared_choices_are_told_in_words_and_come_back(reader: Reader, two:
 
     other = anew(reader, page)
     assert other.evaluate(STATE) == page.evaluate(STATE)
-    assert other.locator("#toolbar").get_by_label("Positions").input_value() == "without-first"
+    assert other.locator("#toolbar").get_by_label("Population").input_value() == "without-first"
     assert other.locator("#toolbar output").inner_text() == "block 4"
     go(other, "profiles")
     drawn = "[...document.querySelector('#profiles .js-plotly-plot').data].map(({ name, y }) => [name, [...y]])"
@@ -93,6 +96,7 @@ def test_the_shared_choices_are_told_in_words_and_come_back(reader: Reader, two:
     assert page.evaluate(STATE) == other.evaluate(STATE)
 
 
+@pytest.mark.slow
 def test_the_choices_of_each_part_come_back(reader: Reader, two: Report) -> None:
     page = reader(two.path, built=True)
     before = page.evaluate(CONTROLS)
@@ -144,6 +148,7 @@ NONSENSE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_the_page_does_not_know_is_passed_over(reader: Reader, one: Report) -> None:
     page = reader(one.path, built=True)
     usual, controls = page.evaluate(STATE), page.evaluate(CONTROLS)
@@ -174,6 +179,7 @@ def test_what_is_known_counts_beside_what_is_not(reader: Reader, one: Report) ->
     assert address(page) == "#layer=3&measure=q"
 
 
+@pytest.mark.slow
 def test_links_on_the_page_lead_there_and_keep_what_was_chosen(reader: Reader, one: Report) -> None:
     page = at(reader(one.path), "profiles")
     page.evaluate("theodolite.choose({ layer: 3 })")
@@ -199,6 +205,7 @@ def test_links_on_the_page_lead_there_and_keep_what_was_chosen(reader: Reader, o
     assert page.locator("#toolbar").get_by_label("Layer").input_value() == "5"
 
 
+@pytest.mark.slow
 def test_tokens_of_one_name_are_told_apart(reader: Reader, one: Report) -> None:
     page = reader(one.path, "token-map")
     for text in ("a & b = c#?+%", "~1", "  the", "日本 <b>"):
@@ -217,6 +224,7 @@ def test_tokens_of_one_name_are_told_apart(reader: Reader, one: Report) -> None:
     assert page.evaluate("theodolite.state.token") == 6
 
 
+@pytest.mark.slow
 def test_a_slider_writes_when_it_rests(reader: Reader, one: Report) -> None:
     page = reader(one.path)
     page.evaluate("""() => {
@@ -229,6 +237,7 @@ def test_a_slider_writes_when_it_rests(reader: Reader, one: Report) -> None:
     assert page.evaluate("window.written") == 1  # Safari refuses more than a hundred in half a minute
 
 
+@pytest.mark.slow
 def test_a_page_within_another_works_without_an_address(reader: Reader, one: Report) -> None:
     page = reader.browser.new_context().new_page()
     page.on("pageerror", lambda error: reader.complaints.append(f"error: {error}"))
@@ -238,6 +247,6 @@ def test_a_page_within_another_works_without_an_address(reader: Reader, one: Rep
     )
     frame = page.frame_locator("iframe")
     frame.locator("html[data-ready=yes]").wait_for()
-    frame.locator("#toolbar").get_by_label("Positions").select_option("without-first")
+    frame.locator("#toolbar").get_by_label("Population").select_option("without-first")
     rest(page, 300)
     assert page.frames[1].evaluate("theodolite.state.population") == "without-first"

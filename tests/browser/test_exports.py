@@ -30,6 +30,7 @@ def table(data: bytes) -> tuple[list[str], list[list[str]]]:
     return head, rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["one", "two"])
 def test_every_chart_exports(reader: Reader, which: str, request: pytest.FixtureRequest) -> None:
     report: Report = request.getfixturevalue(which)
@@ -83,6 +84,7 @@ def test_the_data_of_a_profile_is_the_table(reader: Reader, one: Report) -> None
     )
 
 
+@pytest.mark.slow
 def test_what_is_undefined_is_an_empty_cell(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles")
     page.locator("#profiles").get_by_label("Measure").select_option("tradeoff_r2")
@@ -94,7 +96,7 @@ def test_what_is_undefined_is_an_empty_cell(reader: Reader, one: Report) -> None
 
 def test_tokens_survive_the_csv(reader: Reader, one: Report) -> None:
     page = reader(one.path, "token-map")
-    page.get_by_label("Least n").fill("1")
+    page.get_by_label("Minimum n").fill("1")
     page.evaluate("theodolite.choose({ layer: 5 })")
     head, rows = table(saved(page, page.locator("#token-map figure").first, "csv")[1])
     shown = page.evaluate("theodolite.survey().units.text")
@@ -113,12 +115,13 @@ def test_tokens_survive_the_csv(reader: Reader, one: Report) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_list_of_tokens_says_of_which_survey_it_is(reader: Reader, two: Report) -> None:
     page = reader(two.path, "token-map")
     status = page.locator(".token-table [role=status]", has_text=" of ")
     status.wait_for()
     with page.expect_download() as waiting:
-        page.get_by_role("button", name="Save the table as csv").click()
+        page.get_by_role("button", name="at this layer as csv").click()
     head, rows = table(Path(waiting.value.path()).read_bytes())
     name = page.evaluate("theodolite.survey().name")
     assert waiting.value.suggested_filename == re.sub(r"[^\w.-]+", "-", f"{name}-tokens.csv")

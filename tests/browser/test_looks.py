@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page
 from tests.browser.conftest import Reader, Report
 
-from theodolite.exhibits.stacks import FILLS
+from theodolite.exhibits.drawing.bars import FILLS
 
 HATCHES = {"": "", "////": "/", "....": "."}
 PIECES = """() => document.querySelector("#decomposition .js-plotly-plot").data
@@ -43,6 +43,7 @@ def named(page: Page, part: str) -> list[str]:
     return [text for text, _, _ in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "shown"),
     [

@@ -43,6 +43,7 @@ def test_each_measure_draws_its_column(reader: Reader, one: Report) -> None:
         assert "at 8 points" in label or "at 7 points" in label
 
 
+@pytest.mark.slow
 def test_every_offered_measure_can_be_chosen(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles")
     box = page.locator("#profiles").get_by_label("Measure")
@@ -55,6 +56,7 @@ def test_every_offered_measure_can_be_chosen(reader: Reader, one: Report) -> Non
         assert drawn(page)
 
 
+@pytest.mark.slow
 def test_a_population_can_be_left_out(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles")
     part = page.locator("#profiles fieldset")
@@ -69,6 +71,7 @@ def test_a_population_can_be_left_out(reader: Reader, one: Report) -> None:
     assert page.locator("#profiles .exports").is_visible()
 
 
+@pytest.mark.slow
 def test_another_survey_is_drawn_and_the_layer_moves_to_the_same_depth(reader: Reader, two: Report) -> None:
     page = reader(two.path, "profiles")
     check(page, two.surveys[0], "mean_cosine", POPULATIONS)
@@ -83,12 +86,14 @@ def test_another_survey_is_drawn_and_the_layer_moves_to_the_same_depth(reader: R
     assert page.locator("#toolbar").get_by_label("Layer").get_attribute("max") == "11"
 
 
+@pytest.mark.slow
 def test_positions_are_chosen_for_all_charts(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles", "token-map")
-    page.locator("#toolbar").get_by_label("Positions").select_option("without-massive")
+    page.locator("#toolbar").get_by_label("Population").select_option("without-massive")
     assert page.evaluate("theodolite.state.population") == "without-massive"
 
 
+@pytest.mark.slow
 def test_the_slider_and_the_chart_move_the_layer_by_keyboard(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles")
     slider = page.locator("#toolbar").get_by_label("Layer")
@@ -109,6 +114,7 @@ def test_the_slider_and_the_chart_move_the_layer_by_keyboard(reader: Reader, one
     assert page.evaluate("theodolite.state.layer") == 7
 
 
+@pytest.mark.slow
 def test_a_finding_leads_to_its_chart(reader: Reader, two: Report) -> None:
     page = reader(two.path)
     link = page.locator("[data-measure=anisotropy_svd][data-survey='1']").first
@@ -121,6 +127,7 @@ def test_a_finding_leads_to_its_chart(reader: Reader, two: Report) -> None:
     assert page.locator(":target").evaluate("one => one.id").startswith("definition-")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["linear", "log"])
 def test_the_axis_is_as_chosen(reader: Reader, one: Report, kind: str) -> None:
     page = reader(one.path, "profiles")
@@ -128,6 +135,7 @@ def test_the_axis_is_as_chosen(reader: Reader, one: Report, kind: str) -> None:
     assert page.evaluate("document.querySelector('#profiles .js-plotly-plot').layout.yaxis.type") == kind
 
 
+@pytest.mark.slow
 def test_another_survey_is_shown_at_the_same_depth(reader: Reader, two: Report) -> None:
     page = reader(two.path, "side-by-side")
     depths = page.evaluate("theodolite.data.surveys.map(({ layers }) => layers.map(({ depth }) => depth))")

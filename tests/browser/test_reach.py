@@ -43,6 +43,7 @@ FAULTS = """() => {
 }"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["one", "two"])
 def test_everything_has_a_name_and_a_place(reader: Reader, which: str, request: pytest.FixtureRequest) -> None:
     report: Report = request.getfixturevalue(which)
@@ -74,11 +75,12 @@ def stops(page: Page, most: int = 400) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_the_tab_key_reaches_the_controls_in_their_order(reader: Reader, one: Report) -> None:
     page = reader(one.path, built=True)
     page.evaluate("scrollTo(0, 0)")
     reached = stops(page)
-    wanted = [": Theme: as the system", ": Positions", ": Layer", "profiles: Measure", "profiles: Axis"]
+    wanted = [": Theme: system", ": Population", ": Layer", "profiles: Measure", "profiles: Axis"]
     order = [reached.index(stop) for stop in wanted]
     assert order == sorted(order)
     for part in page.evaluate("[...document.querySelectorAll('section[data-part]')].map(one => one.id)"):

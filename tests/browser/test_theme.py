@@ -1,5 +1,6 @@
 """Light and dark: by the system, by the button, for the page and for every chart on it."""
 
+import pytest
 from playwright.sync_api import Page
 from tests.browser.conftest import Reader, Report, go, parts_of
 
@@ -23,7 +24,7 @@ def test_the_button_goes_round(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles", color_scheme="light")
     button = page.locator("#theme")
     light = check(page, "profiles")
-    assert button.inner_text() == "Theme: as the system"
+    assert button.inner_text() == "Theme: system"
     button.click()
     assert (button.inner_text(), check(page, "profiles")) == ("Theme: light", light)
     button.click()
@@ -31,9 +32,10 @@ def test_the_button_goes_round(reader: Reader, one: Report) -> None:
     assert button.inner_text() == "Theme: dark"
     assert dark != light
     button.click()
-    assert (button.inner_text(), check(page, "profiles")) == ("Theme: as the system", light)
+    assert (button.inner_text(), check(page, "profiles")) == ("Theme: system", light)
 
 
+@pytest.mark.slow
 def test_every_chart_follows_the_system_while_the_page_is_open(reader: Reader, two: Report) -> None:
     page = reader(two.path, built=True, color_scheme="dark")
     parts = parts_of(page)
@@ -42,6 +44,7 @@ def test_every_chart_follows_the_system_while_the_page_is_open(reader: Reader, t
     assert check(page, *parts) != dark
 
 
+@pytest.mark.slow
 def test_what_is_chosen_stays_against_the_system(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles", color_scheme="dark")
     dark = check(page, "profiles")

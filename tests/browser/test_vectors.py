@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Page
 from tests.browser.conftest import Reader, Report
 
@@ -27,6 +28,7 @@ def test_nothing_is_said_of_texts_or_layers(reader: Reader, alone: Report) -> No
     assert page.locator("#projection, #token-map", has_text="dog").count() >= 1
 
 
+@pytest.mark.slow
 def test_there_is_no_layer_to_move_to(reader: Reader, alone: Report, one: Report) -> None:
     page = reader(alone.path, built=True)
     page.evaluate("theodolite.choose({ token: 1 })")
@@ -42,9 +44,10 @@ def test_there_is_no_layer_to_move_to(reader: Reader, alone: Report, one: Report
     assert other.locator("#toolbar input[type=range]").is_visible()
 
 
+@pytest.mark.slow
 def test_a_count_has_its_noun(reader: Reader, alone: Report) -> None:
     page = reader(alone.path)
-    assert page.evaluate("[0, 1, 2000].map((n) => theodolite.several(n, 'time'))") == [
+    assert page.evaluate("[0, 1, 2000].map((n) => theodolite.pluralize(n, 'time'))") == [
         "0 times",
         "1 time",
         "2,000 times",

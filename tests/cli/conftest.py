@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.small_models import make, sentences
+from tests.shared import shared_folder
+from tests.small_models import sentences
 
+from theodolite import survey
 from theodolite.cli import main
+from theodolite.exhibits.drawing.style import RC
 
 
 class Ran(NamedTuple):
@@ -23,6 +26,7 @@ Theodolite = Callable[..., Ran]
 @pytest.fixture
 def theodolite(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Theodolite:
     """Run the command as its entry point does, and return exit code, stdout and stderr."""
+    monkeypatch.setenv("COLUMNS", "200")  # so that no assertion depends on where the terminal wraps a line
 
     def run(*arguments: object) -> Ran:
         monkeypatch.setattr(sys, "argv", ["theodolite", *map(str, arguments)])
@@ -38,13 +42,31 @@ def theodolite(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     return run
 
 
+@pytest.fixture(autouse=True)
+def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw small pictures with simple fonts: what is in them does not depend on them, and fonts take long."""
+    monkeypatch.setitem(RC, "savefig.dpi", 40)
+    monkeypatch.setitem(RC, "pdf.fonttype", 3)
+
+
 @pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make("bert", tmp_path_factory.mktemp("models") / "bert")
+def model(small_model: Callable[[str], Path]) -> Path:
+    return small_model("bert")
 
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("corpora") / "texts.txt"
-    path.write_text("\n".join(sentences(200)) + "\n", encoding="utf-8")
-    return path
+    def write(folder: Path) -> None:
+        (folder / "texts.txt").write_text("\n".join(sentences(200)) + "\n", encoding="utf-8")
+
+    return shared_folder(tmp_path_factory, "corpus", write) / "texts.txt"
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory, model: Path, corpus: Path) -> Path:
+    """Give a finished survey of the model, to be read only."""
+
+    def make(folder: Path) -> None:
+        survey(model, corpus, out=folder / "bert", sample_size=64)
+
+    return shared_folder(tmp_path_factory, "survey", make) / "bert"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from tests.cli.conftest import Theodolite
 
 
-def refused(ran, *words: str, code: int = 2) -> None:
+def check_rejected(ran, *words: str, code: int = 2) -> None:
     assert ran.code == code, ran.err
     assert ran.err.count("theodolite: ") == 1
     assert "Traceback" not in ran.err
@@ -40,8 +41,8 @@ def files(folder: Path) -> dict[str, Path]:
     ("name", "words"),
     [
         ("missing.txt", ["missing.txt"]),
-        ("empty.txt", ["empty or blank"]),
-        ("blank.txt", ["empty or blank"]),
+        ("empty.txt", ["contains no text"]),
+        ("blank.txt", ["contains no text"]),
         ("latin.txt", ["latin.txt", "line 2", "--encoding-errors replace"]),
         ("a.jsonl", ["text", "body", "title", "--field"]),
         ("a.parquet", ["text", "body", "--column"]),
@@ -49,9 +50,10 @@ def files(folder: Path) -> dict[str, Path]:
         ("shakespear", ["Did you mean", "shakespeare"]),
     ],
 )
-def test_a_bad_corpus_is_told(theodolite: Theodolite, model, tmp_path, name, words):
-    corpus = files(tmp_path).get(name, tmp_path / name if "." in name else name)
-    refused(theodolite("survey", model, "--corpus", corpus, "--out", tmp_path / "s"), *words)
+def test_a_bad_corpus_is_told(theodolite: Theodolite, model, tmp_path, monkeypatch, name, words):
+    files(tmp_path)
+    monkeypatch.chdir(tmp_path)  # a long path would be cut short
+    check_rejected(theodolite("survey", model, "--corpus", name, "--out", tmp_path / "s"), *words)
     assert not (tmp_path / "s").exists()
 
 
@@ -65,7 +67,7 @@ def test_invalid_bytes_can_be_replaced(theodolite, model, tmp_path):
     ("options", "words"),
     [
         (["--layers", "0,99"], ["layer 99", "does not exist", "0 to"]),
-        (["--clean-words"], ["--clean-words wants --units word", "--units id came"]),
+        (["--clean-words"], ["--clean-words requires --units word", "(got id)"]),
         (["--units", "words"], ["--units 'words'", "id, surface, word"]),
         (["--populations", "all,without-second"], ["'without-second'", "without-first"]),
         (["--populations", "without-first"], ["must include 'all'"]),
@@ -83,43 +85,45 @@ def test_invalid_bytes_can_be_replaced(theodolite, model, tmp_path):
         (["--sample-size", "-1"], ["--sample-size"]),
     ],
 )
-def test_a_bad_option_is_told(theodolite: Theodolite, model, corpus, tmp_path, options, words):
+def test_a_wrong_option_is_rejected(theodolite: Theodolite, model, corpus, tmp_path, options, words):
     out = tmp_path / "s"
-    refused(theodolite("survey", model, "--corpus", corpus, "--out", out, *options), *words)
+    check_rejected(theodolite("survey", model, "--corpus", corpus, "--out", out, *options), *words)
     assert not out.exists()
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--layers", "all"], ["--layers", "'all'", "neither"]),
+        (["--layers", "all"], ["--layers requires numbers and ranges", "'all'"]),
         (["--layers", "3-1"], ["--layers: the range '3-1' is empty", "1-3"]),
-        (["--layers", " , "], ["--layers names no layer"]),
-        (["--device", "gpu"], ["--device 'gpu' is no device", "cuda:1"]),
-        (["--device", "cuda:77"], ["--device 'cuda:77' cannot be used here; try --device cpu"]),
-        (["--device", "meta"], ["--device 'meta' cannot be used here"]),
-        (["--part", "2/2"], ["--part '2/2': wanted I/N"]),
-        (["--part", "half"], ["--part 'half': wanted I/N"]),
-        (["--pilot", "nowhere"], ["--pilot nowhere: there is no pilot.safetensors in it"]),
+        (["--layers", " , "], ["--layers selects no layer"]),
+        (["--device", "gpu"], ["--device 'gpu' is not a device", "cuda:1"]),
+        (["--device", "cuda:77"], ["--device 'cuda:77' is not available on this machine. Try --device cpu"]),
+        (["--device", "meta"], ["--device 'meta' is not available on this machine"]),
+        (["--part", "2/2"], ["--part '2/2': expected I/N"]),
+        (["--part", "half"], ["--part 'half': expected I/N"]),
+        (["--pilot", "nowhere"], ["--pilot nowhere: there is no pilot.safetensors in this folder"]),
         (["--units", "word", "--clean-words", "--part", "9"], ["--part '9'"]),
     ],
 )
-def test_what_no_corpus_could_mend_is_told_before_one_is_read(
+def test_wrong_options_are_rejected_before_the_corpus_is_read(
     theodolite: Theodolite, tmp_path, monkeypatch, options, words
 ):
     def opened(*given, **named):
         pytest.fail("the corpus was opened")
 
-    monkeypatch.setattr("theodolite.surveys.text.open_corpus", opened)
-    refused(theodolite("survey", "no-model", "--corpus", "none.txt", "--out", tmp_path / "s", *options), *words)
+    monkeypatch.setattr("theodolite.surveys.text_survey.open_corpus", opened)
+    check_rejected(
+        theodolite("survey", "no-model", "--corpus", "none.txt", "--out", tmp_path / "s", *options), *words
+    )
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_out_that_cannot_be_written_is_told_before_the_corpus_is_read(theodolite: Theodolite, tmp_path):
+def test_an_out_that_cannot_be_written_is_rejected_before_the_corpus_is_read(theodolite: Theodolite, tmp_path):
     (tmp_path / "file").write_text("mine")
     for out in (tmp_path / "file" / "s", tmp_path / "file" / "deep" / "s"):
         ran = theodolite("survey", "no-model", "--corpus", "none.txt", "--out", out)
-        refused(ran, f"--out {out} cannot be written", "Give another folder")
+        check_rejected(ran, f"--out {out} cannot be written", "Choose another folder")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
@@ -131,7 +135,7 @@ def test_a_bad_model_is_told(theodolite: Theodolite, corpus, tmp_path, monkeypat
         str(tmp_path / "nothing"): ["no such folder"],
         str(tmp_path / "nothing.gguf"): ["no such file"],
     }.items():
-        refused(theodolite("survey", name, "--corpus", corpus, "--out", tmp_path / "s"), *words)
+        check_rejected(theodolite("survey", name, "--corpus", corpus, "--out", tmp_path / "s"), *words)
 
 
 def test_an_unknown_name_is_met_with_the_nearest(corpus, tmp_path):
@@ -147,35 +151,35 @@ def test_an_unknown_name_is_met_with_the_nearest(corpus, tmp_path):
 
 def test_a_folder_in_use_is_left_alone(theodolite: Theodolite, model, corpus, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    refused(
-        theodolite("survey", model, "--corpus", corpus, "--out", tmp_path), "notes.txt", "choose another folder"
+    check_rejected(
+        theodolite("survey", model, "--corpus", corpus, "--out", tmp_path), "notes.txt", "Choose another folder"
     )
-    refused(
+    check_rejected(
         theodolite("survey", model, "--corpus", corpus, "--out", tmp_path, "--overwrite"),
-        "no survey made",
+        "not part of a survey",
         "notes.txt",
     )
     assert (tmp_path / "notes.txt").read_text() == "mine"
-    refused(theodolite("survey", model, "--corpus", corpus, "--out", tmp_path / "notes.txt"), "is a file")
+    check_rejected(theodolite("survey", model, "--corpus", corpus, "--out", tmp_path / "notes.txt"), "is a file")
 
 
 def test_a_resume_with_other_settings_lists_them(theodolite: Theodolite, model, corpus, tmp_path):
     out = tmp_path / "s"
-    assert theodolite("survey", model, "--corpus", corpus, "--out", out).code == 0
-    ran = theodolite("survey", model, "--corpus", corpus, "--out", out, "--resume", "--units", "surface")
-    refused(ran, "settings.units: 'id' there, 'surface' here")
-    same = theodolite("survey", model, "--corpus", corpus, "--out", out, "--resume")
+    given = ("survey", model, "--corpus", corpus, "--out", out, "--sample-size", 64)
+    assert theodolite(*given).code == 0
+    ran = theodolite(*given, "--resume", "--units", "surface")
+    check_rejected(ran, "settings.units: 'id' there, 'surface' here")
+    same = theodolite(*given, "--resume")
     assert same.code == 0
     assert "nothing to do" in same.err
 
 
-def test_a_damaged_survey_names_the_file(theodolite: Theodolite, model, corpus, tmp_path):
-    out = tmp_path / "s"
-    assert theodolite("survey", model, "--corpus", corpus, "--out", out).code == 0
+def test_a_damaged_survey_names_the_file(theodolite: Theodolite, finished, tmp_path):
+    out = shutil.copytree(finished, tmp_path / "s")
     with (out / "layers.parquet").open("r+b") as stream:
         stream.seek(100)
         stream.write(b"xxxx")
-    refused(theodolite("show", out), "layers.parquet", "damaged", code=1)
+    check_rejected(theodolite("show", out), "layers.parquet", "damaged", code=1)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +188,7 @@ def test_a_damaged_survey_names_the_file(theodolite: Theodolite, model, corpus, 
         ("missing.npy", None, [], ["no such file"]),
         ("vectors.txt", "text", [], [".npy", ".safetensors"]),
         ("broken.npy", "text", [], ["cannot be read"]),
-        ("line.npy", np.zeros(4), [], ["wanted a numeric matrix"]),
+        ("line.npy", np.zeros(4), [], ["expected a numeric matrix"]),
         ("fine.npy", np.zeros((4, 3)), ["--groups", "label"], ["numpy.savez"]),
         ("fine.npz", {"x": np.zeros((4, 3)), "y": np.zeros(4)}, ["--groups", "z"], ["--groups 'z'", "x, y"]),
         ("fine.npz", {"x": np.zeros((4, 3)), "y": np.zeros((5, 3))}, [], ["different lengths", "--column"]),
@@ -198,7 +202,7 @@ def test_measure_tells_what_is_wrong(theodolite: Theodolite, tmp_path, name, arr
         np.savez(path, **array)
     elif array is not None:
         np.save(path, array)
-    refused(theodolite("measure", path, *options), *words)
+    check_rejected(theodolite("measure", path, *options), *words)
 
 
 @pytest.mark.parametrize(
@@ -214,18 +218,18 @@ def test_measure_tells_what_is_wrong(theodolite: Theodolite, tmp_path, name, arr
         ["what-if", "DIR", "--out", "s3://bucket/table.csv"],
     ],
 )
-def test_what_writes_on_disk_alone_makes_no_folder_named_s3(
-    theodolite: Theodolite, tmp_path, monkeypatch, command
-):
+def test_verbs_that_write_to_disk_only_reject_buckets(theodolite: Theodolite, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     address = next(word for word in command if "://" in word)
-    refused(theodolite(*command), f"{address}: `theodolite {command[0]}` writes on disk alone; give a path there")
+    check_rejected(
+        theodolite(*command), f"{address}: `theodolite {command[0]}` writes to disk only. Give a local path"
+    )
     assert not list(tmp_path.iterdir())
 
 
 def test_an_address_of_this_disk_is_a_path(theodolite: Theodolite, tmp_path):
     ran = theodolite("report", tmp_path, "--out", f"file://{tmp_path}/page.txt")
-    refused(ran, f"--out {tmp_path}/page.txt: a report is a page or Markdown")
+    check_rejected(ran, f"--out {tmp_path}/page.txt must end in .html or .md")
 
 
 def test_debug_shows_the_traceback(corpus, tmp_path):

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pandas as pd
 import pytest
 
-import theodolite as package
-from theodolite.exhibits.style import RC
+from theodolite.exhibits.drawing.style import RC
 from theodolite.reproduction import drawing
 from theodolite.studies.anisotropy import batches as study
 
 
 @pytest.fixture
-def surveyed(model, corpus, tmp_path):
-    package.survey(model, corpus, out=tmp_path / "survey", sample_size=8)
-    return tmp_path / "survey"
+def surveyed(finished, tmp_path):
+    return shutil.copytree(finished, tmp_path / "survey")
 
 
 def test_from_a_survey_to_the_figure(theodolite, surveyed, tmp_path):
@@ -50,10 +49,10 @@ def test_from_a_survey_to_the_figure(theodolite, surveyed, tmp_path):
 def test_what_is_refused(theodolite, surveyed):
     ran = theodolite("batches", surveyed, "--size", 100_000)
     assert (ran.code, ran.out) == (2, "")
-    assert "a batch needs at least 100,000 of every population" in ran.err
+    assert "a batch requires at least 100,000 of every population" in ran.err
     ran = theodolite("batches", surveyed, "--memory", "much")
     assert ran.code == 2
-    assert "--memory 'much' is no size" in ran.err
+    assert "--memory 'much' is not a size" in ran.err
     assert not (surveyed / "batches.parquet").exists()
 
 
@@ -65,7 +64,7 @@ def test_reproducing_dynamics_prepares_them(theodolite, model, corpus, tmp_path,
     ran = theodolite(*command)
     assert ran.code == 0, ran.err
     captions = {row["name"]: row["caption"] for row in json.loads(ran.out)["exhibits"] if not row["edition"]}
-    assert "contiguous batches of at least 300 positions, each centred by itself" in captions["dynamics/fig1"]
+    assert "contiguous batches of at least 300 positions, each centred separately" in captions["dynamics/fig1"]
     ran = theodolite(*command)
     assert ran.code == 0
     assert "second pass" not in ran.err  # they lie there

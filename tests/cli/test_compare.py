@@ -8,15 +8,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.made_up_layers import layered, names_of
+from tests.synthetic_surveys import make_layer_names, make_layer_survey
 
 import theodolite as package
 from theodolite.errors import InputError
 from theodolite.exhibits.compare import compare, measures_of
-from theodolite.exhibits.sheet import compose
-from theodolite.naming import short_path
+from theodolite.exhibits.saving import compose
+from theodolite.measures.columns import find_column
 from theodolite.studies.choice import Choice
-from theodolite.studies.surveyed import Surveyed
+from theodolite.studies.survey_data import SurveyData
+from theodolite.text import short_path
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +80,11 @@ def test_a_folder_gets_pictures_and_numbers(theodolite, surveys, tmp_path):
         (["--measure", "layer_name"], "--measure 'layer_name' is not a number"),
         (["--population", "none"], "--population 'none': the survey"),
         (["--depth", "deep"], "--depth 'deep' is not one of layer, normalised"),
-        (["--out", "a.jpg"], "the ending is one of csv, md, json, png, svg, pdf; a name without one is a folder"),
-        (["nowhere"], "nowhere is no folder"),
+        (
+            ["--out", "a.jpg"],
+            "must end in one of csv, md, json, png, svg, pdf; a name without a suffix is a folder",
+        ),
+        (["nowhere"], "nowhere is not a folder"),
     ],
 )
 def test_the_users_faults_are_told_in_a_sentence(theodolite, surveys, tmp_path, monkeypatch, arguments, words):
@@ -94,10 +98,13 @@ def test_the_users_faults_are_told_in_a_sentence(theodolite, surveys, tmp_path, 
 
 
 def test_a_panel_a_measure_and_a_line_a_survey() -> None:
-    one, two = layered("one", seed=1), layered("two", names_of(9, final_norm=True), seed=2)
+    one, two = (
+        make_layer_survey("one", seed=1),
+        make_layer_survey("two", make_layer_names(9, final_norm=True), seed=2),
+    )
     figure = compose(plate := compare([one, two], ["mean_cosine", "anisotropy_svd"]))
     for ax, name in zip(figure.axes, ("mean_cosine", "anisotropy_svd"), strict=True):
-        assert ax.get_title() == name
+        assert " ".join(ax.get_title().split()) == find_column(name).title
         lines = [line.get_xydata() for line in ax.lines if line.get_linestyle() != "None"]
         for line, survey in zip(lines, (one, two), strict=True):
             rows = survey.layers.query("population == 'all'")
@@ -109,14 +116,14 @@ def test_a_panel_a_measure_and_a_line_a_survey() -> None:
 
 
 def test_numbers_far_apart_have_a_logarithmic_axis() -> None:
-    figure = compose(compare([layered(m=[10.0**k for k in range(7)])], ["m", "mean_cosine"]))
+    figure = compose(compare([make_layer_survey(m=[10.0**k for k in range(7)])], ["m", "mean_cosine"]))
     assert [ax.get_yscale() for ax in figure.axes] == ["log", "linear"]
-    figure = compose(compare([layered(m=[0.0, *(10.0**k for k in range(6))])], ["m"]))
+    figure = compose(compare([make_layer_survey(m=[0.0, *(10.0**k for k in range(6))])], ["m"]))
     assert figure.axes[0].get_yscale() == "linear"
 
 
 def test_a_measure_that_one_survey_lacks_is_told() -> None:
-    old, new = layered("old"), layered("new", hubness=[1.0] * 7)
+    old, new = make_layer_survey("old"), make_layer_survey("new", hubness=[1.0] * 7)
     plate = compare([old, new], ["hubness"])
     assert "hubness is not in the survey of old." in plate.caption
     assert plate.data.query("survey == 'old'")["hubness"].isna().all()
@@ -124,13 +131,15 @@ def test_a_measure_that_one_survey_lacks_is_told() -> None:
 
 
 def test_without_measures_those_that_are_known_are_shown() -> None:
-    plate = compare([layered()])
+    plate = compare([make_layer_survey()])
     assert [name for name in ("mean_cosine", "mean_norm", "anisotropy_svd", "twonn") if name in plate.data] == [
         "mean_cosine",
         "mean_norm",
         "anisotropy_svd",
     ]
-    single = layered("single", ["vectors"], measured=True, m=[None], mean_cosine=[None], anisotropy_svd=[None])
+    single = make_layer_survey(
+        "single", ["vectors"], measured=True, m=[None], mean_cosine=[None], anisotropy_svd=[None]
+    )
     figure = compose(compare([single]))
     assert figure.axes[0].texts[0].get_text() == "undefined at every layer"
     with pytest.raises(InputError, match="at least one survey"):
@@ -138,10 +147,10 @@ def test_without_measures_those_that_are_known_are_shown() -> None:
 
 
 def test_surveys_of_one_model_are_told_apart() -> None:
-    one = layered("same")
-    twins = [Surveyed(one.facts, one.tables, Path(name)) for name in ("a/step-1", "a/step-2")]
+    one = make_layer_survey("same")
+    twins = [SurveyData(one.facts, one.tables, Path(name)) for name in ("a/step-1", "a/step-2")]
     assert list(dict.fromkeys(compare(twins).data["survey"])) == ["same (step-1)", "same (step-2)"]
-    alike = [Surveyed(one.facts, one.tables, Path(name)) for name in ("a/x", "b/x")]
+    alike = [SurveyData(one.facts, one.tables, Path(name)) for name in ("a/x", "b/x")]
     assert len(set(compare(alike).data["survey"])) == 2
 
 
@@ -150,9 +159,9 @@ def _model(folder: Path) -> str:
 
 
 def test_what_is_no_survey_is_refused(theodolite, tmp_path):
-    from theodolite.studies.laboratory import Findings, facts_of
+    from theodolite.studies.laboratory import Findings, make_facts
 
-    Findings(facts_of("weights", {"name": "m"}), {"rows": pd.DataFrame({"x": [1]})}).save(tmp_path / "lab")
+    Findings(make_facts("weights", {"name": "m"}), {"rows": pd.DataFrame({"x": [1]})}).save(tmp_path / "lab")
     ran = theodolite("compare", tmp_path / "lab", "--out", tmp_path / "c.png")
     assert ran.code == 2
-    assert "holds what `theodolite weights` found" in ran.err
+    assert "is a folder of `theodolite weights`" in ran.err

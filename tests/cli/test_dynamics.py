@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.training_steps import checkpoints
 
-from theodolite.exhibits.style import RC
+from theodolite.exhibits.drawing.style import RC
 from theodolite.reproduction import drawing
 
 SMALL = ("--sample-size", 32, "--limit", 30)
@@ -27,10 +27,10 @@ def test_from_checkpoints_to_the_figure(theodolite, runs, corpus, tmp_path):
     assert "series.parquet (3 steps)" in ran.out
     assert ran.out.count("population: ") == 4  # three of layers, one of attention
     assert "TwoNN+e" in ran.out
-    assert "Half of the way: " in ran.out
-    assert "Lagged correlations want 6 pairs" in ran.out
+    assert "Half-way: " in ran.out
+    assert "Lagged correlations are omitted: they require 6 pairs" in ran.out
     more = theodolite(*given, "--out", out, "--json", "--quiet")
-    assert (more.code, more.err) == (0, "warning: 1 of the steps between seem to be missing: 30\n")
+    assert (more.code, more.err) == (0, "warning: 1 intermediate step seems to be missing: 30\n")
     told = json.loads(more.out)
     assert [step["step"] for step in told["steps"]] == [0, 10, 20, 40]
     assert {row["scope"] for row in told["averages"]} == {"blocks", "with-embeddings"}  # BERT has no final norm
@@ -46,22 +46,23 @@ def test_what_is_refused(theodolite, runs, corpus, tmp_path):
     given = ("dynamics", "tiny", "--corpus", corpus, "--out", tmp_path / "x")
     ran = theodolite(*given)
     assert (ran.code, ran.out) == (2, "")
-    assert "Wanted --checkpoints or --revisions, one of the two; neither came" in ran.err
+    assert "Give either --checkpoints or --revisions (got neither)" in ran.err
     ran = theodolite(*given, "--checkpoints", f"{runs}/checkpoint-{{step}}", "--steps", "10,ten")
-    assert "--steps '10,ten': wanted whole numbers" in ran.err
+    assert "--steps '10,ten': expected integers" in ran.err
     ran = theodolite(*given, "--checkpoints", f"{runs}/checkpoint-{{step}}", "--steps", "10,30")
     assert ran.code == 2
-    assert "step 30 is missing, there is no folder" in ran.err
+    assert "step 30 is missing (no folder" in ran.err
     ran = theodolite(*given, "--checkpoints", runs / "start")
     assert ran.code == 2
     assert not (tmp_path / "x").exists()
 
 
-def test_a_reproduction_takes_series_up(theodolite, runs, model, corpus, tmp_path, monkeypatch):
+@pytest.mark.parametrize("names", [("one",), pytest.param(("one", "two"), marks=pytest.mark.slow)])
+def test_a_reproduction_takes_series_up(theodolite, runs, model, corpus, tmp_path, monkeypatch, names):
     monkeypatch.setitem(RC, "savefig.dpi", 40)
     monkeypatch.setattr(drawing, "ENDINGS", {"figure": ("png",), "table": ("md",)})
     folders = []
-    for name in ("one", "two"):
+    for name in names:
         given = ("--checkpoints", f"{runs}/checkpoint-[0-2]*", "--corpus", corpus, *SMALL)
         folders += ["--series", tmp_path / name]
         assert theodolite("dynamics", name, *given, "--out", tmp_path / name, "--quiet").code == 0
@@ -76,8 +77,8 @@ def test_a_reproduction_takes_series_up(theodolite, runs, model, corpus, tmp_pat
     ran = theodolite(*given, "--out", tmp_path / "with", "--json", "--quiet")
     notes = {row["name"]: row["note"] for row in json.loads(ran.out)["exhibits"]}
     assert notes["dynamics/fig2"] == (
-        "dynamics/fig2 needs series of checkpoints (`theodolite dynamics`); none is given."
+        "dynamics/fig2 needs series of checkpoints (`theodolite dynamics`); none was given."
     )
     ran = theodolite(*given, "--out", tmp_path / "with", "--series", tmp_path)
     assert ran.code == 2
-    assert "holds no series" in ran.err
+    assert "does not contain a series" in ran.err

@@ -14,11 +14,9 @@ import theodolite as package
 from theodolite.exhibits.registry import all_exhibits
 
 
-@pytest.fixture(scope="session")
-def surveyed(tmp_path_factory: pytest.TempPathFactory, model: Path, corpus: Path) -> Path:
-    out = tmp_path_factory.mktemp("surveys") / "bert"
-    package.survey(model, corpus, out=out, sample_size=64)
-    return out
+@pytest.fixture
+def surveyed(finished: Path) -> Path:
+    return finished
 
 
 def test_exhibits_are_listed_with_what_they_need(theodolite):
@@ -101,25 +99,25 @@ def test_every_choice_reaches_the_drawing(theodolite, surveyed, tmp_path):
     ("arguments", "words"),
     [
         (["norm-variance/fig02", "{}", "--out", "a.png"], "Did you mean 'norm-variance/fig2'"),
-        (["norm-variance/fig2", "{}", "--out", "a.jpg"], "the ending is one of png, svg, pdf"),
-        (["norm-variance/fig2", "{}", "--out", "a.png", "--data", "a.txt"], "wanted a name that ends in .csv"),
+        (["norm-variance/fig2", "{}", "--out", "a.jpg"], "the name must end in one of png, svg, pdf"),
+        (["norm-variance/fig2", "{}", "--out", "a.png", "--data", "a.txt"], "the name must end in .csv"),
         (["norm-variance/fig2", "{}", "--out", "a.png", "--layer", "99"], "--layer 99: the survey of"),
         (["norm-variance/fig2", "{}", "--out", "a.png", "--variant", "b"], "--variant 'b' is not one of"),
         (
             ["norm-variance/fig2", "{}", "--out", "a.png", "--population", "none"],
             "--population 'none': the survey",
         ),
-        (["norm-variance/fig22", "{}", "--out", "a.png"], "--units word --out DIR` would count by words"),
-        (["norm-variance/fig4", "nowhere", "--out", "a.png"], "nowhere is no folder"),
-        (["norm-variance/fig4", "{}"], "--out is missing: name the file to write, such as --out fig4.png."),
-        (["norm-variance/fig4", "{}", "--out", "a.png", "--format", "svg"], "--format is for a whole paper"),
+        (["norm-variance/fig22", "{}", "--out", "a.png"], "--units word --out DIR`"),
+        (["norm-variance/fig4", "nowhere", "--out", "a.png"], "nowhere is not a folder"),
+        (["norm-variance/fig4", "{}"], "--out is missing; give a file, such as --out fig4.png."),
+        (["norm-variance/fig4", "{}", "--out", "a.png", "--format", "svg"], "--format requires a paper"),
         (
             ["fig4", "{}"],
-            "without its paper: 'anisotropy-inherent/fig4', 'dynamics/fig4' or 'norm-variance/fig4'?",
+            "Add the paper: 'anisotropy-inherent/fig4', 'dynamics/fig4' or 'norm-variance/fig4'.",
         ),
         (
             ["{}", "norm-variance/fig4"],
-            "is a folder, and the exhibit's name comes first: `theodolite exhibit",
+            "is a folder; the name of the exhibit comes first: `theodolite exhibit",
         ),
         (["norm-variance/fig3"], "in the paper it is an illustration of the sets of vectors"),
         (["norm-varience", "{}"], "Did you mean 'norm-variance'"),
@@ -147,6 +145,7 @@ def test_a_survey_of_a_few_words_is_refused_and_the_way_out_works(theodolite, mo
     assert out.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 def test_real_weights_trade_norm_for_variance(theodolite, tmp_path):
     out = tmp_path / "minilm"

@@ -13,16 +13,14 @@ from tests.cli.conftest import Ran, Theodolite
 import theodolite as package
 from theodolite.exhibits.exhibit import Exhibit
 from theodolite.exhibits.registry import all_exhibits
-from theodolite.reproduction import finished
+from theodolite.reproduction import draw_paper
 
 PAPER = "norm-variance"
 
 
-@pytest.fixture(scope="module")
-def by_id(tmp_path_factory: pytest.TempPathFactory, model: Path, corpus: Path) -> Path:
-    out = tmp_path_factory.mktemp("surveys") / "by-id"
-    package.survey(model, corpus, out=out, sample_size=64)
-    return out
+@pytest.fixture
+def by_id(finished: Path) -> Path:
+    return finished
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +35,16 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave what tells exhibits apart: of a choice, of none, of words, of token sets, a table; all quick."""
     kept = {f"{PAPER}/{id_}" for id_ in ("fig1", "fig6", "fig9", "fig22", "table1")}
     known = {name: found for name, found in all_exhibits().items() if name in kept}
-    monkeypatch.setattr(finished, "all_exhibits", lambda: known)
+    monkeypatch.setattr(draw_paper, "all_exhibits", lambda: known)
 
 
 def lines(ran: Ran, start: str) -> list[str]:
     return [line for line in ran.out.splitlines() if line.startswith(start)]
 
 
-def test_what_surveys_allow_is_drawn_and_the_rest_told(few: None, theodolite: Theodolite, by_id: Path, tmp_path):
+def test_exhibits_are_drawn_if_the_surveys_allow_and_others_are_listed(
+    few: None, theodolite: Theodolite, by_id: Path, tmp_path
+):
     out = tmp_path / "figs"
     ran = theodolite("exhibit", PAPER, by_id, "--out", out)
     assert ran.code == 0
@@ -53,7 +53,8 @@ def test_what_surveys_allow_is_drawn_and_the_rest_told(few: None, theodolite: Th
     ]
     missing = lines(ran, "not drawn: ")
     assert re.fullmatch(r"not drawn: fig1: needs token sets .*: the survey of \S+ has none", missing[0])
-    assert re.fullmatch(r"not drawn: fig22: needs .*`--units word`: .*not words \(they are: id\)", missing[1])
+    by_word = r"not drawn: fig22: needs .*`--units word`: the units of .* are vocabulary ids, not words"
+    assert re.fullmatch(by_word, missing[1])
     assert ran.out.splitlines()[-1] == f"3 of 5 exhibits of {PAPER} drawn; index: {out / 'index.html'}"
     assert "drawing 2 of 5: fig6" in ran.err
     ids = {"fig6": ("png", "svg", "csv"), "fig9": ("png", "svg", "csv"), "table1": ("png", "md", "csv")}
@@ -72,36 +73,37 @@ def test_the_page_has_every_exhibit_and_its_links_lead_somewhere(few: None, theo
     assert {row["name"]: row["state"] for row in told["exhibits"]}[f"{PAPER}/fig22"] == "not drawn"
 
 
-def test_an_option_goes_to_those_that_heed_it(few: None, theodolite, by_id, tmp_path):
+def test_an_option_applies_to_the_exhibits_that_use_it(few: None, theodolite, by_id, tmp_path):
     out = tmp_path / "figs"
     ran = theodolite("exhibit", PAPER, by_id, "--out", out, "--format", "png", "--population", "without-first")
     assert ran.code == 0
-    assert lines(ran, "drawn without") == ["drawn without --population, which they do not heed: fig9, table1"]
+    assert lines(ran, "drawn without") == ["drawn without --population, which these exhibits ignore: fig9, table1"]
     assert set(pd.read_csv(out / "fig6-without-first.csv")["population"]) == {"without-first"}
     assert {path.name for path in out.glob("*.png")} == {"fig6-without-first.png", "fig9.png", "table1.png"}
 
 
-def test_surveys_by_words_are_for_exhibits_of_words(few: None, theodolite, by_id, by_word, tmp_path):
+def test_surveys_by_words_are_for_exhibits_of_words(few: None, theodolite, by_id, by_word, tmp_path, monkeypatch):
     ran = theodolite("exhibit", PAPER, by_id, by_word, "--out", tmp_path / "both", "--format", "png")
     assert ran.code == 0
-    assert lines(ran, "for exhibits of words alone") == [
-        f"for exhibits of words alone, since the model is there by tokens too: {by_word}"
+    assert lines(ran, "used only for exhibits of words") == [
+        f"used only for exhibits of words, because the model was also surveyed by tokens: {by_word}"
     ]
     assert pd.read_csv(tmp_path / "both" / "fig6.csv")["survey"].nunique() == 1
     assert (tmp_path / "both" / "fig22.png").is_file()
+    monkeypatch.setattr(draw_paper, "all_exhibits", lambda: {f"{PAPER}/fig6": all_exhibits()[f"{PAPER}/fig6"]})
     ran = theodolite("exhibit", PAPER, by_word, "--out", tmp_path / "words", "--format", "png")
-    assert "for exhibits of words" not in ran.out
+    assert "used only for exhibits of words" not in ran.out
     assert (tmp_path / "words" / "fig6.png").is_file()
 
 
 def test_one_of_two_surveys_of_a_model_is_left_out(theodolite, by_id, model, corpus, tmp_path, monkeypatch):
     name, richer, out = "anisotropy-inherent/contextuality", tmp_path / "richer", tmp_path / "figs"
     package.survey(model, corpus, out=richer, sample_size=64, contextuality=True)
-    monkeypatch.setattr(finished, "all_exhibits", lambda: {name: all_exhibits()[name]})
+    monkeypatch.setattr(draw_paper, "all_exhibits", lambda: {name: all_exhibits()[name]})
     ran = theodolite("exhibit", "anisotropy-inherent", by_id, richer, "--out", out, "--format", "png")
     assert ran.code == 0
     (drawn,) = lines(ran, "contextuality: ")
-    assert re.search(r"\(\S+ on texts\.txt, id \(1\) is left out: the survey of .* its states are\)$", drawn)
+    assert re.search(r"\(\S+ on texts\.txt, id \(1\) is skipped: the survey of .* was made without it\)$", drawn)
     shown = set(pd.read_csv(out / "contextuality.csv")["survey"])
     assert len([name for name in shown if "Ethayarajh" not in name]) == 1  # beside what that paper found
 
@@ -118,8 +120,8 @@ def test_a_paper_of_which_surveys_allow_a_part(theodolite, by_id, tmp_path):
 def test_nothing_drawn_is_the_users_fault_and_leaves_nothing(theodolite, by_id, tmp_path):
     ran = theodolite("exhibit", "bert-spaces", by_id, "--out", tmp_path / "figs")
     assert ran.code == 2
-    assert "None of the 32 exhibits of bert-spaces can be drawn from what was given." in ran.err
-    assert "fig23: needs folders of `theodolite groups`; none is given\n" in ran.out
+    assert "None of the 32 exhibits of bert-spaces can be drawn from these folders." in ran.err
+    assert "fig23: needs folders of `theodolite groups`; none was given\n" in ran.out
     assert not list(tmp_path.iterdir())
 
 
@@ -128,8 +130,10 @@ def test_an_exhibit_that_fails_loses_no_other(few: None, theodolite, by_id, tmp_
         raise ZeroDivisionError("a <b> too many")
 
     bad = Exhibit(f"{PAPER}/broken", "Broken", "figure", broken, reads=())  # type: ignore[arg-type]
-    known = finished.all_exhibits()
-    monkeypatch.setattr(finished, "all_exhibits", lambda: {bad.name: bad, f"{PAPER}/fig9": known[f"{PAPER}/fig9"]})
+    known = draw_paper.all_exhibits()
+    monkeypatch.setattr(
+        draw_paper, "all_exhibits", lambda: {bad.name: bad, f"{PAPER}/fig9": known[f"{PAPER}/fig9"]}
+    )
     ran = theodolite("exhibit", PAPER, by_id, "--out", tmp_path / "figs", "--format", "png")
     assert ran.code == 1
     assert "1 of 2 exhibits of norm-variance drawn, 1 failed (broken)." in ran.err
@@ -140,15 +144,15 @@ def test_an_exhibit_that_fails_loses_no_other(few: None, theodolite, by_id, tmp_
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["{}"], "--out is missing: name a folder for the figures, such as --out norm-variance-figures."),
-        (["{}", "--out", "a.pdf"], "norm-variance is a paper, so this names a folder"),
-        (["{}", "--out", "{}"], "is the folder of a survey or a study; give another"),
-        (["{}", "--out", "figs", "--data", "a.csv"], "--data is for one exhibit"),
+        (["{}"], "--out is missing; give a folder for the figures, such as --out norm-variance-figures."),
+        (["{}", "--out", "a.pdf"], "norm-variance is a paper, so give a folder for its figures"),
+        (["{}", "--out", "{}"], "is the folder of a survey or a study; give another one"),
+        (["{}", "--out", "figs", "--data", "a.csv"], "--data requires a single exhibit"),
         (["{}", "--out", "figs", "--format", "jpg"], "--format 'jpg' is not one of png, svg, pdf"),
-        (["{}", "--out", "figs", "--steps", "log"], "--steps: no exhibit of norm-variance heeds it"),
+        (["{}", "--out", "figs", "--steps", "log"], "--steps is not supported by any exhibit of norm-variance"),
         (["{}", "--out", "figs", "--population", "none"], "--population 'none': the survey of"),
         (["{}", "--out", "figs", "--layer", "99"], "--layer 99: the survey of"),
-        (["nowhere", "--out", "figs"], "nowhere is no folder"),
+        (["nowhere", "--out", "figs"], "nowhere is not a folder"),
     ],
 )
 def test_faults_are_told_before_anything_is_drawn(theodolite, by_id, tmp_path, monkeypatch, arguments, words):
@@ -162,7 +166,7 @@ def test_faults_are_told_before_anything_is_drawn(theodolite, by_id, tmp_path, m
 @pytest.mark.parametrize(
     ("held", "words"),
     [
-        ({"paper": "dynamics", "exhibits": []}, "holds dynamics; give another folder"),
+        ({"paper": "dynamics", "exhibits": []}, "already holds dynamics; give another folder"),
         ({"paper": PAPER, "exhibits": [{"files": {"png": "figures/a.png"}}]}, "holds a reproduction of norm-var"),
         (["mine"], "holds an index.json of something else"),
     ],

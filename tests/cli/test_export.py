@@ -14,8 +14,8 @@ from tests.studies.sample_export.reading import read_config, read_metadata, read
 from transformers import AutoTokenizer
 
 import theodolite as package
-from theodolite.measures.projection import principal
-from theodolite.sources.text.windows import cut
+from theodolite.measures.projection import principal_components
+from theodolite.sources.text.windows import cut_windows
 from theodolite.statistics.cells import POPULATIONS
 
 HARD = [
@@ -72,7 +72,9 @@ def test_embedding_atlas(theodolite: Theodolite, surveyed: Path, tmp_path: Path)
     assert vectors.dtype == np.float32
     np.testing.assert_array_equal(vectors, truth["vector"])
     np.testing.assert_allclose(table["norm"], np.linalg.norm(vectors.astype(np.float64), axis=1))
-    np.testing.assert_allclose(table[["x", "y"]], principal(vectors.astype(np.float64), 2).points, atol=1e-9)
+    np.testing.assert_allclose(
+        table[["x", "y"]], principal_components(vectors.astype(np.float64), 2).points, atol=1e-9
+    )
     units = survey.units.set_index("row").loc[truth["unit"]]
     assert table["unit"].tolist() == units["unit"].tolist()
     assert table["text"].tolist() == units["text"].tolist()
@@ -89,7 +91,9 @@ def test_documents_and_positions_are_where_the_tokens_stand(
     table = pd.read_parquet(tmp_path / "x.parquet")
     assert table[["document", "window", "position"]].notna().all(axis=None)
     tokenizer = AutoTokenizer.from_pretrained(surveyed.parent / "model")
-    windows = {(each.document, each.number): each.ids for each in cut(list(enumerate(TEXTS)), tokenizer, 64)}
+    windows = {
+        (each.document, each.number): each.ids for each in cut_windows(list(enumerate(TEXTS)), tokenizer, 64)
+    }
     assert table["window"].max() > 0
     for row in table.itertuples():
         token = windows[row.document, row.window][row.position]
@@ -114,7 +118,7 @@ def test_other_projections(
     theodolite: Theodolite, surveyed: Path, tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are tested where they are made; here that theirs are the points written."""
-    from theodolite.studies.sample_export import atlas
+    from theodolite.studies.sample_export import viewers
 
     pytest.importorskip({"tsne": "sklearn", "umap": "umap"}[method])
     asked = []
@@ -123,7 +127,7 @@ def test_other_projections(
         asked.append(method)
         return x[:, :2], []
 
-    monkeypatch.setattr(atlas, "project", project)
+    monkeypatch.setattr(viewers, "project_2d", project)
     out = tmp_path / "x.parquet"
     ran = theodolite(
         "export", surveyed, "--to", "embedding-atlas", "--out", out, "--project", method, "--limit", 9
@@ -195,11 +199,11 @@ def test_plain_vectors_have_no_text(theodolite: Theodolite, tmp_path: Path) -> N
 
 
 def test_a_single_column_has_no_name() -> None:
-    from theodolite.studies.sample_export.projector import SHOWN, metadata_text
+    from theodolite.studies.sample_export.viewers import METADATA_COLUMNS, format_metadata
 
-    told = pd.DataFrame({"text": ["a", "", "\t"]}).reindex(columns=SHOWN)
-    assert metadata_text(told) == 'a\n""\n"\\t"\n'
-    assert metadata_text(told.drop(columns="text").assign(text=None)) == ""
+    told = pd.DataFrame({"text": ["a", "", "\t"]}).reindex(columns=METADATA_COLUMNS)
+    assert format_metadata(told) == 'a\n""\n"\\t"\n'
+    assert format_metadata(told.drop(columns="text").assign(text=None)) == ""
 
 
 def test_massive_vectors_are_left_out_where_asked(theodolite: Theodolite, hard: Path, tmp_path: Path) -> None:
@@ -220,14 +224,17 @@ def test_in_python(surveyed: Path, tmp_path: Path) -> None:
     ("options", "words"),
     [
         (["--to", "projectors", "--out", "x"], "--to 'projectors' is not one of embedding-atlas, projector."),
-        (["--to", "embedding-atlas", "--out", "x.csv"], "--out x.csv: embedding-atlas wants a file that ends in"),
+        (
+            ["--to", "embedding-atlas", "--out", "x.csv"],
+            "--out x.csv: embedding-atlas requires a file that ends in",
+        ),
         (
             ["--to", "embedding-atlas", "--out", "x.parquet", "--project", "mds"],
             "--project 'mds' is not one of pca",
         ),
-        (["--to", "projector", "--out", "x", "--project", "pca"], "--project is for embedding-atlas"),
+        (["--to", "projector", "--out", "x", "--project", "pca"], "--project requires --to embedding-atlas"),
         (["--to", "projector", "--out", "x", "--layer", "9"], "--layer 9: this survey has layers 0, 1, 2, 3."),
-        (["--to", "projector", "--out", "x", "--limit", "0"], "--limit 0: wanted 1 or more."),
+        (["--to", "projector", "--out", "x", "--limit", "0"], "--limit requires a number of 1 or more (got 0)."),
         (["--to", "projector", "--out", "x", "--population", "alll"], "--population 'alll'"),
     ],
 )
@@ -252,22 +259,22 @@ def test_folders_with_something_else_in_them_are_left_alone(
     (tmp_path / "notes.txt").write_text("mine")
     ran = theodolite("export", surveyed, "--to", "projector", "--out", tmp_path)
     assert ran.code == 2
-    assert "holds files that no export made (notes.txt)" in ran.err
+    assert "contains files that are not of an export (notes.txt)" in ran.err
     ran = theodolite("export", surveyed, "--to", "projector", "--out", tmp_path / "notes.txt")
-    assert "is a file; the projector wants a folder" in ran.err
+    assert "is a file. Give the name of a folder" in ran.err
 
 
 def test_what_has_nothing_to_export_is_told(theodolite: Theodolite, tmp_path: Path) -> None:
     package.measure(np.eye(3), sample_size=0, out=tmp_path / "none")
     ran = theodolite("export", tmp_path / "none", "--to", "projector", "--out", tmp_path / "tb")
     assert ran.code == 2
-    assert "no vectors were kept whole (--sample-size 0)" in ran.err
+    assert "has no sampled vectors (--sample-size 0)" in ran.err
     package.measure(np.ones((3, 1)), out=tmp_path / "narrow")
     ran = theodolite("export", tmp_path / "narrow", "--to", "projector", "--out", tmp_path / "tb")
-    assert "has one coordinate, and the projector takes 2 or more" in ran.err
+    assert "has 1 coordinate; the projector requires 2 or more" in ran.err
     out = tmp_path / "x.parquet"
     ran = theodolite("export", tmp_path / "narrow", "--to", "embedding-atlas", "--out", out, "--project", "tsne")
     assert ran.code == 2
-    assert "wants 4 vectors or more; 3 came" in ran.err
+    assert "requires at least 4 vectors (got 3)" in ran.err
     ran = theodolite("export", tmp_path / "nowhere", "--to", "projector", "--out", tmp_path / "tb")
-    assert "is no folder" in ran.err
+    assert "is not a folder" in ran.err

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from theodolite.cli.measures_page import page
+from theodolite.cli.measures import measures_page
 from theodolite.measures.formula import formulas
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -42,7 +42,7 @@ def test_every_formula_is_listed_and_documented(theodolite):
 
 
 def test_the_page_of_measures_is_up_to_date():
-    assert (DOCS / "measures.md").read_text("utf-8").strip() == page(formulas().values()).strip()
+    assert (DOCS / "measures.md").read_text("utf-8").strip() == measures_page(formulas().values()).strip()
 
 
 def test_help_imports_nothing_heavy():

@@ -78,10 +78,10 @@ def test_labels_of_an_npy_lie_in_a_second_file(theodolite, tmp_path, name):
     [
         ("label", "holds one array and no columns; give a file of labels, .npy or .txt"),
         ("nowhere.txt", "nowhere.txt': there is no such file"),
-        ("objects.npy", "cannot be read: wanted labels as numpy.save writes numbers or strings"),
-        ("latin.txt", "a .txt in UTF-8, one label a line"),
+        ("objects.npy", "cannot be read: expected labels as numpy.save writes numbers or strings"),
+        ("latin.txt", "a .txt in UTF-8 with one label per line"),
         ("few.txt", "--groups has 2 labels for 600 vectors"),
-        ("vectors.npy", "wanted one label a vector, got an array of shape (600, 12)"),
+        ("vectors.npy", "expected one label per vector, got an array of shape (600, 12)"),
     ],
 )
 def test_labels_that_are_none_are_told(theodolite, tmp_path, monkeypatch, name, words):

@@ -25,8 +25,8 @@ def planted(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(classifiers, "ROUNDS", 5)
-    monkeypatch.setattr(classifiers, "HIDDEN", 8)
+    monkeypatch.setattr(classifiers, "BOOSTING_ROUNDS", 5)
+    monkeypatch.setattr(classifiers, "HIDDEN_UNITS", 8)
 
 
 def test_from_words_to_the_table(theodolite, planted, tmp_path):
@@ -34,8 +34,8 @@ def test_from_words_to_the_table(theodolite, planted, tmp_path):
     asked = ("probe", model, "--words", words, "--out", tmp_path / "found", "--folds", 2)
     ran = theodolite(*asked, "--layer", "table", "--layer", "-1", "--show", "bear", "--show", "two words")
     assert ran.code == 0, ran.err
-    assert "24 of 26 words, 8 in each of 3 classes; left out: 2 of several classes" in " ".join(ran.err.split())
-    assert "--show two words: of several tokens" in " ".join(ran.err.split())
+    assert "24 of 26 words, 8 in each of 3 classes (omitted: several classes: 2)" in " ".join(ran.err.split())
+    assert "--show two words: not a single token of this model (several tokens)" in " ".join(ran.err.split())
     for word in ("input table", "block 2", "boosted trees", "selectivity", "class 2", "bear"):
         assert word in ran.out
     drawn = theodolite("exhibit", "bert-spaces/table1", tmp_path / "found", "--out", tmp_path / "table1.md")
@@ -54,10 +54,10 @@ def test_from_words_to_the_table(theodolite, planted, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((), "Give --words FILE.csv or --wordnet CLASSES"),
-        (("--words", "none.csv"), "there is no such file"),
-        (("--words", "WORDS", "--layer", "top"), "--layer 'top'"),
-        (("--words", "WORDS", "--folds", "9"), "Add words, leave the class out or give --folds 8."),
+        ((), "Give either --words FILE.csv or --wordnet CLASSES"),
+        (("--words", "none.csv"), "file not found"),
+        (("--words", "WORDS", "--layer", "top"), "(got 'top')"),
+        (("--words", "WORDS", "--folds", "9"), "Add words, remove the class or give --folds 8."),
         (("--words", "WORDS", "--device", "abacus"), "--device 'abacus'"),
     ],
 )

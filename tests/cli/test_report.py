@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from theodolite.cli.report import chosen
-from theodolite.cli.reported import read_all, spread
+from theodolite.cli.report import choose_output
+from theodolite.cli.report_page import find_folders, read_inputs
 from theodolite.errors import InputError
-from theodolite.studies.laboratory import Findings, facts_of
+from theodolite.studies.laboratory import Findings, make_facts
 from theodolite.studies.series import Series
 from theodolite.surveys.folder import open_tables
 
@@ -20,7 +20,7 @@ def made(tmp_path_factory, model, corpus) -> Path:
     from theodolite import survey
 
     folder = tmp_path_factory.mktemp("made") / "tiny"
-    survey(str(model), str(corpus), out=folder, limit=40)
+    survey(str(model), str(corpus), out=folder, limit=40, sample_size=64)
     return folder
 
 
@@ -60,56 +60,56 @@ def test_the_file_is_named_for_the_format(theodolite, made, tmp_path, monkeypatc
     assert sorted(each.name for each in tmp_path.iterdir()) == ["report.html", "report.md"]
 
 
-def test_a_folder_of_several_is_taken_whole_in_the_order_of_names(theodolite, several):
-    assert [each.name for each in spread(several)] == ["step-9", "step-10"]
-    assert len(read_all([several], print).surveys) == 2
+def test_a_folder_of_several_surveys_is_read_completely_and_sorted_by_name(theodolite, several):
+    assert [each.name for each in find_folders(several)] == ["step-9", "step-10"]
+    assert len(read_inputs([several], print).surveys) == 2
     assert "# 2 surveys" in theodolite("report", several, "--out", "-").out
     several.rename(several.parent / "surveys")
-    assert len(read_all([several.parent], print).surveys) == 2  # as `theodolite reproduce` leaves them
+    assert len(read_inputs([several.parent], print).surveys) == 2  # as `theodolite reproduce` leaves them
 
 
-def test_an_unfinished_survey_among_several_is_not_left_out_unsaid(theodolite, several, tmp_path):
+def test_an_unfinished_survey_among_several_is_skipped_with_a_warning(theodolite, several, tmp_path):
     (several / "notes" / "unfinished.json").write_text("{}")
     ran = theodolite("report", several, "--out", tmp_path / "new" / "report.md")
     assert ran.code == 0
-    assert "notes is unfinished and left out; run its command again with --resume" in " ".join(ran.err.split())
+    assert f"Skipped {several / 'notes'}: the survey is unfinished. Run its command again with --resume" in ran.err
     alone = theodolite("report", several / "notes", "--out", tmp_path / "alone.md")
     assert alone.code == 2
-    assert "notes holds an unfinished survey; run its command again with --resume" in alone.err
+    assert "notes contains an unfinished survey. Run its command again with --resume" in alone.err
 
 
-def test_a_report_ends_in_what_it_is(theodolite, several, tmp_path):
+def test_the_ending_must_match_a_format(theodolite, several, tmp_path):
     ran = theodolite("report", several, "--out", tmp_path / "report.pdf")
     assert ran.code == 2
-    assert "end in .html or .md, not in .pdf" in ran.err
+    assert "must end in .html or .md (got .pdf)" in ran.err
 
 
-def test_a_series_is_told_in_markdown(theodolite, trained, made, tmp_path):
-    found = read_all([trained, made], print)
+def test_a_series_is_reported_in_markdown(theodolite, trained, made, tmp_path):
+    found = read_inputs([trained, made], print)
     assert (len(found.surveys), len(found.series)) == (1, 1)
     assert "step" in found.series[0].table.columns
-    assert "read at 2 steps, 0 to 10" in theodolite("report", trained, "--out", "-").out
+    assert "measured at 2 steps, 0 to 10" in theodolite("report", trained, "--out", "-").out
     page = theodolite("report", trained, made, "--out", tmp_path / "page.html")
     assert page.code == 0, page.err
 
 
-def test_laboratories_are_left_to_the_page_and_that_is_said(theodolite, made, tmp_path):
-    Findings(facts_of("cautions", None), {}).save(tmp_path / "laboratory")
-    assert len(read_all([tmp_path / "laboratory"], print).laboratories) == 1
+def test_laboratories_are_omitted_from_markdown_with_a_warning(theodolite, made, tmp_path):
+    Findings(make_facts("cautions", None), {}).save(tmp_path / "laboratory")
+    assert len(read_inputs([tmp_path / "laboratory"], print).laboratories) == 1
     alone = theodolite("report", tmp_path / "laboratory", "--out", "-")
     assert alone.code == 2
-    assert "laboratories alone, and no survey or series: --format html shows them" in alone.err
+    assert "hold laboratories but no survey or series, which --format md requires; use --format html" in alone.err
     beside = theodolite("report", made, tmp_path / "laboratory", "--out", "-")
     assert beside.code == 0
-    assert "1 laboratory left out" in beside.err
+    assert "Omitted 1 laboratory" in beside.err
 
 
-def test_nothing_and_nowhere_are_refused(theodolite, tmp_path):
+def test_empty_and_missing_folders_are_rejected(theodolite, tmp_path):
     (tmp_path / "empty").mkdir()
     ran = theodolite("report", tmp_path / "empty", "--out", "-")
     assert ran.code == 2
-    assert "empty holds no survey, and no folder in it does" in ran.err
-    assert "is no folder" in theodolite("report", tmp_path / "nowhere", "--out", "-").err
+    assert "empty does not contain a survey: there is no survey.json in it or in its subfolders" in ran.err
+    assert "is not a folder" in theodolite("report", tmp_path / "nowhere", "--out", "-").err
 
 
 @pytest.mark.parametrize(
@@ -126,20 +126,20 @@ def test_nothing_and_nowhere_are_refused(theodolite, tmp_path):
     ],
 )
 def test_format_and_file_tell_each_other(out, form, kind, file):
-    assert chosen(None if out is None else Path(out), form) == (kind, Path(file))
+    assert choose_output(None if out is None else Path(out), form) == (kind, Path(file))
 
 
 @pytest.mark.parametrize(
     ("out", "form", "words"),
     [
         ("a.html", "md", "--out a.html ends in .html, but --format is md"),
-        ("a.md", "html", "or end in .html"),
+        ("a.md", "html", "or let --out end in .html"),
         ("-", "html", "--out - prints Markdown only"),
         (None, "markdown", "--format 'markdown' is not one of html, md"),
-        (".", "md", "is a folder; give the name of a file, such as report.md"),
+        (".", "md", "is a folder; give a file, such as report.md"),
     ],
 )
 def test_what_contradicts_itself_is_refused(out, form, words):
     with pytest.raises(InputError) as refused:
-        chosen(None if out is None else Path(out), form)
+        choose_output(None if out is None else Path(out), form)
     assert words in str(refused.value)

@@ -9,12 +9,14 @@ import pandas as pd
 import pytest
 from tests.small_models import make
 
+from theodolite.exhibits.drawing.style import RC
 from theodolite.exhibits.registry import all_exhibits
-from theodolite.exhibits.style import RC
-from theodolite.reproduction import drawing
+from theodolite.reproduction import drawing, reproduce
 from theodolite.reproduction.laboratories import EXPERIMENTS
-from theodolite.reproduction.plan import editions
+from theodolite.reproduction.plan import plan_editions
 from theodolite.studies.block.block import block
+
+QUICK = ("fig1", "fig2", "fig6a")  # a figure of surveys, one of other models, one of a laboratory
 
 
 @pytest.fixture(autouse=True)
@@ -23,11 +25,27 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drawing, "ENDINGS", {"figure": ("png",), "table": ("png",)})
     monkeypatch.setitem(RC, "savefig.dpi", 30)
     # So small a vocabulary would pass for one of characters.
-    monkeypatch.setattr("theodolite.surveys.text.level", lambda tokenizer: "token", raising=False)
+    monkeypatch.setattr("theodolite.surveys.text_survey.token_level", lambda tokenizer: "token", raising=False)
     small = {"sequences": 1, "length": 12, "seeds": 1, "directions": 1, "norms": (0.0, 5.0, 20.0)}
     monkeypatch.setitem(EXPERIMENTS, "block", lambda model, _, listener: block(config=model, **small))
 
 
+def test_a_laboratory_is_run_for_the_exhibits_that_need_it(theodolite, model, corpus, tmp_path, monkeypatch):
+    paper = "anisotropy-inherent"
+    kept = {name: found for name, found in all_exhibits().items() if name in {f"{paper}/{id_}" for id_ in QUICK}}
+    monkeypatch.setattr(reproduce, "all_exhibits", lambda: kept)
+    options = ["--corpus", corpus, "--limit", 30, "--out", tmp_path / "out", "--json", "--quiet"]
+    ran = theodolite("reproduce", paper, "--model", model, *options)
+    assert ran.code == 0, ran.err
+    told = json.loads(ran.out)
+    states = {(row["name"], row["edition"]): row["state"] for row in told["exhibits"]}
+    assert states[f"{paper}/fig1", ""] == states[f"{paper}/fig1", "without-first"] == "drawn"
+    assert states[f"{paper}/fig6a", ""] == "drawn"
+    assert states[f"{paper}/fig2", ""] == "not drawn"
+    assert [row["laboratory"] for row in told["laboratories"]] == ["block"]
+
+
+@pytest.mark.slow
 def test_both_papers_are_drawn_from_one_command_each(theodolite, tmp_path_factory, corpus):
     root = tmp_path_factory.mktemp("papers")
     models = [make("bert", root / "bert"), make("llama", root / "llama")]
@@ -64,8 +82,8 @@ def test_both_papers_are_drawn_from_one_command_each(theodolite, tmp_path_factor
 
 
 def test_editions_beyond_the_paper_are_populations_and_depth():
-    stems = {edition.stem for edition in editions("anisotropy-inherent", all_exhibits().values())}
+    stems = {edition.stem for edition in plan_editions("anisotropy-inherent", all_exhibits().values())}
     assert {"fig1", "fig1-without-first", "fig1-without-massive", "fig1-by-depth", "fig5-without-first"} <= stems
     assert "fig1-unbiased" not in stems
-    stems = {edition.stem for edition in editions("dynamics", all_exhibits().values())}
+    stems = {edition.stem for edition in plan_editions("dynamics", all_exhibits().values())}
     assert {"fig1", "fig1-without-first", "fig1-without-massive", "fig1-populations"} <= stems

@@ -11,28 +11,21 @@ import pytest
 from tests.small_models import make, sentences
 
 import theodolite as package
-from theodolite.surveys.files import read_tensors
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory, model: Path, corpus: Path) -> Path:
-    out = tmp_path_factory.mktemp("surveys") / "bert"
-    package.survey(model, corpus, out=out, sample_size=8)
-    return out
+from theodolite.storage.files import read_tensors
 
 
 @pytest.fixture
-def surveyed(source: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(source, tmp_path / "survey")
+def surveyed(finished: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(finished, tmp_path / "survey")
 
 
 def test_from_a_survey_to_the_pictures(theodolite, surveyed, tmp_path):
     ran = theodolite("exhibit", "norm-variance/fig1", surveyed, "--out", tmp_path / "fig1.png")
     assert (ran.code, ran.out) == (2, "")
-    assert f"`theodolite sets {surveyed}` would make them" in ran.err
+    assert f"make them with `theodolite sets {surveyed}`" in ran.err
     ran = theodolite("sets", surveyed, "--seed", 1, "--most", 20)
     assert ran.code == 0, ran.err
-    assert "documents hold one of the" in ran.err
+    assert "of the 20 chosen tokens" in ran.err
     table = pd.read_parquet(surveyed / "token_sets.parquet")
     assert {"unit", "text", "n", "q", "m", "v", "kept", "log10_n"} <= set(table.columns)
     assert (table["kept"] == table["n"].clip(upper=20)).all()
@@ -54,10 +47,10 @@ def test_positions_can_be_left_out_and_the_captions_say_so(theodolite, surveyed,
     assert ran.code == 0, ran.err
     assert "layer 1, without-first, " in ran.out
     assert theodolite("exhibit", "norm-variance/table2", surveyed, "--out", tmp_path / "t.md").code == 0
-    assert "Vectors: positions other than a window's first." in (tmp_path / "t.md").read_text("utf-8")
+    assert "Vectors: all positions except the first of each window." in (tmp_path / "t.md").read_text("utf-8")
     ran = theodolite("sets", surveyed, "--population", "without-first", "--unit", "[CLS]", "--unit", "the")
     assert ran.code == 2
-    assert "met no such unit among the positions without-first" in ran.err
+    assert "has no such unit in population without-first" in ran.err
 
 
 def test_a_population_that_was_not_surveyed_is_refused(theodolite, model, corpus, tmp_path):
@@ -85,19 +78,19 @@ def test_what_has_moved_is_found_and_what_has_changed_refused(theodolite, model,
     Path(texts).unlink()
     ran = theodolite("sets", out)
     assert ran.code == 2
-    assert "Give --corpus with where the surveyed documents are now." in ran.err
+    assert "Give the current location of the surveyed documents with --corpus." in ran.err
     other = tmp_path / "other.txt"
     other.write_text("\n".join(sentences(50, seed=9)), encoding="utf-8")
     ran = theodolite("sets", out, "--corpus", other)
     assert ran.code == 2
-    assert "does not hold the documents that were surveyed: its sha256 is" in ran.err
+    assert "does not contain the surveyed documents: its sha256 is" in ran.err
     shutil.rmtree(here)
     ran = theodolite("sets", out, "--corpus", corpus)
     assert ran.code == 2
-    assert "Give --model with where the surveyed model is now." in ran.err
+    assert "Give the current location of the surveyed model with --model." in ran.err
     ran = theodolite("sets", out, "--corpus", corpus, "--model", make("bert", tmp_path / "new", seed=3))
     assert ran.code == 2
-    assert "does not have the weights that were surveyed" in ran.err
+    assert "does not have the surveyed weights" in ran.err
     assert not (out / "token_sets.parquet").exists()
     assert theodolite("sets", out, "--corpus", corpus, "--model", model, "--quiet").code == 0
 
@@ -107,22 +100,22 @@ def test_what_cannot_be_read_again(theodolite, model, corpus, surveyed, tmp_path
     package.survey(model, texts, out=tmp_path / "listed", layers=[1], sample_size=8)
     ran = theodolite("sets", tmp_path / "listed")
     assert ran.code == 2
-    assert "were a Python list of 40 texts, which is gone; write them to a file and give it" in ran.err
+    assert "were a Python list of 40 texts, which no longer exists. Write them to a file and give it" in ran.err
     (tmp_path / "written.txt").write_text("\n".join(texts), encoding="utf-8")
     assert theodolite("sets", tmp_path / "listed", "--corpus", tmp_path / "written.txt").code == 0
     more = tmp_path / "more"
-    package.survey(model, sentences(30, seed=4), out=more, sample_size=8)
+    package.survey(model, sentences(30, seed=4), out=more, sample_size=64)
     package.merge([surveyed, more], out=tmp_path / "merged")
     ran = theodolite("sets", tmp_path / "merged")
     assert ran.code == 2
-    assert "A merged survey cannot be read again" in ran.err
+    assert "The text of a merged survey cannot be read again" in ran.err
 
 
 def test_wrong_words(theodolite, surveyed, tmp_path):
     for arguments, words in (
-        ((surveyed, "--most", 0), "--most 0: wanted at least 1"),
+        ((surveyed, "--most", 0), "--most requires at least 1 vector per token (got 0)"),
         ((surveyed, "--layer", 9), "--layer 9: the survey of"),
-        ((tmp_path / "none",), "is no folder"),
+        ((tmp_path / "none",), "is not a folder"),
         ((surveyed, "--population", "without-last"), "--population 'without-last': the survey of"),
     ):
         ran = theodolite("sets", *arguments)
@@ -137,7 +130,7 @@ def test_sets_of_a_survey_that_was_replaced_are_refused(theodolite, surveyed, mo
         shutil.copy(surveyed / name, other / name)
     ran = theodolite("exhibit", "norm-variance/table2", other, "--out", tmp_path / "t.md")
     assert ran.code == 2
-    assert f"are of the survey that was there before; `theodolite sets {other}` makes them again" in ran.err
+    assert f"belong to a survey that has been replaced; run `theodolite sets {other}` again" in ran.err
     (surveyed / "token_sets.parquet").write_bytes(b"cut")
     ran = theodolite("exhibit", "norm-variance/table2", surveyed, "--out", tmp_path / "t.md")
     assert ran.code == 1

@@ -9,18 +9,18 @@ import pytest
 from tests.cli.conftest import Theodolite
 
 import theodolite as package
-from theodolite.cli.layer_table import _blocks
-from theodolite.surveys.alone import alone
+from theodolite.cli.layer_table import _split_columns
+from theodolite.storage.lock import exclusive
 
 
 def survey(theodolite: Theodolite, model: Path, corpus: Path, out: Path, *more: object):
-    return theodolite("survey", model, "--corpus", corpus, "--out", out, *more)
+    return theodolite("survey", model, "--corpus", corpus, "--out", out, "--sample-size", 64, *more)
 
 
 @pytest.fixture(scope="module")
 def made(model: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("surveys") / "made"
-    package.survey(model, corpus, out=out)
+    package.survey(model, corpus, out=out, sample_size=64)
     return out
 
 
@@ -74,7 +74,7 @@ def test_show_prints_the_table_of_a_population(theodolite, made):
 def test_a_narrow_terminal_gets_blocks_and_every_digit():
     heads = ["layer", "layer_name"]
     cells = {column: ["123,456"] * 3 for column in (*heads, "q", "m", "v", "twonn")}
-    blocks = _blocks(["q", "m", "v", "twonn"], cells, width=40)
+    blocks = _split_columns(["q", "m", "v", "twonn"], cells, width=40)
     assert len(blocks) > 1
     assert all(block[:2] == heads for block in blocks)
     assert [column for block in blocks for column in block[2:]] == ["q", "m", "v", "twonn"]
@@ -86,10 +86,10 @@ def test_json_keeps_every_digit(theodolite, made):
 
 
 def test_two_runs_do_not_share_a_folder(theodolite, model, corpus, tmp_path):
-    with alone(tmp_path / "s"):
+    with exclusive(tmp_path / "s"):
         ran = survey(theodolite, model, corpus, tmp_path / "s", "--resume")
     assert ran.code == 2
-    assert "another run is writing there now" in ran.err
+    assert "another run is writing there" in ran.err
     assert survey(theodolite, model, corpus, tmp_path / "s").code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
 
@@ -103,7 +103,10 @@ def test_two_corpora_are_refused(theodolite, model, corpus, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--population", "some"], "--population 'some': this survey has all, without-first, without-massive"),
+        (
+            ["--population", "some"],
+            "--population 'some' is not in this survey, which has all, without-first, without-massive",
+        ),
         (["--columns", "mean_cosin"], "no column 'mean_cosin'. Did you mean 'mean_cosine'"),
     ],
 )
@@ -121,7 +124,7 @@ def test_report_draws_several_surveys_on_one_page(theodolite, made, tmp_path):
 
 
 def test_parts_merge_into_the_whole(theodolite, model, corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr("theodolite.surveys.text.SHARD_CHARS", 2000)
+    monkeypatch.setattr("theodolite.surveys.text_survey.SHARD_CHARS", 2000)
     survey(theodolite, model, corpus, tmp_path / "whole")
     survey(theodolite, model, corpus, tmp_path / "a", "--part", "0/2")
     survey(theodolite, model, corpus, tmp_path / "b", "--part", "1/2", "--pilot", tmp_path / "a")
@@ -134,7 +137,7 @@ def test_parts_merge_into_the_whole(theodolite, model, corpus, tmp_path, monkeyp
         assert merged.layers[column].tolist() == pytest.approx(whole.layers[column].tolist(), rel=1e-5, abs=1e-7)
     twice = theodolite("merge", tmp_path / "a", tmp_path / "ab", "--out", tmp_path / "no")
     assert twice.code == 2
-    assert "would count twice" in twice.err
+    assert "would be counted twice" in twice.err
 
 
 def test_merging_lists_what_differs(theodolite, model, corpus, made, tmp_path):

@@ -54,13 +54,13 @@ def test_groups_prints_layers_and_leaves_a_folder(theodolite: Theodolite, model:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("trace", "{model}"), "SENTENCE: none came"),
+        (("trace", "{model}"), "SENTENCE: give one sentence"),
         (("trace", "{model}", "  "), "Sentence 1 is empty"),
         (("trace", "{model}", "a", "--layers", "12"), "--layers names layer 12, which does not exist"),
-        (("trace", "{model}", "a", "--file", "none.txt"), "--file none.txt: there is no such file"),
+        (("trace", "{model}", "a", "--file", "none.txt"), "--file none.txt does not exist"),
         (("trace", "no-such-folder/of/a/model", "a"), "there is no such folder"),
-        (("groups", "{model}", "none.json"), "FILE none.json: there is no such file"),
-        (("groups", "{model}", "none.txt"), "the ending is one of json, jsonl, csv"),
+        (("groups", "{model}", "none.json"), "FILE none.json does not exist"),
+        (("groups", "{model}", "none.txt"), "must end in one of json, jsonl, csv"),
     ],
 )
 def test_bad_input_is_one_sentence(

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from theodolite.report import page as page_module
-from theodolite.studies.laboratory import Findings, facts_of
+from theodolite.studies.laboratory import Findings, make_facts
 
 GROUPS = 'group,sentence\nhills,the {mountain|ridge} here\ntools,"an {angle|instrument}, it is"\n'
 
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    monkeypatch.setattr(page_module, "plotly", lambda: "/* Plotly */")
+    monkeypatch.setattr(page_module, "read_plotly", lambda: "/* Plotly */")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
@@ -35,7 +35,7 @@ def made(tmp_path_factory, model, corpus) -> Path:
     from theodolite import survey
 
     folder = tmp_path_factory.mktemp("made") / "tiny"
-    survey(str(model), str(corpus), out=folder, limit=40)
+    survey(str(model), str(corpus), out=folder, limit=40, sample_size=64)
     return folder
 
 
@@ -81,11 +81,11 @@ def test_where_no_browser_opens_the_address_is_told(theodolite, made, tmp_path, 
     page = tmp_path / "page.html"
     ran = theodolite("view", made, "--out", page)
     assert ran.code == 0
-    assert "no browser opened" in ran.err
+    assert "No browser could be opened" in ran.err
     assert ran.out.splitlines()[-1] == page.resolve().as_uri()
     browser(tmp_path, monkeypatch, code=1)
     monkeypatch.setattr("webbrowser._tryorder", None)
-    assert "no browser opened" in theodolite("view", made, "--out", page).err
+    assert "No browser could be opened" in theodolite("view", made, "--out", page).err
 
 
 def test_what_a_laboratory_found_is_drawn(theodolite, model, tmp_path):
@@ -101,7 +101,7 @@ def test_what_a_laboratory_found_is_drawn(theodolite, model, tmp_path):
 
 
 def test_an_exhibit_that_cannot_be_drawn_loses_no_page(theodolite, made, tmp_path):
-    Findings(facts_of("groups", None), {}).save(tmp_path / "broken")
+    Findings(make_facts("groups", None), {}).save(tmp_path / "broken")
     ran = theodolite("view", made, tmp_path / "broken", "--out", tmp_path / "page.html", "--no-open")
     assert ran.code == 0, ran.err
     assert "bert-spaces/fig23 was not drawn" in ran.err
@@ -111,5 +111,5 @@ def test_an_exhibit_that_cannot_be_drawn_loses_no_page(theodolite, made, tmp_pat
 def test_what_is_no_file_is_refused(theodolite, made, tmp_path):
     ran = theodolite("view", made, "--out", tmp_path)
     assert ran.code == 2
-    assert "is a folder; give the name of a file" in ran.err
+    assert "is a folder; give a file" in ran.err
     assert theodolite("view", tmp_path / "nowhere").code == 2

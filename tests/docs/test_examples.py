@@ -16,6 +16,7 @@ PAGES = all_pages()
 WITH_BLOCKS = [page for page in PAGES if re.search(r"^ *```", page.read_text("utf-8"), flags=re.MULTILINE)]
 
 
+@pytest.mark.slow  # 21 pages, some of them on real weights
 @pytest.mark.weights
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=name_of)
 @pytest.mark.filterwarnings("default::theodolite.integrations.CollapseWarning")

@@ -15,10 +15,9 @@ from manual.pages import DOCS, PAGES
 
 from theodolite.cli.app import app
 from theodolite.exhibits.registry import all_exhibits
-from theodolite.measures.formula import formulas
-from theodolite.measures.references import OUR_OWN, REFERENCES, cited
-from theodolite.measures.themes import OTHER, by_theme
-from theodolite.measures.typeset import LATEX
+from theodolite.measures.formula import OTHER, formulas, group_by_theme
+from theodolite.measures.latex import LATEX
+from theodolite.measures.references import OUR_OWN, REFERENCES, find_references
 
 GROUP: Any = typer.main.get_command(app)
 
@@ -87,8 +86,8 @@ def test_every_public_name_is_told() -> None:
 
 def test_every_formula_has_a_theme_and_an_anchor_of_its_own() -> None:
     found = formulas()
-    themes = by_theme(found.values())
-    assert OTHER not in themes, f"give these a theme in measures/themes.py: {themes.get(OTHER)}"
+    themes = group_by_theme(found.values())
+    assert OTHER not in themes, f"give these a theme in measures/formula.py: {themes.get(OTHER)}"
     assert sorted(each.id for held in themes.values() for each in held) == list(found)
     page = (DOCS / "measures.md").read_text("utf-8")
     headings = re.findall(r"^#+ (.*)$", page, flags=re.MULTILINE)
@@ -100,7 +99,7 @@ def test_every_formula_has_a_theme_and_an_anchor_of_its_own() -> None:
 def test_every_work_that_is_cited_is_listed_in_full_and_the_other_way_round() -> None:
     used = set()
     for formula in formulas().values():
-        works = cited(formula.citation)
+        works = find_references(formula.citation)
         assert works or formula.citation.startswith(OUR_OWN), (
             f"{formula.id}: add the work to measures/references.py"
         )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from theodolite.exhibits.style import RC
+from theodolite.exhibits.drawing.style import RC
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from matplotlib.figure import FigureBase
 from PIL import Image
 
 from theodolite.exhibits.exhibit import Plate
-from theodolite.exhibits.picture import COLOURS, DPI, picture
+from theodolite.exhibits.saving import PICTURE_COLOURS, PICTURE_DPI, render_picture
 
 
 def plate(points: int) -> Plate:
@@ -23,19 +23,19 @@ def lines(figure: FigureBase) -> None:
 
 
 def test_what_is_smaller_drawn_as_lines_is_an_svg():
-    media_type, data = picture(Plate(pd.DataFrame(), "", lines, (8.0, 8.0)))
+    media_type, data = render_picture(Plate(pd.DataFrame(), "", lines, (8.0, 8.0)))
     assert media_type == "image/svg+xml"
     assert data.lstrip().startswith(b"<?xml")
     assert b"<script" not in data
 
 
 def test_many_marks_are_a_png_of_few_colours_at_twice_the_size():
-    media_type, data = picture(plate(3000))
+    media_type, data = render_picture(plate(3000))
     assert media_type == "image/png"
     with Image.open(BytesIO(data)) as image:
-        assert image.size == (3 * DPI, 2 * DPI)
-        assert len(image.convert("RGB").getcolors()) <= COLOURS
+        assert image.size == (3 * PICTURE_DPI, 2 * PICTURE_DPI)
+        assert len(image.convert("RGB").getcolors()) <= PICTURE_COLOURS
 
 
 def test_the_same_numbers_make_the_same_picture():
-    assert picture(plate(3)) == picture(plate(3))
+    assert render_picture(plate(3)) == render_picture(plate(3))

@@ -1,18 +1,18 @@
-"""The list of exhibits, and what is said to those who ask for what is not there."""
+"""The list of exhibits, and the errors for unknown names and unsuitable surveys."""
 
 from __future__ import annotations
 
 import matplotlib as mpl
 import pytest
-from tests.made_up import made_up
+from tests.synthetic_surveys import make_survey
 
 from theodolite.errors import InputError
 from theodolite.exhibits.exhibit import Exhibit
 from theodolite.exhibits.registry import all_exhibits, exhibit, find, make
 from theodolite.studies.choice import Choice
-from theodolite.studies.surveyed import Surveyed
+from theodolite.studies.survey_data import SurveyData
 
-SURVEY = made_up("bert").survey
+SURVEY = make_survey("bert").survey
 DRAWN = [2, 4, 5, 6, 7, 9, *range(10, 21), 22]
 
 
@@ -22,8 +22,8 @@ def get(number: str) -> Exhibit:
 
 def test_the_paper_is_listed_in_its_order() -> None:
     known = [found.id for found in all_exhibits().values() if found.paper == "norm-variance"]
-    wanted = [*(f"fig{number}" for number in DRAWN), "fits", "sums", "table1", "table3"]
-    assert [name for name in known if name in wanted] == wanted
+    expected = [*(f"fig{number}" for number in DRAWN), "fits", "sums", "table1", "table3"]
+    assert [name for name in known if name in expected] == expected
     assert all(found.title and found.needed for found in all_exhibits().values())
 
 
@@ -32,72 +32,76 @@ def test_figures_that_the_paper_repeats_for_other_models_are_one(first: str, sam
     assert all(get(name).make is get(first).make for name in same)
 
 
-def test_an_unknown_exhibit_is_refused_with_those_near() -> None:
+def test_an_unknown_exhibit_is_rejected_with_those_near() -> None:
     with pytest.raises(InputError, match=r"no exhibit 'norm-variance/fig02'\. Did you mean 'norm-variance/fig2'"):
         find("norm-variance/fig02")
-    with pytest.raises(InputError, match="`theodolite exhibits` lists them"):
+    with pytest.raises(InputError, match="`theodolite exhibits` lists all"):
         find("zzz")
 
 
 def test_a_name_is_given_once() -> None:
-    with pytest.raises(ValueError, match="is taken"):
+    with pytest.raises(ValueError, match="registered twice"):
         exhibit("norm-variance/fig2", title="again")(get("fig2").make)
 
 
 @pytest.mark.parametrize(
     ("number", "choice", "words"),
     [
-        ("table1", Choice(population="without-first"), "norm-variance/table1 does not depend on --population"),
-        ("table3", Choice(specials="kept"), "table3 does not depend on --specials"),
-        ("fig10", Choice(variant="unbiased"), "fig10 does not depend on --variant"),
-        ("fig9", Choice(filter="all"), "fig9 does not depend on --filter"),
-        ("fig4", Choice(layers=(1,)), "fig4 is not of one layer; leave --layer out"),
+        ("table1", Choice(population="without-first"), "norm-variance/table1 does not use --population"),
+        ("table3", Choice(specials="kept"), "table3 does not use --specials"),
+        ("fig10", Choice(variant="unbiased"), "fig10 does not use --variant"),
+        ("fig9", Choice(filter="all"), "fig9 does not use --filter"),
+        ("fig4", Choice(layers=(1,)), "fig4 does not use --layer; omit it"),
         ("fig2", Choice(layers=(0, 1)), "fig2 draws one layer; give --layer once"),
         ("fig2", Choice(layers=(9,)), "--layer 9: the survey of bert has layers 0 to 2"),
         ("fig11", Choice(layers=(0, 9)), "--layer 9: the survey of bert has layers 0 to 2"),
         (
             "fig2",
             Choice(population="without-massive"),
-            "--populations all,without-massive --out DIR` would tell it",
+            "--populations all,without-massive --out DIR`",
         ),
         (
             "fig22",
             Choice(),
-            "`theodolite survey bert --corpus notes.txt --units word --out DIR` would count by words",
+            "to count by words, run `theodolite survey bert --corpus notes.txt --units word --out DIR`",
         ),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(number: str, choice: Choice, words: str) -> None:
-    with pytest.raises(InputError) as refused:
+def test_what_cannot_be_drawn_is_rejected(number: str, choice: Choice, words: str) -> None:
+    with pytest.raises(InputError) as error:
         make(get(number), [SURVEY], choice)
-    assert words in str(refused.value)
+    assert words in str(error.value)
 
 
 def test_one_survey_that_lacks_something_is_enough() -> None:
-    vectors = Surveyed(SURVEY.facts | {"model": None, "units": "none"}, SURVEY.tables)
-    with pytest.raises(InputError, match=r"belong to no units; `theodolite measure notes\.txt --groups COLUMN"):
+    vectors = SurveyData(SURVEY.facts | {"model": None, "units": "none"}, SURVEY.tables)
+    with pytest.raises(
+        InputError, match=r"have no units; to group them, run `theodolite measure notes\.txt --groups COLUMN"
+    ):
         make(get("fig2"), [SURVEY, vectors])
-    with pytest.raises(InputError, match=r"measured without a model; `theodolite survey MODEL --corpus"):
+    with pytest.raises(
+        InputError, match=r"measured without a model; survey one with `theodolite survey MODEL --corpus"
+    ):
         make(get("table1"), [vectors])
-    with pytest.raises(InputError, match=r"does not record how many words.*`theodolite survey old --corpus"):
-        make(get("fig9"), [made_up("old", words=False).survey])
+    with pytest.raises(InputError, match=r"did not count the words.*`theodolite survey old --corpus"):
+        make(get("fig9"), [make_survey("old", words=False).survey])
     with pytest.raises(InputError, match="needs at least one survey"):
         make(get("fig2"), [])
 
 
 @pytest.mark.parametrize("number", ["fig5", "fig6", "fig18", "fig19", "fig20", "sums"])
-def test_a_survey_from_before_sums_over_text_is_refused(number: str) -> None:
+def test_a_survey_from_before_sums_over_text_is_rejected(number: str) -> None:
     old = SURVEY.layers[[name for name in SURVEY.layers if "text_" not in name and not name.endswith("of_q_se")]]
-    words = r"made before its table.*`theodolite survey bert --corpus notes\.txt --units id --out DIR` with this"
+    words = r"made by an older version.*`theodolite survey bert --corpus notes\.txt --units id --out DIR`"
     with pytest.raises(InputError, match=words):
-        make(get(number), [Surveyed(SURVEY.facts, SURVEY.tables | {"layers": old})])
-    vectors = Surveyed(SURVEY.facts | {"model": None, "units": "group"}, SURVEY.tables | {"layers": old})
+        make(get(number), [SurveyData(SURVEY.facts, SURVEY.tables | {"layers": old})])
+    vectors = SurveyData(SURVEY.facts | {"model": None, "units": "group"}, SURVEY.tables | {"layers": old})
     with pytest.raises(InputError, match=r"`theodolite measure notes\.txt --groups COLUMN --out DIR`"):
         make(get(number), [vectors])
 
 
 def test_drawing_changes_nothing_outside() -> None:
-    from theodolite.exhibits.sheet import compose
+    from theodolite.exhibits.saving import compose
 
     before = dict(mpl.rcParams)
     compose(make(get("fig2"), [SURVEY]))

@@ -12,7 +12,7 @@ from tests.integrations.tiny_training import rows_of, tiny
 from tests.small_models import sentences
 
 from theodolite.integrations import CollapseWarning, GeometryProbe, Thresholds
-from theodolite.integrations.collapse import Watch
+from theodolite.integrations.collapse import CollapseDetector
 
 
 def _train(pull: float, steps: int = 60) -> GeometryProbe:
@@ -55,9 +55,11 @@ def _rows(rank: float | None, cosine: float) -> pd.DataFrame:
 
 
 def _told(thresholds: Thresholds, *values: tuple[float | None, float]) -> list[tuple[int, str]]:
-    watch = Watch(thresholds)
+    found = CollapseDetector(thresholds)
     return [
-        (each.step, each.measure) for step, value in enumerate(values) for each in watch.look(step, _rows(*value))
+        (each.step, each.measure)
+        for step, value in enumerate(values)
+        for each in found.update(step, _rows(*value))
     ]
 
 

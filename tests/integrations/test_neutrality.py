@@ -15,7 +15,7 @@ from tests.small_models import sentences
 from torch import nn
 
 from theodolite.integrations import GeometryProbe
-from theodolite.integrations.untouched import HOOKS, untouched
+from theodolite.integrations.model_state import HOOKS, preserve_state
 
 Beside = Callable[[Any, int], object]
 STEPS = 3
@@ -146,7 +146,7 @@ def test_all_is_put_back_when_something_fails() -> None:
     state = torch.get_rng_state()
 
     def broken() -> None:
-        with untouched(model):
+        with preserve_state(model):
             torch.rand(3)
             model.bert.embeddings.position_ids.add_(1)
             model.bert.register_forward_hook(lambda *_: None)

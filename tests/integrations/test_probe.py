@@ -14,9 +14,8 @@ from tests.small_models import TOKENIZERS, sentences
 
 from theodolite.errors import InputError
 from theodolite.integrations import GeometryProbe, Thresholds
-from theodolite.integrations.budget import Budget
-from theodolite.integrations.weights import weights_word
-from theodolite.integrations.wrappers import bare
+from theodolite.integrations.model_state import hash_weights, unwrap_model
+from theodolite.integrations.probe import Budget
 from theodolite.studies.series import Series
 
 TEXTS = sentences(40, seed=9)
@@ -168,13 +167,13 @@ def test_a_series_that_is_there_is_refused_replaced_or_gone_on_with(tmp_path: Pa
     for step in range(4):
         first.measure(model, step)
         _nudge(model)
-    with pytest.raises(InputError, match=r"holds a series already.*overwrite=True.*resume=True"):
+    with pytest.raises(InputError, match=r"already holds a series.*overwrite=True.*resume=True"):
         _probe(tokenizer, out=out)
     _probe(tokenizer, out=out, resume=True).measure(model, 2)  # from a checkpoint of step 2
     assert [each.step for each in Series.read(out).steps] == [0, 1, 2]
     with pytest.raises(InputError, match="another probe set"):
         GeometryProbe(["another text"], tokenizer, out=out, resume=True).measure(model, 3)
-    with pytest.raises(InputError, match="another settings"):
+    with pytest.raises(InputError, match="other settings"):
         _probe(tokenizer, out=out, resume=True, layers="0").measure(model, 3)
     _probe(tokenizer, out=out, overwrite=True).measure(model, 5)
     assert [each.step for each in Series.read(out).steps] == [5]
@@ -188,7 +187,7 @@ def test_weights_that_did_not_move_are_told() -> None:
     model, tokenizer = tiny("encoder")
     probe = _probe(tokenizer)
     probe.measure(model, 0)
-    with pytest.warns(UserWarning, match="step 1: the weights are those of step 0"):
+    with pytest.warns(UserWarning, match="step 1: the weights equal those of step 0"):
         probe.measure(model, 1)
 
 
@@ -196,18 +195,18 @@ def test_weights_that_did_not_move_are_told() -> None:
 def test_the_word_of_the_weights(way: str) -> None:
     model, _ = tiny("encoder")
     twin, _ = tiny("encoder")
-    assert weights_word(model, way) == weights_word(twin, way)
-    assert weights_word(model, "none") is None
+    assert hash_weights(model, way) == hash_weights(twin, way)
+    assert hash_weights(model, "none") is None
     _nudge(twin, 1e-6)
-    assert weights_word(model, way) != weights_word(twin, way)
-    assert weights_word(model.to(torch.bfloat16), way) != weights_word(twin, way)
+    assert hash_weights(model, way) != hash_weights(twin, way)
+    assert hash_weights(model.to(torch.bfloat16), way) != hash_weights(twin, way)
 
 
 def test_wrappers_are_taken_off() -> None:
     model, _ = tiny("decoder")
-    assert bare(torch.nn.DataParallel(model)) is model.model
-    assert bare(torch.compile(model)) is model.model
-    assert bare(model.model) is model.model
+    assert unwrap_model(torch.nn.DataParallel(model)) is model.model
+    assert unwrap_model(torch.compile(model)) is model.model
+    assert unwrap_model(model.model) is model.model
 
 
 def test_bfloat16_weights_are_measured_as_they_are() -> None:
@@ -233,7 +232,7 @@ def _failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def fail(*given: Any, **named: Any) -> Any:
         raise error
 
-    monkeypatch.setattr("theodolite.integrations.probe.measured", fail)
+    monkeypatch.setattr("theodolite.integrations.probe.measure_layers", fail)
 
 
 def test_any_error_is_warned_of_once_training_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,8 +270,8 @@ def test_a_warning_that_is_made_an_error_ends_training() -> None:
     probe = _probe(tokenizer)
     probe.measure(model, 0)
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="step 1: the weights are those of step 0")
-        with pytest.raises(UserWarning, match="the weights are those of step 0"):
+        warnings.filterwarnings("error", message="step 1: the weights equal those of step 0")
+        with pytest.raises(UserWarning, match="the weights equal those of step 0"):
             probe.measure(model, 1)
 
 
@@ -311,14 +310,14 @@ def test_a_budget_of_none_skips_nothing_and_the_default_skips() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"every": 0}, r"every wants a whole number of steps, at least 1, but 0 came"),
-        ({"positions": 1.5}, r"positions wants a whole number of positions, at least 1, but 1\.5 came"),
-        ({"share": 2}, r"share wants a part of the training time, above 0 and at most 1, but 2 came"),
+        ({"every": 0}, r"every must be an integer number of steps, at least 1 \(got 0\)"),
+        ({"positions": 1.5}, r"positions must be an integer number of positions, at least 1 \(got 1\.5\)"),
+        ({"share": 2}, r"share must be a fraction of the training time, above 0 and at most 1 \(got 2\)"),
         (
             {"populations": ("without-frist",)},
             r"populations: 'without-frist' is not known\. Did you mean 'without-f",
         ),
-        ({"populations": "all"}, r"populations wants a list of at least one of all"),
+        ({"populations": "all"}, r"populations must be a list of names such as all"),
         ({"logged": ["effective_rnk"]}, r"logged: 'effective_rnk' is not known\. Did you mean 'effective_rank'"),
         ({"weights": "md5"}, r"weights: 'md5' is not known.* Known: sampled, whole, none\."),
     ],
@@ -330,27 +329,25 @@ def test_wrong_arguments_are_answered_in_sentences(options: dict[str, Any], word
 
 @pytest.mark.parametrize("wrong", [{"rank": 0}, {"rank": 1.5}, {"spread": float("nan")}])
 def test_thresholds_are_shares(wrong: dict[str, float]) -> None:
-    with pytest.raises(InputError, match="wants a share between 0 and 1 of the first measurement"):
+    with pytest.raises(InputError, match="must be a fraction of the first measurement, between 0 and 1"):
         Thresholds(**wrong)
-    with pytest.raises(InputError, match="patience wants a whole number of measurements"):
+    with pytest.raises(InputError, match="patience must be a number of measurements"):
         Thresholds(patience=0)
 
 
 def test_wrong_models_and_tokenizers_are_answered_in_sentences() -> None:
     model, tokenizer = tiny("encoder")
-    with pytest.raises(InputError, match="a value of type str came"):
+    with pytest.raises(InputError, match="got a value of type str"):
         _probe(tokenizer).measure("bert", 0)
-    with pytest.raises(
-        InputError, match=r"Linear has no configuration of one; theodolite\.watch surveys any module"
-    ):
+    with pytest.raises(InputError, match=r"Linear has no transformers configuration; use theodolite\.watch"):
         _probe(tokenizer).measure(torch.nn.Linear(2, 2), 0)
-    with pytest.raises(InputError, match="tokenizer: none was given"):
+    with pytest.raises(InputError, match="tokenizer is missing; give the tokenizer"):
         _probe(None).measure(model, 0)
     with pytest.raises(InputError, match="layer 9, which does not exist"):
         _probe(tokenizer, layers="9").measure(model, 0)
     small, _ = tiny("encoder")
     small.resize_token_embeddings(8)
-    with pytest.raises(InputError, match=r"tokenizer: it gives the id \d+, but the model knows 8 ids"):
+    with pytest.raises(InputError, match=r"it returns the id \d+, but the vocabulary of the model has 8 ids"):
         _probe(tokenizer).measure(small, 0)
     assert small.training == tiny("encoder")[0].training
 
@@ -358,12 +355,12 @@ def test_wrong_models_and_tokenizers_are_answered_in_sentences() -> None:
 @pytest.mark.parametrize("name", ["dynamics/fig2", "dynamics/fig3"])
 def test_exhibits_draw_the_series(name: str, tmp_path: Path) -> None:
     from theodolite.exhibits.registry import find, make
-    from theodolite.studies.reading import read
+    from theodolite.studies.reading import read_survey_data
 
     model, tokenizer = tiny("encoder")
     probe = _probe(tokenizer, out=tmp_path / "s", dimension=True, layers=[0, 1, 2])
     for step in (0, 1, 4, 16):
         probe.measure(model, step)
         _nudge(model)
-    plate = make(find(name), [read(tmp_path / "s")])
+    plate = make(find(name), [read_survey_data(tmp_path / "s")])
     assert set(plate.data["step"]) == {0, 1, 4, 16}

@@ -1,4 +1,4 @@
-"""How two states are compared: exactly where that can be had, else to a named share of what was summed."""
+"""Find all statistics, and compare two states: exactly where possible, otherwise within a named tolerance."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ TOLERANCE = {
     "contextuality": FLOAT64,
     "sentences": FLOAT64,
 }
-"""By statistic, for tensors of floats; one that is not named here must agree bit for bit."""
+"""By statistic, for tensors of floats; all others must agree bit for bit."""
 DIRECTED = {("directions", "sum"), ("directions", "squares"), ("groups", "directions")}
-"""Sums of vectors of length 1, whatever the length of the states."""
+"""Sums of unit vectors, whose size does not depend on the norms of the states."""
 
 
 def discovered() -> list[type[Statistic]]:
-    """Every statistic that can be made, in the package's modules, by name."""
+    """Return all concrete statistics of the package, sorted by name."""
     for module in pkgutil.walk_packages(theodolite.statistics.__path__, "theodolite.statistics."):
         importlib.import_module(module.name)
     found, queue = [], [Statistic]
@@ -48,7 +48,7 @@ def discovered() -> list[type[Statistic]]:
 
 
 def fold(kind: type[Statistic], frame: Frame, *batches: Batch) -> Statistic:
-    """A new statistic, fed."""
+    """Return a new statistic, updated with the batches."""
     statistic = kind(frame)
     feed(statistic, *batches)
     return statistic
@@ -60,7 +60,7 @@ def feed(statistic: Statistic, *batches: Batch) -> None:
 
 
 def merged(first: Statistic, *others: Statistic) -> Statistic:
-    """A copy of the first, with the others merged into it one by one."""
+    """Return a copy of the first, with the others merged into it one by one."""
     total = type(first).restore(first.frame, snapshot(first))
     for other in others:
         total.merge(other)
@@ -68,12 +68,12 @@ def merged(first: Statistic, *others: Statistic) -> Statistic:
 
 
 def snapshot(statistic: Statistic) -> State:
-    """Its state, not to be moved by what comes later."""
+    """Return a copy of its state, which later updates do not change."""
     return {name: tensor.clone() for name, tensor in statistic.state().items()}
 
 
 def canonical(state: State) -> State:
-    """The state with each cell's units in the order of their codes: in which order they came is no number."""
+    """Return the state with the units of each cell sorted by code, since their order has no meaning."""
     ordered = dict(state)
     for name, codes in state.items():
         if name.endswith(".codes"):
@@ -94,7 +94,7 @@ def assert_identical(a: State, b: State) -> None:
 
 
 def assert_same(kind: type[Statistic], a: State, b: State, rows: int, reach: float) -> None:
-    """Equal to the statistic's tolerance; `reach` is how far a row may be from the origin or from a centre."""
+    """Check equality within the statistic's tolerance; `reach` bounds the distance of a row from 0 or a centre."""
     a, b = canonical(a), canonical(b)
     if kind.name not in TOLERANCE:
         assert_identical(a, b)
@@ -110,7 +110,7 @@ def assert_same(kind: type[Statistic], a: State, b: State, rows: int, reach: flo
 
 
 def size_of_term(kind: type[Statistic], name: str, reach: float) -> float:
-    """How large one row's part in a sum can be: L for a vector, L^2 for a square, 1 for a direction."""
+    """Return a bound for one row's contribution to a sum: L for a vector, L^2 for a square, 1 for a direction."""
     if (kind.name, name) in DIRECTED or kind.name in ("contextuality", "sentences"):
         return 1.0
     return reach**2 if name.endswith(("squares", "products")) else reach

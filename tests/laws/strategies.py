@@ -1,4 +1,4 @@
-"""What the laws are tried on: frames and batches with everything in them that has ever hurt a sum."""
+"""Hypothesis strategies for the laws: frames and batches with all difficult kinds of vectors."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from theodolite.statistics.frame import Frame
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 UNITS = 9
-MOST_ROWS = 60
-MOST_SAMPLED = 8
-HURTS = ("zero", "duplicates", "nonfinite", "offset", "long first", "short", "huge")
-"""Vectors of 0; equal ones; NaN and infinity; one coordinate at 3,000; first rows 150 times as long; lengths
-whose squares float32 cannot hold, at either end."""
+MAX_ROWS = 60
+MAX_SAMPLED = 8
+DIFFICULTIES = ("zero", "duplicates", "nonfinite", "offset", "long first", "short", "huge")
+"""Zero vectors; equal vectors; NaN and infinity; one coordinate at 3,000; first rows 150 times as long; norms
+whose squares underflow or overflow in float32."""
 
 
 @dataclass(frozen=True, repr=False)
 class Sample:
-    """A frame and one batch that it frames; `recipe` says what is in it when a law fails."""
+    """A frame and one batch for it; `recipe` describes them when a law fails."""
 
     frame: Frame
     batch: Batch
@@ -35,14 +35,14 @@ class Sample:
 
     @property
     def reach(self) -> float:
-        """The farthest that any finite row is from 0 or from the centre."""
+        """A bound for the distance of any finite row from 0 or from the centre."""
         states = self.batch.states.double()
         norms = torch.linalg.vector_norm(states, dim=1)
         longest = norms[norms.isfinite()].max().item() if norms.isfinite().any() else 0.0
         return longest + torch.linalg.vector_norm(self.frame.centre.double()).item()
 
     def split(self, points: list[int], *, whole_windows: bool) -> list[Batch]:
-        """The batch in parts, cut at these rows or at the beginnings of their windows; some may be empty."""
+        """Split the batch at these rows or at the starts of their windows; parts may be empty."""
         rows, window = len(self.batch.places), self.batch.places.window
         cuts = [point % (rows + 1) for point in points]
         if whole_windows:
@@ -55,14 +55,14 @@ class Sample:
         return Batch(0, self.batch.states[part], self.batch.places.take(part))
 
     def again(self, seed: int) -> Batch:
-        """The same rows in other places: new keys, the same units."""
+        """Return the same rows at other positions: new keys, the same units."""
         return replace(self.batch, places=replace(self.batch.places, key=_keys(len(self.batch.places), seed)))
 
 
 @st.composite
-def samples(draw: st.DrawFn, least_rows: int = 0, hurts: tuple[str, ...] = HURTS) -> Sample:
-    dim, rows = draw(st.integers(1, 24)), draw(st.integers(least_rows, MOST_ROWS))
-    chosen = draw(st.sets(st.sampled_from(hurts)))
+def samples(draw: st.DrawFn, min_rows: int = 0, difficulties: tuple[str, ...] = DIFFICULTIES) -> Sample:
+    dim, rows = draw(st.integers(1, 24)), draw(st.integers(min_rows, MAX_ROWS))
+    chosen = draw(st.sets(st.sampled_from(difficulties)))
     seed = draw(st.integers(0, 2**20))
     random = torch.Generator().manual_seed(seed)
     first = torch.rand(rows, generator=random) < draw(st.sampled_from([0.0, 0.1, 1.0]))
@@ -79,11 +79,11 @@ def samples(draw: st.DrawFn, least_rows: int = 0, hurts: tuple[str, ...] = HURTS
     frame = Frame(
         centre=draw(centres(dim, states)),
         massive_above=draw(st.sampled_from([math.inf, 10.0, math.sqrt(dim), 0.0])),
-        apart_first=draw(st.booleans()),
-        apart_massive=draw(st.booleans()),
-        sample_size=draw(st.integers(0, MOST_SAMPLED)),
+        separate_first=draw(st.booleans()),
+        separate_massive=draw(st.booleans()),
+        sample_size=draw(st.integers(0, MAX_SAMPLED)),
         contextuality=True,
-        occurrences=(draw(st.integers(1, UNITS)), draw(st.integers(1, MOST_SAMPLED))),
+        occurrences=(draw(st.integers(1, UNITS)), draw(st.integers(1, MAX_SAMPLED))),
     )
     recipe = f"{rows} x {dim} {dtype}, {int(first.sum())} first, seed {seed}: {', '.join(sorted(chosen))}; {frame}"
     return Sample(frame, Batch(0, states, places), recipe)
@@ -91,7 +91,7 @@ def samples(draw: st.DrawFn, least_rows: int = 0, hurts: tuple[str, ...] = HURTS
 
 @st.composite
 def centres(draw: st.DrawFn, dim: int, states: Tensor) -> Tensor:
-    """Zero, the coordinate-wise median as the pilot has it, or anywhere."""
+    """Zero, the coordinate-wise median as in the pilot, or any vector."""
     kind = draw(st.sampled_from(["zero", "median", "anywhere"]))
     finite = states.float()[states.isfinite().all(dim=1)]
     if kind == "median" and len(finite):
@@ -100,28 +100,28 @@ def centres(draw: st.DrawFn, dim: int, states: Tensor) -> Tensor:
     return scale * torch.randn(dim, generator=torch.Generator().manual_seed(draw(st.integers(0, 99))))
 
 
-def _states(rows: int, dim: int, first: Tensor, hurts: set[str], random: torch.Generator) -> Tensor:
+def _states(rows: int, dim: int, first: Tensor, difficulties: set[str], random: torch.Generator) -> Tensor:
     states = torch.randn(rows, dim, generator=random, dtype=torch.float64)
-    some = torch.rand(len(HURTS), rows, generator=random) < 0.2
-    if "offset" in hurts:
+    chosen_rows = torch.rand(len(DIFFICULTIES), rows, generator=random) < 0.2
+    if "offset" in difficulties:
         states[:, dim // 2] += 3000
-    if "duplicates" in hurts:
+    if "duplicates" in difficulties:
         states[1::2] = states[: rows - rows % 2 : 2]
-    if "long first" in hurts:
+    if "long first" in difficulties:
         states[first] *= 150
-    if "short" in hurts:
-        states[some[5]] *= 1e-25
-    if "huge" in hurts:
-        states[some[6]] *= 1e22
-    if "zero" in hurts:
-        states[some[0]] = 0
-    if "nonfinite" in hurts:
-        which = torch.arange(int(some[2].sum())) % 3
-        states[some[2], 0] = torch.tensor([math.nan, math.inf, -math.inf], dtype=torch.float64)[which]
+    if "short" in difficulties:
+        states[chosen_rows[5]] *= 1e-25
+    if "huge" in difficulties:
+        states[chosen_rows[6]] *= 1e22
+    if "zero" in difficulties:
+        states[chosen_rows[0]] = 0
+    if "nonfinite" in difficulties:
+        which = torch.arange(int(chosen_rows[2].sum())) % 3
+        states[chosen_rows[2], 0] = torch.tensor([math.nan, math.inf, -math.inf], dtype=torch.float64)[which]
     return states
 
 
 def _keys(rows: int, seed: int) -> Tensor:
-    """Keys that differ, in no order, and not between two seeds either."""
+    """Return distinct keys in random order, also distinct between seeds."""
     random = torch.Generator().manual_seed(seed)
     return torch.randperm(2**12, generator=random)[:rows] * 2**40 + seed

@@ -22,7 +22,7 @@ from tests.laws.harness import (
     merged,
     snapshot,
 )
-from tests.laws.strategies import HURTS, MOST_SAMPLED, Sample, samples
+from tests.laws.strategies import DIFFICULTIES, MAX_SAMPLED, Sample, samples
 
 from theodolite.statistics.fold import CONTEXTUAL, STATISTICS, LayerFold
 from theodolite.statistics.frame import Frame
@@ -30,7 +30,7 @@ from theodolite.statistics.rows import Rows
 from theodolite.statistics.statistic import Statistic
 
 KINDS = discovered()
-LAW = settings(max_examples=40, deadline=None, derandomize=True)
+LAW = settings(derandomize=True)
 """The same examples on every machine: a law that fails, fails for everyone."""
 CUTS = st.lists(st.integers(0, 1000), min_size=2, max_size=2)
 
@@ -103,7 +103,7 @@ def test_saving_and_loading_change_no_bit(
 
 
 @every_statistic
-@given(sample=samples(least_rows=1))
+@given(sample=samples(min_rows=1))
 @LAW
 def test_loading_replaces_everything(kind: type[Statistic], sample: Sample) -> None:
     used = fold(kind, sample.frame, sample.batch)
@@ -155,7 +155,7 @@ def test_merging_keeps_nothing_of_the_other_and_leaves_it_alone(
 
 
 @every_statistic
-@given(sample=samples(least_rows=1))
+@given(sample=samples(min_rows=1))
 @settings(LAW, max_examples=15)
 def test_memory_is_bounded_by_units_and_not_by_rows(kind: type[Statistic], sample: Sample) -> None:
     statistic = fold(kind, sample.frame, sample.batch)
@@ -164,7 +164,7 @@ def test_memory_is_bounded_by_units_and_not_by_rows(kind: type[Statistic], sampl
         feed(statistic, sample.again(seed))
         sizes.append(held(statistic))
     # What keeps vectors fills up to its size: the eight it may hold of a cell or a unit come in as many rounds.
-    settled = MOST_SAMPLED if kind.name in ("sample", "occurrences") else 0
+    settled = MAX_SAMPLED if kind.name in ("sample", "occurrences") else 0
     assert sizes[settled] == sizes[-1]
 
 
@@ -197,7 +197,11 @@ def test_recentred_sums_are_those_of_the_other_frame(
     assert_same(kind, total.state(), whole.state(), rows, sample.reach + there.centre.double().norm().item())
 
 
-@given(sample=samples(hurts=tuple(hurt for hurt in HURTS if hurt != "huge")), cuts=CUTS, seed=st.integers(0, 99))
+@given(
+    sample=samples(difficulties=tuple(kind for kind in DIFFICULTIES if kind != "huge")),
+    cuts=CUTS,
+    seed=st.integers(0, 99),
+)
 @LAW
 def test_folds_of_different_centres_merge(sample: Sample, cuts: list[int], seed: int) -> None:
     first, second, third = sample.split(cuts, whole_windows=True)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests import oracles
 
-from theodolite.measures.batches import averaged, batch_anisotropy, slices
+from theodolite.measures.batches import average_batches, batch_anisotropy, split_batches
 
 PRODUCTS = 1e-6
 """Relative: float32 products of differences from the mean."""
@@ -64,7 +64,7 @@ def test_equal_vectors_have_no_anisotropy() -> None:
 
 @pytest.mark.parametrize(("n", "count"), [(0, 0), (4095, 0), (4096, 1), (8191, 1), (8192, 2), (20_000, 4)])
 def test_batches_hold_everything_once_and_4096_at_least(n: int, count: int) -> None:
-    found = slices(n)
+    found = split_batches(n)
     sizes = [part.stop - part.start for part in found]
     assert len(found) == count
     assert all(4096 <= size < 8192 for size in sizes)
@@ -74,7 +74,7 @@ def test_batches_hold_everything_once_and_4096_at_least(n: int, count: int) -> N
 
 def test_mean_and_spread() -> None:
     values = [1.5, 2.5, 4.0]
-    found = averaged(values)
+    found = average_batches(values)
     assert (found.mean, found.sd) == pytest.approx((np.mean(values), np.std(values, ddof=1)))
-    assert math.isnan(averaged([1.0]).sd)
-    assert math.isnan(averaged([]).mean)
+    assert math.isnan(average_batches([1.0]).sd)
+    assert math.isnan(average_batches([]).mean)

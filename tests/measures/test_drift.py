@@ -15,9 +15,9 @@ from theodolite.measures.drift import (
     Correlation,
     circular_shifts,
     first_differences,
+    layer_steps,
     pearson,
     spearman,
-    steps,
 )
 from theodolite.measures.formula import formula_of_column
 
@@ -88,7 +88,7 @@ def test_differences_are_those_between_neighbours(ours, naive) -> None:
 def test_no_step_leads_from_the_encoder_to_the_decoder() -> None:
     x, y = np.array([0.0, 1, 3, 900, 904, 903]), np.array([0.0, 0.2, 0.1, -0.9, -0.5, -0.6])
     stacks = ["encoder"] * 3 + ["decoder"] * 3
-    dx, dy = steps(x, y, stacks)
+    dx, dy = layer_steps(x, y, stacks)
     assert dx.tolist() == [1, 2, 4, -1]
     assert dy == pytest.approx([0.2, -0.1, 0.4, -0.1])
     apart = first_differences(x, y, stacks, pearson).coefficient
@@ -147,7 +147,7 @@ def test_a_missing_layer_is_left_out_and_makes_no_step() -> None:
     known = np.isfinite(x)
     assert spearman(x, y)[:2] == pytest.approx(naive_spearman(x[known], y[known]))
     assert circular_shifts(x, y).floor == 1 / 5
-    assert steps(x, y)[0].tolist() == [1, -1, 3]
+    assert layer_steps(x, y)[0].tolist() == [1, -1, 3]
 
 
 def test_a_massive_norm_weighs_on_pearson_and_not_on_spearman() -> None:

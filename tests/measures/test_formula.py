@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from theodolite.measures.formula import formula, formula_of_column, formulas
-from theodolite.surveys.coordinates import COORDINATES
-from theodolite.surveys.curves import TABLES
-from theodolite.surveys.tables import LAYERS, TOKENS
+from theodolite.tables.coordinates import COORDINATES
+from theodolite.tables.curves import TABLES
+from theodolite.tables.tables import LAYERS, TOKENS
 
 NAMES = set("layer layer_name library_index population unit coordinate scale rank undefined".split())
 COUNTS = set("n types dim twonn_n zero nonfinite massive sample_duplicates".split())
@@ -47,5 +47,5 @@ def test_every_formula_says_what_it_is() -> None:
 
 
 def test_an_id_is_taken_once() -> None:
-    with pytest.raises(ValueError, match="formula id 'qmv/all' is taken"):
+    with pytest.raises(ValueError, match="formula id 'qmv/all' is already registered"):
         formula("qmv/all", definition="", cost="", citation="")(lambda: None)

@@ -9,8 +9,8 @@ from scipy.spatial.distance import cdist
 from scipy.stats import skew
 from tests.measures.test_twonn import cloud, random
 
-from theodolite.measures.hubness import hubness
-from theodolite.measures.neighbourhood import neighbourhood
+from theodolite.measures.intrinsic_dimension import hubness
+from theodolite.measures.neighbours import neighbourhood
 
 
 def occurrences(x: np.ndarray, k: int) -> list[int]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from theodolite.measures.lead import Half, half_way, lagged, order
+from theodolite.measures.lead import HalfWay, compare_order, half_way, lagged_correlation
 
 STEPS = np.array([0.0, 1, 2, 4, 8, 16, 32, 64, 128, 256])
 
@@ -55,17 +55,17 @@ def test_what_has_no_half(values, errors, reason: str) -> None:
     half = half_way(steps, np.array(values), None if errors is None else np.array(errors))
     assert half.reason == reason
     assert np.isnan(half.step)
-    assert order(half, half_way(STEPS, rising(4))) == "undecided"
+    assert compare_order(half, half_way(STEPS, rising(4))) == "undecided"
 
 
 def test_order_is_told_only_where_the_stretches_are_apart() -> None:
     early, late = half_way(STEPS, rising(3)), half_way(STEPS, rising(100))
-    assert order(early, late) == "before"
-    assert order(late, early) == "after"
+    assert compare_order(early, late) == "before"
+    assert compare_order(late, early) == "after"
     near = half_way(STEPS, rising(2.9))
     assert near.step != early.step  # the tempting way compares these and calls it an order
-    assert order(early, near) == "undecided"
-    assert order(Half(1, 0, 2, 1.0, 9), Half(3, 2, 4, 1.0, 9)) == "before"
+    assert compare_order(early, near) == "undecided"
+    assert compare_order(HalfWay(1, 0, 2, 1.0, 9), HalfWay(3, 2, 4, 1.0, 9)) == "before"
 
 
 def test_a_lag_is_found_where_it_was_planted() -> None:
@@ -73,7 +73,7 @@ def test_a_lag_is_found_where_it_was_planted() -> None:
     changes = rng.normal(size=40)
     first = np.cumsum(changes)
     second = np.cumsum(np.roll(changes, 1))  # a step later
-    found = {lag: lagged(first, second, lag) for lag in (-1, 0, 1)}
+    found = {lag: lagged_correlation(first, second, lag) for lag in (-1, 0, 1)}
     assert found[1].coefficient == pytest.approx(1.0)
     assert found[1].pairs == 38
     assert found[1].low > 0.99
@@ -87,14 +87,17 @@ def test_a_lag_is_found_where_it_was_planted() -> None:
 def test_the_interval_is_fishers() -> None:
     rng = np.random.default_rng(1)
     first, second = np.cumsum(rng.normal(size=12)), np.cumsum(rng.normal(size=12))
-    found = lagged(first, second, 0)
+    found = lagged_correlation(first, second, 0)
     reach = 1.96 * np.sqrt(1.06 / (11 - 3))
     assert np.arctanh(found.high) - np.arctanh(found.coefficient) == pytest.approx(reach)
     assert np.arctanh(found.coefficient) - np.arctanh(found.low) == pytest.approx(reach)
 
 
 def test_few_steps_tell_no_lag() -> None:
-    assert lagged(np.arange(6.0) ** 2, np.arange(6.0), 0).reason == "fewer than six pairs of changes"
-    assert lagged(np.arange(9.0), np.arange(9.0) ** 2, 0).reason == "one of the two changes equally at every step"
-    assert lagged(np.array([]), np.array([]), 1).pairs == 0
-    assert np.isnan(lagged(np.arange(3.0), np.arange(3.0), -1).coefficient)
+    assert lagged_correlation(np.arange(6.0) ** 2, np.arange(6.0), 0).reason == "fewer than six pairs of changes"
+    assert (
+        lagged_correlation(np.arange(9.0), np.arange(9.0) ** 2, 0).reason
+        == "one of the two changes equally at every step"
+    )
+    assert lagged_correlation(np.array([]), np.array([]), 1).pairs == 0
+    assert np.isnan(lagged_correlation(np.arange(3.0), np.arange(3.0), -1).coefficient)

@@ -7,7 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from theodolite.measures.partition import partition_isotropy_log
+from theodolite.measures.cosine import partition_isotropy_log
 
 EXACT = 1e-12
 """Relative: float64 exponents, some hundred terms."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tests.oracles import wide
 
 from theodolite.measures import resampling
-from theodolite.measures.resampling import ERRORS, PARTS, SHARES, draws, unit_errors
+from theodolite.measures.resampling import ERRORS, PARTS, SHARES, draw_counts, unit_errors
 
 Array = NDArray[np.float64]
 ROUNDING = 1e-8
@@ -54,7 +54,7 @@ class Made:
 
 
 def counted(units: int, **options: int) -> NDArray[np.int64]:
-    return np.concatenate([counts for _, counts in draws(units, **options)], axis=1)
+    return np.concatenate([counts for _, counts in draw_counts(units, **options)], axis=1)
 
 
 def looped(made: Made, inside: NDArray[np.bool_], counts: NDArray[np.int64]) -> dict[str, float]:

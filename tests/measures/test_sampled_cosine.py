@@ -10,7 +10,7 @@ import torch
 from tests.devices import DEVICES
 
 from theodolite.measures.cosine import NO_DIRECTION, all_pairs_cosine, sampled_cosine
-from theodolite.measures.estimate import Estimate
+from theodolite.measures.uncertainty import Estimate
 
 EXACT = 1e-12
 """Absolute: float64 throughout."""

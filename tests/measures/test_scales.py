@@ -10,9 +10,8 @@ from scipy.optimize import minimize_scalar
 from tests.measures.test_twonn import cloud, points, random
 from torch import Tensor
 
-from theodolite.measures.neighbourhood import neighbourhood
-from theodolite.measures.scales import SCALES, gride, levina_bickel
-from theodolite.measures.twonn import twonn
+from theodolite.measures.intrinsic_dimension import SCALES, gride, levina_bickel, twonn
+from theodolite.measures.neighbours import neighbourhood
 
 SOLVED = 1e-6
 """Relative: where a search without derivatives finds the top of a likelihood."""

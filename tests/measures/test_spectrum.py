@@ -13,7 +13,7 @@ from tests import oracles
 from tests.devices import DEVICES
 
 from theodolite.measures.spectrum import (
-    _solved,
+    _solve,
     anisotropy_svd,
     effective_rank,
     effective_rank_singular,
@@ -91,6 +91,49 @@ def test_the_effective_rank_of_singular_values_is_not_that_of_eigenvalues() -> N
     assert effective_rank_singular(spectrum) > effective_rank(spectrum) + 0.4
 
 
+def with_zero_directions(rows: int, dim: int, rank: int, seed: int) -> torch.Tensor:
+    """Return float32 vectors about 0 that span `rank` dimensions, but for the rounding of their coordinates."""
+    random = torch.Generator().manual_seed(seed)
+    basis = torch.randn(rank, dim, generator=random, dtype=torch.float64)
+    scales = torch.logspace(0, -1, rank, dtype=torch.float64)
+    return ((torch.randn(rows, rank, generator=random, dtype=torch.float64) * scales) @ basis).float()
+
+
+def scatter_spectrum(vectors: torch.Tensor, batch: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return the eigenvalues of the covariance as the scatter statistic makes it: float32 products per batch."""
+    total = torch.zeros(vectors.shape[1], vectors.shape[1], dtype=torch.float64)
+    for part in vectors.split(batch):
+        total += part.T @ part
+    mean = vectors.mean(0, dtype=torch.float64)
+    return eigenvalues(total / len(vectors) - torch.outer(mean, mean))
+
+
+@pytest.mark.parametrize(("dim", "rank"), [(32, 31), (96, 40), (384, 383)])
+def test_the_effective_rank_of_singular_values_ignores_rounding(dim: int, rank: int) -> None:
+    spectrum = np.concatenate([np.geomspace(1, 1e-4, rank), np.zeros(dim - rank)])
+    noise = np.finfo(np.float32).eps * spectrum.mean() * np.random.default_rng(0).random(dim)
+    moved = np.where(spectrum > 0, spectrum, noise)
+    assert effective_rank(np.sqrt(moved)) > effective_rank(np.sqrt(spectrum)) * (1 + 1e-6)  # the tempting one
+    assert effective_rank_singular(moved) == pytest.approx(effective_rank_singular(spectrum), rel=1e-9)
+    assert effective_rank_singular(spectrum) == effective_rank(np.sqrt(spectrum))
+
+
+@pytest.mark.parametrize(("dim", "rank"), [(32, 31), (96, 40), (256, 200)])
+def test_the_effective_rank_of_singular_values_does_not_depend_on_batches(dim: int, rank: int) -> None:
+    vectors = with_zero_directions(3000, dim, rank, seed=dim)
+    spectra = [scatter_spectrum(vectors, batch) for batch in (100, 700, 3000)]
+    tempting = [effective_rank(np.sqrt(spectrum)) for spectrum in spectra]
+    found = [effective_rank_singular(spectrum) for spectrum in spectra]
+    assert np.ptp(found) < 1e-6 * found[0]  # eigenvalues down to 1e-2 of the largest move by 1e-7 of themselves
+    assert np.ptp(tempting) > 10 * np.ptp(found)
+
+
+def test_the_effective_rank_of_singular_values_keeps_small_directions_beside_a_massive_one() -> None:
+    """One direction a million times the others is real in decoders; the others must not count as rounding."""
+    spectrum = np.array([1.0, *[1e-6] * 575])
+    assert effective_rank_singular(spectrum) == effective_rank(np.sqrt(spectrum)) > 19
+
+
 def test_the_stable_rank_is_of_norms() -> None:
     x = np.random.default_rng(2).normal(1, 1, size=(50, 6))
     spectrum = np.linalg.eigvalsh(x.T @ x / 50)[::-1]
@@ -145,6 +188,6 @@ def test_a_device_without_room_for_its_solver_leaves_it_to_the_processor() -> No
             raise torch.OutOfMemoryError
         return matrix
 
-    assert _solved(solve, there) is here
+    assert _solve(solve, there) is here
     with pytest.raises(RuntimeError):  # one on the processor has nowhere else to go
-        _solved(torch.linalg.eigh, torch.ones(2, 3))
+        _solve(torch.linalg.eigh, torch.ones(2, 3))

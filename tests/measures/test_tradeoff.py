@@ -11,7 +11,7 @@ from scipy.stats import linregress
 from tests import oracles
 from tests.devices import DEVICES
 
-from theodolite.measures.tradeoff import bootstrap, coefficient_of_variation, line
+from theodolite.measures.tradeoff import bootstrap_errors, coefficient_of_variation, fit_line
 
 ROUNDING = 1e-10
 """Relative: float64 sums about the mean; slope and R^2 are ratios of them, and R^2 may be small."""
@@ -33,7 +33,7 @@ def units(seed: int, count: int = 400) -> tuple[Array, Array]:
 @settings(max_examples=50, deadline=None, derandomize=True)
 def test_the_line_is_that_of_least_squares(seed: int, count: int, offset: float) -> None:
     m, v = units(seed, count)
-    found, theirs = line(m + offset, v), linregress(m + offset, v)
+    found, theirs = fit_line(m + offset, v), linregress(m + offset, v)
     assert found.slope == pytest.approx(
         theirs.slope, rel=1e-7
     )  # linregress itself rounds where the offset is large
@@ -47,24 +47,24 @@ def test_the_slope_is_minus_one_plus_what_q_owes_to_m(seed: int) -> None:
     """V = Q - M, so cov(V, M)/var(M) = cov(Q, M)/var(M) - 1."""
     m, v = units(seed)
     covariance = np.cov(np.stack([m + v, m]), bias=True)
-    assert line(m, v).slope == pytest.approx(-1 + covariance[0, 1] / covariance[1, 1], rel=ROUNDING)
+    assert fit_line(m, v).slope == pytest.approx(-1 + covariance[0, 1] / covariance[1, 1], rel=ROUNDING)
 
 
 def test_a_constant_q_makes_a_slope_of_minus_one() -> None:
     m = np.linspace(1, 50, 30)
-    assert line(m, 100 - m) == pytest.approx((-1, 1))
+    assert fit_line(m, 100 - m) == pytest.approx((-1, 1))
     assert coefficient_of_variation(np.full(30, 100.0)) == 0
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, 1e9])
 def test_a_line_through_equal_m_is_undefined(value: float) -> None:
-    found = line(np.full(7, value), np.arange(7.0))
+    found = fit_line(np.full(7, value), np.arange(7.0))
     assert np.isnan(found).all()
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, 1e9])
 def test_equal_v_have_a_slope_of_zero_and_no_r2(value: float) -> None:
-    found = line(np.arange(7.0), np.full(7, value))
+    found = fit_line(np.arange(7.0), np.full(7, value))
     assert found.slope == pytest.approx(0, abs=ROUNDING * max(value, 1))
     assert np.isnan(found.r2)
 
@@ -80,7 +80,7 @@ def test_bootstrap_errors_are_those_of_textbooks() -> None:
     rng, count, sigma = np.random.default_rng(1), 400, 5.0
     m = rng.normal(50, 10, size=count)
     v = 100 - m + rng.normal(scale=sigma, size=count)
-    errors = bootstrap(m, v)
+    errors = bootstrap_errors(m, v)
     assert errors["tradeoff_slope_se"] == pytest.approx(sigma / (10 * np.sqrt(count)), rel=BOOTSTRAP)
     variation = sigma / 100
     expected = variation * np.sqrt(0.5 + variation**2) / np.sqrt(count)
@@ -89,8 +89,10 @@ def test_bootstrap_errors_are_those_of_textbooks() -> None:
 
 def test_bootstrap_errors_are_what_other_units_would_have_given() -> None:
     drawn = [units(seed) for seed in range(300)]
-    lines = np.array([line(m, v) for m, v in drawn])
-    means = {key: np.mean([bootstrap(m, v)[key] for m, v in drawn[:20]]) for key in bootstrap(*drawn[0])}
+    lines = np.array([fit_line(m, v) for m, v in drawn])
+    means = {
+        key: np.mean([bootstrap_errors(m, v)[key] for m, v in drawn[:20]]) for key in bootstrap_errors(*drawn[0])
+    }
     assert means["tradeoff_slope_se"] == pytest.approx(lines[:, 0].std(), rel=BOOTSTRAP)
     assert means["tradeoff_r2_se"] == pytest.approx(lines[:, 1].std(), rel=BOOTSTRAP)
     assert means["q_cv_se"] == pytest.approx(
@@ -114,13 +116,13 @@ def test_the_matrix_products_are_the_resamples(seed: int, count: int) -> None:
     truth = {"q_cv_se": variations, "tradeoff_slope_se": slopes, "tradeoff_r2_se": ratios}
     # 1e-6: two units that are nearly one leave few digits to a slope.
     expected = {name: np.std(values, ddof=1) for name, values in truth.items()}
-    assert bootstrap(m, v) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    assert bootstrap_errors(m, v) == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_bootstrap_is_the_same_on_a_device(device: str) -> None:
-    assert bootstrap(*units(3), device=device) == pytest.approx(bootstrap(*units(3)), rel=ROUNDING)
+    assert bootstrap_errors(*units(3), device=device) == pytest.approx(bootstrap_errors(*units(3)), rel=ROUNDING)
 
 
 def test_the_bootstrap_is_the_same_every_time() -> None:
-    assert bootstrap(*units(3)) == bootstrap(*units(3))
+    assert bootstrap_errors(*units(3)) == bootstrap_errors(*units(3))

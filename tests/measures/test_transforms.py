@@ -89,5 +89,7 @@ def test_directions_that_do_not_vary_are_left_out_and_counted() -> None:
 
 @pytest.mark.parametrize("k", [0, -1, 6])
 def test_removing_nothing_or_everything_is_refused(k: int) -> None:
-    with pytest.raises(InputError, match=f"--remove {k}: wanted a number of directions from 1 to 5, of 6"):
+    with pytest.raises(
+        InputError, match=f"--remove requires a number of directions from 1 to 5 for 6 coordinates .got {k}."
+    ):
         made(vectors(), k)

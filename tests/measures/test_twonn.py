@@ -14,8 +14,8 @@ from torch import Tensor
 from theodolite.errors import TheodoliteError
 from theodolite.measures import duplicates as duplicates_module
 from theodolite.measures.duplicates import distinct
+from theodolite.measures.intrinsic_dimension import TwoNN, relative_sd, twonn
 from theodolite.measures.neighbours import two_nearest
-from theodolite.measures.twonn import TwoNN, relative_sd, twonn
 
 EXACT = 1e-9
 """On mu, relative. Two float64 distances of 768 terms each err by about 1e-13 at worst; a wrong neighbour by
@@ -254,7 +254,7 @@ class TestEstimates:
         400 repetitions give a mean to 1/20 and a spread to 1/28 of the standard error; both are allowed four such.
         The fits are biased of order 1/n, a tenth of their error at n = 1,000.
         """
-        from theodolite.measures.twonn import _estimates
+        from theodolite.measures.intrinsic_dimension import _estimates
 
         d, n, repetitions = 7.0, 1000, 400
         uniform = torch.rand(repetitions, n, dtype=torch.float64, generator=random())
@@ -368,20 +368,18 @@ class TestErrors:
     def test_values_that_are_not_finite(self) -> None:
         vectors = cloud(20)
         vectors[3, 1], vectors[4, 2] = torch.nan, torch.inf
-        with pytest.raises(
-            TheodoliteError, match="vectors should be finite, and 2 of 20 rows are not; leave those out"
-        ):
+        with pytest.raises(TheodoliteError, match="vectors must be finite, but 2 of 20 rows are not"):
             twonn(vectors)
 
     @pytest.mark.parametrize("vectors", [torch.zeros(5), torch.zeros(5, 2, dtype=torch.int64)])
     def test_shape_and_type(self, vectors: Tensor) -> None:
         with pytest.raises(
-            TheodoliteError, match=r"vectors should be \(vectors, dim\) of a floating type, not \(5"
+            TheodoliteError, match=r"vectors must be \(vectors, dim\) of a floating type \(got \(5"
         ):
             twonn(vectors)
 
     def test_contexts(self) -> None:
         with pytest.raises(
-            TheodoliteError, match=r"contexts should hold one integer a vector, \(20,\), not \(19,\)"
+            TheodoliteError, match=r"contexts must hold one integer per vector, \(20,\) \(got \(19,\)\)"
         ):
             twonn(cloud(20), contexts=torch.arange(19))

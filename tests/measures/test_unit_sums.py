@@ -12,10 +12,10 @@ from tests.oracles import wide
 
 from theodolite.measures import unit_sums
 from theodolite.measures.coordinates import between
+from theodolite.measures.cosine import partition_isotropy_log
 from theodolite.measures.decomposition import decomposition, unit_moments
-from theodolite.measures.partition import partition_isotropy_log
 from theodolite.measures.resampling import unit_errors
-from theodolite.measures.unit_sums import Sums, spread_of_means, squared_distances, sum_of
+from theodolite.measures.unit_sums import Sums, spread_of_means, squared_distances, sum_units
 
 Array = NDArray[np.float64]
 FLOAT64 = 1e-12
@@ -61,7 +61,7 @@ class Made:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that 300 units are many blocks, the last not full."""
     monkeypatch.setattr(unit_sums, "BLOCK", 64)
-    monkeypatch.setattr(unit_sums, "BLOCK_THERE", 128)
+    monkeypatch.setattr(unit_sums, "DEVICE_BLOCK", 128)
 
 
 @pytest.mark.parametrize("put", PLACES)
@@ -71,7 +71,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sums_and_distances_are_those_of_the_definition(put: Put, rows: NDArray[np.int64] | None) -> None:
     made = Made()
     total, chosen = put(made.total), np.arange(UNITS) if rows is None else rows
-    assert sum_of(total, rows) == pytest.approx(made.total[chosen].sum(axis=0), rel=FLOAT64, abs=1e-9)
+    assert sum_units(total, rows) == pytest.approx(made.total[chosen].sum(axis=0), rel=FLOAT64, abs=1e-9)
     points = np.zeros(DIM), -made.centre, made.means[7]
     found = squared_distances(made.n[chosen], total, *points, rows=rows)
     for values, point in zip(found, points, strict=True):
@@ -81,7 +81,7 @@ def test_sums_and_distances_are_those_of_the_definition(put: Put, rows: NDArray[
 def test_some_rows_of_an_array_add_up_as_their_copy_does() -> None:
     """Bit for bit: no copy is made of sums that may fill the memory, and nothing is to depend on that."""
     made, rows = Made(), np.arange(1, UNITS)
-    assert (sum_of(made.total, rows) == made.total[rows].sum(axis=0)).all()
+    assert (sum_units(made.total, rows) == made.total[rows].sum(axis=0)).all()
     few = rows[::3]
     for some in (rows, few):
         (found,) = squared_distances(made.n[some], made.total, made.centre, rows=some)

@@ -12,9 +12,8 @@ from markdown_it import MarkdownIt
 
 from theodolite.errors import InputError
 from theodolite.report import Tables
-from theodolite.report.markdown import LIMIT, render_markdown
-from theodolite.report.markdown_tables import LAYERS
-from theodolite.report.markdown_text import inside_html, prose, token
+from theodolite.report.escaping import escape_markdown, escape_summary, token_code
+from theodolite.report.markdown import LAYERS, LIMIT, render_markdown
 
 Make = Callable[..., Tables]
 NASTY = (
@@ -71,9 +70,9 @@ def test_a_report_of_one_survey_has_its_parts_in_order(tables: Tables) -> None:
         "<details><summary>Units at the extremes, final norm</summary>",
         "<details><summary>Definitions of the measures</summary>",
     ]
-    assert "minilm-l6 (bert, float32, cpu) read 10,000 documents of chitchat." in made
+    assert "minilm-l6 (bert, float32, cpu) was run on 10,000 documents of chitchat." in made
     assert re.search(
-        r"- \*\*0\.\d+\*\* highest mean cosine, at block \d \(`mean-cosine/all-pairs`\)<br>Two positions", made
+        r"- \*\*0\.\d+\*\* highest mean cosine, at block \d \(`mean-cosine/all-pairs`\)<br>The average", made
     )
     assert made.splitlines()[-1].startswith(
         "<sub>minilm-l6 on chitchat · theodolite 0.1.0 · torch 2.9 · model 3f3f3f"
@@ -127,7 +126,7 @@ def test_hostile_tokens_are_all_there(make_tables: Make) -> None:
     "text", ["a|b", "`", "``", "\\", "\\|", "*_*", "<!--", "-->", "&lt;", "](", "@a", ":+1:", "#1", "$x$"]
 )
 def test_any_text_shows_as_it_is(text: str) -> None:
-    said = [prose(text), token(text), inside_html(text)]
+    said = [escape_markdown(text), token_code(text), escape_summary(text)]
     table = f"| a | b |\n| --- | --- |\n| {said[0]} | {said[1]} |"
     seen = Seen(f"{table}\n\n<details><summary>{said[2]}</summary>\n\nx {said[0]}\n\n</details>")
     assert seen.cells == [2, 2]
@@ -138,34 +137,34 @@ def test_a_population_that_is_the_same_is_only_named(make_tables: Make) -> None:
     tables = make_tables(layers=3, populations=("all",))
     both = replace(tables, layers=pd.concat([tables.layers, tables.layers.assign(population="without-massive")]))
     made = render_markdown([both])
-    assert "Population `all`. The same in `without-massive`." in made
+    assert "Population `all`. Identical in `without-massive`." in made
     assert "Layers, without-massive" not in made
 
 
-def test_several_surveys_stand_side_by_side(make_tables: Make) -> None:
+def test_several_surveys_are_compared(make_tables: Make) -> None:
     made = render_markdown([make_tables("a", layers=3), make_tables("b", layers=3, peak=0.12)])
     assert "# 2 surveys" in made
-    assert "| survey | highest mean cosine | highest SVD anisotropy | the same without massive |" in made
-    assert "## What differs" in made
+    assert "| survey | highest mean cosine | highest SVD anisotropy | SVD anisotropy without massive |" in made
+    assert "## Differences" in made
     assert "<details><summary>a</summary>" in made
     assert Seen(made).open == []
 
 
-def test_a_series_is_told_by_its_steps(tables: Tables) -> None:
+def test_a_series_has_a_table_of_steps(tables: Tables) -> None:
     made = render_markdown([series(tables)])
-    assert "It was read at 3 steps, 0 to 2." in made
+    assert "It was measured at 3 steps, 0 to 2." in made
     assert "**0 → 0.2** the mean cosine, step 0 to 2" in made
     assert "| 2 | 0.2000 |" in made
     assert "# 1 survey and 1 series" in render_markdown([tables, series(tables)])
 
 
-def test_what_has_no_room_is_left_out_and_named(make_tables: Make) -> None:
+def test_blocks_beyond_the_limit_are_omitted_and_named(make_tables: Make) -> None:
     tables = make_tables(layers=40, units=20)
     surveys = [replace(tables, name=f"model {i} on chitchat") for i in range(15)]
     made = render_markdown(surveys)
     assert len(made) <= LIMIT
     assert "## Side by side" in made
-    assert re.search(r"Left out, to stay below 60,000 characters: model \d+ on chitchat.* and \d+ more\.", made)
+    assert re.search(r"Omitted to stay below 60,000 characters: model \d+ on chitchat.* and \d+ more\.", made)
     assert Seen(made).open == []
 
 
@@ -180,12 +179,12 @@ def test_almost_nothing_is_still_a_report(tables: Tables) -> None:
     none = Tables("none", {}, *[pd.DataFrame()] * 3)
     for surveys in ([bare], [none], [bare, none], [bare, tables]):
         made = render_markdown(surveys)
-        assert "No number is defined that a finding could be made from." in made
+        assert "No measure is defined, so there are no findings." in made
         assert Seen(made).open == []
     undefined = replace(tables, layers=tables.layers.assign(mean_cosine=np.nan))
     assert "nan" not in render_markdown([undefined])
 
 
-def test_no_survey_is_refused() -> None:
-    with pytest.raises(InputError, match="wanted at least one survey"):
+def test_no_survey_is_rejected() -> None:
+    with pytest.raises(InputError, match="expected at least one survey"):
         render_markdown([])

@@ -1,5 +1,4 @@
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from theodolite.errors import InputError
+from theodolite.errors import InputError, TheodoliteError
 from theodolite.report import Tables, render, write
 from theodolite.report import page as page_module
 
@@ -28,7 +27,7 @@ EXPECTED = set(
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plotly's script is four megabytes and the same on every page: test_inlined.py reads it."""
-    monkeypatch.setattr(page_module, "plotly", lambda: "/* Plotly */")
+    monkeypatch.setattr(page_module, "read_plotly", lambda: "/* Plotly */")
 
 
 class Page(HTMLParser):
@@ -140,10 +139,10 @@ def test_every_finding_has_its_figure_and_every_figure_a_name(tables: Tables) ->
     assert all(f'<title id="{title}">' in source and f'<desc id="{desc}">' in source for title, desc in drawn)
 
 
-def test_the_opening_says_what_was_surveyed(tables: Tables) -> None:
+def test_the_opening_states_what_was_surveyed(tables: Tables) -> None:
     assert (
-        "minilm-l6 (bert, float32, cpu) read 10,000 documents of chitchat. The survey holds 131,072 positions of "
-        "500 unit types at each of 8 layers, as vectors of 384 coordinates."
+        "minilm-l6 (bert, float32, cpu) was run on 10,000 documents of chitchat. The survey covers 131,072 "
+        "positions of 500 unit types at each of 8 layers, as vectors of 384 coordinates."
     ) in render([tables])
 
 
@@ -190,12 +189,12 @@ def test_a_column_of_nothing(make_tables: Make, column: str, value: Any) -> None
 def test_almost_nothing_is_still_a_page(tables: Tables) -> None:
     bare = Tables("bare", {}, tables.layers[["layer", "population"]], pd.DataFrame(), pd.DataFrame())
     words = "".join(Page(render([bare, Tables("none", {}, *[pd.DataFrame()] * 3)])).text)
-    assert "No number is defined that a finding could be made from." in words
-    assert "The survey came without its survey.json." in words
+    assert "No measure is defined, so there are no findings." in words
+    assert "The survey has no survey.json." in words
     assert "The survey has no layer table" in words
 
 
-def test_a_survey_may_come_as_a_mapping_or_look_alike(tables: Tables) -> None:
+def test_a_survey_may_be_a_mapping_or_a_similar_object(tables: Tables) -> None:
     class Alike:
         def __init__(self) -> None:
             for field in fields(Tables):
@@ -206,12 +205,14 @@ def test_a_survey_may_come_as_a_mapping_or_look_alike(tables: Tables) -> None:
     assert render([mapping]) == render([least]) == render([Alike()]) == render([tables])  # type: ignore[list-item]
 
 
-def test_errors_say_what_was_wanted(tables: Tables) -> None:
-    with pytest.raises(InputError, match=r"surveys: wanted at least one survey"):
+def test_errors_state_what_was_expected(tables: Tables) -> None:
+    with pytest.raises(InputError, match=r"surveys: expected at least one survey"):
         render([])
     with pytest.raises(InputError, match=r"surveys: .* dict lacks tokens, units\. Pass"):
         render([{"name": "a", "facts": {}, "layers": tables.layers}])
-    with pytest.raises(InputError, match=r"layers: wanted the columns layer and population; 'a' lacks population"):
+    with pytest.raises(
+        InputError, match=r"layers: expected the columns layer and population; 'a' lacks population"
+    ):
         render([Tables("a", {}, tables.layers.drop(columns="population"), tables.tokens, tables.units)])
 
 
@@ -221,11 +222,11 @@ def test_the_file_is_moved_into_place(tables: Tables, tmp_path: Path, monkeypatc
     assert path.read_text("utf-8") == render([tables])
     path.write_text("before")
 
-    def refuse(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise OSError("no")
 
-    monkeypatch.setattr(os, "replace", refuse)
-    with pytest.raises(OSError, match="no"):
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(TheodoliteError, match=r"report\.html could not be written: no"):
         write([tables], path)
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]

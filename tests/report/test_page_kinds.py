@@ -12,7 +12,7 @@ from tests.report.test_payload_series import series
 from theodolite.errors import InputError
 from theodolite.report import Picture, Steps, render
 from theodolite.report import page as page_module
-from theodolite.report.series_opening import step_chart
+from theodolite.report.opening import step_chart
 
 PIXEL = b"\x89PNG not looked into"
 HOSTILE = "<script>alert(1)</script> & \"'\u202e\ud800"
@@ -20,7 +20,7 @@ HOSTILE = "<script>alert(1)</script> & \"'\u202e\ud800"
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_module, "plotly", lambda: "/* Plotly */")
+    monkeypatch.setattr(page_module, "read_plotly", lambda: "/* Plotly */")
 
 
 def data_of(source: str) -> dict:
@@ -31,7 +31,7 @@ def parts(source: str) -> list[str]:
     return re.findall(r'data-part="([^"]+)"', source)
 
 
-def test_a_series_alone_is_a_page():
+def test_a_page_of_one_series():
     source = render([], [series()])
     Page(source)
     assert parts(source) == ["steps"]
@@ -59,7 +59,7 @@ def test_one_survey_has_nothing_side_by_side(make_tables):
     assert not {"side-by-side", "steps"} & set(parts(render([make_tables()])))
 
 
-def test_pictures_alone_need_no_plotly():
+def test_a_page_of_pictures_has_no_plotly():
     source = render([], [], [Picture("A study", "After Euler.", "image/svg+xml", b"<svg/>")])
     Page(source)
     assert "/* Plotly */" not in source
@@ -76,18 +76,18 @@ def test_names_of_series_and_pictures_are_data():
 
 
 def test_pictures_that_do_not_fit_are_named(monkeypatch):
-    monkeypatch.setattr("theodolite.report.pictures.pictures_section.__defaults__", (100,))
+    monkeypatch.setattr("theodolite.report.pictures.render_pictures.__defaults__", (100,))
     source = render(
         [], [], [Picture("Small", "", "image/png", PIXEL), Picture("Large", "", "image/png", bytes(99))]
     )
     assert source.count("<img") == 1
-    assert "Left out, as the page would be too large: Large." in source
+    assert "Omitted because the page would be too large: Large." in source
 
 
-def test_nothing_and_what_is_no_picture_are_refused():
+def test_no_input_and_unknown_media_types_are_rejected():
     with pytest.raises(InputError, match="at least one survey"):
         render([])
-    with pytest.raises(InputError, match=r"wanted image/svg\+xml or image/png; 'text/html' came"):
+    with pytest.raises(InputError, match=r"expected image/svg\+xml or image/png, got 'text/html'"):
         Picture("A page", "", "text/html", b"")
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from theodolite.report.payload.pack import counts, floats, short_floats, small, unpack
+from theodolite.report.payload.pack import pack_bytes, pack_counts, pack_floats, pack_short_floats, unpack
 
 FLOAT = st.floats(width=32, allow_nan=True, allow_infinity=True, allow_subnormal=True)
 HARD = np.array(
@@ -37,13 +37,13 @@ SMALLEST = 128 * 2.0**-149
 @given(st.lists(FLOAT, max_size=40))
 def test_four_bytes_are_exact(values: list[float]) -> None:
     whole = np.array(values, dtype=np.float32)
-    assert unpack(floats(whole)).tobytes() == whole.tobytes()
+    assert unpack(pack_floats(whole)).tobytes() == whole.tobytes()
 
 
 @given(st.lists(FLOAT, max_size=40))
 def test_three_bytes_are_near_and_keep_what_is_no_number(values: list[float]) -> None:
     whole = np.array(values, dtype=np.float32)
-    again = unpack(short_floats(whole))
+    again = unpack(pack_short_floats(whole))
     finite = np.isfinite(whole)
     assert np.array_equal(again[~finite], whole[~finite], equal_nan=True)
     assert np.isfinite(again[finite]).all()
@@ -54,7 +54,7 @@ def test_three_bytes_are_near_and_keep_what_is_no_number(values: list[float]) ->
 
 
 def test_hard_numbers_by_name() -> None:
-    again = unpack(short_floats(HARD))
+    again = unpack(pack_short_floats(HARD))
     assert np.isnan(again[2])
     assert list(again[3:5]) == [np.inf, -np.inf]
     assert np.isfinite(again[5:7]).all()
@@ -65,32 +65,32 @@ def test_hard_numbers_by_name() -> None:
 def test_a_nan_whose_mark_is_in_the_last_byte_stays_one() -> None:
     # Cut to three bytes it would read as infinity.
     odd = np.array([0x7F800001, 0xFF800001, 0x7F8000FF], dtype="<u4").view("<f4")
-    assert np.isnan(unpack(short_floats(odd))).all()
+    assert np.isnan(unpack(pack_short_floats(odd))).all()
 
 
 def test_cutting_without_rounding_would_be_twice_as_far_off() -> None:
     whole = np.float32(1 + 255 * 2.0**-23)
     cut = (whole.view("<u4") & np.uint32(0xFFFFFF00)).view("<f4")
     assert abs(float(cut) - float(whole)) > SHORT
-    assert abs(float(unpack(short_floats([whole]))[0]) - float(whole)) <= SHORT
+    assert abs(float(unpack(pack_short_floats([whole]))[0]) - float(whole)) <= SHORT
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=20), st.lists(st.integers(0, 255), max_size=20))
 def test_counts_and_marks_are_exact(many: list[int], few: list[int]) -> None:
-    assert unpack(counts(many)).tolist() == many
-    assert unpack(small(few)).tolist() == few
+    assert unpack(pack_counts(many)).tolist() == many
+    assert unpack(pack_bytes(few)).tolist() == few
 
 
 @given(st.lists(st.integers(0, 2**53), max_size=20))
 def test_counts_past_four_bytes_are_exact_too(many: list[int]) -> None:
     """The tempting way, four bytes whatever comes, would tell 705,032,704 of 5,000,000,000."""
     for given_ in (many, np.array(many, dtype=np.int64), np.array(many, dtype=float)):
-        assert unpack(counts([5_000_000_000, *given_])).tolist() == [5_000_000_000, *many]
-    assert counts([2**32 - 1])["kind"] == "u4"
-    assert counts([2**32])["kind"] == "f8"
+        assert unpack(pack_counts([5_000_000_000, *given_])).tolist() == [5_000_000_000, *many]
+    assert pack_counts([2**32 - 1])["kind"] == "u4"
+    assert pack_counts([2**32])["kind"] == "f8"
 
 
-@pytest.mark.parametrize("make", [floats, short_floats, counts, small])
+@pytest.mark.parametrize("make", [pack_floats, pack_short_floats, pack_counts, pack_bytes])
 def test_nothing_and_a_matrix_are_packed_row_by_row(make: object) -> None:
     assert callable(make)
     assert make([])["count"] == len(unpack(make([]))) == 0
@@ -101,6 +101,11 @@ def test_nothing_and_a_matrix_are_packed_row_by_row(make: object) -> None:
 
 
 def test_what_is_packed_is_json_and_of_the_size_that_it_says() -> None:
-    for packed, width in ((floats([1, 2]), 4), (short_floats([1, 2]), 3), (counts([1, 2]), 4), (small([1, 0]), 1)):
+    for packed, width in (
+        (pack_floats([1, 2]), 4),
+        (pack_short_floats([1, 2]), 3),
+        (pack_counts([1, 2]), 4),
+        (pack_bytes([1, 0]), 1),
+    ):
         assert json.loads(json.dumps(packed)) == packed
         assert len(b64decode(packed["data"])) == 2 * width

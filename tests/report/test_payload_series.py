@@ -8,8 +8,8 @@ import pytest
 
 from theodolite.errors import InputError
 from theodolite.report.payload.pack import unpack
-from theodolite.report.payload.series import series_payload
-from theodolite.report.series_tables import Steps
+from theodolite.report.payload.series import build_series_payload
+from theodolite.report.tables import Steps
 
 STEPS, LAYERS = (0, 10, 1000), ("embeddings", "block 1", "block 2", "final norm")
 SHORT = 2.0**-16  # three bytes keep 16 bits of the mantissa
@@ -48,7 +48,7 @@ def at(made: Steps, column: str, population: str = "all") -> np.ndarray:
 
 def test_a_measure_is_a_matrix_of_steps_by_layers():
     made = series()
-    data = series_payload(made)
+    data = build_series_payload(made)
     assert data["steps"] == list(STEPS)
     assert [layer["name"] for layer in data["layers"]] == list(LAYERS)
     found = unpack(data["profiles"]["all"]["columns"]["mean_cosine"]).reshape(3, 4)
@@ -59,16 +59,16 @@ def test_rows_in_any_order_and_rows_that_lack_keep_their_places():
     made = series()
     shuffled = made.table.sample(frac=1, random_state=0)
     lacking = shuffled[~((shuffled["step"] == 10) & (shuffled["layer"] == 2))]
-    data = series_payload(Steps("tiny", {}, lacking))
+    data = build_series_payload(Steps("tiny", {}, lacking))
     found = unpack(data["profiles"]["all"]["columns"]["mean_cosine"]).reshape(3, 4)
     wanted = at(made, "mean_cosine")
     wanted[1, 2] = np.nan
     np.testing.assert_allclose(found, wanted, rtol=SHORT)
 
 
-def test_means_are_over_the_layers_that_tell_it_at_every_step():
+def test_means_are_over_the_layers_that_are_defined_at_every_step():
     made = series()
-    told = series_payload(made)["averages"]["all"]
+    told = build_series_payload(made)["averages"]["all"]
     cosines = at(made, "mean_cosine")
     np.testing.assert_allclose(
         unpack(told["blocks"]["mean_cosine"]["mean"]), cosines[:, 1:3].mean(1), rtol=2 * SINGLE
@@ -99,14 +99,14 @@ def test_attention_is_averaged_over_blocks():
         for step in (0, 10)
         for layer in (1, 2)
     ]
-    told = series_payload(Steps("tiny", {}, made.table, pd.DataFrame(rows)))["attention"]["all"]
+    told = build_series_payload(Steps("tiny", {}, made.table, pd.DataFrame(rows)))["attention"]["all"]
     assert (told["steps"], told["documents"]) == ([0, 10], 5)
     np.testing.assert_allclose(unpack(told["measures"]["attention_max"]["mean"]), [0.15, 0.16], rtol=2 * SINGLE)
-    assert series_payload(made)["attention"] == {}
+    assert build_series_payload(made)["attention"] == {}
 
 
-def test_what_is_undefined_everywhere_is_left_out_with_its_reason():
-    data = series_payload(series(mev=np.nan, hubness_skew=np.inf))
+def test_undefined_columns_are_omitted_with_their_reason():
+    data = build_series_payload(series(mev=np.nan, hubness_skew=np.inf))
     told = data["profiles"]["all"]
     assert not {"mev", "hubness_skew"} & set(told["columns"])
     assert told["reasons"] == {"mev": "no unit occurs twice"}
@@ -115,18 +115,18 @@ def test_what_is_undefined_everywhere_is_left_out_with_its_reason():
 
 
 def test_a_name_is_data():
-    assert series_payload(series("<b>\u202e"))["name"] == "<b>U+202E"
+    assert build_series_payload(series("<b>\u202e"))["name"] == "<b>U+202E"
 
 
 def test_one_step_is_a_series_too():
     made = series()
-    data = series_payload(Steps("tiny", {}, made.table[made.table["step"] == 10]))
+    data = build_series_payload(Steps("tiny", {}, made.table[made.table["step"] == 10]))
     assert data["steps"] == [10]
     assert unpack(data["profiles"]["all"]["columns"]["mean_cosine"]).shape == (4,)
 
 
-def test_tables_without_steps_are_refused():
-    with pytest.raises(InputError, match=r"wanted the columns step, layer and population; 'tiny' lacks step"):
+def test_tables_without_steps_are_rejected():
+    with pytest.raises(InputError, match=r"expected the columns step, layer and population; 'tiny' lacks step"):
         Steps.of(Steps("tiny", {}, series().table.drop(columns="step")))
-    with pytest.raises(InputError, match=r"wanted name, facts and table; table did not come"):
+    with pytest.raises(InputError, match=r"expected name, facts and table; missing: table"):
         Steps.of({"name": "tiny", "facts": {}})

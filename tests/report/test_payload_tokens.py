@@ -12,9 +12,9 @@ import pytest
 from tests.report.conftest import HOSTILE, SPECIAL
 
 from theodolite.report import Tables
+from theodolite.report.escaping import show_token
 from theodolite.report.payload.pack import unpack
-from theodolite.report.payload.tokens import order, tokens, units
-from theodolite.report.text import visible
+from theodolite.report.payload.tokens import order_units, pack_tokens, pack_units
 
 Make = Callable[..., Tables]
 # Three bytes a number: half of the last of 15 bits.
@@ -44,7 +44,7 @@ def shuffled(tables: Tables, share: float = 1.0) -> Tables:
 @pytest.mark.parametrize("share", [1.0, 0.4])
 def test_matrices_are_the_table(make_tables: Make, share: float) -> None:
     tables = shuffled(make_tables(layers=4, units=60), share)
-    found, order = tokens(tables), listed(tables)
+    found, order = pack_tokens(tables), listed(tables)
     assert list(found) == ["all", "without-first", "without-massive"]
     for name in ("m", "v"):
         wanted = naive(tables, name)
@@ -61,7 +61,7 @@ def test_n_is_the_most_that_a_population_has_seen(make_tables: Make) -> None:
     changed = tables.tokens.assign(n=[random.Random(i).randrange(1, 10**6) for i in range(len(tables.tokens))])
     tables = replace(tables, tokens=changed)
     order, wanted = listed(tables), naive(tables, "n")
-    for population, columns in tokens(tables).items():
+    for population, columns in pack_tokens(tables).items():
         assert unpack(columns["n"]).tolist() == [
             max(wanted[population, layer, unit] for layer in range(3)) for unit in order
         ]
@@ -70,20 +70,20 @@ def test_n_is_the_most_that_a_population_has_seen(make_tables: Make) -> None:
 def test_words_stand_where_their_numbers_do(make_tables: Make) -> None:
     tables = shuffled(make_tables(layers=2, units=40))
     texts = dict(zip(tables.units["unit"], tables.units["text"], strict=True))
-    found = units(tables)
-    assert found["text"] == [visible(texts[unit]) for unit in listed(tables)]
+    found = pack_units(tables)
+    assert found["text"] == [show_token(texts[unit]) for unit in listed(tables)]
     assert unpack(found["special"]).tolist() == [texts[unit] in SPECIAL for unit in listed(tables)]
-    assert len([text for text in found["text"] if text in map(visible, HOSTILE)]) == len(HOSTILE)
+    assert len([text for text in found["text"] if text in map(show_token, HOSTILE)]) == len(HOSTILE)
 
 
 def test_units_without_a_text_are_spelled_and_odd_marks_are_no(make_tables: Make) -> None:
     tables = make_tables(layers=1, units=3)
     tokens_ = tables.tokens.assign(unit=["Ġnew", "▁old", "bare"] * 3)
     odd = pd.DataFrame({"unit": ["Ġnew"], "text": [None], "special": pd.array([pd.NA], dtype="boolean")})
-    found = units(replace(tables, tokens=tokens_, units=odd))
+    found = pack_units(replace(tables, tokens=tokens_, units=odd))
     assert sorted(found["text"]) == ["bare", "␣new", "␣old"]
     assert unpack(found["special"]).tolist() == [0, 0, 0]
-    assert units(replace(tables, tokens=tokens_, units=pd.DataFrame()))["text"] == found["text"]
+    assert pack_units(replace(tables, tokens=tokens_, units=pd.DataFrame()))["text"] == found["text"]
 
 
 @pytest.mark.parametrize("value", [np.nan, None, pd.NA, math.inf])
@@ -91,7 +91,7 @@ def test_odd_numbers_are_no_crash(make_tables: Make, value: Any) -> None:
     tables = make_tables(layers=2, units=6)
     odd = tables.tokens.astype({"m": object, "v": object})
     odd.loc[odd["layer"] == 1, ["m", "v"]] = value
-    found = tokens(replace(tables, tokens=odd))
+    found = pack_tokens(replace(tables, tokens=odd))
     matrix = unpack(found["all"]["m"]).reshape(2, 6)
     assert np.isfinite(matrix[0]).all()
     assert not np.isfinite(matrix[1]).any()
@@ -100,13 +100,13 @@ def test_odd_numbers_are_no_crash(make_tables: Make, value: Any) -> None:
 def test_rows_of_layers_that_the_layer_table_lacks_are_left_out(make_tables: Make) -> None:
     tables = make_tables(layers=2, units=6)
     more = pd.concat([tables.tokens, tables.tokens.assign(layer=9)], ignore_index=True)
-    assert tokens(replace(tables, tokens=more)) == tokens(tables)
+    assert pack_tokens(replace(tables, tokens=more)) == pack_tokens(tables)
 
 
 def test_nothing_to_show(tables: Tables) -> None:
     for empty in (pd.DataFrame(), tables.tokens.iloc[:0], tables.tokens.drop(columns="m")):
-        assert tokens(replace(tables, tokens=empty)) == {}
-        assert units(replace(tables, tokens=empty))["text"] == []
+        assert pack_tokens(replace(tables, tokens=empty)) == {}
+        assert pack_units(replace(tables, tokens=empty))["text"] == []
 
 
 def test_massive_vectors_leave_layer_by_layer(make_tables: Make) -> None:
@@ -115,9 +115,9 @@ def test_massive_vectors_leave_layer_by_layer(make_tables: Make) -> None:
     frame = tables.tokens.copy()
     chosen = (frame["population"] == "without-massive") & (frame["layer"] == 2) & (frame["n"] > 5)
     frame.loc[chosen, "n"] -= 3
-    found = tokens(replace(tables, tokens=frame))
+    found = pack_tokens(replace(tables, tokens=frame))
     assert "fewer" not in found["all"]
-    listed, most = order(tables), unpack(found["without-massive"]["n"])
+    listed, most = order_units(tables), unpack(found["without-massive"]["n"])
     layer, place, n = (unpack(each) for each in found["without-massive"]["fewer"])
     assert chosen.sum() > 0
     assert len(n) == chosen.sum()

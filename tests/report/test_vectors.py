@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from tests.report.conftest import make, vectors
@@ -11,35 +12,37 @@ from tests.report.test_page import Page, data_of
 
 from theodolite.report import page as page_module
 from theodolite.report import render
-from theodolite.report.findings import findings, warnings
+from theodolite.report.findings import collect_findings, collect_warnings
 from theodolite.report.markdown import render_markdown
-from theodolite.report.vectors import for_script
+from theodolite.report.vectors import rewording_rules
 
 OF_TEXTS = r"(?i)\b(positions?|tokens?|units?|documents?|layers?|blocks?|activations?)\b|over all vectors"
 
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_module, "plotly", lambda: "/* Plotly */")
+    monkeypatch.setattr(page_module, "read_plotly", lambda: "/* Plotly */")
 
 
 def parts(source: str) -> list[str]:
     return re.findall(r'data-part="([^"]+)"', source)
 
 
-def test_findings_and_cautions_speak_of_vectors_and_groups() -> None:
+def test_findings_and_warnings_are_about_vectors_and_groups() -> None:
     tables = vectors(
         massive=2, zero=1, nonfinite=1, tradeoff_slope=0.4, undefined=json.dumps({"q_cv": "one unit"})
     )
-    said = [words for one in findings(tables) for words in (one.headline, one.text)] + warnings(tables)
+    said = [words for one in collect_findings(tables) for words in (one.headline, one.text)] + collect_warnings(
+        tables
+    )
     assert len(said) >= 14
     for words in said:
         assert not re.search(OF_TEXTS, words.replace("layers.parquet", "")), words
-        assert not re.search(r"^(highest|largest)|most tightly|the most of", words), words
-    found = {one.key: one for one in findings(vectors())}
+        assert not re.search(r"^(highest|largest)|tightest|of all layers", words), words
+    found = {one.key: one for one in collect_findings(vectors())}
     assert found["mean_cosine"].headline == "mean cosine"
-    assert "Two vectors have an average cosine of " in found["mean_cosine"].text
-    assert "97.7% of it is made by coordinate 7." in found["mean_cosine"].text
+    assert "The average cosine of two vectors is " in found["mean_cosine"].text
+    assert "Coordinate 7 contributes 97.7% of it." in found["mean_cosine"].text
     assert "over 412 groups" in found["tradeoff"].text
 
 
@@ -48,7 +51,7 @@ def test_the_opening_counts_vectors_and_groups() -> None:
     Page(source)
     tiles = re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", source.split('class="tiles"')[1].split("</dl>")[0])
     assert tiles == [("vectors", "600"), ("group", "1"), ("coordinates", "64")]
-    assert "600 vectors of tokens.npz in 1 group measured as they are, of 64 coordinates." in source
+    assert "600 vectors of tokens.npz in 1 group, measured as given, with 64 coordinates each." in source
     assert "1 of 600 vectors is not finite" in source
 
 
@@ -63,20 +66,20 @@ def test_one_layer_has_no_charts_over_layers() -> None:
     # Also where a model was read at one layer.
     one = render([make(layers=1, units=20)])
     assert not {"profiles", "norms"} & set(parts(one))
-    assert "chooses the layer" not in one.split('id="data"')[0]
+    assert "choose the layer" not in one.split('id="data"')[0]
     assert {"profiles", "norms"} <= set(parts(render([make(layers=2, units=20)])))
 
 
 def test_the_script_has_the_same_words_and_names_from_outside_stay() -> None:
     source = render([vectors()])
-    assert data_of(source)["words"] == [list(pair) for pair in for_script()]
+    assert data_of(source)["rewordings"] == [list(pair) for pair in rewording_rules()]
     assert "tokens.npz" in source
     assert "groups.npz" not in source
     assert not re.search(OF_TEXTS.replace("layers?|", ""), json.dumps([
         [label, meaning] for group in data_of(source)["measures"] for _, label, meaning, *_ in group["columns"]
     ]))  # fmt: skip
     # Beside a survey of a text the page keeps the words that fit both.
-    assert data_of(render([vectors(), make(layers=2, units=20)]))["words"] == []
+    assert data_of(render([vectors(), make(layers=2, units=20)]))["rewordings"] == []
 
 
 def test_the_comparison_and_the_markdown_name_no_layers() -> None:
@@ -97,3 +100,11 @@ def test_a_count_of_one_has_its_noun_in_the_singular() -> None:
     assert not re.findall(
         r"(?<![\d.,×])\b1 (?:documents|layers|positions|units|groups|rows|entries|types)\b", words
     )
+
+
+def test_the_name_of_the_only_layer_is_not_in_any_sentence() -> None:
+    tables = vectors()
+    named = replace(tables, layers=tables.layers.assign(layer_name="vector"))
+    assert [one.text for one in collect_findings(named)] == [one.text for one in collect_findings(tables)]
+    assert collect_warnings(named) == collect_warnings(tables)
+    assert "at vector" not in render([named, named])

@@ -6,7 +6,7 @@ import torch
 from tests.hard_cases import folded, hard, places
 
 from theodolite.batch import Batch
-from theodolite.statistics.cells import CELLS, POPULATIONS, told_apart
+from theodolite.statistics.cells import CELLS, POPULATIONS, cells_to_separate
 from theodolite.statistics.fold import STATISTICS, LayerFold
 
 
@@ -60,4 +60,4 @@ def test_populations_are_cells_and_cells_are_flags() -> None:
     assert set(POPULATIONS["all"]) == set(range(len(CELLS)))
     assert set(POPULATIONS["without-first"]) == set(POPULATIONS["all"]) - set(first)
     assert set(POPULATIONS["without-massive"]) == set(POPULATIONS["all"]) - set(massive)
-    assert told_apart(["without-first"]) == (True, False)
+    assert cells_to_separate(["without-first"]) == (True, False)

@@ -37,7 +37,7 @@ def test_every_finite_row_is_in_its_cell_and_every_other_one_is_counted(sample: 
     )
     finite = states.isfinite().all(dim=1)
     assert int(rows.nonfinite.sum()) == int((~finite).sum())
-    assert int(rows.nonfinite[1]) == (int((~finite & where.first).sum()) if frame.apart_first else 0)
+    assert int(rows.nonfinite[1]) == (int((~finite & where.first).sum()) if frame.separate_first else 0)
     by_key = {int(key): at for at, key in enumerate(where.key)}
     came = torch.tensor([by_key[int(key)] for key in rows.places.key], dtype=torch.int64)
     assert sorted(came.tolist()) == finite.nonzero().squeeze(1).tolist()
@@ -51,11 +51,11 @@ def test_every_finite_row_is_in_its_cell_and_every_other_one_is_counted(sample: 
         assert part.stop > part.start
         end = part.stop
         assert (rows.places.unit[part].diff() >= 0).all(), "units of a cell lie side by side"
-        if frame.apart_first:
+        if frame.separate_first:
             assert (rows.places.first[part] == bool(cell & 1)).all()
-        if frame.apart_massive:
+        if frame.separate_massive:
             assert ((rows.norms[part] > frame.massive_above) == bool(cell & 2)).all()
-        assert cell <= frame.apart_first + 2 * frame.apart_massive
+        assert cell <= frame.separate_first + 2 * frame.separate_massive
     assert end == len(rows.x)
     assert [cell for cell, _ in rows.cells] == sorted({cell for cell, _ in rows.cells})
 
@@ -100,7 +100,7 @@ def test_rows_that_are_not_finite_are_counted_by_whether_they_are_first(bad: flo
     states, first = torch.ones(6, 3), torch.tensor([True, False, True, False, True, False])
     states[:4, 1] = bad
     assert rows_of(states, first).nonfinite.tolist() == [2, 2, 0, 0]
-    assert rows_of(states, first, apart_first=False).nonfinite.tolist() == [4, 0, 0, 0]
+    assert rows_of(states, first, separate_first=False).nonfinite.tolist() == [4, 0, 0, 0]
 
 
 @pytest.mark.parametrize("length", [1e-44, 1e-30, SHORT, LONG, 1e25, 3e38])
@@ -108,7 +108,7 @@ def test_norms_whose_squares_float32_cannot_hold(length: float) -> None:
     states = torch.zeros(2, 4)
     states[0, 0] = length
     states[1, :2] = length / math.sqrt(2)
-    rows = rows_of(states, apart_massive=False)
+    rows = rows_of(states, separate_massive=False)
     truth = oracles.norms(states.double().numpy())
     normal = length > torch.finfo(torch.float32).tiny
     assert rows.norms.tolist() == pytest.approx(truth if normal else [0, 0], rel=NORM)

@@ -87,7 +87,7 @@ def test_float32_sums_from_beginning_to_end_fail() -> None:
 def test_a_population_by_subtraction_fails() -> None:
     case = hard()
     scatter, truth = folded(Scatter, case), oracles.spectral(case.x[case.belongs("without-first")])
-    together = folded(Scatter, case, replace(case.frame, apart_first=False, apart_massive=False))
+    together = folded(Scatter, case, replace(case.frame, separate_first=False, separate_massive=False))
     left = Scatter(case.frame)
     left.n[0] = together.n.sum() - scatter.n[[1, 3]].sum()
     left.sum[0] = together.sum.sum(dim=0) - scatter.sum[[1, 3]].sum(dim=0)

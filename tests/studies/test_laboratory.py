@@ -66,21 +66,21 @@ def test_a_save_killed_at_any_moment_can_be_made_again(tmp_path: Path, before: b
 
 def test_an_unfinished_folder_of_another_laboratory_is_not_replaced(tmp_path: Path) -> None:
     assert save_killed_at(5, tmp_path / "k", findings(laboratory="block"))
-    with pytest.raises(InputError, match=r"holds \.block\.unfinished.* and no trace; give another folder"):
+    with pytest.raises(InputError, match=r"contains \.block\.unfinished.* and no results of"):
         check_free(tmp_path / "k", "trace", overwrite=True)
 
 
 def test_a_folder_of_ones_own_tables_is_not_replaced(tmp_path: Path) -> None:
     findings().tables["t"].to_parquet(tmp_path / "mine.parquet")
-    with pytest.raises(InputError, match=r"holds mine\.parquet and no trace; give another folder"):
+    with pytest.raises(InputError, match=r"contains mine\.parquet and no results of `theodolite trace`"):
         findings().save(tmp_path, overwrite=True)
 
 
 def test_what_is_finished_wants_a_word_to_be_replaced(tmp_path: Path) -> None:
     findings().save(tmp_path)
-    with pytest.raises(InputError, match="holds findings already; give --overwrite"):
+    with pytest.raises(InputError, match="already contains results; give --overwrite"):
         findings().save(tmp_path)
-    with pytest.raises(InputError, match="holds what `theodolite trace` found"):
+    with pytest.raises(InputError, match="contains results of `theodolite trace`"):
         findings(laboratory="block").save(tmp_path, overwrite=True)
 
 
@@ -91,5 +91,5 @@ def test_an_address_of_this_disk_is_a_path(tmp_path: Path, monkeypatch: pytest.M
     assert folder == tmp_path / "here"
     assert values(folder) == {1}
     assert [each.name for each in tmp_path.iterdir()] == ["here"]  # and no folder called file:
-    with pytest.raises(InputError, match="holds findings already"):
+    with pytest.raises(InputError, match="already contains results"):
         findings().save(made(f"file://{tmp_path}/here"))

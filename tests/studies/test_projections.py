@@ -1,4 +1,4 @@
-"""Projections of the sample against whole decompositions in float64, and the turn against all turns."""
+"""Projections of the sample compared with full decompositions in float64, and the rotation with all rotations."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from tests.small_models import make, sentences
 
 import theodolite
 from theodolite.errors import DamagedError, InputError
-from theodolite.measures.projection import principal
-from theodolite.studies.planes import principal_plane, turn
+from theodolite.measures.projection import find_rotation, principal_components, principal_plane
 from theodolite.studies.projections import COLUMNS, projections
 
 EXACT = 1e-9
@@ -40,20 +39,20 @@ def hard(name: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ["plain", "rogue", "massive", "wide", "duplicates", "float32"])
-def test_the_plane_is_that_of_the_whole_decomposition(name: str) -> None:
+def test_the_plane_equals_the_full_decomposition(name: str) -> None:
     x = hard(name)
-    found, truth = principal_plane(x), principal(x.astype(np.float64), 2)
+    found, truth = principal_plane(x), principal_components(x.astype(np.float64), 2)
     longest = np.abs(truth.points).max()
     np.testing.assert_allclose(found.points, truth.points, atol=EXACT * longest)
     assert found.share == pytest.approx(truth.shares.sum(), rel=1e-12)
 
 
-def test_products_in_single_precision_would_miss_beside_a_rogue_coordinate() -> None:
+def test_float32_products_would_fail_with_a_rogue_coordinate() -> None:
     """The tempting short cut: the second moment less the mean's, in float32."""
     x = hard("rogue").astype(np.float32)
     mean = x.mean(axis=0)
     _, axes = np.linalg.eigh(x.T @ x / len(x) - np.outer(mean, mean))
-    truth = principal(x.astype(np.float64), 2).points
+    truth = principal_components(x.astype(np.float64), 2).points
     lazy = np.abs((x - mean) @ axes[:, ::-1][:, :2])
     assert np.abs(lazy - np.abs(truth)).max() > 1e-2
     assert np.abs(np.abs(principal_plane(x).points) - np.abs(truth)).max() < 1e-6
@@ -80,10 +79,10 @@ def test_fewer_than_two_directions(x: np.ndarray, share: float | None) -> None:
     assert np.isnan(found.share) if share is None else found.share == pytest.approx(share)
 
 
-def test_the_turn_is_the_best_of_all() -> None:
+def test_the_rotation_is_optimal() -> None:
     random = np.random.default_rng(1)
     here, there = random.normal(size=(50, 2)) * [3, 1], random.normal(size=(50, 2))
-    best = ((here @ turn(here, there) - there) ** 2).sum()
+    best = ((here @ find_rotation(here, there) - there) ** 2).sum()
     angles = np.linspace(0, 2 * np.pi, 3600, endpoint=False)
     turns = [np.array([[np.cos(a), np.sin(a)], [-np.sin(a), np.cos(a)]]) for a in angles]
     tried = [
@@ -110,7 +109,7 @@ def test_every_layer_of_a_model(surveyed: Path) -> None:
         rows = table[(table["layer"] == layer) & (table["population"] == "all")]
         kept = fold.sample.population((0, 1, 2, 3))
         x = kept["vector"][:200].double().numpy()
-        truth = principal(x, 2)
+        truth = principal_components(x, 2)
         points = rows[["x", "y"]].to_numpy()
         np.testing.assert_allclose(rows["norm"], np.linalg.norm(x, axis=1))
         assert rows["unit"].tolist() == names.loc[kept["unit"][:200].numpy()].tolist()
@@ -119,11 +118,13 @@ def test_every_layer_of_a_model(surveyed: Path) -> None:
         # Turned within the plane: every distance between points is as it was.
         np.testing.assert_allclose(points @ points.T, truth.points @ truth.points.T, atol=1e-8)
         if before is not None:
-            np.testing.assert_allclose(turn(points, before), np.eye(2), atol=1e-7)  # nothing is left to turn
+            np.testing.assert_allclose(
+                find_rotation(points, before), np.eye(2), atol=1e-7
+            )  # nothing is left to turn
         before = points
 
 
-def test_points_do_not_jump_where_layers_are_one_cloud_mirrored(tmp_path: Path) -> None:
+def test_points_do_not_jump_between_mirrored_layers(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     x = cloud(400, 6).astype(np.float32)
     basis, _ = np.linalg.qr(random.normal(size=(6, 6)))
@@ -136,21 +137,21 @@ def test_points_do_not_jump_where_layers_are_one_cloud_mirrored(tmp_path: Path) 
     assert np.abs(alone).max() > 5
 
 
-def test_plain_vectors_with_massive_ones_are_shown_without_them_too(tmp_path: Path) -> None:
+def test_massive_vectors_add_the_population_without_them(tmp_path: Path) -> None:
     x = hard("massive").astype(np.float32)
     np.savez(tmp_path / "x.npz", a=x, b=x[:, ::-1])
     theodolite.measure(tmp_path / "x.npz", out=tmp_path / "out")
     table = projections(tmp_path / "out")
     assert table["unit"].isna().all()
     shares = table.groupby(["population", "layer"])["share"].first()
-    assert shares["all", 0] == pytest.approx(principal(x.astype(np.float64), 2).shares.sum())
+    assert shares["all", 0] == pytest.approx(principal_components(x.astype(np.float64), 2).shares.sum())
     size = table.assign(r=np.hypot(table["x"], table["y"])).groupby(["population", "layer"])["r"]
     squeezed = size.median() / size.max()
     assert squeezed["all", 0] < 0.02  # all in one dot
     assert squeezed["without-massive", 0] > 0.2
     assert table[table["population"] == "without-massive"].groupby("layer").size().tolist() == [292, 292]
     ordinary = np.delete(x, np.arange(0, 300, 40), axis=0).astype(np.float64)
-    assert shares["without-massive", 1] == pytest.approx(principal(ordinary, 2).shares.sum())
+    assert shares["without-massive", 1] == pytest.approx(principal_components(ordinary, 2).shares.sum())
     # One position, one number, in both populations and at both layers.
     b = table[table["layer"] == 1].set_index(["population", "row"])
     a = table[table["layer"] == 0].set_index(["population", "row"])
@@ -164,24 +165,24 @@ def test_labels_are_units(tmp_path: Path) -> None:
     assert sorted(projections(tmp_path / "out")["unit"]) == sorted("aabbccaab")
 
 
-def test_a_survey_without_a_sample_says_so(tmp_path: Path) -> None:
+def test_a_survey_without_a_sample_has_a_reason(tmp_path: Path) -> None:
     theodolite.measure(cloud(9), sample_size=0, out=tmp_path / "out")
     table = projections(tmp_path / "out")
     assert table.columns.tolist() == COLUMNS
     assert table.empty
-    assert "no vectors were kept whole (--sample-size 0)" in table.attrs["undefined"]
+    assert "the survey has no sample of vectors (--sample-size 0)" in table.attrs["undefined"]
 
 
 def test_bad_input(surveyed: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="per_layer: wanted 2 or more vectors a layer; 1 came"):
+    with pytest.raises(InputError, match=r"per_layer must be at least 2 vectors per layer \(got 1\)"):
         projections(surveyed, per_layer=1)
     with pytest.raises(InputError, match="--population 'firsts'"):
         projections(surveyed, population="firsts")
-    with pytest.raises(InputError, match="holds no survey"):
+    with pytest.raises(InputError, match="does not contain a survey"):
         projections(tmp_path)
 
 
-def test_damage_is_noticed(tmp_path: Path) -> None:
+def test_damaged_samples_are_rejected(tmp_path: Path) -> None:
     theodolite.measure(cloud(9), out=tmp_path / "out")
     path = tmp_path / "out" / "sample.safetensors"
     whole = path.read_bytes()

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from theodolite import measure
 from theodolite.cli.app import app
 from theodolite.errors import InputError
-from theodolite.measures.twonn import twonn
+from theodolite.measures.intrinsic_dimension import twonn
 from theodolite.studies.what_if import COLUMNS, NOTHING_LEFT, what_if
 
 SPECTRAL = 1e-5
@@ -106,8 +106,8 @@ def test_what_leaves_nothing_is_null_with_a_reason() -> None:
     [
         ({"population": "without-first"}, "--population 'without-first': this survey has all, without-massive"),
         ({"layers": "1"}, "--layers 1: this survey has layers 0"),
-        ({"layers": "one"}, "--layers takes numbers and ranges"),
-        ({"remove": [8]}, "--remove 8: wanted a number of directions from 1 to 7, of 8 coordinates"),
+        ({"layers": "one"}, "--layers requires numbers and ranges"),
+        ({"remove": [8]}, "--remove requires a number of directions from 1 to 7 for 8 coordinates"),
     ],
 )
 def test_bad_input(folder: Path, options: dict[str, Any], words: str) -> None:
@@ -123,7 +123,7 @@ class TestCommand:
         printed = self.run(str(folder), "--remove", "2", "--layers", "-1").stdout
         assert "without-top-2" in printed
         assert "without-top-1" not in printed
-        assert "hubs (skew of the 10-occurrence)" in printed
+        assert "hubs (skewness of the 10-occurrence)" in printed
 
     def test_json(self, folder: Path, table: pd.DataFrame) -> None:
         rows = json.loads(self.run(str(folder), "--remove", "1", "--remove", "3", "--json").stdout)
@@ -145,7 +145,7 @@ class TestCommand:
     def test_another_ending_is_refused_before_anything_is_read(self, tmp_path: Path) -> None:
         result = self.run(str(tmp_path), "--out", "table.xlsx")
         assert isinstance(result.exception, InputError)
-        assert str(result.exception) == "--out table.xlsx: the ending is one of csv, md, json, parquet."
+        assert str(result.exception) == "--out table.xlsx must end in one of .csv, .md, .json, .parquet."
 
 
 def test_a_dimension_above_the_number_of_directions_is_none() -> None:
@@ -156,7 +156,7 @@ def test_a_dimension_above_the_number_of_directions_is_none() -> None:
     for column in ("twonn", "twonn_se", "twonn_ml", "twonn_ml_se"):
         assert pd.isna(table.loc["whitened", column])
         assert (
-            "above the 32 directions: 33 vectors are too few"
+            "exceeds the 32 directions: 33 vectors are too few"
             in json.loads(table.loc["whitened", "undefined"])[column]
         )
     assert table.loc["as-is", "twonn"] > 0

@@ -15,14 +15,14 @@ from typing import Any
 import torch
 
 import theodolite.sources.text.source as text_source
-import theodolite.surveys.checkpoints as checkpoints
-import theodolite.surveys.files as files
-import theodolite.surveys.folder as folder
-import theodolite.surveys.text as text_surveys
-from theodolite.surveys.listener import Listener
-from theodolite.surveys.models import survey as run_survey
+import theodolite.state.checkpoints as checkpoints
+import theodolite.storage.files as files
+import theodolite.surveys.text_survey as text_surveys
+import theodolite.tables.table_files as table_files
+from theodolite.engines.progress import Listener
+from theodolite.surveys.api import survey as run_survey
 
-SETTINGS = {"batch_tokens": 256, "checkpoint_every": 0.0}
+SETTINGS = {"batch_tokens": 256, "checkpoint_every": 0.0, "sample_size": 256}
 
 
 class Log(Listener):
@@ -78,7 +78,7 @@ def _die() -> None:
 
 def _die_at_write(number: int) -> None:
     """Die with the file half written."""
-    whole, count = files.write_beside, 0
+    whole, count = files.write_atomically, 0
 
     def half(path: Path, write: Callable[[Path], None]) -> None:
         nonlocal count
@@ -92,7 +92,7 @@ def _die_at_write(number: int) -> None:
         os.truncate(beside, beside.stat().st_size // 2)
         _die()
 
-    files.write_beside = folder.write_beside = half
+    files.write_atomically = table_files.write_atomically = half
 
 
 def _die_at_batch(number: int, counts: Callable[[], bool]) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -18,16 +19,17 @@ from typer.testing import CliRunner
 
 import theodolite
 from theodolite.cli.app import app
+from theodolite.engines.progress import Listener
 from theodolite.errors import DamagedError, InputError, TheodoliteError
-from theodolite.surveys import checkpoints, fetching, lease
-from theodolite.surveys import text as text_surveys
-from theodolite.surveys.bucket import Bucket
-from theodolite.surveys.files import read_tensors
+from theodolite.state import checkpoints
+from theodolite.state.checkpoints import MANIFEST, BucketRotation
+from theodolite.storage import download, lock
+from theodolite.storage.bucket import Bucket
+from theodolite.storage.files import read_tensors
+from theodolite.storage.location import parse_location
+from theodolite.surveys import text_survey as text_surveys
+from theodolite.surveys.api import survey
 from theodolite.surveys.folder import open_survey
-from theodolite.surveys.listener import Listener
-from theodolite.surveys.models import survey
-from theodolite.surveys.shelves import MANIFEST, BucketShelf
-from theodolite.surveys.storage import placed
 
 DOCUMENTS = sentences(24, seed=31)
 SHARD_CHARS = 700
@@ -68,9 +70,9 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make many small shards and a checkpoint after every batch; a lock is silent soon."""
     monkeypatch.setattr(text_surveys, "SHARD_CHARS", SHARD_CHARS)
     monkeypatch.setattr(checkpoints, "SHARE", float("inf"))
-    monkeypatch.setattr(lease, "BEAT", 0.05)
-    monkeypatch.setattr(lease, "SILENCE", 0.3)
-    monkeypatch.setattr(lease, "SETTLING", 0.01)
+    monkeypatch.setattr(lock, "RENEW_SECONDS", 0.05)
+    monkeypatch.setattr(lock, "STALE_SECONDS", 0.3)
+    monkeypatch.setattr(lock, "SETTLE_SECONDS", 0.01)
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +152,7 @@ def dying(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
             put(self, file)
 
         def kept(self: Bucket, missing_ok: bool = False) -> None:
-            if not (left < 0 and self.name == lease.LOCK):
+            if not (left < 0 and self.name == lock.LOCK):
                 unlink(self, missing_ok)
 
         monkeypatch.setattr(Bucket, "put", fatal)
@@ -164,18 +166,20 @@ class TestEqual:
         assert_equal(made, on_disk)
 
     def test_asked_to_stop_and_taken_up(self, model: Path, out: Bucket, on_disk: Path) -> None:
-        with pytest.raises(TheodoliteError, match=r"Interrupted after [0-9,]+ positions, all saved: .* --resume"):
+        with pytest.raises(TheodoliteError, match=r"Interrupted after [0-9,]+ positions, all saved\. .* --resume"):
             survey(model, DOCUMENTS, out=str(out), listener=Ear(6), **SETTINGS)
         names = {path.name for path in out.iterdir()}
         assert names == {"unfinished.json", "pilot.safetensors", "checkpoints"}
-        assert len(BucketShelf(out / "checkpoints").saves()) <= 3  # the last is not followed by a tidying
-        with pytest.raises(InputError, match="holds an unfinished survey; run its command again with --resume"):
+        assert len(BucketRotation(out / "checkpoints").names()) <= 3  # the last is not followed by a tidying
+        with pytest.raises(
+            InputError, match=r"contains an unfinished survey\. Run its command again with --resume"
+        ):
             theodolite.open(str(out))
-        with pytest.raises(InputError, match=r"is in use .*: --resume to go on with it, --overwrite to replace"):
+        with pytest.raises(InputError, match=r"files of a survey .*use --resume to continue it or --overwrite"):
             survey(model, DOCUMENTS, out=str(out), **SETTINGS)
         ear = Ear()
         survey(model, DOCUMENTS, out=str(out), resume=True, listener=ear, **SETTINGS)
-        assert any(line.startswith("taking up after") for line in ear.said)
+        assert any(line.startswith("resuming after") for line in ear.said)
         assert_equal(out, on_disk)
 
     def test_killed_before_every_kind_of_upload(
@@ -192,7 +196,7 @@ class TestEqual:
         dying(10**6)
         ear = Ear()
         survey(model, DOCUMENTS, out=str(out), resume=True, listener=ear, **SETTINGS)
-        assert any(line.startswith("taking up after") for line in ear.said)
+        assert any(line.startswith("resuming after") for line in ear.said)
         assert_equal(out, on_disk)  # and nothing half uploaded stays
 
     def test_killed_while_the_survey_is_written(
@@ -212,11 +216,11 @@ class TestEqual:
         out = quick
         with pytest.raises(TheodoliteError, match="Interrupted"):
             survey(model, DOCUMENTS, out=str(out), listener=Ear(6), **SETTINGS)
-        newest = Bucket(BucketShelf(out / "checkpoints").saves()[0]) / "sample.safetensors"
+        newest = Bucket(BucketRotation(out / "checkpoints").names()[0]) / "sample.safetensors"
         newest._store.pipe_file(newest._key, newest.read_bytes()[:-1] + b"?")
         ear = Ear()
         survey(model, DOCUMENTS, out=str(out), resume=True, listener=ear, **SETTINGS)
-        assert sum("Going back to the checkpoint before." in line for line in ear.said) == 1
+        assert sum("Using the checkpoint before it." in line for line in ear.said) == 1
         assert_equal(out, on_disk)
 
 
@@ -224,17 +228,17 @@ class TestFinished:
     def test_resumed_it_says_so(self, model: Path, made: Bucket) -> None:
         ear = Ear()
         found = survey(model, DOCUMENTS, out=str(made), resume=True, listener=ear, **SETTINGS)
-        assert f"{made} holds this very survey, finished: nothing to do" in ear.said
+        assert f"{made} already contains this survey: nothing to do" in ear.said
         assert found.layers.equals(open_survey(made).layers)
 
     def test_show_fetches_no_more_than_it_shows(self, made: Bucket) -> None:
-        fetching.forget_copy(made)
+        download.delete_local_copy(made)
         shown = CliRunner().invoke(app, ["show", str(made), "--json"])
         assert shown.exit_code == 0, shown.output
         assert len(json.loads(shown.output)) == len(open_survey(made).layers)
-        fetching.forget_copy(made)
+        download.delete_local_copy(made)
         CliRunner().invoke(app, ["show", str(made)])
-        assert {path.name for path in fetching.copy_of(made).iterdir()} == {"survey.json", "layers.parquet"}
+        assert {path.name for path in download.local_copy(made).iterdir()} == {"survey.json", "layers.parquet"}
 
     def test_report(self, made: Bucket, tmp_path: Path) -> None:
         page = tmp_path / "page.html"
@@ -246,12 +250,12 @@ class TestFinished:
         out = quick
         first = survey(model, DOCUMENTS[:12], out=str(out), **SETTINGS)
         assert open_survey(out).facts["counts"] == first.facts["counts"]
-        with pytest.raises(InputError, match=r"is in use \(.*\): --overwrite to replace it"):
+        with pytest.raises(InputError, match=r"files of a survey \(.*\)\. .* use --overwrite to replace it"):
             survey(model, DOCUMENTS, out=str(out), **SETTINGS)
-        stale = fetching._copies.pop(out.url)  # as another process would have it
+        stale = download._copies.pop(out.url)  # as another process would have it
         second = survey(model, DOCUMENTS, out=str(out), overwrite=True, **SETTINGS)
-        fetching.forget_copy(out)
-        fetching._copies[out.url] = stale
+        download.delete_local_copy(out)
+        download._copies[out.url] = stale
         assert open_survey(out).layers.equals(second.layers)
 
     def test_damaged_it_is_told(self, made: Bucket, out: Bucket) -> None:
@@ -276,7 +280,7 @@ class TestFinished:
         for verb in ("sets", "batches"):
             done = CliRunner().invoke(app, [verb, str(made)])
             assert isinstance(done.exception, InputError)
-            assert "writes on disk alone; give a path there" in str(done.exception)
+            assert "writes to disk only. Give a local path" in str(done.exception)
 
 
 def test_the_command(model: Path, out: Bucket, tmp_path: Path) -> None:
@@ -299,15 +303,15 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("address", "words"),
         [
-            ("gs://bucket/survey", "gs://bucket/survey needs a package that is missing: pip install gcsfs"),
+            ("gs://bucket/survey", "requires a package that is not installed: pip install gcsfs"),
             (
                 "s4://bucket/survey",
-                r"s4:// is no kind of storage that is known here; wanted .* s3://BUCKET/FOLDER",
+                r"s4:// is not a known kind of storage. .* s3://BUCKET/FOLDER",
             ),
-            ("s3://bucket", "s3://bucket is a whole bucket; give a folder in it, such as s3://bucket/survey"),
+            ("s3://bucket", "s3://bucket is a bucket. Give a folder in it, such as s3://bucket/survey"),
             (
                 "s3://no-such-bucket/survey",
-                "s3://no-such-bucket/survey/.* cannot be written: there is no such bucket",
+                "s3://no-such-bucket/survey/.* cannot be written: the bucket does not exist",
             ),
         ],
     )
@@ -329,7 +333,7 @@ class TestRefused:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             monkeypatch.delenv(name)
         monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
-        with pytest.raises(TheodoliteError, match=r"cannot be reached: no credentials were found where its own"):
+        with pytest.raises(TheodoliteError, match=r"no credentials were found in the usual places"):
             survey("no such model", DOCUMENTS, out=str(out))
 
     def test_without_permission(self, out: Bucket, clients: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +341,7 @@ class TestRefused:
             raise PermissionError("Access Denied")
 
         monkeypatch.setattr(clients, "_pipe_file", forbidden)
-        with pytest.raises(TheodoliteError, match=r"cannot be written: there is no permission \(Access Denied\)"):
+        with pytest.raises(TheodoliteError, match=r"cannot be written: permission denied \(Access Denied\)"):
             survey("no such model", DOCUMENTS, out=str(out))
 
     def test_nobody_answers_is_not_taken_for_nothing_there(
@@ -359,46 +363,62 @@ class TestRefused:
         clients.clear_instance_cache()
         ear = Ear()
         survey(model, DOCUMENTS, out=str(out), resume=True, listener=ear, **SELDOM)
-        assert any(line.startswith("taking up after") for line in ear.said)
+        assert any(line.startswith("resuming after") for line in ear.said)
         assert_equal(out, on_disk)
 
     def test_foreign_objects_are_left_alone(self, out: Bucket) -> None:
         (out / "thesis.tex").touch()
-        with pytest.raises(InputError, match=r"holds files that no survey made \(thesis.tex\)"):
+        with pytest.raises(InputError, match=r"contains files that are not part of a survey \(thesis.tex\)"):
             survey("no such model", DOCUMENTS, out=str(out), overwrite=True)
 
 
 class TestLease:
-    def test_two_at_once(self, out: Bucket) -> None:
+    def test_two_at_once(self, out: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(lock, "STALE_SECONDS", 600.0)  # on a busy machine a renewal may come late
         with (
-            lease.leased(out, lambda text: None),
-            pytest.raises(InputError, match=r"another run is writing there now \(.*process \d+"),
-            lease.leased(out, lambda text: None),
+            lock.hold_lease(out, lambda text: None),
+            pytest.raises(InputError, match=r"another run is writing there \(.*process \d+"),
+            lock.hold_lease(out, lambda text: None),
         ):
             pass
         assert out.below() == []  # given back
 
     def test_of_a_killed_run_it_is_taken_over(self, out: Bucket) -> None:
-        (out / lease.LOCK).write_text(lease._word("a machine that burnt"))
+        (out / lock.LOCK).write_text(lock._lease_text("a machine that burnt"))
         said: list[str] = []
-        with lease.leased(out, said.append):
-            assert "a machine that burnt" not in (out / lease.LOCK).read_text()
-        assert "seeing whether a machine that burnt is still writing there" in said[0]
+        with lock.hold_lease(out, said.append):
+            assert "a machine that burnt" not in (out / lock.LOCK).read_text()
+        assert "to see whether a machine that burnt is still writing there" in said[0]
 
     def test_of_several_that_take_over_at_once_one_has_it(
         self, out: Bucket, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(lease, "SETTLING", 0.3)
-        (out / lease.LOCK).write_text(lease._word("a machine that burnt"))
-        entered: list[int] = []
+        (out / lock.LOCK).write_text(lock._lease_text("a machine that burnt"))
+        entered, is_stale = list[int](), lock._is_stale
+        found, written, decided = (threading.Barrier(3, timeout=600) for _ in range(3))
+
+        def all_find_it(*given: Any) -> bool:
+            stale = is_stale(*given)
+            found.wait()
+            return stale
+
+        def settle(seconds: float) -> None:
+            if seconds == lock.SETTLE_SECONDS:
+                written.wait()
+            else:
+                time.sleep(seconds)
+
+        # However busy the machine is: all find the lease stale before one writes, and all write before one looks.
+        monkeypatch.setattr(lock, "_is_stale", all_find_it)
+        monkeypatch.setattr(lock, "time", SimpleNamespace(monotonic=time.monotonic, sleep=settle))
 
         def enter(number: int) -> None:
             try:
-                with lease.leased(out, lambda text: None):
+                with lock.hold_lease(out, lambda text: None):
                     entered.append(number)
-                    time.sleep(0.5)
+                    decided.wait()
             except InputError:
-                pass
+                decided.wait()
 
         threads = [threading.Thread(target=enter, args=(number,)) for number in range(3)]
         for thread in threads:
@@ -409,22 +429,28 @@ class TestLease:
 
     def test_one_that_lost_it_tells(self, out: Bucket) -> None:
         said: list[str] = []
-        with lease.leased(out, said.append):
-            (out / lease.LOCK).write_text(lease._word("another"))
-            until = time.monotonic() + 5
+        with lock.hold_lease(out, said.append):
+            until = time.monotonic() + 600
             while not said and time.monotonic() < until:
-                time.sleep(0.02)
-        assert "another run took this one for dead and writes there too" in said[0]
-        assert "another" in (out / lease.LOCK).read_text()  # and is not deleted
+                (out / lock.LOCK).write_text(lock._lease_text("another"))  # again if a renewal was in between
+                time.sleep(0.2)
+        assert "another run took over and writes there too" in said[0]
+        assert "another" in (out / lock.LOCK).read_text()  # and is not deleted
 
 
 class TestPlaced:
     def test_what_is_an_address(self) -> None:
-        assert placed("folder/s3") == Path("folder/s3")
-        assert placed(Path("s3://bucket/a/b")) == Bucket("s3://bucket/a/b")  # of whose slashes a Path keeps one
-        assert placed("S3://bucket/a/b/") == Bucket("s3://bucket/a/b")
-        assert placed("file:///somewhere/a") == placed(Path("file:///somewhere/a")) == Path("/somewhere/a")
-        assert placed("C:/windows") == Path("C:/windows")
+        assert parse_location("folder/s3") == Path("folder/s3")
+        assert parse_location(Path("s3://bucket/a/b")) == Bucket(
+            "s3://bucket/a/b"
+        )  # of whose slashes a Path keeps one
+        assert parse_location("S3://bucket/a/b/") == Bucket("s3://bucket/a/b")
+        assert (
+            parse_location("file:///somewhere/a")
+            == parse_location(Path("file:///somewhere/a"))
+            == Path("/somewhere/a")
+        )
+        assert parse_location("C:/windows") == Path("C:/windows")
 
     def test_a_folder_is_not_one_whose_name_begins_alike(self, out: Bucket) -> None:
         for name in ("work/a", "workers/b", "workers/c/d"):
@@ -443,13 +469,13 @@ def test_an_upload_without_its_manifest_does_not_count(out: Bucket, tmp_path: Pa
         (folder / "state").write_text("sums")
         (folder / MANIFEST).write_text("{}")
 
-    shelf = BucketShelf(out)
-    shelf.keep(write)
-    (whole,) = shelf.saves()
+    rotation = BucketRotation(out)
+    rotation.keep(write)
+    (whole,) = rotation.names()
     (out / "000002-half" / "state").touch()
-    assert shelf.saves() == [whole]
+    assert rotation.names() == [whole]
     for _ in range(3):
-        shelf.keep(write)
-    shelf.tidy()
-    assert len(shelf.saves()) == 2
+        rotation.keep(write)
+    rotation.tidy()
+    assert len(rotation.names()) == 2
     assert len(out.below()) == 4  # two files each, and what was half uploaded is gone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,18 @@ import torch
 from tests.small_models import FACTS, load, save, sentences
 
 from theodolite.errors import InputError
-from theodolite.studies.layer_norm import predictions
-from theodolite.studies.reading import read
+from theodolite.storage.file_names import LAYER_NORMS
+from theodolite.studies.norm_variance.layer_norm import predict_q
+from theodolite.studies.reading import read_survey_data
+from theodolite.surveys.api import survey as whole_survey
 from theodolite.surveys.folder import open_survey, open_tables
-from theodolite.surveys.layer_norms import COLUMNS, FILE, load_norms
+from theodolite.surveys.layer_norms import COLUMNS, load_norms
 from theodolite.surveys.merge import merge
-from theodolite.surveys.models import survey
 from theodolite.surveys.vectors import measure
 
 DOCUMENTS = sentences(30, seed=81)
+survey = partial(whole_survey, sample_size=64)  # neighbours of more take longer than all the rest
+
 TABLES = ("layers", "tokens", "units", "coordinates", "layer_norms")
 
 
@@ -70,7 +74,7 @@ def test_the_file_is_what_the_model_has(bent: Path, tmp_path: Path) -> None:
 
 def test_predictions_and_their_terms_make_q(bent: Path, tmp_path: Path) -> None:
     survey(bent, DOCUMENTS, out=tmp_path / "out")
-    table = predictions(read(tmp_path / "out", TABLES))
+    table = predict_q(read_survey_data(tmp_path / "out", TABLES))
     assert table["norm"].tolist() == ["LayerNorm"] * 4
     whole = table["predicted_q"] + table["dropped_square"] + table["dropped_mean"]
     assert whole.to_numpy() == pytest.approx(table["measured_q"].to_numpy(), rel=1e-5)
@@ -103,22 +107,23 @@ def test_a_folder_from_before_says_so(bent: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     survey(bent, DOCUMENTS, out=out)
     facts = json.loads((out / "survey.json").read_text())
-    for name in (FILE, "coordinates.parquet"):
+    for name in (LAYER_NORMS, "coordinates.parquet"):
         del facts["files"][name]
         (out / name).unlink()
     (out / "survey.json").write_text(json.dumps(facts | {"checksum": _seal(facts)}))
     assert len(open_tables(out)[1]) == 3
-    with pytest.raises(InputError, match=r"made before surveys had coordinates.parquet; survey again"):
+    with pytest.raises(InputError, match=r"older version that did not write coordinates.parquet. Survey again"):
         open_tables(out, ["coordinates"])
-    with pytest.raises(InputError, match=r"made before surveys had layer_norms.safetensors; survey again"):
+    with pytest.raises(InputError, match=r"older version that did not write layer_norms.safetensors"):
         open_survey(out)
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 def test_minilm_as_it_was_measured(tmp_path: Path) -> None:
     # Chitchat, 100 documents: 0.70, 0.97, 1.00, 0.96, 0.94, 0.74, 0.20 of the prediction.
     survey("minilm-l6", "chitchat", limit=12, out=tmp_path / "out", populations=("all",), sample_size=64)
-    table = predictions(read(tmp_path / "out", TABLES))
+    table = predict_q(read_survey_data(tmp_path / "out", TABLES))
     assert table["norm"].tolist() == ["LayerNorm"] * 7
     whole = table["predicted_q"] + table["dropped_square"] + table["dropped_mean"]
     assert whole.to_numpy() == pytest.approx(table["measured_q"].to_numpy(), rel=1e-5)

@@ -25,6 +25,7 @@ from transformers import (
 )
 
 import theodolite
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError, TheodoliteError
 
 EXACT = 1e-5
@@ -181,7 +182,7 @@ def test_bad_files_are_named_or_skipped_and_counted(vit: Path, pictures: Path) -
         theodolite.survey(vit, pictures)
     told: list[str] = []
 
-    class Listening(theodolite.surveys.listener.Listener):  # type: ignore[name-defined, misc]
+    class Listening(Listener):
         def warn(self, text: str) -> None:
             told.append(text)
 
@@ -196,7 +197,7 @@ def test_bad_files_are_named_or_skipped_and_counted(vit: Path, pictures: Path) -
     [
         (np.zeros(RATE), RATE, "is silent"),
         (np.ones(100) * np.arange(100) / 100, RATE, "too short"),
-        (np.random.default_rng(0).standard_normal(50), 100, "samples a second"),
+        (np.random.default_rng(0).standard_normal(50), 100, "samples per second"),
     ],
 )
 def test_sound_that_cannot_be_used(
@@ -215,7 +216,7 @@ def test_another_rate_is_resampled(wav2vec2: Path, recordings: Path) -> None:
 
 def test_options_of_text_are_refused(vit: Path, pictures: Path) -> None:
     for options, flag in [({"wrap": True}, "--wrap"), ({"max_tokens": 8}, "--max-tokens"), ({"min_words": 3}, "")]:
-        with pytest.raises(InputError, match=f"{flag}.* is for text; this is a model of vision"):
+        with pytest.raises(InputError, match=f"{flag}.* applies to text only"):
             theodolite.survey(vit, pictures, **options)
     with pytest.raises(InputError, match="--units 'word'"):
         theodolite.survey(vit, pictures, units="word")

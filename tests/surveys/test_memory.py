@@ -9,9 +9,11 @@ import pytest
 from tests.small_models import FACTS, sentences
 
 from theodolite.errors import InputError
-from theodolite.sources.layers import Layer
+from theodolite.models.layers import Layer
 from theodolite.surveys import memory
-from theodolite.surveys.models import survey
+from theodolite.surveys.api import survey
+from theodolite.surveys.options import parse_size
+from theodolite.text import format_bytes
 
 DOCUMENTS = sentences(30, seed=51)
 LAYERS = [Layer(index, f"block {index}", 64) for index in range(12)]
@@ -30,17 +32,17 @@ def test_what_does_not_fit_is_refused(small_model: Any) -> None:
 
 def test_types_are_counted_only_where_the_bound_would_not_fit() -> None:
     def needed(types: int) -> int:
-        return memory.needed(LAYERS, types, sample_size=100, populations=3)
+        return memory.estimate_bytes(LAYERS, types, sample_size=100, populations=3)
 
     def fail() -> int:
         raise AssertionError("counted in vain")
 
-    roomy = memory.check(LAYERS, 5000, fail, budget=needed(5000), sample_size=100, populations=3)
+    roomy = memory.check_memory(LAYERS, 5000, fail, budget=needed(5000), sample_size=100, populations=3)
     assert roomy == {"types": 5000, "bytes": needed(5000), "budget": needed(5000)}
-    tight = memory.check(LAYERS, 5000, lambda: 70, budget=needed(5000) - 1, sample_size=100, populations=3)
+    tight = memory.check_memory(LAYERS, 5000, lambda: 70, budget=needed(5000) - 1, sample_size=100, populations=3)
     assert tight == {"types": 70, "bytes": needed(70), "budget": needed(5000) - 1}
     with pytest.raises(InputError, match="12 layers and 4,999 units"):
-        memory.check(LAYERS, 5000, lambda: 4999, budget=needed(100), sample_size=100, populations=3)
+        memory.check_memory(LAYERS, 5000, lambda: 4999, budget=needed(100), sample_size=100, populations=3)
 
 
 @pytest.mark.parametrize("kind", ["id", "word"])
@@ -66,11 +68,18 @@ def test_the_estimate_covers_what_is_held(small_model: Any) -> None:
 
 
 def test_more_of_anything_needs_more() -> None:
-    base = memory.needed(LAYERS, 1000, sample_size=100, populations=3)
-    assert memory.needed(LAYERS[:6], 1000, sample_size=100, populations=3) < base
-    assert memory.needed(LAYERS, 2000, sample_size=100, populations=3) > base
-    assert memory.needed(LAYERS, 1000, sample_size=200, populations=3) > base
-    assert memory.needed(LAYERS, 1000, sample_size=100, populations=1) < base
+    base = memory.estimate_bytes(LAYERS, 1000, sample_size=100, populations=3)
+    assert memory.estimate_bytes(LAYERS[:6], 1000, sample_size=100, populations=3) < base
+    assert memory.estimate_bytes(LAYERS, 2000, sample_size=100, populations=3) > base
+    assert memory.estimate_bytes(LAYERS, 1000, sample_size=200, populations=3) > base
+    assert memory.estimate_bytes(LAYERS, 1000, sample_size=100, populations=1) < base
+
+
+def test_the_estimate_by_hand() -> None:
+    """Unit tables, matrices and samples of each layer; then unit sums of one layer and nine numbers per row."""
+    layer = 8 * 1000 * (64 + 3) + 2 * 8 * 64**2 + 2 * 100 * (4 * 64 + 24)
+    tables = 3 * 8 * 1000 * 64 + 8 * 9 * 1000 * 12 * 3
+    assert memory.estimate_bytes(LAYERS, 1000, sample_size=100, populations=3) == 12 * layer + tables == 12_018_432
 
 
 def test_without_a_budget_most_of_the_free_memory_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +88,7 @@ def test_without_a_budget_most_of_the_free_memory_may_be_used(monkeypatch: pytes
 
     monkeypatch.setattr(psutil, "virtual_memory", Free)
     with pytest.raises(InputError, match="800 bytes may be used"):
-        memory.check(LAYERS, 10, lambda: 10, budget=None, sample_size=0, populations=1)
+        memory.check_memory(LAYERS, 10, lambda: 10, budget=None, sample_size=0, populations=1)
 
 
 @pytest.mark.parametrize(
@@ -95,13 +104,13 @@ def test_without_a_budget_most_of_the_free_memory_may_be_used(monkeypatch: pytes
     ],
 )
 def test_sizes_are_read(text: str, size: int) -> None:
-    assert memory.parse_size(text) == size
+    assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1G", "0", "G", "8Q", "1e400", "nan"])
 def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="is no size; write it as 8G, 512M or a number of bytes"):
-        memory.parse_size(text)
+    with pytest.raises(InputError, match=r"is not a size\. Write it as 8G, 512M or a number of bytes"):
+        parse_size(text)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +118,7 @@ def test_what_is_no_size_is_refused(text: str) -> None:
     [(7, "7 bytes"), (2**20, "1.0 MB"), (3 * 2**30, "3.0 GB"), (1500, "1.5 kB"), (2**50, "1024.0 TB")],
 )
 def test_sizes_are_told(count: int, text: str) -> None:
-    assert memory.size(count) == text
+    assert format_bytes(count) == text
 
 
 def test_families_have_the_dims_that_the_estimate_uses(small_model: Any) -> None:

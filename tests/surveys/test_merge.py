@@ -10,7 +10,7 @@ from tests.small_models import make, sentences
 
 import theodolite
 from theodolite.errors import InputError, TheodoliteError
-from theodolite.surveys import text
+from theodolite.surveys import text_survey
 
 TEXTS = sentences(150, seed=4)
 
@@ -21,12 +21,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def part(model: Path, number: int, of: int) -> theodolite.Survey:
-    return theodolite.survey(str(model), TEXTS, part=f"{number}/{of}", device="cpu")
+    return theodolite.survey(str(model), TEXTS, part=f"{number}/{of}", device="cpu", sample_size=64)
 
 
 def test_parts_tell_of_the_corpus_what_the_whole_tells(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "SHARD_CHARS", 500)
-    whole = theodolite.survey(str(model), TEXTS, device="cpu").facts
+    monkeypatch.setattr(text_survey, "SHARD_CHARS", 500)
+    whole = theodolite.survey(str(model), TEXTS, device="cpu", sample_size=64).facts
     parts = [part(model, number, 3) for number in range(3)]
     at_once = theodolite.merge(parts)
     in_turn = theodolite.merge([theodolite.merge(parts[:2]), parts[2]])
@@ -39,13 +39,13 @@ def test_parts_tell_of_the_corpus_what_the_whole_tells(model: Path, monkeypatch:
 
 def test_parts_that_were_cut_otherwise_are_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a GPU shards are larger: the second halves of both are other documents."""
-    monkeypatch.setattr(text, "SHARD_CHARS", 500)
+    monkeypatch.setattr(text_survey, "SHARD_CHARS", 500)
     ours, rest = part(model, 0, 3), part(model, 1, 3)
-    elsewhere = theodolite.survey(str(model), ["Other text."] * 20, device="cpu")
-    monkeypatch.setattr(text, "SHARD_CHARS", 2000)
+    elsewhere = theodolite.survey(str(model), ["Other text."] * 20, device="cpu", sample_size=64)
+    monkeypatch.setattr(text_survey, "SHARD_CHARS", 2000)
     theirs = part(model, 1, 2)
     for several in ([ours, theirs], [theodolite.merge([elsewhere, ours, rest]), theirs]):
-        with pytest.raises(InputError, match="shards of 2,000 characters there and of 500 in another"):
+        with pytest.raises(InputError, match=r"shards of .* have 2,000 characters, those of another survey 500"):
             theodolite.merge(several)
     assert theodolite.merge([elsewhere, theirs]).facts["counts"]["shards"] > 1  # other text may be cut otherwise
 
@@ -74,5 +74,5 @@ def test_no_other_run_writes_there_meanwhile(tmp_path: Path, monkeypatch: pytest
         theodolite.measure(vectors[0], out=tmp_path / "out", overwrite=True)
 
     monkeypatch.setattr("theodolite.surveys.merge.save", another)
-    with pytest.raises(TheodoliteError, match="another run is writing there now"):
+    with pytest.raises(TheodoliteError, match="another run is writing there"):
         theodolite.merge(surveys, out=tmp_path / "out")

@@ -12,8 +12,8 @@ from tests.small_models import make, sentences
 
 import theodolite
 from theodolite.errors import InputError
-from theodolite.sources.text.model_settings import settings_sha256
-from theodolite.surveys.identity import differences
+from theodolite.models.checkpoint import settings_sha256
+from theodolite.surveys.provenance import differences
 
 
 def changed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -26,7 +26,7 @@ def test_other_settings_are_neither_resumed_nor_merged(tmp_path: Path) -> None:
     model, out = make("bert", tmp_path / "model"), tmp_path / "out"
     first = theodolite.survey(str(model), sentences(20, seed=1), out=out, device="cpu")
     changed(model / "config.json", lambda config: config.update(layer_norm_eps=1.0))
-    with pytest.raises(InputError, match=r"had other settings:\n  model\.settings"):
+    with pytest.raises(InputError, match=r"has other settings:\n  model\.settings"):
         theodolite.survey(str(model), sentences(20, seed=1), out=out, device="cpu", resume=True)
     other = theodolite.survey(str(model), sentences(20, seed=2), device="cpu")
     with pytest.raises(InputError, match=r"cannot be merged: its settings differ:\n  model\.settings"):

@@ -15,11 +15,11 @@ from tests.small_models import FAMILIES, POSITIONS, blocks_of, load, save, sente
 from tests.surveys.everything import FORWARD, SAME_STATES, Tolerance, Vectors, check, everything
 
 from theodolite.batch import Batch
+from theodolite.engines.progress import Listener
 from theodolite.errors import TheodoliteError
 from theodolite.sources.text import source as text_source
-from theodolite.surveys import text as text_surveys
-from theodolite.surveys.listener import Listener
-from theodolite.surveys.models import survey
+from theodolite.surveys import text_survey as text_surveys
+from theodolite.surveys.api import survey
 
 _WRITTEN = sentences(45, seed=21)
 CORPUS = [
@@ -198,7 +198,7 @@ class TestNotFinite:
         check(found, held, SAME_STATES)
         lost = int((~np.isfinite(held[3].x).all(axis=1)).sum())
         assert lost > 100
-        assert f"layer 3 (block 3): {lost:,} NaN or infinite states were left out" in heard.warnings
+        assert f"layer 3 (block 3): {lost:,} NaN or infinite states were excluded" in heard.warnings
         # What the norm makes of an infinite state is NaN, so the final norm loses the same ones.
         assert found.facts["counts"]["nonfinite"] == 2 * lost
         assert found.layers.query("layer < 3")["nonfinite"].sum() == 0
@@ -214,9 +214,7 @@ class TestNotFinite:
         # With another survey's pilot nothing is looked at beforehand, so the tables must notice.
         survey(small_model("gpt2"), CORPUS[:5], out=tmp_path / "whole")
         folder = spoilt(lambda states: states * float("nan"))
-        with pytest.raises(
-            TheodoliteError, match=r"Layer 3 \(block 3\) has no finite state at all: [\d,]+ are NaN"
-        ):
+        with pytest.raises(TheodoliteError, match=r"Layer 3 \(block 3\) has no finite state: all [\d,]+ are NaN"):
             survey(folder, CORPUS, pilot=tmp_path / "whole")
 
     def test_large_but_finite_states(self, spoilt: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,15 +231,17 @@ def real_text() -> list[str]:
     wikitext = Path(__file__).parents[3] / "shared" / "data" / "wikitext2-valid.sentences.txt"
     if wikitext.is_file():
         return wikitext.read_text(encoding="utf-8").splitlines()[:50]
-    from theodolite.sources.catalogue import corpus_file
-    from theodolite.sources.corpus import CorpusOptions, open_corpus
+    from theodolite.corpora.catalogue.lookup import corpus_file
+    from theodolite.corpora.options import CorpusOptions
+    from theodolite.corpora.text_corpus import open_corpus
 
     return [text for _, text in open_corpus(corpus_file("chitchat"), CorpusOptions(limit=10)).documents()]
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 def test_real_weights_and_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    from theodolite.sources.catalogue import model_folder
+    from theodolite.corpora.catalogue.lookup import model_folder
 
     text, folder = [line for line in real_text() if line.strip()], model_folder("minilm-l6")
     with states_kept(monkeypatch) as vectors:

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import theodolite
-from theodolite.surveys.state import State
-from theodolite.surveys.tables import make_tables
+from theodolite.state.state import State
+from theodolite.tables.tables import make_tables
 
 VECTORS = np.random.default_rng(5).normal(1.0, 1.0, (90, 6))
 LABELS = ["a", "b\udc80", "ü"] * 30

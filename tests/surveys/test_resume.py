@@ -18,13 +18,14 @@ import torch
 from tests.small_models import sentences
 from tests.surveys import runner
 
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError, TheodoliteError
-from theodolite.surveys import checkpoints, files
-from theodolite.surveys import text as text_surveys
-from theodolite.surveys.files import read_tensors
+from theodolite.state import checkpoints
+from theodolite.storage import files
+from theodolite.storage.files import read_tensors
+from theodolite.surveys import text_survey as text_surveys
+from theodolite.surveys.api import survey
 from theodolite.surveys.folder import open_survey
-from theodolite.surveys.listener import Listener
-from theodolite.surveys.models import survey
 
 DOCUMENTS = sentences(90, seed=31)
 FAMILY = {"id": "bert", "word": "gpt2"}
@@ -97,11 +98,11 @@ def test_killed_at_every_kind_of_moment(
     for die in KILLS:
         assert run(out, kind, die, resume=True) == -signal.SIGKILL, die
         assert len(list(out.glob("checkpoints/.*.part"))) <= 1, die  # half of a checkpoint, not of all that died
-        with pytest.raises(InputError, match=r"unfinished survey; run its command again with --resume|no survey"):
+        with pytest.raises(InputError, match=r"unfinished survey\. Run its|not contain a survey"):
             open_survey(out)
     log = (tmp_path / "killed.log").read_text()
-    assert "no checkpoint to take up: starting from the beginning" in log
-    assert "say: taking up after" in log
+    assert "no checkpoint found: starting from the beginning" in log
+    assert "say: resuming after" in log
     assert run(out, kind, resume=True) == 0
     assert_equal(out, undisturbed(kind))
     assert names(out) == names(undisturbed(kind))  # nothing half written stays
@@ -164,8 +165,8 @@ class TestDamagedCheckpoints:
         # A byte of checkpoint.json may be of a name or a sum that it holds; the folder is named either way.
         told = name if name != "checkpoint.json" else newest.name
         assert told in next(line for line in log.splitlines() if line.startswith("warn:"))
-        assert "Going back to the checkpoint before." in log
-        assert "taking up after" in log
+        assert "Using the checkpoint before it." in log
+        assert "resuming after" in log
         assert_equal(halted, undisturbed("id"))
 
     def test_all_of_them(self, halted: Path, run: Callable[..., int], undisturbed: Callable[[str], Path]) -> None:
@@ -173,8 +174,8 @@ class TestDamagedCheckpoints:
             harm(folder / "state.safetensors", "flipped")
         assert run(halted, "id", resume=True) == 0
         log = halted.with_suffix(".log").read_text()
-        assert log.count("Going back to the checkpoint before.") == 2
-        assert "no checkpoint to take up: starting from the beginning" in log
+        assert log.count("Using the checkpoint before it.") == 2
+        assert "no checkpoint found: starting from the beginning" in log
         assert_equal(halted, undisturbed("id"))
 
     @pytest.mark.usefixtures("small_steps")
@@ -233,19 +234,21 @@ class TestInThisProcess:
         self, undisturbed: Callable[[str], Path], tmp_path: Path, corpus: Path, small_model: Any
     ) -> None:
         out, model = tmp_path / "out", small_model("bert")
-        with pytest.raises(TheodoliteError, match=r"Interrupted after [0-9,]+ positions, all saved: .* --resume"):
+        with pytest.raises(TheodoliteError, match=r"Interrupted after [0-9,]+ positions, all saved\. .* --resume"):
             resumed(out, corpus, model, listener=Stopping(6), checkpoint_every=3600.0)
         with pytest.raises(
-            InputError, match=r"is in use \(checkpoints, .*\): --resume to go on with it, --overwrite"
+            InputError, match=r"a survey \(checkpoints, .*\)\. .* use --resume to continue it or --overwrite"
         ):
             resumed(out, corpus, model, resume=False)
-        with pytest.raises(InputError, match="holds an unfinished survey; run its command again with --resume"):
+        with pytest.raises(
+            InputError, match=r"contains an unfinished survey\. Run its command again with --resume"
+        ):
             open_survey(out)
         resumed(out, corpus, model)
         assert_equal(out, undisturbed("id"))
 
     def test_without_a_folder_nothing_can_be_saved(self, corpus: Path, small_model: Any) -> None:
-        with pytest.raises(TheodoliteError, match="nothing was saved, since no --out was given"):
+        with pytest.raises(TheodoliteError, match="Nothing was saved, because --out was not given"):
             survey(small_model("bert"), corpus, listener=Stopping(1))
 
     def test_other_settings_are_listed(self, tmp_path: Path, corpus: Path, small_model: Any) -> None:
@@ -255,14 +258,12 @@ class TestInThisProcess:
         with pytest.raises(InputError) as told:
             resumed(out, corpus, model, batch_tokens=128, units="surface", max_tokens=20)
         assert str(told.value).splitlines() == [
-            f"--resume: the run in {out} had other settings:",
+            f"--resume: the run in {out} has other settings:",
             "  settings.batch_tokens: 256 there, 128 here",
             "  settings.max_tokens: 64 there, 20 here",
             "  settings.units: 'id' there, 'surface' here",
         ]
-        with pytest.raises(
-            InputError, match=r"corpus\.sha256: \w{8}… there, \w{8}… here \(the documents that were read\)"
-        ):
+        with pytest.raises(InputError, match=r"corpus\.sha256: \w{8}… there, \w{8}… here \(the documents\)"):
             resumed(out, corpus, model, limit=50)
         with pytest.raises(InputError, match=r"model\.sha256: \w{8}… there, .* \(the weights\)"):
             resumed(out, corpus, small_model("roberta"))
@@ -273,10 +274,10 @@ class TestInThisProcess:
         folder, heard = undisturbed("id"), Stopping(10**6)
         before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
         found = resumed(folder, corpus, small_model("bert"), listener=heard)
-        assert f"{folder} holds this very survey, finished: nothing to do" in heard.said
+        assert f"{folder} already contains this survey: nothing to do" in heard.said
         assert found.layers.equals(open_survey(folder).layers)
         assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
-        with pytest.raises(InputError, match=r"settings.sample_size: 4096 there, 99 here"):
+        with pytest.raises(InputError, match=r"settings.sample_size: 256 there, 99 here"):
             resumed(folder, corpus, small_model("bert"), sample_size=99)
 
     def test_nothing_to_resume_is_a_start(
@@ -313,7 +314,7 @@ class TestInThisProcess:
         small_model: Any,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        out, whole, count = tmp_path / "out", files.write_beside, 0
+        out, whole, count = tmp_path / "out", files.write_atomically, 0
 
         def filling(path: Path, write: Callable[[Path], None]) -> None:
             nonlocal count
@@ -326,9 +327,9 @@ class TestInThisProcess:
             whole(path, full if count > 12 else write)
 
         with monkeypatch.context() as patch:
-            patch.setattr(files, "write_beside", filling)
+            patch.setattr(files, "write_atomically", filling)
             with pytest.raises(
-                TheodoliteError, match=r"The disk is full: .* could not be written. What was saved"
+                TheodoliteError, match=r"The disk is full: .* could not be written. Free some space"
             ):
                 resumed(out, corpus, small_model("bert"))
         # Two from before, and nothing of the one that failed.
@@ -342,19 +343,19 @@ class TestInThisProcess:
         disk = tmp_path / "disk"
         disk.mkdir()
         mounted = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=5m", "none", str(disk)], capture_output=True, check=False
+            ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)], capture_output=True, check=False
         )
         if mounted.returncode:
             pytest.skip("a small disk can be mounted by the superuser only")
         try:
-            with pytest.raises(TheodoliteError, match=r"The disk is full: .* free some space and run the same"):
+            with pytest.raises(TheodoliteError, match=r"The disk is full: .* Free some space"):
                 resumed(disk / "out", corpus, small_model("bert"))
             assert not list(disk.rglob("*.part"))
             assert names(disk / "out" / "checkpoints")
             subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
             heard = Stopping(10**6)
             resumed(disk / "out", corpus, small_model("bert"), listener=heard)
-            assert any(line.startswith("taking up after") for line in heard.said)
+            assert any(line.startswith("resuming after") for line in heard.said)
             assert_equal(disk / "out", undisturbed("id"))
         finally:
             subprocess.run(["umount", str(disk)], check=True)

@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 from tests.small_models import sentences
 
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
-from theodolite.sources.text.cleaning import cleaned
-from theodolite.studies.norm_variance.token_sets import make_sets
-from theodolite.surveys.files import read_tensors
-from theodolite.surveys.folder import FACTS, SEAL, _seal, open_survey
-from theodolite.surveys.identity import differences
-from theodolite.surveys.listener import Listener
+from theodolite.sources.text.units import clean_text
+from theodolite.storage.file_names import FACTS
+from theodolite.storage.files import read_tensors
+from theodolite.studies.norm_variance.token_sets import make_token_sets
+from theodolite.surveys.api import survey
+from theodolite.surveys.folder import SEAL, _seal, open_survey
 from theodolite.surveys.merge import merge
-from theodolite.surveys.models import survey
+from theodolite.surveys.provenance import differences
 
 TEXTS = sentences(40, longest=8)
 END = "<|endoftext|>"
@@ -60,7 +61,7 @@ def test_a_wrapped_survey_counts_the_ends(
     assert made.units.set_index("unit")["special"][END]
     with pytest.raises(InputError, match=r"settings\.wrap: True there, False here"):
         survey(folder, corpus, out=tmp_path / "s", layers="2", resume=True, sample_size=8)
-    sets = make_sets(tmp_path / "s", layer=2, units=["Ġthe", END], most=1000)  # refuses where counts differ
+    sets = make_token_sets(tmp_path / "s", layer=2, units=["Ġthe", END], most=1000)  # refuses where counts differ
     tensors, _ = read_tensors(tmp_path / "s" / "token_sets.safetensors")
     for number, row in sets.chosen.iterrows():
         x = tensors["vectors"][tensors["unit"] == number].double()
@@ -78,7 +79,7 @@ def test_where_the_tokenizer_wraps_itself_nothing_happens_and_that_is_told(
     )  # fmt: skip
     assert again.facts["settings"]["wrap"] is False
     assert heard.warnings == [
-        f"--wrap has no effect on {small_model('bert')}: its tokenizer adds [CLS] and [SEP] itself"
+        f"--wrap has no effect on {small_model('bert')}: its tokenizer already adds [CLS] and [SEP]"
     ]
 
 
@@ -88,18 +89,18 @@ def test_cleaned_words_are_counted(small_model: Callable[[str], Path], corpus: P
     )
     counts = made.tokens[made.tokens["population"] == "all"].set_index("unit")["n"]
     naive: dict[str, int] = {}
-    for text in (cleaned(text).replace("東京", "東 京") for text in TEXTS):  # BERT reads these one by one
+    for text in (clean_text(text).replace("東京", "東 京") for text in TEXTS):  # BERT reads these one by one
         for word in text.split():
             naive[word] = naive.get(word, 0) + 1
     for special in ("[CLS]", "[SEP]"):
-        naive[special] = sum(bool(cleaned(text)) for text in TEXTS)
+        naive[special] = sum(bool(clean_text(text)) for text in TEXTS)
     assert counts.to_dict() == naive
     assert "," not in counts
     with pytest.raises(InputError, match=r"settings\.clean_words: True there, False here"):
         survey(
             small_model("bert"), corpus, out=tmp_path / "s", layers="1", units="word", resume=True, sample_size=8
         )
-    made_sets = make_sets(tmp_path / "s", layer=1, units=["the", "of"])  # refuses where counts differ
+    made_sets = make_token_sets(tmp_path / "s", layer=1, units=["the", "of"])  # refuses where counts differ
     assert made_sets.chosen["n"].tolist() == [naive[unit] for unit in made_sets.chosen["unit"]]
 
 
@@ -118,7 +119,7 @@ def test_surveys_from_before_the_switches_count_as_without(
     wrapped = survey(folder, sentences(20, seed=5), wrap=True, **options)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"settings\.wrap"):
         merge([tmp_path / "old", wrapped])
-    make_sets(tmp_path / "old", units=["Ġthe", "Ġof"])
+    make_token_sets(tmp_path / "old", units=["Ġthe", "Ġof"])
     assert differences({"settings": {}}, {"settings": {"wrap": False, "clean_words": False}}) == []
 
 

@@ -10,14 +10,14 @@ import pytest
 import torch
 from tests.small_models import blocks_of, load, sentences
 
-from theodolite.studies.norm_variance.token_sets import make_sets
-from theodolite.studies.reading import read
-from theodolite.surveys.files import read_tensors
-from theodolite.surveys.listener import Listener, Progress
-from theodolite.surveys.models import survey
-from theodolite.surveys.pilot import Pilot
-from theodolite.surveys.reopening import reopen
-from theodolite.surveys.token_sets import Among, gather
+from theodolite.engines.progress import Listener, Progress
+from theodolite.state.pilot import Pilot
+from theodolite.storage.files import read_tensors
+from theodolite.studies.norm_variance.token_sets import make_token_sets
+from theodolite.studies.reading import read_survey_data
+from theodolite.surveys.api import survey
+from theodolite.surveys.reopen import reopen
+from theodolite.surveys.token_sets import PositionFilter, gather
 
 ROUNDING = 1e-4  # float32 through three blocks, in batches padded otherwise
 TEXTS = [*sentences(90, longest=8), "a mountain."]
@@ -67,7 +67,7 @@ class Heard(Listener):
 
 
 def test_under_the_cap_a_set_is_every_state(surveyed: Path, small_model: Callable[[str], Path]) -> None:
-    made = make_sets(surveyed, layer=LAYER, units=["mountain", "##or", "the"], most=1000)
+    made = make_token_sets(surveyed, layer=LAYER, units=["mountain", "##or", "the"], most=1000)
     tensors, _ = read_tensors(surveyed / "token_sets.safetensors")
     for number, unit in enumerate(made.chosen["unit"]):
         theirs = states(small_model("bert"), unit)
@@ -80,9 +80,9 @@ def test_under_the_cap_a_set_is_every_state(surveyed: Path, small_model: Callabl
 
 
 def test_above_the_cap_the_smallest_keys_stay_and_the_mean_is_of_all(surveyed: Path) -> None:
-    whole = make_sets(surveyed, layer=LAYER, units=["the", "of"], most=1000)
+    whole = make_token_sets(surveyed, layer=LAYER, units=["the", "of"], most=1000)
     every, _ = read_tensors(surveyed / "token_sets.safetensors")
-    capped = make_sets(surveyed, layer=LAYER, units=["the", "of"], most=5)
+    capped = make_token_sets(surveyed, layer=LAYER, units=["the", "of"], most=5)
     some, _ = read_tensors(surveyed / "token_sets.safetensors")
     assert capped.chosen["kept"].tolist() == [5, 5]
     assert capped.chosen["n"].tolist() == whole.chosen["n"].tolist()
@@ -100,7 +100,7 @@ def test_only_documents_that_hold_a_token_are_run_and_only_as_far_as_the_layer(
     surveyed: Path, small_model: Callable[[str], Path]
 ) -> None:
     heard, read_by_model = Heard(), []
-    reopened = reopen(read(surveyed, ()).facts, [LAYER])
+    reopened = reopen(read_survey_data(surveyed, ()).facts, [LAYER])
     above = blocks_of(reopened.source.anatomy.model, "bert")[LAYER]
     above.register_forward_hook(lambda *_: pytest.fail("a block above the layer was run"))
     prepare = reopened.source.prepare
@@ -111,7 +111,7 @@ def test_only_documents_that_hold_a_token_are_run_and_only_as_far_as_the_layer(
     assert [text for _, text in read_by_model] == theirs
     assert 0 < len(theirs) < len(TEXTS)
     assert (
-        f"second pass, layer 2: {len(theirs)} of {len(TEXTS)} documents hold one of the 2 chosen tokens"
+        f"second pass, layer 2: {len(theirs)} of {len(TEXTS)} documents contain one of the 2 chosen tokens"
         in heard.lines
     )
     assert heard.shares[-1] == pytest.approx(1)
@@ -122,7 +122,7 @@ def test_other_models_and_units(
     family: str, units: str, small_model: Callable[[str], Path], corpus: Path, tmp_path: Path
 ) -> None:
     survey(small_model(family), corpus, out=tmp_path / "s", units=units, sample_size=8, layers="0,2")
-    made = make_sets(tmp_path / "s", layer=2, units=["the", "of"])
+    made = make_token_sets(tmp_path / "s", layer=2, units=["the", "of"])
     tensors, _ = read_tensors(tmp_path / "s" / "token_sets.safetensors")
     for number in range(2):
         x = tensors["vectors"][tensors["unit"] == number].double()
@@ -135,10 +135,10 @@ def test_other_models_and_units(
 def test_parts_and_filters_are_read_again_as_they_were(
     small_model: Callable[[str], Path], corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("theodolite.surveys.text.SHARD_CHARS", 400)
+    monkeypatch.setattr("theodolite.surveys.text_survey.SHARD_CHARS", 400)
     out = tmp_path / "part"
     survey(small_model("bert"), corpus, out=out, part="1/3", min_words=5, sample_size=8)
-    made = make_sets(out, units=["the", "of"])  # refuses where counts differ
+    made = make_token_sets(out, units=["the", "of"])  # refuses where counts differ
     assert made.facts["of"] < len(TEXTS) / 2
     assert made.layer == 1
 
@@ -152,10 +152,10 @@ def test_positions_are_left_out_as_in_the_survey(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A small random model has no massive norm, so the line is drawn at 1.02 times the median here."""
-    monkeypatch.setattr("theodolite.surveys.pilot.MASSIVE", 1.02)
+    monkeypatch.setattr("theodolite.state.pilot.MASSIVE", 1.02)
     folder = small_model("gpt2")
     survey(folder, corpus, out=tmp_path / "s", units="surface", sample_size=8, layers=[LAYER])
-    made = make_sets(tmp_path / "s", units=["the", "1", "of"], most=1000, population=population)
+    made = make_token_sets(tmp_path / "s", units=["the", "1", "of"], most=1000, population=population)
     tensors, _ = read_tensors(tmp_path / "s" / "token_sets.safetensors")
     assert made.population == made.facts["population"] == population
     line = 1.02 * Pilot.load(tmp_path / "s").layers[LAYER].median_norm
@@ -187,7 +187,11 @@ def test_positions_are_left_out_as_in_the_survey(
 def test_a_population_is_the_cells_that_make_it() -> None:
     vectors = torch.tensor([[3.0, 4.0], [3.0, 4.0], [30.0, 40.0], [30.0, 40.0], [0.0, 0.0]])
     first = torch.tensor([False, True, False, True, False])
-    assert Among().has(vectors, first).tolist() == [True] * 5
-    assert Among("without-first", 10.0).has(vectors, first).tolist() == [True, False, True, False, True]
-    assert Among("without-massive", 10.0).has(vectors, first).tolist() == [True, True, False, False, True]
-    assert Among("without-massive", 50.0).has(vectors, first).all()  # massive is above the line, not on it
+    assert PositionFilter().select(vectors, first).tolist() == [True] * 5
+    others = PositionFilter("without-first", 10.0).select(vectors, first)
+    assert others.tolist() == [True, False, True, False, True]
+    ordinary = PositionFilter("without-massive", 10.0).select(vectors, first)
+    assert ordinary.tolist() == [True, True, False, False, True]
+    assert (
+        PositionFilter("without-massive", 50.0).select(vectors, first).all()
+    )  # massive is above the line, not on it

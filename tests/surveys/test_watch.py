@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 import theodolite
 from theodolite.errors import InputError
 from theodolite.statistics import fold
-from theodolite.surveys.shape import NARROW, TOO_WIDE
+from theodolite.tables.shape import NARROW, TOO_WIDE
 
 EXACT = 1e-9
 """Relative, on Q, M and V: float64 sums."""
@@ -113,7 +113,7 @@ def test_wide_vectors_have_no_matrix_and_are_told_from_the_sample(monkeypatch: p
     net = nn.Sequential(nn.Linear(16, 200))
     inputs = [torch.randn(8, 16) for _ in range(30)]
     exact = row(theodolite.watch(net, inputs, ["0"]), 0)
-    monkeypatch.setattr(fold, "WIDEST", 100)
+    monkeypatch.setattr(fold, "MAX_MATRIX_DIM", 100)
     found = theodolite.watch(net, inputs, ["0"])
     wide = row(found, 0)
     for name in ("q", "m", "v", "mean_cosine"):
@@ -137,9 +137,9 @@ def test_what_cannot_be_watched_is_told(model: Small) -> None:
         theodolite.watch(model, one, ["frist"])
     with pytest.raises(InputError, match="'unused' was not reached"):
         theodolite.watch(model, one, ["unused"])
-    with pytest.raises(InputError, match="wanted at least one name"):
+    with pytest.raises(InputError, match="modules requires at least one name"):
         theodolite.watch(model, one, [])
-    with pytest.raises(InputError, match="inputs: wanted at least one"):
+    with pytest.raises(InputError, match="inputs: expected at least one"):
         theodolite.watch(model, [], ["first"])
     with pytest.raises(InputError, match="maps 'tall' is not one of"):
         theodolite.watch(model, one, ["first"], maps="tall")
@@ -295,14 +295,14 @@ def test_the_digest_of_an_input_called_input_is_the_one_of_old(model: Small) -> 
 @pytest.mark.parametrize(
     ("inputs", "modules", "words"),
     [
-        (5, "emb", "inputs: wanted a tensor, a dict, or several of these; got int"),
-        ("some text", "emb", "inputs: number 0 is a str; wanted a tensor, a dict of keyword arguments"),
+        (5, "emb", "inputs requires a tensor, a dict, or several of these .got int"),
+        ("some text", "emb", "inputs: number 0 is a str; expected a tensor, a dict of keyword arguments"),
         ([IDS.numpy()], "emb", "inputs: number 0 is a ndarray"),
-        (iter([]), "emb", "inputs: wanted at least one"),
-        ([(IDS, IDS, IDS)], "emb", "number 0 has 3 arguments, but Read is called with ids, mask; leave out"),
+        (iter([]), "emb", "inputs: expected at least one"),
+        ([(IDS, IDS, IDS)], "emb", "number 0 has 3 arguments, but Read is called with ids, mask; remove"),
         ([{"text": IDS}], "emb", "Read was called with text; it takes ids, mask"),
-        (IDS, [nn.Linear(1, 1)], "modules: wanted names, .*; got Linear"),
-        (IDS, 3, "modules: wanted names, .*; got int"),
+        (IDS, [nn.Linear(1, 1)], "modules requires names, .*got Linear"),
+        (IDS, 3, "modules requires names, .*got int"),
         (IDS, "embb", "no submodule 'embb'. Did you mean 'emb'"),
     ],
 )
@@ -317,7 +317,7 @@ def test_an_error_of_the_models_own_is_left_as_it_is(reader: Read) -> None:
 
 
 def test_a_loaded_model_is_no_name(reader: Read) -> None:
-    with pytest.raises(InputError, match=r"MODEL: wanted a name or a folder, got Read; .*save_pretrained.*watch"):
+    with pytest.raises(InputError, match=r"MODEL: expected a name or a folder, got Read\. .*watch"):
         theodolite.survey(reader, ["A text."])  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"model: wanted a torch\.nn\.Module, got str"):
+    with pytest.raises(InputError, match=r"model: expected a torch\.nn\.Module, got str"):
         theodolite.watch("bert", [IDS], "emb")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What can be wrong with one machine of a cluster or with its folder, each on real nodes."""
+"""Faults of one machine of a cluster or of the shared folder, on real nodes."""
 
 from __future__ import annotations
 
@@ -6,34 +6,35 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
-from tests.engines.ray.nodes import ADDRESS, Heard, as_seen_by, on_cluster
-from tests.engines.ray.surveyed import DOCUMENTS, planned
+from tests.engines.ray.comparison import DOCUMENTS, make_plan
+from tests.engines.ray.failing_sources import make_failing_source
+from tests.engines.ray.nodes import ADDRESS, RecordingListener, as_seen_by, survey_on_cluster
 
+from theodolite.engines.ray import driver
 from theodolite.errors import TheodoliteError
-from theodolite.surveys import media
-from theodolite.surveys.bucket import Bucket
-from theodolite.surveys.cluster import drive
-from theodolite.surveys.models import survey
+from theodolite.storage.bucket import Bucket
+from theodolite.surveys import media_survey
+from theodolite.surveys.api import survey
 
 COMMAND = """
-from theodolite.surveys.cluster import cluster
-cluster.SEEING = 1.0
+from theodolite.engines.ray import engine, reachability
+engine.FILE_TIMEOUT, engine.START_TIMEOUT, reachability.TIMEOUT = 1.0, 1800.0, 600.0
 from theodolite.cli import main
 main()
 """
 
 
 def command(model: Path, out: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
-    """Start the command as a user would, who sees what it says."""
+    """Start the command as a user would, and capture its output."""
     arguments = [
         "survey",
         str(model),
@@ -53,28 +54,27 @@ def command(model: Path, out: Path, environment: dict[str, str]) -> subprocess.P
     )
 
 
-def told(process: subprocess.Popen[str], began: float) -> dict[str, Any]:
-    """Return how and when it ended, and the lines it said."""
-    out, error = process.communicate(timeout=60)
-    lines = [line for line in error.splitlines() if "network_util.cc" not in line]  # here is no network
-    return {"code": process.returncode, "out": out, "said": lines, "seconds": time.monotonic() - began}
+def outcome(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """Return the exit code and the output."""
+    out, error = process.communicate()
+    lines = [line for line in error.splitlines() if "network_util.cc" not in line]
+    return {"code": process.returncode, "out": out, "error": lines}
 
 
 def commands(model: Path, root: Path, odd: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """The command with another token than the cluster's, without one, and where one machine has another disk."""
+    """The command with a token other than the cluster's, without one, and with a folder that one machine lacks."""
     other, folder = root / "other-token", root / "odd" / "unseen"
     other.write_text("ab" * 32)
     (folder / "few.txt").write_text("\n".join(DOCUMENTS[:20]), encoding="utf-8")
     none = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
-    began = time.monotonic()
     started = {
         "other": command(model, folder / "tokens", os.environ | {"RAY_AUTH_TOKEN_PATH": str(other)}),
         "none": command(model, folder / "tokens", none | {"HOME": str(root)}),
         "unseen": command(model, folder / "survey", dict(os.environ)),
     }
-    ended = {name: told(process, began) for name, process in started.items()}
-    there = [path.name for path in as_seen_by(odd, folder).iterdir()]
-    return {**ended, "here": [path.name for path in folder.iterdir()], "there": there}
+    ended = {name: outcome(process) for name, process in started.items()}
+    on_odd = [path.name for path in as_seen_by(odd, folder).iterdir()]
+    return {**ended, "on this machine": [path.name for path in folder.iterdir()], "on the odd one": on_odd}
 
 
 def versions(model: Path, root: Path) -> dict[str, Any]:
@@ -83,30 +83,30 @@ def versions(model: Path, root: Path) -> dict[str, Any]:
     other.mkdir()
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 1.2.3\n")
     try:
-        on_cluster(planned(model), root / "versions", Heard())
+        survey_on_cluster(make_plan(model), root / "versions", RecordingListener())
     except TheodoliteError as error:
-        return {"said": str(error), "mine": np.__version__, "there": (root / "versions").exists()}
+        return {"message": str(error), "mine": np.__version__, "exists": (root / "versions").exists()}
     finally:
         shutil.rmtree(other)
     return {}
 
 
 def pictures(root: Path) -> dict[str, Any]:
-    """A model of vision, whose workers open the pictures themselves."""
+    """A vision model, whose workers read the images themselves."""
     model, folder, random = vision(root / "vit"), root / "pictures", np.random.default_rng(0)
     folder.mkdir()
     for number in range(10):
         Image.fromarray(random.integers(0, 256, (40, 50, 3), dtype=np.uint8)).save(folder / f"{number}.png")
-    scan = media.scan_images
-    media.scan_images = partial(scan, shard_images=2)
+    scan = media_survey.scan_images
+    media_survey.scan_images = partial(scan, shard_images=2)
     try:
         survey(model, folder, units="position", out=root / "pictures-local")
-        heard = Heard()
+        listener = RecordingListener()
         where: dict[str, Any] = {"engine": "ray", "address": ADDRESS, "workers": 2}
-        survey(model, folder, units="position", out=root / "pictures-survey", listener=heard, **where)
+        survey(model, folder, units="position", out=root / "pictures-survey", listener=listener, **where)
     finally:
-        media.scan_images = scan
-    return {"shares": heard.shares}
+        media_survey.scan_images = scan
+    return {"shares": listener.shares}
 
 
 def vision(folder: Path) -> Path:
@@ -122,46 +122,49 @@ def vision(folder: Path) -> Path:
 
 
 def full_machine(model: Path, root: Path, store: str, odd: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """One machine's disk is full, on which it writes a save before that is uploaded; the others have room."""
-    heard, out = Heard(), Bucket(f"{store}/full/survey")
+    """The disk of one machine is full, to which it writes a save before the upload; the others have free space."""
+    listener, out, barrier = RecordingListener(), Bucket(f"{store}/full/survey"), root / "full-machine-barrier"
+    barrier.mkdir()
+    plan = make_plan(model)
+    both = partial(make_failing_source, plan.remake, barrier=barrier, pilot=len(plan.pilot_documents))
     with filled(as_seen_by(odd, root / "odd" / "temporary")):
-        on_cluster(planned(model), out, heard)
+        survey_on_cluster(replace(plan, remake=both), out, listener)
     for name in out.below():
         (out / name).get(root / "full-machine" / name)
-    return {"warned": heard.warned}
+    return {"warned": listener.warned}
 
 
 def small_disk(root: Path) -> None:
-    """Mount a small disk, which all machines see."""
+    """Mount a small disk that all machines share."""
     (root / "small").mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "none", str(root / "small")], check=True)
 
 
 def full_folder(model: Path, root: Path) -> dict[str, Any]:
-    """The shared disk is full in mid-survey, for all; then there is room, and the run is taken up."""
-    out, plan, lives = root / "small" / "survey", planned(model), drive.LIVES
-    drive.LIVES = 1  # each start takes seconds
-    heard, full, said = Heard(3, lambda: full.__enter__()), filled(root / "small"), ""
+    """The shared disk becomes full during the survey; then space is freed, and the run is resumed."""
+    out, plan, deaths = root / "small" / "survey", make_plan(model), driver.MAX_WORKER_DEATHS
+    driver.MAX_WORKER_DEATHS = 1  # each start takes seconds
+    listener, full, message = RecordingListener(3, lambda: full.__enter__()), filled(root / "small"), ""
     try:
-        on_cluster(plan, out, heard)
+        survey_on_cluster(plan, out, listener)
     except TheodoliteError as error:
-        said = str(error)
+        message = str(error)
     finally:
-        drive.LIVES = lives
+        driver.MAX_WORKER_DEATHS = deaths
     full.__exit__(None, None, None)
-    ended = {"finished": (out / "survey.json").exists(), "said": said, "warned": heard.warned}
-    again = Heard()
-    on_cluster(plan, out, again, resume=True)
-    shutil.copytree(out, root / "full-folder")  # the disk goes with this program
+    ended = {"finished": (out / "survey.json").exists(), "message": message, "warned": listener.warned}
+    again = RecordingListener()
+    survey_on_cluster(plan, out, again, resume=True)
+    shutil.copytree(out, root / "full-folder")  # the disk disappears with this program
     return {**ended, "folded": len(again.shares), "shards": len(plan.shards)}
 
 
 @contextmanager
 def filled(folder: Path) -> Iterator[None]:
-    """Fill a disk but for a few kilobytes, and make room again."""
+    """Fill a disk up to a few kilobytes, and free the space again."""
     ballast = folder / "ballast"
-    left = shutil.disk_usage(folder).free
-    ballast.write_bytes(bytes(max(0, left - 2**14)))
+    free = shutil.disk_usage(folder).free
+    ballast.write_bytes(bytes(max(0, free - 2**14)))
     try:
         yield
     finally:

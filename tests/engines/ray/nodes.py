@@ -1,4 +1,4 @@
-"""A head and nodes as users start them, one of them odd, and a survey on them."""
+"""Start a head and nodes as users do, one of them on a different machine, and survey on them."""
 
 from __future__ import annotations
 
@@ -6,75 +6,71 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
+from tests.engines.ray.failing_sources import wait_until
 
-from theodolite.engines.ray.connecting import connected
-from theodolite.engines.ray.pool import Pool
+from theodolite.engines.engine import Plan
+from theodolite.engines.progress import Listener, Progress
+from theodolite.engines.ray.connection import connect
+from theodolite.engines.ray.engine import RayEngine
+from theodolite.engines.ray.pool import RayPool
 from theodolite.errors import TheodoliteError
-from theodolite.surveys.cluster.cluster import Cluster
-from theodolite.surveys.listener import Listener, Progress
-from theodolite.surveys.plan import Plan
+from theodolite.storage.location import Location
 from theodolite.surveys.run import run
-from theodolite.surveys.storage import Place
 
 PORT = 6399
 ADDRESS = f"127.0.0.1:{PORT}"
-WAIT = 60.0
 ODD = "odd-machine"
 
 
 def ray_start(
     *options: str, within: Sequence[str] = (), environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a node as users do; it stays a child of this program."""
+    """Start a node as users do, as a child of this program."""
     command = [*within, sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
     command += ["--object-store-memory=80000000", *options]
     return subprocess.Popen(command, env={**os.environ, **(environment or {})})
 
 
 def start_head(folder: Path) -> None:
-    """Start a head that lends nothing, so that every worker is on a node that can be killed."""
+    """Start a head without cores, so that every worker is on a node that can be killed."""
     place = ["--node-ip-address=127.0.0.1", f"--port={PORT}", f"--temp-dir={folder}"]
     ray_start("--head", *place, "--num-cpus=0", "--include-dashboard=false")
-    until = time.monotonic() + WAIT
-    while time.monotonic() < until:
+
+    def is_running() -> bool:
         try:
-            socket.create_connection(("127.0.0.1", PORT), timeout=1).close()
-            with connected(ADDRESS):
-                return
+            socket.create_connection(("127.0.0.1", PORT), timeout=60).close()
+            with connect(ADDRESS):
+                return True
         except (OSError, TheodoliteError):
-            time.sleep(0.3)
-    raise TimeoutError("the head did not start")
+            return False
+
+    wait_until(is_running)
 
 
 def start_node(
     within: Sequence[str] = (), environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a node with one core, and wait until the cluster knows it: two at once would fight over a socket."""
+    """Start a node with one core, and wait until it has joined: two at once would compete for a socket."""
     import ray
 
-    with connected(ADDRESS):
+    with connect(ADDRESS):
         before = sum(node["Alive"] for node in ray.nodes())
         place = [f"--address={ADDRESS}", "--num-cpus=1", "--node-ip-address=127.0.0.1"]
         process = ray_start(*place, within=within, environment=environment)
-        until = time.monotonic() + WAIT
-        while sum(node["Alive"] for node in ray.nodes()) <= before:
-            if time.monotonic() > until:
-                raise TimeoutError("a node did not start")
-            time.sleep(0.1)
+        wait_until(lambda: sum(node["Alive"] for node in ray.nodes()) > before)
     return process
 
 
-def oddly(folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Return the command before, and the environment of, a machine that is not like the others.
+def odd_machine(folder: Path) -> tuple[list[str], dict[str, str]]:
+    """Return the command prefix and the environment of a machine that differs from the others.
 
-    It has a name and a disk for temporary files of its own, another disk where others have the shared folder
-    `unseen`, and looks for packages in `packages` first.
+    It has its own host name and disk for temporary files, another disk in place of the shared folder `unseen`, and
+    imports packages from `packages` first.
     """
     for name in ("unseen", "temporary", "packages"):
         (folder / name).mkdir(parents=True)
@@ -92,19 +88,19 @@ def oddly(folder: Path) -> tuple[list[str], dict[str, str]]:
 
 
 def as_seen_by(node: subprocess.Popen[bytes], path: Path) -> Path:
-    """Return where a node's own disk is found from here."""
+    """Return the path under which this process sees a file of the node's own disk."""
     return Path(f"/proc/{node.pid}/root") / path.relative_to("/")
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a node as a power cut would: all of its processes at once."""
+    """Kill all processes of a node at once, as a power failure would."""
     tree = psutil.Process(process.pid)
     for each in [*tree.children(recursive=True), tree]:
         each.kill()
 
 
-class Heard(Listener):
-    """Keeps what is said, and does something after so many shards."""
+class RecordingListener(Listener):
+    """Keeps warnings and progress, and calls `do` after a number of shards."""
 
     def __init__(self, after: int = -1, do: Callable[[], None] = lambda: None) -> None:
         self.warned: list[str] = []
@@ -120,6 +116,6 @@ class Heard(Listener):
             self.do()
 
 
-def on_cluster(plan: Plan, out: Place, heard: Listener, **options: Any) -> Any:
-    with connected(ADDRESS), Cluster(out, Pool(2, 0)) as cluster:
-        return run(plan, out=out, engine=cluster, listener=heard, checkpoint_every=0.0, **options)
+def survey_on_cluster(plan: Plan, out: Location, listener: Listener, **options: Any) -> Any:
+    with connect(ADDRESS), RayEngine(out, RayPool(2, 0)) as engine:
+        return run(plan, out=out, engine=engine, listener=listener, checkpoint_every=0.0, **options)

@@ -100,7 +100,7 @@ def whisper() -> WhisperFeeder:
 
 class TestWhisper:
     def test_layers(self, whisper: WhisperFeeder) -> None:
-        source = MediaSource(whisper.whole.model, whisper)
+        source = MediaSource(whisper.model.model, whisper)
         assert [(layer.name, layer.library_index) for layer in source.layers] == [
             ("encoder embeddings", 0),
             ("encoder block 1", 1),
@@ -114,15 +114,15 @@ class TestWhisper:
         ]
 
     def test_states_frames_and_tokens(self, whisper: WhisperFeeder) -> None:
-        source = MediaSource(whisper.whole.model, whisper)
+        source = MediaSource(whisper.model.model, whisper)
         documents = DOCUMENTS[:2]
         found = taken(source, documents)
         for number, (_, document) in enumerate(documents):
             samples = sound(document)
             features = whisper.extractor(samples, sampling_rate=16_000, return_tensors="pt").input_features
-            fed = spoken(whisper.whole, features)
+            fed = spoken(whisper.model, features)
             with torch.no_grad():
-                output = whisper.whole.model(features, decoder_input_ids=fed, output_hidden_states=True)
+                output = whisper.model.model(features, decoder_input_ids=fed, output_hidden_states=True)
             assert output.encoder_last_hidden_state.shape[1] == 1500  # 30 s, most of it padding
             frames = int(np.ceil(len(samples) / 320))
             assert source.prepare(documents)[number].positions == frames
@@ -134,13 +134,13 @@ class TestWhisper:
                     assert (states - theirs).norm() <= 1e-5 * theirs.norm(), info.name
 
     def test_a_stretch_longer_than_it_hears_is_refused(self, whisper: WhisperFeeder) -> None:
-        long = WhisperFeeder(whisper.whole, whisper.extractor, lambda _: np.ones(480_001, np.float32))
-        with pytest.raises(InputError, match=r"abc: a stretch of 30.0001 s is more .* --max-seconds 30 or less"):
+        long = WhisperFeeder(whisper.model, whisper.extractor, lambda _: np.ones(480_001, np.float32))
+        with pytest.raises(InputError, match=r"abc: a segment of 30.0001 s is longer .* --max-seconds 30 or less"):
             long.prepare(DOCUMENTS[:1])
 
     def test_half_precision(self, whisper: WhisperFeeder) -> None:
         half = WhisperFeeder(whisper_model().to(torch.bfloat16), whisper.extractor, sound, dtype=torch.bfloat16)
-        found = taken(MediaSource(half.whole.model, half), DOCUMENTS[:1])
+        found = taken(MediaSource(half.model.model, half), DOCUMENTS[:1])
         assert found[8][0].states.dtype == torch.bfloat16
 
 

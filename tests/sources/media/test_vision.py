@@ -107,7 +107,9 @@ def test_units(kind: str, expected: list[str]) -> None:
 
 
 def test_an_unknown_kind_of_units_is_refused() -> None:
-    with pytest.raises(InputError, match="--units 'word': vectors of pictures and sound are counted by none, "):
+    with pytest.raises(
+        InputError, match="--units 'word' is not available for images and sound; choose one of none, "
+    ):
         MediaSource(picture_model("ViT"), VisionFeeder(processor(), picture), kind="word")
 
 
@@ -127,7 +129,7 @@ def test_efficientnets_stages_end_where_its_configuration_says() -> None:
     repeats = [int(np.ceil(config.depth_coefficient * count)) for count in config.num_block_repeats]
     source = MediaSource(model, VisionFeeder(processor(), picture))
     ends = np.cumsum(repeats) - 1
-    taps = [source.anatomy.taps[layer.index].module for layer in source.layers[1:]]
+    taps = [source.anatomy.hook_points[layer.index].module for layer in source.layers[1:]]
     assert [list(model.encoder.blocks).index(module) for module in taps] == ends.tolist()
 
 
@@ -165,5 +167,5 @@ def test_what_is_no_block_is_refused() -> None:
                 state = block(state)
             return self.inner(pixel_values=pixel_values, output_hidden_states=output_hidden_states)
 
-    with pytest.raises(InputError, match="block 1 is none of transformers' hidden_states; survey it by naming"):
+    with pytest.raises(InputError, match="block 1 is not in the hidden_states of transformers; name the modules"):
         MediaSource(Outer(), VisionFeeder(processor(), picture))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.small_models import POSITIONS, load
 
 from theodolite.errors import InputError
-from theodolite.sources.text.cleaning import cleaned
 from theodolite.sources.text.source import TextSource
+from theodolite.sources.text.units import clean_text
 
 LETTERS = {"Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "No"}
 
@@ -31,7 +31,7 @@ def naive(text: str) -> str:
 
 @given(st.text(st.characters(categories=["L", "P", "N", "S", "Z", "Cc", "M"])))
 def test_words_are_runs_of_letters(text: str) -> None:
-    assert cleaned(text) == naive(text)
+    assert clean_text(text) == naive(text)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_words_are_runs_of_letters(text: str) -> None:
     ],
 )
 def test_examples(text: str, words: str) -> None:
-    assert cleaned(text) == words
+    assert clean_text(text) == words
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
@@ -63,5 +63,5 @@ def test_the_model_reads_them_and_nothing_else(small_model: Any, family: str) ->
 
 
 def test_only_words_can_be_cleaned(small_model: Any) -> None:
-    with pytest.raises(InputError, match=r"--clean-words wants --units word, .*; --units surface came"):
+    with pytest.raises(InputError, match=r"--clean-words requires --units word \(got surface\)"):
         TextSource(*load(small_model("bert")), kind="surface", clean_words=True)

@@ -12,8 +12,9 @@ from tests.small_models import POSITIONS, TOKENIZERS, sentences
 
 from theodolite.batch import Batch
 from theodolite.errors import InputError
-from theodolite.sources.text.anatomy import Anatomy
-from theodolite.sources.text.source import TextBatch, TextSource
+from theodolite.models.text_anatomy import Anatomy
+from theodolite.sources.text.batches import TextBatch
+from theodolite.sources.text.source import TextSource
 
 DOCUMENTS = list(enumerate([*sentences(8, seed=6, longest=8), "x", "the river was high"]))
 TOLERANCE = 1e-5  # as in test_source: another shape sums in another order
@@ -111,7 +112,7 @@ def test_states_equal_hidden_states_exactly(name: str) -> None:
     }
     seen: dict[int, torch.Tensor] = {}
     wanted = [layer.index for layer in anatomy.layers]
-    with anatomy.watched(lambda index, state: seen.update({index: state.clone()}), wanted) as forward:
+    with anatomy.hook_layers(lambda index, state: seen.update({index: state.clone()}), wanted) as forward:
         forward(**inputs)
     with torch.no_grad():
         output = model(**inputs, output_hidden_states=True)
@@ -137,7 +138,7 @@ def test_the_tempting_wrong_ways_miss(name: str) -> None:
     last = source.layers[-1].index
     given: list[torch.Tensor] = []
     for fed in (prepared.decoder.ids, prepared.ids):
-        with source.anatomy.watched(lambda _, state: given.append(state.clone()), [last]) as forward:
+        with source.anatomy.hook_layers(lambda _, state: given.append(state.clone()), [last]) as forward:
             forward(input_ids=prepared.ids, attention_mask=prepared.mask, decoder_input_ids=fed)
     assert ((given[0] - given[1]).norm(dim=-1) / given[0].norm(dim=-1)).max() > 0.1
     # The encoder's units for the decoder's rows: off by one, so that most are another token's.

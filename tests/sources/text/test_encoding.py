@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from tests.small_models import FAMILIES, load, sentences
 
 from theodolite.sources.text import encoding
-from theodolite.sources.text.encoding import encode
-from theodolite.sources.text.flat import Flat
-from theodolite.sources.text.windows import PADDING, bucket_bounds
-from theodolite.sources.text.wrapping import Wrap
+from theodolite.sources.text.encoding import Wrap, encode
+from theodolite.sources.text.windows import PADDING, WindowArrays, padded_bounds
 
 ODD = ["", " ", "a", "🙂" * 90, "one\n\ntwo\tthree   four ", "  in front", "é è ñ", "\u3000", "x" * 9000, "b"]
 TEXTS = [*sentences(60, seed=4), *ODD, " ".join(sentences(300, seed=5)), *sentences(9, seed=6)]
@@ -76,11 +74,11 @@ def test_texts_that_spell_special_tokens(
 def test_a_text_that_spells_the_mark_is_not_cut_there(small_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = load(small_model("bert"))[1]
     calls: list[int] = []
-    slower = encoding._by_word
-    monkeypatch.setattr(encoding, "_by_word", lambda *given: calls.append(1) or slower(*given))
+    slower = encoding._encode_by_word
+    monkeypatch.setattr(encoding, "_encode_by_word", lambda *given: calls.append(1) or slower(*given))
     assert_same(tokenizer, ["a b", "c d"], 16)
     assert not calls
-    mark = encoding._mark(tokenizer)
+    mark = encoding._find_separator(tokenizer)
     assert mark is not None
     assert_same(tokenizer, ["a b", f"c {mark[0]} d"], 16)
     assert calls
@@ -125,7 +123,7 @@ def test_a_vocabulary_of_likely_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_special_token_for_everything_still_marks(small_model: Any) -> None:
     tokenizer = load(small_model("gpt2"))[1]
     assert tokenizer.unk_token == tokenizer.eos_token
-    assert encoding._mark(tokenizer) == (tokenizer.eos_token, tokenizer.eos_token_id)
+    assert encoding._find_separator(tokenizer) == (tokenizer.eos_token, tokenizer.eos_token_id)
 
 
 def test_a_tokenizer_that_cuts_in_front_goes_its_own_way(small_model: Any) -> None:
@@ -185,7 +183,7 @@ def test_bounds_of_buckets_are_those_of_one_window_after_the_other(
     lengths: list[int], budget: int, pads: bool
 ) -> None:
     ordered = np.sort(np.array(lengths, dtype=np.int64))
-    bounds = bucket_bounds(ordered, budget, pads=pads)
+    bounds = padded_bounds(ordered, budget, pads=pads)
     assert [ordered[start:stop].tolist() for start, stop in bounds] == greedy(lengths, budget, pads)
 
 
@@ -193,15 +191,15 @@ def test_bounds_of_buckets_are_those_of_one_window_after_the_other(
 def test_windows_taken_from_flat_ones(lengths: list[int], data: st.DataObject) -> None:
     sizes = np.array(lengths, dtype=np.int64)
     tokens, windows = np.arange(sizes.sum()), np.arange(len(sizes))
-    flat = Flat(tokens, tokens % 3 == 0, sizes, windows + 100, windows % 4)
+    flat = WindowArrays(tokens, tokens % 3 == 0, sizes, windows + 100, windows % 4)
     which = data.draw(st.lists(st.integers(0, len(sizes) - 1))) if lengths else []
-    taken = flat.taken(np.array(which, dtype=np.int64))
+    taken = flat.take(np.array(which, dtype=np.int64))
     apart = np.split(tokens, np.cumsum(sizes)[:-1]) if lengths else []
     assert taken.ids.tolist() == [token for window in which for token in apart[window].tolist()]
     assert (taken.special == (taken.ids % 3 == 0)).all()
     assert taken.names() == tuple((window + 100, window % 4) for window in which)
     half = len(taken) // 2
-    first, second = taken.parts([(0, half), (half, len(taken))])
+    first, second = taken.split([(0, half), (half, len(taken))])
     assert [*first.ids, *second.ids] == taken.ids.tolist()
     assert first.names() + second.names() == taken.names()
     assert len(first) == half
@@ -215,9 +213,9 @@ def test_threads_that_share_a_call_change_nothing(
     monkeypatch.setattr(encoding, "_SHARED", None)
     monkeypatch.setattr(encoding, "_SETTING", encoding._SETTING)
     tokenizer = load(small_model(family))[1]
-    mark = encoding._mark(tokenizer)
+    mark = encoding._find_separator(tokenizer)
     assert mark is not None
-    encoding.share_among(threads)
+    encoding.use_threads(threads)
     assert encoding._SHARED is not None
     try:
         for texts in (TEXTS, [*TEXTS, f"here {mark[0]} it is"], ["", ""], ["x" * 9000, ""], ["a"]):
@@ -230,9 +228,9 @@ def test_slices_are_even_and_lose_nothing() -> None:
     sizes = np.array([5, 1, 1, 1, 1, 1, 40, 0, 3, 7])
     groups = [[str(at)] for at in range(len(sizes))]
     for most in (1, 2, 4, 10, 50):
-        slices = encoding._slices(groups, sizes, most)
+        slices = encoding._split_groups(groups, sizes, most)
         assert [group for part in slices for group in part] == groups
         assert len(slices) <= most
         assert all(slices)
-    even = encoding._slices(groups, np.full(10, 8), 5)
+    even = encoding._split_groups(groups, np.full(10, 8), 5)
     assert [len(part) for part in even] == [2, 2, 2, 2, 2]

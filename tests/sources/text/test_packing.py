@@ -1,4 +1,4 @@
-"""Windows packed at once against windows packed one by one."""
+"""Batches built from arrays against batches built window by window."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 import torch
 from tests.small_models import sentences
 
-from theodolite.sources.text import source as sources
-from theodolite.sources.text.checkpoint import load_model, load_tokenizer, resolve
+from theodolite.models.checkpoint import load_model, load_tokenizer, resolve
+from theodolite.sources.text import batches
 from theodolite.sources.text.encoding import encode
 from theodolite.sources.text.source import TextSource
-from theodolite.sources.text.windows import cut
+from theodolite.sources.text.windows import cut_windows
 
 
 @pytest.mark.parametrize("family", ["bert", "llama"])
@@ -29,7 +29,8 @@ def test_the_same_batch_as_window_by_window(
     )
     documents = list(enumerate(sentences(60, seed=2, longest=20)))
     at_once = source.prepare(documents)
-    monkeypatch.setattr(sources, "all", lambda every: False, raising=False)  # none may be packed at once
+    monkeypatch.setattr(TextSource, "_window_arrays", lambda *given: None)
+    monkeypatch.setattr(batches, "all", lambda every: False, raising=False)  # no batch is built from arrays
     one_by_one = source.prepare(documents)
     assert len(at_once) == len(one_by_one)
     for ours, theirs in zip(at_once, one_by_one, strict=True):
@@ -51,9 +52,9 @@ def test_the_same_windows_as_the_tokenizer_s_own_call(
     texts = [*sentences(40, seed=2, longest=20), "", " ", "a", "[SEP] <s> in between", "\ud800 lone"]
     documents = list(enumerate(texts, start=3))
     assert encode(tokenizer, ["a b"], 64) is not None, "no longer the usual way: is it for nothing?"
-    at_once = cut(documents, tokenizer, max_tokens)
+    at_once = cut_windows(documents, tokenizer, max_tokens)
     monkeypatch.setattr("theodolite.sources.text.windows.encode", lambda *_: None)
-    by_call = cut(documents, tokenizer, max_tokens)
+    by_call = cut_windows(documents, tokenizer, max_tokens)
     assert len(at_once) == len(by_call)
     for ours, theirs in zip(at_once, by_call, strict=True):
         assert (ours.document, ours.number) == (theirs.document, theirs.number)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from theodolite.sources.text.checkpoint import load_model, resolve
-from theodolite.sources.text.padding import PaddingMask
+from theodolite.models.checkpoint import load_model, resolve
+from theodolite.sources.text.packed_attention import PaddingMask
 
 
 class Asked(torch.Tensor):

@@ -80,7 +80,7 @@ def test_padding_on_the_left_would_move_states(small_model: Any, family: str) ->
         left = torch.stack([row.roll(int(width - n)) for row, n in zip(batch.ids, lengths, strict=True)])
         right: list[torch.Tensor] = []
         for ids, mask in ((batch.ids, batch.mask), (left, batch.mask.flip(1))):
-            with source.anatomy.watched(lambda i, s, right=right: right.append(s.clone()), [last]) as forward:
+            with source.anatomy.hook_layers(lambda i, s, right=right: right.append(s.clone()), [last]) as forward:
                 forward(input_ids=ids, attention_mask=mask)
         shifted = batch.rows + (width - lengths)[batch.rows // width]
         one, other = right[0].flatten(0, 1)[batch.rows], right[1].flatten(0, 1)[shifted]

@@ -11,9 +11,9 @@ from tests.small_models import POSITIONS, load, sentences
 
 from theodolite.batch import Batch
 from theodolite.errors import InputError
+from theodolite.sources.text.encoding import UNWRAPPED, Wrap, find_wrap
 from theodolite.sources.text.source import TextSource
-from theodolite.sources.text.windows import cut, longest_window
-from theodolite.sources.text.wrapping import UNWRAPPED, Wrap, wrap_of
+from theodolite.sources.text.windows import choose_window_length, cut_windows
 
 END = "<|endoftext|>"
 AROUND = {"bert": ("", ""), "roberta": ("", ""), "gpt2": (END, END), "llama": ("", "</s>")}  # what --wrap adds
@@ -29,7 +29,7 @@ TEXTS = [*sentences(8, seed=4), " ".join(sentences(9, seed=5)), "x", ""]
 @pytest.mark.parametrize("family", AROUND)
 def test_only_what_the_tokenizer_leaves_out_is_added(small_model: Any, family: str) -> None:
     tokenizer = load(small_model(family))[1]
-    wrap = wrap_of(tokenizer)
+    wrap = find_wrap(tokenizer)
     assert (
         tuple("".join(tokenizer.convert_ids_to_tokens(list(side))) for side in (wrap.before, wrap.after))
         == (AROUND[family])
@@ -45,7 +45,7 @@ def test_every_window_is_wrapped_and_nothing_is_dropped(
 ) -> None:
     tokenizer = load(small_model(family))[1]
     documents = list(enumerate(TEXTS))
-    windows = cut(documents, tokenizer, max_tokens, words=words, wrap=wrap_of(tokenizer))
+    windows = cut_windows(documents, tokenizer, max_tokens, words=words, wrap=find_wrap(tokenizer))
     for number, text in documents:
         mine = [window for window in windows if window.document == number]
         assert mine  # blank documents too, as CLS and SEP do
@@ -104,21 +104,21 @@ def test_wrapping_tokens_can_be_dropped_from_the_numbers(small_model: Any) -> No
 
 def test_room_is_left(small_model: Any) -> None:
     model, tokenizer = load(small_model("gpt2"))
-    wrap = wrap_of(tokenizer)
-    assert longest_window(model.config, tokenizer, 3, wrap) == 3
-    assert longest_window(model.config, tokenizer, 1) == 1
+    wrap = find_wrap(tokenizer)
+    assert choose_window_length(model.config, tokenizer, 3, wrap) == 3
+    assert choose_window_length(model.config, tokenizer, 1) == 1
     with pytest.raises(
-        InputError, match="--max-tokens 2 leaves no room for text: this tokenizer needs at least 3"
+        InputError, match="--max-tokens 2 leaves no space for text: this tokenizer requires at least 3"
     ):
-        longest_window(model.config, tokenizer, 2, wrap)
-    assert longest_window(model.config, tokenizer, None, wrap) == POSITIONS
+        choose_window_length(model.config, tokenizer, 2, wrap)
+    assert choose_window_length(model.config, tokenizer, None, wrap) == POSITIONS
 
 
 def test_the_token_that_exists_stands_for_both_and_none_is_refused(small_model: Any) -> None:
     tokenizer = load(small_model("gpt2"))[1]
     tokenizer.bos_token = None
-    assert wrap_of(tokenizer) == Wrap((0,), (0,))
+    assert find_wrap(tokenizer) == Wrap((0,), (0,))
     tokenizer.eos_token = None
-    with pytest.raises(InputError, match="--wrap: this tokenizer has neither BOS nor EOS"):
-        wrap_of(tokenizer)
+    with pytest.raises(InputError, match="--wrap requires a tokenizer with BOS or EOS"):
+        find_wrap(tokenizer)
     assert not UNWRAPPED

@@ -1,4 +1,4 @@
-"""Batches of a second pass, against every state kept, a loop and numpy's SVD; and what is refused."""
+"""Batches of a second pass, compared with stored states, a loop and numpy's SVD; and rejected input."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from tests.encoder_decoders import saved
 from tests.small_models import POSITIONS, load, sentences
 
 import theodolite as package
+from theodolite.engines.progress import Listener
 from theodolite.errors import DamagedError, InputError, TheodoliteError
 from theodolite.hashing import mix
-from theodolite.studies.anisotropy.batch_files import TABLE, read_batches
-from theodolite.studies.anisotropy.batch_summary import BATCHES, summary
-from theodolite.studies.anisotropy.batch_table import Measuring, layer_batches
-from theodolite.studies.anisotropy.batches import make_batches, room
-from theodolite.studies.reading import read
-from theodolite.surveys.listener import Listener
-from theodolite.surveys.pilot import Pilot
-from theodolite.surveys.reopening import check_readable, reopen
-from theodolite.surveys.stretch_states import States, grouped
-from theodolite.surveys.stretches import SALT, Stretch, choose_stretches, sizes
-from theodolite.surveys.token_sets import Among
+from theodolite.state.pilot import Pilot
+from theodolite.studies.anisotropy.batch_tables import BATCHES, TABLE, read_batches, summarise_batches
+from theodolite.studies.anisotropy.batches import (
+    BatchOptions,
+    make_batches,
+    measure_layer_batches,
+    required_positions,
+)
+from theodolite.studies.reading import read_survey_data
+from theodolite.surveys.chunks import SALT, Chunk, ChunkStates, choose_chunks, group_layers, window_sizes
+from theodolite.surveys.reopen import check_readable, reopen
+from theodolite.surveys.token_sets import PositionFilter
 
 ROUNDING = 1e-5  # float32 states of three blocks, in batches padded otherwise, and float32 products
 LINE = 1.3  # random models have no norm ten times the median
@@ -46,14 +48,14 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def source(tmp_path_factory: pytest.TempPathFactory, small_model: Callable[[str], Path], corpus: Path) -> Path:
     out = tmp_path_factory.mktemp("surveys") / "gpt2"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("theodolite.surveys.pilot.MASSIVE", LINE)
+        patch.setattr("theodolite.state.pilot.MASSIVE", LINE)
         package.survey(small_model("gpt2"), corpus, out=out, sample_size=8)
     return out
 
 
 @pytest.fixture
 def surveyed(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("theodolite.surveys.pilot.MASSIVE", LINE)
+    monkeypatch.setattr("theodolite.state.pilot.MASSIVE", LINE)
     return shutil.copytree(source, tmp_path / "survey")
 
 
@@ -103,17 +105,17 @@ def dimension(x: np.ndarray[Any, Any]) -> float:
 @pytest.fixture(scope="module")
 def kept(source: Path, small_model: Callable[[str], Path]) -> tuple[list[list[Kept]], list[Kept], int]:
     """Cut by a loop, choose by hash; also every window, and the corpus's key."""
-    survey = read(source, ("layers",))
+    survey = read_survey_data(source, ("layers",))
     reopened = reopen(survey.facts, [1])
     numbers = [number for some in reopened.documents() for number, _ in some]
     every = everything(small_model("gpt2"), numbers)
-    stretches: list[list[Kept]] = [[]]
+    chunks: list[list[Kept]] = [[]]
     for window in every:
-        stretches[-1].append(window)
-        if sum(len(one.seen) - 1 for one in stretches[-1]) >= room(survey, SIZE):
-            stretches.append([])
+        chunks[-1].append(window)
+        if sum(len(one.seen) - 1 for one in chunks[-1]) >= required_positions(survey, SIZE):
+            chunks.append([])
     key = int(survey.facts["corpus"]["sha256"][:16], 16)
-    chosen = sorted(stretches[:-1], key=lambda one: int(mix(SALT, key, one[0].document, one[0].number)))
+    chosen = sorted(chunks[:-1], key=lambda one: int(mix(SALT, key, one[0].document, one[0].number)))
     chosen = sorted(chosen[:COUNT], key=lambda one: (one[0].document, one[0].number))
     return chosen, every, key
 
@@ -122,7 +124,7 @@ def kept(source: Path, small_model: Callable[[str], Path]) -> tuple[list[list[Ke
 def table(source: Path, tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     folder = shutil.copytree(source, tmp_path_factory.mktemp("made") / "s")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("theodolite.surveys.pilot.MASSIVE", LINE)
+        patch.setattr("theodolite.state.pilot.MASSIVE", LINE)
         return make_batches(folder, count=COUNT, size=SIZE).tables[BATCHES]
 
 
@@ -147,19 +149,19 @@ class TestOracle:
     @pytest.mark.parametrize("population", ["all", "without-first", "without-massive"])
     def test_contiguous(self, table: pd.DataFrame, kept: Any, source: Path, population: str) -> None:
         chosen, every, key = kept
-        assert any(len({one.document for one in stretch}) == 1 < len(stretch) for stretch in chosen) or any(
-            window.number for stretch in chosen for window in stretch
+        assert any(len({one.document for one in chunk}) == 1 < len(chunk) for chunk in chosen) or any(
+            window.number for chunk in chosen for window in chunk
         )  # the long document is cut between windows
         for layer in (1, 2, 3, 4):
-            mine = table.query(f"layer == {layer} and population == {population!r} and kind == 'contiguous'")
-            assert len(mine) == COUNT
+            rows = table.query(f"layer == {layer} and population == {population!r} and kind == 'contiguous'")
+            assert len(rows) == COUNT
             centre = self.rows(every, layer, population, source, key)[0].mean(axis=0)
             tempting = []
-            for row, stretch in zip(mine.to_dict("records"), chosen, strict=True):
-                x, _, _ = self.rows(stretch, layer, population, source, key)
+            for row, chunk in zip(rows.to_dict("records"), chosen, strict=True):
+                x, _, _ = self.rows(chunk, layer, population, source, key)
                 assert row["n"] == len(x) >= SIZE
-                assert row["first_document"] == stretch[0].document
-                assert row["documents"] == len({one.document for one in stretch})
+                assert row["first_document"] == chunk[0].document
+                assert row["documents"] == len({one.document for one in chunk})
                 assert row["anisotropy_svd"] == pytest.approx(svd(x), rel=ROUNDING)
                 tempting.append(abs(svd(x, centre) / svd(x) - 1))
             assert max(tempting) > 100 * ROUNDING  # centred at the mean of everything
@@ -168,15 +170,13 @@ class TestOracle:
     def test_shuffled(self, table: pd.DataFrame, kept: Any, source: Path, population: str) -> None:
         chosen, _, key = kept
         for layer in (1, 4):
-            mine = table.query(f"layer == {layer} and population == {population!r} and kind == 'shuffled'")
-            x, keys, seen = self.rows(
-                [one for stretch in chosen for one in stretch], layer, population, source, key
-            )
+            rows = table.query(f"layer == {layer} and population == {population!r} and kind == 'shuffled'")
+            x, keys, seen = self.rows([one for chunk in chosen for one in chunk], layer, population, source, key)
             parts = np.array_split(np.argsort(keys), COUNT)
-            assert abs(mine["n"].to_numpy() - [len(part) for part in parts]).max() <= 1
-            assert mine["n"].sum() == len(x)
+            assert abs(rows["n"].to_numpy() - [len(part) for part in parts]).max() <= 1
+            assert rows["n"].sum() == len(x)
             order, start = np.argsort(keys), 0
-            for row in mine.to_dict("records"):
+            for row in rows.to_dict("records"):
                 here = order[start : start + row["n"]]
                 start += row["n"]
                 assert row["anisotropy_svd"] == pytest.approx(svd(x[here]), rel=ROUNDING)
@@ -186,18 +186,18 @@ class TestOracle:
                 assert row["twonn"] == pytest.approx(dimension(x[distinct]), rel=1e-3)
 
     def test_the_summary_is_mean_and_deviation(self, table: pd.DataFrame, source: Path) -> None:
-        found = summary(table, read(source, ("layers",)).layers)
+        found = summarise_batches(table, read_survey_data(source, ("layers",)).layers)
         assert len(found) == 5 * 3
         row = found.query("layer == 2 and population == 'without-first'").iloc[0]
         values = table.query("layer == 2 and population == 'without-first' and kind == 'contiguous'")
         assert row["contiguous"] == pytest.approx(values["anisotropy_svd"].mean())
         assert row["contiguous_sd"] == pytest.approx(values["anisotropy_svd"].std(ddof=1))
         assert row["contiguous_batches"] == row["twonn_batches"] == COUNT
-        exact = read(source, ("layers",)).layers.query("layer == 2 and population == 'without-first'")
+        exact = read_survey_data(source, ("layers",)).layers.query("layer == 2 and population == 'without-first'")
         assert row["everything"] == exact["anisotropy_svd"].item()
 
 
-def test_it_is_the_same_every_time_and_in_groups_of_layers(surveyed: Path) -> None:
+def test_batches_are_reproducible_and_independent_of_layer_groups(surveyed: Path) -> None:
     first = make_batches(surveyed, count=COUNT, size=SIZE).tables[BATCHES]
     written = (surveyed / TABLE).read_bytes()
     make_batches(surveyed, count=COUNT, size=SIZE)
@@ -209,9 +209,9 @@ def test_it_is_the_same_every_time_and_in_groups_of_layers(surveyed: Path) -> No
     some = make_batches(surveyed, count=COUNT, size=SIZE, layers="0,-1", dimension=False).tables[BATCHES]
     assert set(some["layer"]) == {0, 4}
     assert some["twonn"].isna().all()
-    assert some["undefined"].str.contains("the dimension was not asked for").sum() == 2 * 3 * COUNT
-    wanted = first.query("layer in (0, 4)")["anisotropy_svd"].to_numpy()
-    assert some["anisotropy_svd"].to_numpy() == pytest.approx(wanted)
+    assert some["undefined"].str.contains("the dimension was disabled").sum() == 2 * 3 * COUNT
+    expected = first.query("layer in (0, 4)")["anisotropy_svd"].to_numpy()
+    assert some["anisotropy_svd"].to_numpy() == pytest.approx(expected)
 
 
 class Heard(Listener):
@@ -232,14 +232,14 @@ class Heard(Listener):
 
 
 @pytest.mark.parametrize("after", [0, 2, 12])
-def test_an_interrupted_run_leaves_nothing_new(surveyed: Path, after: int) -> None:
+def test_an_interrupted_run_writes_nothing(surveyed: Path, after: int) -> None:
     before = {path.name for path in surveyed.iterdir()}
-    with pytest.raises(TheodoliteError, match="Interrupted; no batches were written"):
+    with pytest.raises(TheodoliteError, match=r"Interrupted\. No batches were written"):
         make_batches(surveyed, count=COUNT, size=SIZE, listener=Heard(after))
     assert {path.name for path in surveyed.iterdir()} == before
 
 
-def test_a_whole_corpus_as_one_batch_is_the_survey(
+def test_one_batch_of_the_complete_corpus_equals_the_survey(
     small_model: Callable[[str], Path], corpus: Path, tmp_path: Path
 ) -> None:
     """Encoders with decoders, whose stacks stand at other places, and words, which are means of tokens."""
@@ -247,7 +247,7 @@ def test_a_whole_corpus_as_one_batch_is_the_survey(
     for name, units in (("T5", "id"), ("llama", "word")):
         out = tmp_path / f"{name}-survey"
         package.survey(models[name], corpus, out=out, units=units, sample_size=8)
-        survey = read(out, ("layers",))
+        survey = read_survey_data(out, ("layers",))
         least = int(survey.layers.query("population == 'without-first'")["n"].min())
         assert (survey.layers["massive"] == 0).all()
         made = make_batches(out, count=1, size=least, dimension=False).tables[BATCHES]
@@ -259,35 +259,35 @@ def test_a_whole_corpus_as_one_batch_is_the_survey(
         )
 
 
-def test_stretches_do_not_reach_over_what_was_not_surveyed(
+def test_chunks_do_not_span_documents_that_were_not_surveyed(
     small_model: Callable[[str], Path], corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("theodolite.surveys.text.SHARD_CHARS", 900)
+    monkeypatch.setattr("theodolite.surveys.text_survey.SHARD_CHARS", 900)
     package.survey(small_model("bert"), corpus, out=tmp_path / "s", part="1/2", layers=[1], sample_size=8)
-    reopened = reopen(read(tmp_path / "s", ()).facts, [1])
-    found = choose_stretches(reopened, 1000, 60)
-    every = [size.window for some in reopened.documents() for size in sizes(reopened.source, some)]
+    reopened = reopen(read_survey_data(tmp_path / "s", ()).facts, [1])
+    found = choose_chunks(reopened, 1000, 60)
+    every = [size.window for some in reopened.documents() for size in window_sizes(reopened.source, some)]
     place = {window: at for at, window in enumerate(every)}
     shard = {number: at for at, some in enumerate(reopened.documents()) for number, _ in some}
-    assert len(found.stretches) == found.of > 3
-    for stretch in found.stretches:
-        at = [place[window] for window in stretch.windows]
+    assert len(found.chunks) == found.of > 3
+    for chunk in found.chunks:
+        at = [place[window] for window in chunk.windows]
         assert at == list(range(at[0], at[0] + len(at)))
-        assert len({shard[document] for document, _ in stretch.windows}) == 1
-    taken = [window for stretch in found.stretches for window in stretch.windows]
+        assert len({shard[document] for document, _ in chunk.windows}) == 1
+    taken = [window for chunk in found.chunks for window in chunk.windows]
     assert len(taken) == len(set(taken))
-    few = choose_stretches(reopened, 2, 60)
-    assert len(few.stretches) == 2
-    assert set(few.stretches) <= set(found.stretches)
+    few = choose_chunks(reopened, 2, 60)
+    assert len(few.chunks) == 2
+    assert set(few.chunks) <= set(found.chunks)
 
 
 class TestRefused:
     def test_too_small_a_corpus(self, surveyed: Path) -> None:
-        with pytest.raises(InputError, match=r"has [\d,]+ positions that count, and a batch needs at least 4,096"):
+        with pytest.raises(InputError, match=r"has [\d,]+ counted positions; a batch requires at least 4,096"):
             make_batches(surveyed, size=4096)
         assert not (surveyed / TABLE).exists()
 
-    def test_fewer_batches_are_told(self, surveyed: Path) -> None:
+    def test_fewer_batches_give_a_warning(self, surveyed: Path) -> None:
         heard = Heard()
         made = make_batches(surveyed, count=500, size=SIZE, layers=[1], dimension=False, listener=heard)
         assert made.facts[BATCHES]["stretches"] == made.facts[BATCHES]["of"] < 500
@@ -306,8 +306,8 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("given", "words"),
         [
-            ({"count": 0}, "--count 0: wanted at least 1"),
-            ({"size": 3}, "--size 3: wanted at least 10"),
+            ({"count": 0}, r"--count must be at least 1 \(got 0\)"),
+            ({"size": 3}, r"--size must be at least 10 positions per batch \(got 3\)"),
             ({"layers": "9"}, "--layers 9: this survey has layers 0, 1, 2, 3, 4"),
         ],
     )
@@ -318,15 +318,17 @@ class TestRefused:
     def test_another_surveys_file_and_a_damaged_one(
         self, surveyed: Path, small_model: Callable[[str], Path], corpus: Path, tmp_path: Path
     ) -> None:
-        facts = read(surveyed, ()).facts
-        with pytest.raises(InputError, match=r"There are no batches in .*; `theodolite batches .*` makes them\."):
+        facts = read_survey_data(surveyed, ()).facts
+        with pytest.raises(
+            InputError, match=r"There are no batches in .*; create them with `theodolite batches .*`\."
+        ):
             read_batches(surveyed, facts)
-        assert BATCHES not in read(surveyed, ("layers", BATCHES)).tables
+        assert BATCHES not in read_survey_data(surveyed, ("layers", BATCHES)).tables
         make_batches(surveyed, count=2, size=SIZE, layers=[1], dimension=False)
         package.survey(small_model("gpt2"), corpus, out=tmp_path / "other", layers=[1], sample_size=8)
         shutil.copy(surveyed / TABLE, tmp_path / "other")
-        with pytest.raises(InputError, match="are of the survey that was there before"):
-            read(tmp_path / "other", ("layers", BATCHES))
+        with pytest.raises(InputError, match="belong to an earlier survey"):
+            read_survey_data(tmp_path / "other", ("layers", BATCHES))
         package.survey(
             small_model("gpt2"), corpus, out=tmp_path / "other", layers=[1], sample_size=8, overwrite=True
         )
@@ -349,16 +351,16 @@ class TestMadeUp:
 
     def measured(self, x: np.ndarray[Any, Any], above: float = np.inf, size: int = 50) -> pd.DataFrame:
         n = len(x)
-        states = States(
+        states = ChunkStates(
             torch.from_numpy(x.astype(np.float32)),
             torch.from_numpy((mix(np.arange(n)) >> np.uint64(1)).astype(np.int64)),
             torch.arange(n),
             torch.arange(n) % 20 == 0,
             torch.arange(n) // (n // 2),
         )
-        stretches = [Stretch(0, ((0, 0),), n // 2), Stretch(1, ((1, 0),), n // 2)]
-        among = {name: Among(name, above) for name in ("all", "without-first", "without-massive")}
-        return pd.DataFrame(layer_batches(states, stretches, among, Measuring(size)))
+        chunks = [Chunk(0, ((0, 0),), n // 2), Chunk(1, ((1, 0),), n // 2)]
+        among = {name: PositionFilter(name, above) for name in ("all", "without-first", "without-massive")}
+        return pd.DataFrame(measure_layer_batches(states, chunks, among, BatchOptions(size)))
 
     def test_a_rogue_coordinate_and_massive_first_positions(self) -> None:
         rng = np.random.default_rng(0)
@@ -368,8 +370,8 @@ class TestMadeUp:
         table = self.measured(x, above=1e5)
         x = x.astype(np.float32).astype(np.float64)
         for population, some in (("all", slice(None)), ("without-first", np.arange(240) % 20 != 0)):
-            mine = table.query(f"population == {population!r} and kind == 'contiguous'")
-            for number, row in enumerate(mine.to_dict("records")):
+            rows = table.query(f"population == {population!r} and kind == 'contiguous'")
+            for number, row in enumerate(rows.to_dict("records")):
                 half = np.arange(240) // 120 == number
                 kept = x[half] if population == "all" else x[half & some]
                 # the products are float32 sums of some hundred terms
@@ -378,23 +380,23 @@ class TestMadeUp:
         first = table.query("population == 'without-first'").drop(columns="population")
         pd.testing.assert_frame_equal(massive.reset_index(drop=True), first.reset_index(drop=True))
 
-    def test_alike_vectors_and_short_populations_have_reasons(self) -> None:
+    def test_equal_vectors_and_small_populations_have_reasons(self) -> None:
         table = self.measured(np.ones((120, 3)))
         assert table["anisotropy_svd"].isna().all()
-        assert table.query("kind == 'contiguous'")["undefined"].str.contains("all the same").all()
+        assert table.query("kind == 'contiguous'")["undefined"].str.contains("equal").all()
         assert (table.query("kind == 'shuffled'")["duplicates"] > 50).all()
         x = np.random.default_rng(1).normal(size=(120, 3))
         x[:30] *= 1e6
         table = self.measured(x, above=1e3).query("population == 'without-massive'")
         assert table["n"].tolist() == [30, 60, 90]  # of the shuffled ones there is but one batch
         assert table["anisotropy_svd"].isna().tolist() == [True, False, False]
-        assert "30 positions of this population in the stretch" in table["undefined"].iloc[0]
+        assert "the chunk has 30 positions of this population" in table["undefined"].iloc[0]
 
 
 def test_groups_of_layers_fit() -> None:
-    from theodolite.sources.layers import Layer
+    from theodolite.models.layers import Layer
 
     layers = [Layer(number, f"block {number}", dim) for number, dim in enumerate((10, 10, 10, 100, 10))]
-    sizes_of = [[layer.index for layer in group] for group in grouped(layers, 5, 400)]
+    sizes_of = [[layer.index for layer in group] for group in group_layers(layers, 5, 400)]
     assert sizes_of == [[0, 1], [2], [3], [4]]
-    assert grouped([], 5, 400) == []
+    assert group_layers([], 5, 400) == []

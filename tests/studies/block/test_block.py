@@ -14,12 +14,17 @@ from tests.small_models import load, make, sentences
 from torch import Tensor
 
 from theodolite.errors import InputError
-from theodolite.studies.block.attending import attending
 from theodolite.studies.block.block import block
-from theodolite.studies.block.configs import configuration, untrained
-from theodolite.studies.block.inputs import Inputs, draw, own_direction, random_direction, sampled_states
-from theodolite.studies.block.lengths import lengths
-from theodolite.studies.block.subject import Subject
+from theodolite.studies.block.inputs import (
+    Inputs,
+    draw_sequences,
+    own_direction,
+    random_direction,
+    read_sampled_states,
+)
+from theodolite.studies.block.isolated_block import IsolatedBlock
+from theodolite.studies.block.measurements import measure_attention, measure_states
+from theodolite.studies.block.untrained import load_configuration, make_untrained
 from theodolite.studies.laboratory import Findings, open_laboratory
 
 FLOAT32 = 2e-5
@@ -34,30 +39,30 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="module")
-def subject(family: tuple[str, Path]) -> Subject:
-    return Subject.of(load(family[1])[0], 2, POSITIONS)
+def subject(family: tuple[str, Path]) -> IsolatedBlock:
+    return IsolatedBlock.of(load(family[1])[0], 2, POSITIONS)
 
 
-def fed(subject: Subject, sequences: int = 2) -> Tensor:
+def fed(subject: IsolatedBlock, sequences: int = 2) -> Tensor:
     return torch.randn(sequences, POSITIONS, subject.dim, generator=torch.Generator().manual_seed(3))
 
 
 def test_the_scores_are_those_of_the_blocks_own_attention(family: tuple[str, Path]) -> None:
     name, folder = family
     model = load(folder)[0]
-    states, weights = fed(Subject.of(model, 2, POSITIONS)), list[Tensor]()
-    subject = Subject.of(model, 2, POSITIONS)
-    _, seen = subject.watched(states)
+    states, weights = fed(IsolatedBlock.of(model, 2, POSITIONS)), list[Tensor]()
+    subject = IsolatedBlock.of(model, 2, POSITIONS)
+    _, seen = subject.run_and_capture(states)
     model.config._attn_implementation = "eager"
     hook = subject.projections.attention.register_forward_hook(lambda m, args, out: weights.append(out[1]))
     subject.run(states)
     hook.remove()
     for number, theirs in enumerate(weights[0]):
-        scores = subject.scores(subject.turned(seen.queries)[number], subject.turned(seen.keys)[number])
+        scores = subject.scores(subject.rotate(seen.queries)[number], subject.rotate(seen.keys)[number])
         ours = scores.masked_fill(scores == torch.inf, -torch.inf).softmax(dim=-1)
         assert torch.allclose(ours, theirs, atol=1e-6)
     assert subject.causal == (name != "bert")
-    assert (subject.turn is not None) == (name == "llama")
+    assert (subject.rotation is not None) == (name == "llama")
     assert subject.projections.key_heads == (2 if name == "llama" else 4)
     if name == "llama":  # without the rotation the weights are others: the check would see it
         scores = subject.scores(seen.queries[0], seen.keys[0])
@@ -65,10 +70,10 @@ def test_the_scores_are_those_of_the_blocks_own_attention(family: tuple[str, Pat
         assert (wrong - weights[0][0]).abs().max() > 1e-2
 
 
-def test_the_block_does_what_it_does_inside_its_model(family: tuple[str, Path]) -> None:
+def test_the_isolated_block_equals_the_block_in_its_model(family: tuple[str, Path]) -> None:
     """The states that enter block 2 of a running model leave our block as they leave the model's."""
     model = load(family[1])[0]
-    subject = Subject.of(model, 2, POSITIONS)
+    subject = IsolatedBlock.of(model, 2, POSITIONS)
     held: list[Any] = []
     hook = subject.block.register_forward_hook(
         lambda m, args, kwargs, out: held.extend([(args or list(kwargs.values()))[0], out]), with_kwargs=True
@@ -79,11 +84,11 @@ def test_the_block_does_what_it_does_inside_its_model(family: tuple[str, Path]) 
     assert torch.allclose(subject.run(entered), left, atol=1e-5)
 
 
-def test_rows_masked_entries_and_extremes_by_loops(subject: Subject) -> None:
+def test_rows_masked_entries_and_extremes_by_loops(subject: IsolatedBlock) -> None:
     states = fed(subject)
-    _, seen = subject.watched(states)
-    tables = attending(subject, seen, states)
-    q, k = (subject.turned(each).double().numpy() for each in (seen.queries, seen.keys))
+    _, seen = subject.run_and_capture(states)
+    tables = measure_attention(subject, seen, states)
+    q, k = (subject.rotate(each).double().numpy() for each in (seen.queries, seen.keys))
     group = q.shape[1] // k.shape[1]
     scores: dict[int, list[float]] = {}
     by_length: dict[int, list[list[float]]] = {}
@@ -97,8 +102,8 @@ def test_rows_masked_entries_and_extremes_by_loops(subject: Subject) -> None:
                 row = [score / math.sqrt(q.shape[-1]) for score in row]
                 scores.setdefault(head, []).extend(row)
                 weights = np.exp(row) / np.exp(row).sum()
-                told = [weights.max(), float(np.median(weights)), weights.min()]
-                by_length.setdefault(len(row), []).append(told)
+                numbers = [weights.max(), float(np.median(weights)), weights.min()]
+                by_length.setdefault(len(row), []).append(numbers)
                 if len(row) >= (POSITIONS // 2 if subject.causal else 1):
                     best.append(weights.max())
             largest.append(max(best))
@@ -110,9 +115,9 @@ def test_rows_masked_entries_and_extremes_by_loops(subject: Subject) -> None:
         assert (row.low, row.high) == pytest.approx((mine.min(), mine.max()), rel=FLOAT32)
     assert sorted(tables["softmax"]["length"]) == sorted(by_length)
     for row in tables["softmax"].itertuples():
-        wanted = np.mean(by_length[row.length], axis=0)
+        expected = np.mean(by_length[row.length], axis=0)
         assert row.rows == len(by_length[row.length])
-        assert (row.maximum, row.median, row.minimum) == pytest.approx(wanted, rel=FLOAT32)
+        assert (row.maximum, row.median, row.minimum) == pytest.approx(expected, rel=FLOAT32)
     longest = tables["extremes"].sort_values("least_length").iloc[-1]
     assert longest["maximum"] == pytest.approx(np.mean(largest), rel=FLOAT32)
     if subject.causal:  # the tempting way: the first row has one entry, so the maximum of all rows says nothing
@@ -126,13 +131,13 @@ def test_rows_masked_entries_and_extremes_by_loops(subject: Subject) -> None:
         assert abs(row.count - inside) <= 1, "a score within rounding of an edge"
 
 
-def test_queries_and_keys_by_loops(subject: Subject) -> None:
+def test_queries_and_keys_by_loops(subject: IsolatedBlock) -> None:
     states = fed(subject)
-    _, seen = subject.watched(states)
-    heads = attending(subject, seen, states)["heads"].set_index(["of", "rotated", "head"])
+    _, seen = subject.run_and_capture(states)
+    heads = measure_attention(subject, seen, states)["heads"].set_index(["of", "rotated", "head"])
     for kind, vectors in (("query", seen.queries), ("key", seen.keys)):
-        for turned in (False, True) if subject.turn is not None else (False,):
-            mine = subject.turned(vectors) if turned else vectors
+        for turned in (False, True) if subject.rotation is not None else (False,):
+            mine = subject.rotate(vectors) if turned else vectors
             for head in range(mine.shape[1]):
                 rows = mine[:, head].reshape(-1, mine.shape[-1]).double().numpy()
                 unit = [row / np.linalg.norm(row) for row in rows]
@@ -141,38 +146,38 @@ def test_queries_and_keys_by_loops(subject: Subject) -> None:
                 assert found["mean_cosine"] == pytest.approx(cosine, abs=1e-9)
                 assert found["mean_norm"] == pytest.approx(np.mean([math.sqrt(r @ r) for r in rows]))
                 assert found["norm_of_mean"] == pytest.approx(np.linalg.norm(rows.mean(axis=0)))
-    if subject.turn is not None:  # rotation keeps every norm and moves the mean
+    if subject.rotation is not None:  # rotation keeps every norm and moves the mean
         before, after = (heads.xs(turned, level="rotated") for turned in (False, True))
         assert np.allclose(before["mean_norm"], after["mean_norm"], rtol=1e-5)
         assert not np.allclose(before["norm_of_mean"], after["norm_of_mean"], rtol=1e-2)
         assert heads.xs(True, level="rotated")["expected_error"].isna().all()
 
 
-def test_the_expected_query_is_the_projected_mean(subject: Subject) -> None:
+def test_the_expected_query_is_the_projected_mean(subject: IsolatedBlock) -> None:
     """Equation 1 holds of what the projections read; of what enters the block only where no norm is between."""
     states = 1 + fed(subject)
-    _, seen = subject.watched(states)
-    heads = attending(subject, seen, states)["heads"].query("not rotated")
+    _, seen = subject.run_and_capture(states)
+    heads = measure_attention(subject, seen, states)["heads"].query("not rotated")
     assert (heads["expected_error"] < 1e-5).all()  # float32 projections of a float64 mean
-    if subject.closing is not None:
+    if subject.closing_norm is not None:
         assert np.allclose(heads["expected_error"], heads["expected_error_of_input"])
     else:
         assert (heads["expected_error_of_input"] > 1e-2).all()
 
 
-def test_lengths_by_loops() -> None:
+def test_state_norms_by_loops() -> None:
     random = np.random.default_rng(0)
     x = random.normal(size=(3, 4, 6)).astype(np.float32)
     x[0, 0] = 0  # no direction
     x[1, 2, 3] = 3000.0
     rows = x.reshape(-1, 6).astype(np.float64)
-    found = lengths(torch.from_numpy(x))
+    found = measure_states(torch.from_numpy(x))
     norms = [math.sqrt(sum(v * v for v in row)) for row in rows]
     unit = [row / norm for row, norm in zip(rows, norms, strict=True) if norm > 0]
     assert found.mean_norm == pytest.approx(np.mean(norms), rel=1e-12)
     assert found.norm_of_mean == pytest.approx(np.linalg.norm(rows.mean(axis=0)), rel=1e-12)
     assert found.mean_cosine == pytest.approx(np.mean([a @ b for a, b in combinations(unit, 2)]), abs=1e-12)
-    assert math.isnan(lengths(torch.zeros(1, 3, 6)).mean_cosine)
+    assert math.isnan(measure_states(torch.zeros(1, 3, 6)).mean_cosine)
 
 
 def small_bert(folder: Path) -> str:
@@ -220,13 +225,13 @@ def test_directions_and_seeds_give_the_uncertainty(post: Findings) -> None:
     assert post.tables["runs"]["sequences"].tolist() == [2, 1, 1, 1]
 
 
-def test_random_directions_lean_nowhere() -> None:
+def test_random_directions_are_uniform() -> None:
     many = torch.stack([random_direction(16, seed=s, number=n) for s in range(20) for n in range(20)])
     assert many.mean(dim=0).norm() < 3 / math.sqrt(len(many))  # E of the squared norm is 1/400
     assert torch.equal(random_direction(16, seed=1, number=2), random_direction(16, seed=1, number=2))
 
 
-def test_a_block_without_a_fixed_point_says_so(family: tuple[str, Path]) -> None:
+def test_a_block_without_a_fixed_point_has_a_reason(family: tuple[str, Path]) -> None:
     if family[0] == "bert":
         return
     found = block(str(family[1]), layer=1, norms=[0, 0.01], **SMALL)
@@ -235,7 +240,7 @@ def test_a_block_without_a_fixed_point_says_so(family: tuple[str, Path]) -> None
     assert summary["n_star"].isna().all()
 
 
-def test_it_is_repeatable_leaves_the_generator_alone_and_opens_again(post: Findings, tmp_path: Path) -> None:
+def test_it_is_repeatable_keeps_the_global_generator_and_opens_again(post: Findings, tmp_path: Path) -> None:
     before = torch.random.get_rng_state()
     again = block(config=small_bert(tmp_path / "config"), out=tmp_path / "out", **SMALL)
     assert torch.equal(before, torch.random.get_rng_state())
@@ -246,15 +251,15 @@ def test_it_is_repeatable_leaves_the_generator_alone_and_opens_again(post: Findi
 
 
 def test_dropout_is_off_and_weights_are_as_the_configuration_says(tmp_path: Path) -> None:
-    config = configuration(small_bert(tmp_path))
-    model = untrained(config, 0)
+    config = load_configuration(small_bert(tmp_path))
+    model = make_untrained(config, 0)
     states = torch.randn(1, 8, 64)
-    subject = Subject.of(model, 1, 8)
+    subject = IsolatedBlock.of(model, 1, 8)
     assert torch.equal(subject.run(states), subject.run(states))
     query = subject.projections.modules[0]
     assert query.bias.abs().max() == 0  # type: ignore[union-attr, operator]
     assert float(query.weight.std()) == pytest.approx(0.02, rel=0.1)  # type: ignore[operator, arg-type]
-    torchs = Subject.of(untrained(config, 0, "torch"), 1, 8).projections.modules[0]
+    torchs = IsolatedBlock.of(make_untrained(config, 0, "torch"), 1, 8).projections.modules[0]
     assert torchs.bias.abs().max() > 0.05  # type: ignore[union-attr, operator]
 
 
@@ -264,7 +269,7 @@ def test_sampled_states_and_the_bias_along_their_mean(family: tuple[str, Path], 
     if family[0] != "bert":
         return
     theodolite.survey(str(family[1]), corpus=sentences(12), out=tmp_path / "survey")
-    states = sampled_states(tmp_path / "survey", 1, "all")
+    states = read_sampled_states(tmp_path / "survey", 1, "all")
     found = block(
         str(family[1]),
         layer=2,
@@ -279,7 +284,7 @@ def test_sampled_states_and_the_bias_along_their_mean(family: tuple[str, Path], 
     assert len(found.tables["runs"]) == 2  # a direction of its own leaves one run a seed
     trained = found.tables["trained"].set_index("layer")
     assert trained.loc[1, "mean_norm"] == pytest.approx(float(states.double().norm(dim=1).mean()))
-    table = Inputs(draw(states, 2, 12, seed=0), own_direction(states)).biased(10.0)
+    table = Inputs(draw_sequences(states, 2, 12, seed=0), own_direction(states)).add_bias(10.0)
     assert found.tables["norms"].query("run == 0 and norm == 10")["mean_norm_in"].item() == pytest.approx(
         float(table.double().norm(dim=-1).mean())
     )
@@ -291,27 +296,27 @@ def test_sampled_states_and_the_bias_along_their_mean(family: tuple[str, Path], 
         ({}, "either a MODEL or --config"),
         ({"model": "x", "config": "gpt2"}, "either a MODEL or --config"),
         ({"config": "bert"}, "Did you mean 'bert-base'"),
-        ({"config": "gpt2", "inputs": "states", "survey": "s"}, "trained model's"),
+        ({"config": "gpt2", "inputs": "states", "survey": "s"}, "--inputs states requires a trained model"),
         ({"config": "gpt2", "inputs": "states"}, "give --survey DIR"),
-        ({"config": "gpt2", "norms": [3, 1]}, "--norms: wanted two or more rising"),
-        ({"config": "gpt2", "seeds": 0}, "--seeds 0: wanted at least 1"),
+        ({"config": "gpt2", "norms": [3, 1]}, "--norms must be two or more increasing numbers"),
+        ({"config": "gpt2", "seeds": 0}, r"--seeds must be at least 1 \(got 0\)"),
         ({"config": "gpt2", "initialisation": "zero"}, "--initialisation 'zero'"),
         ({"config": "gpt2", "population": "none"}, "--population 'none'"),
     ],
 )
-def test_bad_input_is_answered_in_a_sentence(options: dict[str, Any], words: str) -> None:
+def test_bad_input_is_rejected(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         block(**options)
 
 
-def test_a_layer_or_length_that_is_not_there(family: tuple[str, Path]) -> None:
+def test_a_layer_or_length_out_of_range_is_rejected(family: tuple[str, Path]) -> None:
     with pytest.raises(InputError, match=r"--layer 9: .* has blocks 1 to"):
         block(str(family[1]), layer=9, **SMALL)
-    with pytest.raises(InputError, match="--length 65: wanted 2 to 64"):
+    with pytest.raises(InputError, match=r"--length must be between 2 and 64 positions \(got 65\)"):
         block(str(family[1]), **{**SMALL, "length": 65})
 
 
-def test_blocks_that_shift_their_scores_are_refused() -> None:
+def test_blocks_that_shift_their_scores_are_rejected() -> None:
     from transformers import Qwen3Config, Qwen3Model
 
     config = Qwen3Config(
@@ -325,5 +330,5 @@ def test_blocks_that_shift_their_scores_are_refused() -> None:
         max_position_embeddings=32,
         use_cache=False,
     )
-    with pytest.raises(InputError, match="is not what its attention uses"):
-        Subject.of(Qwen3Model(config).eval().requires_grad_(False), 1, 8)
+    with pytest.raises(InputError, match="its attention weights differ from the softmax"):
+        IsolatedBlock.of(Qwen3Model(config).eval().requires_grad_(False), 1, 8)

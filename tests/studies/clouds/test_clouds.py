@@ -13,12 +13,17 @@ from tests.small_models import load, sentences
 
 import theodolite
 from theodolite.errors import InputError
-from theodolite.studies.clouds.clouds import measured
-from theodolite.studies.clouds.distributions import edges_of, histogram_rows, summary_rows, values
-from theodolite.studies.clouds.documents import draw
-from theodolite.studies.clouds.lengths import common_length, cut
-from theodolite.studies.clouds.projections import check_methods, project
-from theodolite.studies.clouds.separation import TOO_FEW, separation_rows
+from theodolite.studies.clouds.clouds import measure_clouds
+from theodolite.studies.clouds.comparison import (
+    TOO_FEW,
+    bin_edges,
+    histogram_rows,
+    pair_values,
+    separation_rows,
+    summary_rows,
+)
+from theodolite.studies.clouds.documents import common_length, draw_documents, truncate_texts
+from theodolite.studies.embeddings_2d import parse_methods, project_2d
 from theodolite.studies.laboratory import open_laboratory
 
 WORDS = "river valley ridge summit station signal angle triangle country distance measure mountain".split()
@@ -30,7 +35,7 @@ def texts(count: int, low: int, high: int, seed: int) -> list[str]:
     return [" ".join(rng.choice(WORDS) for _ in range(rng.randint(low, high))) for _ in range(count)]
 
 
-def test_planted_clouds_are_apart_and_equal_ones_are_not() -> None:
+def test_planted_clouds_are_separate_and_equal_ones_are_not() -> None:
     rng = np.random.default_rng(0)
     clouds = {name: rng.normal(size=(60, 10)) for name in ("a", "b", "far")}
     clouds["far"][:, 0] += 3.0
@@ -48,7 +53,7 @@ def test_planted_clouds_are_apart_and_equal_ones_are_not() -> None:
     assert rows["a", "b"]["length_accuracy"] == 0.5  # all are as long: a coin
 
 
-def test_too_few_and_not_finite_are_told() -> None:
+def test_too_few_and_not_finite_have_a_reason() -> None:
     few = {"a": np.zeros((3, 4)), "b": np.ones((50, 4))}
     (row,) = separation_rows(few, {"a": [1] * 3, "b": [1] * 50})
     assert row["reason"] == TOO_FEW
@@ -62,17 +67,17 @@ def test_distributions_are_those_of_all_pairs() -> None:
     rng = np.random.default_rng(1)
     clouds = {"a": rng.normal(size=(5, 3)), "b": rng.normal(size=(4, 3))}
     clouds["b"][2] = 0.0  # a zero vector has no cosine
-    found = values(clouds)
+    found = pair_values(clouds)
     a, b = clouds["a"], clouds["b"]
-    wanted = [np.linalg.norm(x - y) for x, y in combinations(a, 2)]
-    assert np.allclose(np.sort(found["distance", "a", "a"]), np.sort(wanted))
+    expected = [np.linalg.norm(x - y) for x, y in combinations(a, 2)]
+    assert np.allclose(np.sort(found["distance", "a", "a"]), np.sort(expected))
     assert len(found["distance", "a", "b"]) == 20
     cosines = [x @ y / np.linalg.norm(x) / np.linalg.norm(y) for x in a for y in b[[0, 1, 3]]]
     assert np.allclose(np.sort(found["cosine", "a", "b"]), np.sort(cosines))
     summaries = {(r["metric"], r["corpus_a"], r["corpus_b"]): r for r in summary_rows(found)}
     assert summaries["cosine", "a", "b"]["negative"] == pytest.approx(np.mean(np.array(cosines) < 0))
     assert summaries["norm", "b", "b"]["smallest"] == 0.0
-    edges = {metric: edges_of(metric, [v for k, v in found.items() if k[0] == metric]) for metric in ("norm",)}
+    edges = {metric: bin_edges(metric, [v for k, v in found.items() if k[0] == metric]) for metric in ("norm",)}
     rows = histogram_rows({k: v for k, v in found.items() if k[0] == "norm"}, edges)
     assert sum(row["count"] for row in rows) == 9
     assert sum(row["share"] for row in rows) == pytest.approx(2)
@@ -82,19 +87,19 @@ def test_an_empty_cloud_is_null_not_a_crash() -> None:
     nothing = {"a": np.empty((0, 3)), "b": np.empty((0, 3))}
     states = {"as-is": {0: {"a": np.ones((30, 3)), "b": np.ones((30, 3))}}, "matched": {0: nothing}}
     tokens = {"as-is": {"a": [5] * 30, "b": [5] * 30}, "matched": {"a": [], "b": []}}
-    tables = measured(states, tokens, {0: "here"}, permutations=19)
+    tables = measure_clouds(states, tokens, {0: "here"}, permutations=19)
     row = tables["separations"].set_index("lengths").loc["matched"]
     assert np.isnan(row["accuracy"])
     same = tables["separations"].set_index("lengths").loc["as-is"]
     assert (same["accuracy"], same["accuracy_p"]) == (0.5, 1.0)
 
 
-def test_documents_are_cut_to_tokens(small_model: Callable[[str], Path]) -> None:
+def test_documents_are_truncated_to_tokens(small_model: Callable[[str], Path]) -> None:
     for family in ("bert", "gpt2"):
         tokenizer = load(small_model(family))[1]
         given = sentences(30, seed=2)
         for tokens in (1, 4, 10):
-            for text, (short, count) in zip(given, cut(tokenizer, given, tokens), strict=True):
+            for text, (short, count) in zip(given, truncate_texts(tokenizer, given, tokens), strict=True):
                 whole = tokenizer(text, add_special_tokens=False)["input_ids"]
                 assert text.startswith(short)
                 assert count == len(tokenizer(short, add_special_tokens=False)["input_ids"])
@@ -103,13 +108,13 @@ def test_documents_are_cut_to_tokens(small_model: Callable[[str], Path]) -> None
     assert common_length([[1, 2, 3], [9, 9, 9]]) == 2
 
 
-def test_what_length_alone_does_is_gone_at_matched_length(small_model: Callable[[str], Path]) -> None:
+def test_effects_of_length_vanish_at_matched_length(small_model: Callable[[str], Path]) -> None:
     short, long = texts(120, 6, 10, seed=1), texts(120, 16, 24, seed=2)
     made = theodolite.clouds(
         small_model("bert"), [short, long], limit=120, pooling="max", projections="none", permutations=199
     )
     rows = made.tables["separations"].set_index("lengths")
-    assert rows.loc["as-is", "accuracy_low"] > 0.6  # a random model tells length badly, but tells it
+    assert rows.loc["as-is", "accuracy_low"] > 0.6  # a random model reflects length, though weakly
     assert rows.loc["as-is", "accuracy_p"] == 1 / 200
     assert rows.loc["as-is", "length_accuracy"] > 0.85
     assert rows.loc["matched", "tokens_a"] == rows.loc["matched", "tokens_b"]
@@ -120,7 +125,7 @@ def test_what_length_alone_does_is_gone_at_matched_length(small_model: Callable[
     assert tokens.nunique() == 1
 
 
-def test_other_words_stay_apart_at_matched_length_and_the_folder_comes_back(
+def test_other_words_stay_separate_at_matched_length_and_the_folder_opens(
     small_model: Callable[[str], Path], tmp_path: Path
 ) -> None:
     plain = sentences(60, seed=4)
@@ -137,7 +142,7 @@ def test_other_words_stay_apart_at_matched_length_and_the_folder_comes_back(
     assert len(back.tables["places"].query("lengths == 'as-is'")) == 120
 
 
-def test_documents_that_begin_alike_are_one(small_model: Callable[[str], Path]) -> None:
+def test_documents_equal_after_truncation_count_once(small_model: Callable[[str], Path]) -> None:
     """Cut to one length they would be the same vector, in training and in test."""
     same = [f"the river the valley the ridge the summit {WORDS[i % 12]} {WORDS[i // 12]}" for i in range(60)]
     made = theodolite.clouds(
@@ -149,12 +154,12 @@ def test_documents_that_begin_alike_are_one(small_model: Callable[[str], Path]) 
     assert not (smallest == 0).any()
 
 
-def test_documents_too_short_to_match_are_told(small_model: Callable[[str], Path]) -> None:
+def test_documents_too_short_to_match_give_a_warning(small_model: Callable[[str], Path]) -> None:
     letters = [chr(97 + i) + chr(97 + j) for i in range(5) for j in range(6)]
     made = theodolite.clouds(
         small_model("gpt2"), [list("abcdefghijklmnopqrstuvwxyz"), letters], limit=30, projections="none"
     )
-    assert "nothing is told at matched length" in made.facts["warnings"][0]
+    assert "there are no results at matched length" in made.facts["warnings"][0]
     rows = made.tables["separations"].set_index("lengths")
     assert rows.loc["matched", "reason"] == TOO_FEW
 
@@ -162,46 +167,50 @@ def test_documents_too_short_to_match_are_told(small_model: Callable[[str], Path
 def test_a_draw_is_seeded_spread_and_without_repeats() -> None:
     given = [f"document {i}" for i in range(500)] + ["document 7"] * 50
     others = [f"other {i}" for i in range(40)]
-    first, second = draw([given, others], 100, seed=1)
-    assert draw([given, others], 100, seed=1)[0] == first
-    assert draw([given, others], 100, seed=2)[0] != first
+    first, second = draw_documents([given, others], 100, seed=1)
+    assert draw_documents([given, others], 100, seed=1)[0] == first
+    assert draw_documents([given, others], 100, seed=2)[0] != first
     assert len(set(first.texts)) == 100
     assert (first.read, first.repeated) == (550, 50)
     assert 200 < np.mean(first.numbers) < 300  # from all of the corpus, not its beginning
     assert [given[number] for number in first.numbers] == list(first.texts)
     assert len(second.texts) == 40
-    begun = draw([given, others], 100, first=True)[0]
+    begun = draw_documents([given, others], 100, first=True)[0]
     assert sorted(begun.numbers) == list(range(100))
 
 
 @pytest.mark.parametrize(
     ("corpora", "limit", "words"),
     [
-        ([["one"] * 30, texts(30, 4, 9, 1)], 50, "has 1 different documents; at least 20 are wanted"),
-        ([texts(30, 4, 9, 1)], 50, "two or more corpora are wanted; 1 came"),
-        ([texts(30, 4, 9, 1), texts(30, 4, 9, 1)], 50, "came twice: a cloud is not apart from itself"),
-        ([texts(30, 4, 9, 1), texts(30, 4, 9, 2)], 5, "--limit wants 20 to 5,000 documents a corpus, but 5 came"),
+        ([["one"] * 30, texts(30, 4, 9, 1)], 50, "has 1 different documents; at least 20 are required"),
+        ([texts(30, 4, 9, 1)], 50, r"at least two corpora are required to compare them \(got 1\)"),
+        ([texts(30, 4, 9, 1), texts(30, 4, 9, 1)], 50, "the same corpus was given twice"),
+        (
+            [texts(30, 4, 9, 1), texts(30, 4, 9, 2)],
+            5,
+            r"--limit must be between 20 and 5,000 documents per corpus \(got 5\)",
+        ),
     ],
 )
-def test_corpora_that_make_no_clouds_are_refused(corpora: list[list[str]], limit: int, words: str) -> None:
+def test_unsuitable_corpora_are_rejected(corpora: list[list[str]], limit: int, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        draw(corpora, limit)
+        draw_documents(corpora, limit)
 
 
-def test_one_file_named_twice_is_refused(tmp_path: Path) -> None:
+def test_one_file_named_twice_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("\n".join(texts(30, 4, 9, 1)))
-    with pytest.raises(InputError, match=r"notes\.txt' came twice"):
-        draw([path, path], 50)
+    with pytest.raises(InputError, match=r"notes\.txt': the same corpus was given twice"):
+        draw_documents([path, path], 50)
 
 
 def test_options_are_checked_before_a_model_is_loaded() -> None:
     for options, words in (
         ({"projections": "pca,map"}, "--projections 'map' is not one of pca, tsne, umap, none"),
-        ({"max_tokens": 1}, "--max-tokens wants at least 3"),
-        ({"permutations": 5}, "--permutations wants 19 to 99,999"),
+        ({"max_tokens": 1}, "--max-tokens must be at least 3"),
+        ({"permutations": 5}, "--permutations must be between 19 and 99,999"),
         ({"pooling": "middle"}, "--pooling 'middle' is not one of"),
-        ({"limit": 2}, "--limit wants"),
+        ({"limit": 2}, "--limit must be"),
     ):
         with pytest.raises(InputError, match=words):
             theodolite.clouds("no-such-model", [["a"], ["b"]], **options)  # type: ignore[arg-type]
@@ -212,10 +221,10 @@ def test_projections_are_repeatable() -> None:
     x = np.random.default_rng(0).normal(size=(40, 6))
     x[:20] += 4
     for method in ("pca", "tsne"):
-        places, shares = project(x, method, seed=1)
+        places, shares = project_2d(x, method, seed=1)
         assert places.shape == (40, 2)
-        assert np.array_equal(places, project(x, method, seed=1)[0])
+        assert np.array_equal(places, project_2d(x, method, seed=1)[0])
         apart = np.linalg.norm(places[:20].mean(0) - places[20:].mean(0))
         assert apart > 2 * places[:20].std()
         assert len(shares) == (2 if method == "pca" else 0)
-    assert check_methods("none") == []
+    assert parse_methods("none") == []

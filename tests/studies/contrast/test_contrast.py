@@ -13,14 +13,31 @@ from tests.small_models import sentences
 
 import theodolite
 from theodolite import samples
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
-from theodolite.studies.contrast.contrast import measured
-from theodolite.studies.contrast.directions import FEW, HINT, NONE, OPEN, SMALL, SURE, class_rows, limits, verdict
-from theodolite.studies.contrast.likeness import pairs_table, punctuation, swap, warnings
-from theodolite.studies.contrast.pairs_file import Pairs, read_pairs, without_mirrors
-from theodolite.studies.contrast.random_pairs import random_cosines
+from theodolite.studies.contrast.contrast import measure_contrast
+from theodolite.studies.contrast.directions import (
+    FEW,
+    HINT,
+    NONE,
+    OPEN,
+    SMALL,
+    SURE,
+    class_rows,
+    random_cosines,
+    resolution_warnings,
+    verdict,
+)
+from theodolite.studies.contrast.pairs import (
+    Pairs,
+    drop_mirrored,
+    pair_warnings,
+    pairs_table,
+    punctuation,
+    read_pairs,
+    swap,
+)
 from theodolite.studies.laboratory import open_laboratory
-from theodolite.surveys.listener import Listener
 
 DIM = 40
 TEXTS = sentences(60, seed=3, longest=8)
@@ -50,7 +67,7 @@ def planted(pairs: Pairs, directions: dict[str, np.ndarray], seed: int = 0) -> n
 
 
 def found(vectors: np.ndarray, pairs: Pairs) -> dict[str, dict[str, object]]:
-    tables, _ = measured({0: vectors}, pairs, {0: "here"}, seed=0)
+    tables, _ = measure_contrast({0: vectors}, pairs, {0: "here"}, seed=0)
     return {f"{row['class_a']} {row['class_b']}": row for row in tables["cosines"].to_dict("records")}  # type: ignore[misc]
 
 
@@ -101,15 +118,15 @@ def test_one_pair_and_equal_sentences_are_undefined_with_a_reason() -> None:
     assert rows["one many"]["reason"] == "one pair cannot be resampled"
     assert rows["many still"]["verdict"] == NONE
     assert rows["many still"]["reason"] == "a mean difference of 0 has no direction"
-    tables, _ = measured({0: vectors}, pairs, {0: "here"})
+    tables, _ = measure_contrast({0: vectors}, pairs, {0: "here"})
     still = tables["classes"].set_index("class").loc["still"]
     assert (still["zero"], still["reason"]) == (3, "every difference is 0")
     assert np.isnan(still["p"])
 
 
-def test_one_class_alone_has_no_cosines() -> None:
+def test_a_single_class_has_no_cosines() -> None:
     pairs = classes(alone=4)
-    tables, _ = measured({0: planted(pairs, {})}, pairs, {0: "here"})
+    tables, _ = measure_contrast({0: planted(pairs, {})}, pairs, {0: "here"})
     assert len(tables["cosines"]) == 0
     assert len(tables["classes"]) == 1
 
@@ -141,68 +158,71 @@ def test_a_verdict_needs_interval_adjusted_p_and_more_than_random() -> None:
     assert verdict(row | {"p": 0.2, "p_holm": 1.0}) == OPEN
     assert verdict(row | {"smallest_p": 0.25}) == FEW
     few = {"p": 0.004, "smallest_p": 0.004, "n_a": 9, "n_b": 9}
-    (told,) = limits([few] * 21)
-    assert "With 9 pairs in a class no p is below 0.004, and adjusted for 21 tests none below 0.084" in told
-    assert limits([few]) == []
+    (warning,) = resolution_warnings([few] * 21)
+    assert "With 9 pairs in a class the smallest possible p is 0.004, and 0.084 after adjustment for 21" in warning
+    assert resolution_warnings([few]) == []
 
 
-def test_punctuation_length_and_repeats_are_told() -> None:
+def test_warnings_about_punctuation_length_and_repeats() -> None:
     pairs = {
         "x": [("She came.", "He came"), ("A cat, a dog.", "A dog."), ("Same.", "Same."), ("She came.", "He came")],
         "y": [("The old door.", "The new door."), ("An old cup.", "A new cup.")],
         "z": [("It is hot.", "It is cold."), ("A hot day.", "A cold day.")],
     }
     table = pairs_table(pairs, [3, 2, 6, 3, 2, 2, 3, 2, *[4] * 8])
-    told = "\n".join(warnings(table))
-    assert "3 of 8 pairs differ in punctuation" in told
-    assert "1 of 8 pairs differ in their number of words: x 1" in told
-    assert "3 of 8 pairs differ in their number of tokens: x 3" in told
-    assert "1 of 8 pairs hold the same sentence twice" in told
-    assert "1 of 8 pairs are there more than once" in told
-    assert "Every pair of these classes changes the same words: z (hot > cold)." in told
-    assert warnings(pairs_table({"y": pairs["y"]}, [4] * 4)) == []
+    warnings = "\n".join(pair_warnings(table))
+    assert "3 of 8 pairs differ in punctuation" in warnings
+    assert "1 of 8 pairs differ in their number of words: x 1" in warnings
+    assert "3 of 8 pairs differ in their number of tokens: x 3" in warnings
+    assert "1 of 8 pairs contain the same sentence twice" in warnings
+    assert "1 of 8 pairs occur more than once" in warnings
+    assert "All pairs of these classes change the same words: z (hot > cold)." in warnings
+    assert pair_warnings(pairs_table({"y": pairs["y"]}, [4] * 4)) == []
     assert punctuation("»Nein«, said I.") == "»«,."
     assert swap("A b c", "a c d") == "b > d"
 
 
-def test_a_class_turned_around_is_left_out() -> None:
+def test_a_reversed_class_is_omitted() -> None:
     pairs = {"up": [("a", "b"), ("c", "d")], "down": [("d", "c"), ("b", "a")], "again": [("c", "d"), ("a", "b")]}
-    kept, told = without_mirrors(pairs)  # type: ignore[arg-type]
+    kept, warnings = drop_mirrored(pairs)  # type: ignore[arg-type]
     assert list(kept) == ["up"]
-    assert told == ["down is up turned around; left out.", "again is up again; left out."]
+    assert warnings == [
+        "The class down was omitted: it reverses the class up.",
+        "The class again was omitted: it repeats the class up.",
+    ]
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "holds no classes of pairs"),
-        ([1], "holds no classes of pairs"),
-        ({"a": []}, "the class 'a' is empty; give it pairs or leave it out"),
-        ({"a": "text"}, "the class 'a' is no list of pairs"),
-        ({"a": [["one"]]}, "pair 1 of 'a' is not two sentences"),
-        ({"a": [["x", "y"], ["one", " "]]}, "pair 2 of 'a' is not two sentences"),
-        ({"a": [["one", 2]]}, "pair 1 of 'a' is not two sentences"),
+        ({}, "contains no classes of pairs"),
+        ([1], "contains no classes of pairs"),
+        ({"a": []}, "the class 'a' is empty; add pairs or remove the class"),
+        ({"a": "text"}, "the class 'a' is not a list of pairs"),
+        ({"a": [["one"]]}, "pair 1 of 'a' must consist of two sentences"),
+        ({"a": [["x", "y"], ["one", " "]]}, "pair 2 of 'a' must consist of two sentences"),
+        ({"a": [["one", 2]]}, "pair 1 of 'a' must consist of two sentences"),
     ],
 )
-def test_a_file_that_holds_no_pairs_is_refused(given: object, words: str, tmp_path: Path) -> None:
+def test_a_file_without_pairs_is_rejected(given: object, words: str, tmp_path: Path) -> None:
     path = tmp_path / "pairs.json"
     path.write_text(json.dumps(given))
     with pytest.raises(InputError, match=words):
         read_pairs(path)
 
 
-def test_other_files_are_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_files_that_are_not_valid_json_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "pairs.json"
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError, match="does not exist"):
         read_pairs(path)
     path.write_text("{")
-    with pytest.raises(InputError, match="is no JSON"):
+    with pytest.raises(InputError, match="is not valid JSON"):
         read_pairs(path)
     path.write_bytes(b'{"\xff": []}')
     with pytest.raises(InputError, match="is not UTF-8"):
         read_pairs(path)
     path.write_text('{"a": [["x", "y"]], "a": [["z", "w"]]}')
-    with pytest.raises(InputError, match="the class 'a' is there twice"):
+    with pytest.raises(InputError, match="the class 'a' occurs twice"):
         read_pairs(path)
 
 
@@ -217,18 +237,18 @@ def test_differences_are_second_minus_first(small_model: Callable[[str], Path], 
     folder = small_model("bert")
     made = theodolite.contrast(folder, text_pairs(), pooling=pooling)
     model, tokenizer = load(folder)
-    wanted = []
+    expected = []
     for text in TEXTS[:2]:
         with torch.no_grad():
             states = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states[-1][0]
         pool = {"first": states[0], "last": states[-1], "mean": states.mean(0), "max": states.amax(0)}
-        wanted.append(pool[pooling])
+        expected.append(pool[pooling])
     # float32 states in batches against one sentence at a time
-    assert torch.allclose(made.vectors["differences"][-1, 0], wanted[1] - wanted[0], atol=1e-5)
+    assert torch.allclose(made.vectors["differences"][-1, 0], expected[1] - expected[0], atol=1e-5)
     assert len(made.facts["layers"]) == made.tables["classes"]["layer"].nunique()
 
 
-def test_the_folder_comes_back_and_the_first_state_of_bert_says_nothing(
+def test_the_folder_opens_and_the_first_state_of_bert_has_no_direction(
     small_model: Callable[[str], Path], tmp_path: Path
 ) -> None:
     made = theodolite.contrast(small_model("bert"), text_pairs(), pooling="first", layers="0,-1")
@@ -242,18 +262,18 @@ def test_the_folder_comes_back_and_the_first_state_of_bert_says_nothing(
         assert table.equals(again.tables[name]), name
 
 
-def test_a_decoder_pooled_at_its_first_token_is_warned_of(small_model: Callable[[str], Path]) -> None:
+def test_pooling_a_decoder_at_its_first_token_gives_a_warning(small_model: Callable[[str], Path]) -> None:
     heard = Heard()
     theodolite.contrast(small_model("gpt2"), text_pairs(), pooling="first", layers="-1", listener=heard)
-    assert any("reads from left to right" in words for words in heard.warnings)
+    assert any("this model is causal" in words for words in heard.warnings)
 
 
-def test_matched_leaves_out_pairs_of_other_punctuation(small_model: Callable[[str], Path]) -> None:
+def test_matched_omits_pairs_with_different_punctuation(small_model: Callable[[str], Path]) -> None:
     pairs = {"a": [["the river.", "the ridge."], ["a station", "a signal."]], "b": [["it was.", "it is."]]}
     made = theodolite.contrast(small_model("bert"), pairs, matched=True, layers="-1")
     assert made.tables["pairs"]["a"].tolist() == ["the river.", "it was."]
     assert made.facts["corpus"]["left_out"] == 1
-    with pytest.raises(InputError, match="--matched leaves nothing of 'a'"):
+    with pytest.raises(InputError, match="--matched omits every pair of 'a'"):
         theodolite.contrast(small_model("bert"), {"a": [["one.", "two"]]}, matched=True)
     with pytest.raises(InputError, match="--pooling 'median' is not one of first, mean, last, max"):
         theodolite.contrast(small_model("bert"), pairs, pooling="median")
@@ -264,12 +284,12 @@ THESIS = Path(__file__).parents[4] / "shared" / "data" / "sentence-pairs.json"
 
 @pytest.mark.skipif(not THESIS.is_file(), reason="the thesis' pairs are not here")
 def test_the_pairs_of_the_thesis_are_read() -> None:
-    kept, told = without_mirrors(read_pairs(THESIS))
+    kept, warnings = drop_mirrored(read_pairs(THESIS))
     assert len(kept) == 7
-    assert len(told) == 7  # each class is there a second time, turned around
+    assert len(warnings) == 7  # each class is there a second time, turned around
 
 
-def test_the_example_is_sound() -> None:
+def test_the_shipped_example_is_valid() -> None:
     pairs = read_pairs(samples.path("pairs.json"))
     assert all(len(members) == 10 for members in pairs.values())
     table = pairs_table(pairs, [0] * 2 * sum(map(len, pairs.values())))

@@ -15,15 +15,17 @@ from tests.small_models import load, sentences
 
 from theodolite import samples
 from theodolite.errors import InputError
-from theodolite.studies.groups.bag import bags
-from theodolite.studies.groups.groups import groups
-from theodolite.studies.groups.measuring import measured
-from theodolite.studies.groups.nonsense import CONTROLS, nonsense
-from theodolite.studies.groups.reading import expanded, read_groups
-from theodolite.studies.groups.templates import expand
-from theodolite.studies.groups.words import WORDS
+from theodolite.studies.groups.groups import count_words, groups, measure_groups
+from theodolite.studies.groups.sentences import (
+    CONTROLS,
+    WORDS,
+    expand_groups,
+    expand_template,
+    make_nonsense,
+    read_groups,
+)
 from theodolite.studies.laboratory import Findings, open_laboratory
-from theodolite.studies.pooling import pooled
+from theodolite.studies.sentences import embed_sentences
 
 GROUPS = {
     "hills": ["the {mountain|ridge|summit} of the {country|valley}", "a mountain in this country"],
@@ -37,15 +39,15 @@ def found(small_model: Callable[[str], Path]) -> Findings:
     return groups(small_model("bert"), GROUPS, pooling="mean", permutations=99)
 
 
-def test_templates_stand_for_every_choice() -> None:
-    assert expand("no template {here}") == ["no template {here}"]
-    assert expand("{a|b}{c|d|}!") == ["ac!", "ad!", "a!", "bc!", "bd!", "b!"]
-    assert len(expand("{a|b|c} {a|b|c} {a|b|c}")) == 27
+def test_templates_expand_to_every_choice() -> None:
+    assert expand_template("no template {here}") == ["no template {here}"]
+    assert expand_template("{a|b}{c|d|}!") == ["ac!", "ad!", "a!", "bc!", "bd!", "b!"]
+    assert len(expand_template("{a|b|c} {a|b|c} {a|b|c}")) == 27
     for wrong in ("{a|{b|c}}", "{a|b", "a|b}"):
-        with pytest.raises(InputError, match="braces that do not match, or braces within braces"):
-            expand(wrong)
-    with pytest.raises(InputError, match="stands for 16,384 sentences; wanted at most 10,000"):
-        expand("{a|b}" * 14)
+        with pytest.raises(InputError, match="has unmatched or nested braces"):
+            expand_template(wrong)
+    with pytest.raises(InputError, match="expands to 16,384 sentences; at most 10,000"):
+        expand_template("{a|b}" * 14)
 
 
 @pytest.mark.parametrize(
@@ -73,49 +75,51 @@ def test_groups_are_read_from_every_kind_of_file(tmp_path: Path, name: str, text
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.txt", "", "the ending is one of json, jsonl, csv"),
-        ("a.json", "{", "is no JSON: .* in line 1"),
-        ("a.json", "3", "holds no object and no list"),
-        ("a.json", '{"x": 3}', "group 'x' holds no list"),
-        ("a.json", '{"x": ["one", 3]}', "group 'x': wanted"),
-        ("a.jsonl", '{"group": "x", "sentence": "one"}\n{"group"', "is no JSON: .* in line 2"),
-        ("a.jsonl", '{"group": "x"}', "line 1: wanted"),
+        ("a.txt", "", "the file name must end in one of json, jsonl, csv"),
+        ("a.json", "{", r"is not valid JSON \(line 1: .*\); expected"),
+        ("a.json", "3", "contains neither an object nor a list"),
+        ("a.json", '{"x": 3}', "group 'x' is not a list"),
+        ("a.json", '{"x": ["one", 3]}', "group 'x': expected"),
+        ("a.jsonl", '{"group": "x", "sentence": "one"}\n{"group"', r"is not valid JSON \(line 2: "),
+        ("a.jsonl", '{"group": "x"}', "line 1: expected"),
         ("a.csv", "group,text\nx,one\n", "has no column 'sentence'"),
     ],
 )
-def test_files_that_cannot_be_read_are_answered(tmp_path: Path, name: str, text: str, words: str) -> None:
+def test_invalid_files_are_rejected(tmp_path: Path, name: str, text: str, words: str) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=words):
         read_groups(tmp_path / name)
 
 
-def test_a_file_that_is_not_there_or_not_utf8_is_answered(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no such file"):
+def test_a_missing_file_or_one_not_in_utf8_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
         read_groups(tmp_path / "none.json")
     (tmp_path / "latin.csv").write_bytes(b"group,sentence\nx,caf\xe9\n")
     with pytest.raises(InputError, match="is not UTF-8"):
         read_groups(tmp_path / "latin.csv")
 
 
-def test_a_sentence_that_is_there_twice_counts_once() -> None:
-    assert expanded({"x": ["a {b|b}", "a b", "c"]}) == ({"x": ["a b", "c"]}, 2)
+def test_a_duplicate_sentence_counts_once() -> None:
+    assert expand_groups({"x": ["a {b|b}", "a b", "c"]}) == ({"x": ["a b", "c"]}, 2)
 
 
 def test_nonsense_has_the_shape_of_real_sentences() -> None:
     real = ["Don't go, it's 12 o'clock!", "A river."]
     for kind in CONTROLS:
-        made = nonsense(real, kind, 20, seed=3)
-        assert made == nonsense(real, kind, 20, seed=3) != nonsense(real, kind, 20, seed=4)
+        made = make_nonsense(real, kind, 20, seed=3)
+        assert made == make_nonsense(real, kind, 20, seed=3) != make_nonsense(real, kind, 20, seed=4)
         assert len(made) == 20
         assert {sentence.count(" ") for sentence in made} == {4, 1}
         assert all(sentence[0].isupper() and sentence[-1] in "!." for sentence in made)
-    words = [word.strip(".,!").lower() for word in " ".join(nonsense(real, "random words", 9, seed=1)).split()]
+    words = [
+        word.strip(".,!").lower() for word in " ".join(make_nonsense(real, "random words", 9, seed=1)).split()
+    ]
     assert set(words) <= set(WORDS)
-    characters = nonsense(["Hello there."], "random characters", 1, seed=1)[0]
+    characters = make_nonsense(["Hello there."], "random characters", 1, seed=1)[0]
     assert [len(word) for word in characters.split()] == [5, 6]
 
 
-def test_the_numbers_are_what_loops_find(found: Findings, small_model: Callable[[str], Path]) -> None:
+def test_numbers_by_loops(found: Findings, small_model: Callable[[str], Path]) -> None:
     model, tokenizer = load(small_model("bert"))
     table = found.tables["sentences"]
     vectors = []
@@ -141,8 +145,8 @@ def test_the_numbers_are_what_loops_find(found: Findings, small_model: Callable[
         assert row["between_distance"] == pytest.approx(np.mean(between), rel=1e-4)
         assert row["within_cosine"] == pytest.approx(np.mean(turned), rel=1e-4)
         everything = np.mean([*within, *between])
-        wanted = (np.mean(between) - np.mean(within)) / everything
-        assert row["separation"] == pytest.approx(wanted, rel=1e-3)
+        expected = (np.mean(between) - np.mean(within)) / everything
+        assert row["separation"] == pytest.approx(expected, rel=1e-3)
         assert row["n"] == len(chosen)
         assert 0.01 <= row["p"] <= 1
 
@@ -158,13 +162,13 @@ def test_every_pair_of_groups_is_measured(found: Findings) -> None:
     assert tested["p_holm"].ge(tested["p"]).all()
 
 
-def test_synonyms_are_nearer_than_nonsense_by_their_words_alone(found: Findings) -> None:
-    assert bags(["a b a", "b"]).tolist() == [[2, 1], [0, 1]]
+def test_synonyms_are_closer_than_nonsense_in_bags_of_words(found: Findings) -> None:
+    assert count_words(["a b a", "b"]).tolist() == [[2, 1], [0, 1]]
     bag = found.tables["bag_of_words"].set_index("population")
     assert bag.loc["groups", "separation"] > 0.3
 
 
-def test_the_first_token_before_any_block_says_nothing(small_model: Callable[[str], Path]) -> None:
+def test_the_first_token_before_any_block_is_constant(small_model: Callable[[str], Path]) -> None:
     rows = groups(small_model("bert"), GROUPS, layers="0,1", permutations=9).tables["layers"]
     first = rows[rows["layer"] == 0]
     assert (first["undefined"] == "all vectors are equal").all()
@@ -172,24 +176,24 @@ def test_the_first_token_before_any_block_says_nothing(small_model: Callable[[st
     assert rows[rows["layer"] == 1]["undefined"].isna().all()
 
 
-def test_pooling_is_first_or_last_unless_told(small_model: Callable[[str], Path]) -> None:
+def test_default_pooling_is_first_or_last(small_model: Callable[[str], Path]) -> None:
     how = {"permutations": 9, "layers": [1]}
     assert groups(small_model("bert"), GROUPS, **how).facts["settings"]["pooling"] == "first"
     assert groups(small_model("gpt2"), GROUPS, **how).facts["settings"]["pooling"] == "last"
 
 
-def test_groups_without_any_difference_are_not_told_apart(small_model: Callable[[str], Path]) -> None:
+def test_groups_without_difference_are_not_separated(small_model: Callable[[str], Path]) -> None:
     """Of 40 nulls 4 have p up to 0.1 in the mean; over 10 have it once in 500 such tests. One null says little."""
     model, tokenizer = load(small_model("bert"))
     texts = sentences(40 * 24, seed=8, longest=6)
-    vectors = pooled(model, tokenizer, texts, [3], "mean")[3].double().numpy().reshape(40, 24, -1)
-    rows = [measured(null, np.arange(24) % 2, permutations=99, seed=0) for null in vectors]
+    vectors = embed_sentences(model, tokenizer, texts, [3], "mean")[3].double().numpy().reshape(40, 24, -1)
+    rows = [measure_groups(null, np.arange(24) % 2, permutations=99, seed=0) for null in vectors]
     assert sum(row["p"] <= 0.1 for row in rows) <= 10
     assert sum(row["p"] >= 0.5 for row in rows) >= 10
     assert abs(np.mean([row["silhouette"] for row in rows])) < 0.03
 
 
-def test_findings_are_saved_and_come_back(tmp_path: Path, small_model: Callable[[str], Path]) -> None:
+def test_findings_are_saved_and_opened(tmp_path: Path, small_model: Callable[[str], Path]) -> None:
     (tmp_path / "groups.json").write_text(json.dumps(GROUPS), encoding="utf-8")
     made = groups(small_model("llama"), tmp_path / "groups.json", out=tmp_path / "g", permutations=9)
     again = open_laboratory(tmp_path / "g")
@@ -208,27 +212,27 @@ def test_a_lone_surrogate_is_as_the_tokenizer_sees_it(tmp_path: Path, small_mode
     real = found.tables["sentences"].query("~nonsense")
     assert real["sentence"].tolist()[:3] == ["the \ufffd valley", "a valley", "a \ufffd"]
     assert real["group"].unique().tolist() == ["odd \\udce9", "hills"]
-    assert found.facts["settings"]["duplicates_dropped"] == 1  # two signs that no tokenizer tells apart
+    assert found.facts["settings"]["duplicates_dropped"] == 1  # two characters that no tokenizer distinguishes
 
 
 @pytest.mark.parametrize(
     ("given", "more", "words"),
     [
-        ({}, {}, "0 group came; wanted at least two to tell apart"),
-        ({"x": ["a", "the"]}, {"controls": 0}, "1 group came; wanted at least two"),
+        ({}, {}, r"At least two groups are required to compare them \(got 0\)"),
+        ({"x": ["a", "the"]}, {"controls": 0}, r"At least two groups are required to compare them \(got 1\)"),
         ({"x": [""], "y": ["a"]}, {}, "Group 'x' has an empty sentence"),
         ({"x": [], "y": ["a"]}, {}, "Group 'x' has no sentence"),
-        ({"x": "a", "y": ["a"]}, {}, "Group 'x' is one text; wanted a list"),
-        ({"random words": ["a"]}, {}, "is the name of a control that is made here"),
+        ({"x": "a", "y": ["a"]}, {}, "Group 'x' must be a list of sentences"),
+        ({"random words": ["a"]}, {}, "'random words' is reserved for a control"),
         (GROUPS, {"pooling": "median"}, "--pooling 'median' is not one of first, mean, last, max"),
         (GROUPS, {"layers": "7"}, "--layers names layer 7, which does not exist"),
-        (GROUPS, {"permutations": 0}, "--permutations 0: wanted at least 1"),
-        (GROUPS, {"controls": -1}, "--controls -1: wanted 0 to 5,000"),
-        ({"x": ["{a|b}" * 13] * 2, "y": ["a"]}, {}, "8,193 sentences came; every pair is measured"),
+        (GROUPS, {"permutations": 0}, r"--permutations must be at least 1 \(got 0\)"),
+        (GROUPS, {"controls": -1}, r"--controls must be between 0 and 5,000 .*\(got -1\)"),
+        ({"x": ["{a|b}" * 13] * 2, "y": ["a"]}, {}, r"because every pair is measured \(got 8,193\)"),
         ({"x": ["a", "the " * 80], "y": ["a"]}, {}, r"Sentence 2 .* is longer than the 64 tokens"),
     ],
 )
-def test_odd_input_is_answered(
+def test_invalid_input_is_rejected(
     small_model: Callable[[str], Path], given: dict[str, Any], more: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(InputError, match=words):
@@ -236,7 +240,7 @@ def test_odd_input_is_answered(
 
 
 def test_the_shipped_examples_are_groups() -> None:
-    shipped, dropped = expanded(read_groups(samples.path("groups.json")))
+    shipped, dropped = expand_groups(read_groups(samples.path("groups.json")))
     assert {name: len(texts) for name, texts in shipped.items()} == {
         "rain": 27,
         "supper": 27,

@@ -8,27 +8,35 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import pearsonr, spearmanr
-from tests.made_up import made_up, sets, whole
-from tests.made_up_contexts import COSINE_ERROR, SIMILARITY_ERROR, mean_similarity, pairs_cosine, with_contexts
+from tests.synthetic_surveys import (
+    COSINE_ERROR,
+    SIMILARITY_ERROR,
+    add_contextuality,
+    compute_sums,
+    make_survey,
+    mean_pair_cosine,
+    mean_similarity,
+    select_unit_sets,
+)
 
 from theodolite.errors import InputError
 from theodolite.studies.choice import Choice
 from theodolite.studies.norm_variance.consistency import (
     PAIRS,
-    comparable,
+    comparable_choices,
     consistency,
-    correlations,
-    of_equal_norms,
+    correlate_layers,
+    equal_norm_ratio,
 )
 
-MADE = made_up(layers=5)
-SURVEY = with_contexts(MADE)
+MADE = make_survey(layers=5)
+SURVEY = add_contextuality(MADE)
 ROUNDING = 1e-9
 """Relative: float64 sums of some thousand terms in another order."""
 
 
 def ratio(layer: int, population: str, of: str, part: str, under: str) -> float:
-    parts = whole(sets(MADE.vectors[layer, population])[of])
+    parts = compute_sums(select_unit_sets(MADE.vectors[layer, population])[of])
     return parts[part] / parts[under]
 
 
@@ -57,7 +65,7 @@ def test_every_number_is_that_of_the_vectors(
     assert found["layer"].tolist() == [0, 1, 2, 3, 4]
     for row in found.to_dict("records"):
         vectors = MADE.vectors[row["layer"], population]
-        cosine, similarity = pairs_cosine(np.concatenate(list(vectors.values()))), mean_similarity(vectors)
+        cosine, similarity = mean_pair_cosine(np.concatenate(list(vectors.values()))), mean_similarity(vectors)
         assert row["mean_cosine"] == pytest.approx(cosine, rel=ROUNDING)
         assert row["self_similarity"] == pytest.approx(similarity, rel=ROUNDING)
         assert row["equal_norms"] == pytest.approx((1 - similarity) / (1 - cosine), rel=ROUNDING)
@@ -68,7 +76,7 @@ def test_every_number_is_that_of_the_vectors(
 
 def test_errors_are_those_of_the_same_units() -> None:
     found = consistency(SURVEY, Choice())
-    # made_up gives M/Q of all units 0.06, and V_W/V of frequent text, its third set, 3 x 0.09
+    # make_survey gives M/Q of all units 0.06, and V_W/V of frequent text, its third set, 3 x 0.09
     wanted = {
         "m_of_q": 0.06,
         "v_within_of_v": 0.27,
@@ -82,7 +90,7 @@ def test_errors_are_those_of_the_same_units() -> None:
 
 
 def test_without_bias_both_are_over_frequent_units() -> None:
-    means, units = comparable(Choice(variant="unbiased"))
+    means, units = comparable_choices(Choice(variant="unbiased"))
     assert (means.filter, means.specials, units.filter, units.specials) == (
         "frequent",
         "kept",
@@ -98,11 +106,11 @@ def test_of_vectors_of_one_length_the_ratios_are_the_cosines() -> None:
     rng = np.random.default_rng(3)
     units = [rng.normal(1, 1, 6) + rng.normal(0, 0.7, (50, 6)) for _ in range(40)]
     vectors = {str(i): x / np.linalg.norm(x, axis=1, keepdims=True) for i, x in enumerate(units)}
-    parts, everything = whole(vectors), np.concatenate(list(vectors.values()))
-    cosine, similarity = pairs_cosine(everything), mean_similarity(vectors)
+    parts, everything = compute_sums(vectors), np.concatenate(list(vectors.values()))
+    cosine, similarity = mean_pair_cosine(everything), mean_similarity(vectors)
     n = len(everything)
     assert parts["m"] / parts["q"] == pytest.approx(cosine + (1 - cosine) / n, rel=ROUNDING)
-    expected = float(of_equal_norms(np.array([cosine]), np.array([similarity]))[0])
+    expected = float(equal_norm_ratio(np.array([cosine]), np.array([similarity]))[0])
     # The 50 occurrences of a unit lose a fiftieth of its variance, the 2,000 of all a two-thousandth.
     assert parts["v_within"] / parts["v"] == pytest.approx(expected * (1 - 1 / 50) / (1 - 1 / n), rel=ROUNDING)
 
@@ -110,8 +118,8 @@ def test_of_vectors_of_one_length_the_ratios_are_the_cosines() -> None:
 def test_a_share_within_may_rise_with_self_similarity() -> None:
     """Which holding V_W/V against S alone would call inconsistent, though it is what the cosines say."""
     cosine, similarity = np.array([0.1, 0.4, 0.6, 0.8]), np.array([0.8, 0.82, 0.86, 0.92])
-    expected = of_equal_norms(cosine, similarity)
-    told = correlations(
+    expected = equal_norm_ratio(cosine, similarity)
+    told = correlate_layers(
         table(v_within_of_v=list(expected), self_similarity=list(similarity), equal_norms=list(expected))
     )
     assert told["similarity_spearman"] == pytest.approx(1)
@@ -136,7 +144,7 @@ def test_correlations_are_those_of_the_definition() -> None:
 
 
 def test_ranks_that_agree_throughout_are_no_certainty() -> None:
-    told = correlations(table(m_of_q=[0.1, 0.2, 0.3, 0.4], mean_cosine=[0.1, 0.2, 0.3, 0.9]))
+    told = correlate_layers(table(m_of_q=[0.1, 0.2, 0.3, 0.4], mean_cosine=[0.1, 0.2, 0.3, 0.9]))
     assert spearmanr([1, 2, 3, 4], [1, 2, 3, 4]).pvalue == 0  # what Student's t says
     assert told["cosine_spearman_p"] == pytest.approx(2 / 24)
 
@@ -146,13 +154,13 @@ def test_ranks_that_agree_throughout_are_no_certainty() -> None:
     [([], "fewer than three layers"), ([0.1, 0.2], "fewer than three"), ([0.3] * 4, "one of the two series is")],
 )
 def test_what_has_no_correlation_says_why(values: list[float], reason: str) -> None:
-    told = correlations(table(m_of_q=values, mean_cosine=list(range(len(values)))))
+    told = correlate_layers(table(m_of_q=values, mean_cosine=list(range(len(values)))))
     assert np.isnan(told["cosine_pearson"])
     assert np.isnan(told["cosine_spearman_p"])
     assert reason in str(told["cosine_undefined"])
 
 
 def test_layers_without_a_number_are_left_out() -> None:
-    told = correlations(table(m_of_q=[0.1, np.nan, 0.2, 0.4], mean_cosine=[0.3, 0.1, 0.4, 0.9]))
+    told = correlate_layers(table(m_of_q=[0.1, np.nan, 0.2, 0.4], mean_cosine=[0.3, 0.1, 0.4, 0.9]))
     assert told["cosine_layers"] == 3
     assert told["cosine_pearson"] == pytest.approx(pearsonr([0.1, 0.2, 0.4], [0.3, 0.4, 0.9]).statistic)

@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import linregress
-from tests.made_up import SPECIAL, emptied, made_up
+from tests.synthetic_surveys import SPECIAL, make_survey, remove_units
 
-from theodolite.measures.tradeoff import resampled
+from theodolite.measures.tradeoff import resample_counts
 from theodolite.studies.choice import Choice
-from theodolite.studies.norm_variance.fits import FITS, RESAMPLES, SEED, fit, fits
-from theodolite.studies.norm_variance.points import points
-from theodolite.studies.surveyed import Surveyed
+from theodolite.studies.norm_variance.fits import FITS, RESAMPLES, SEED, fit_units, make_fit_table
+from theodolite.studies.norm_variance.units import select_units
+from theodolite.studies.survey_data import SurveyData
 
-SURVEY = made_up().survey
+SURVEY = make_survey().survey
 ROUNDING = 1e-9
 """Relative: both are float64 sums over fewer than 100 units."""
 EVERY = list(product(("all", "without-first"), ("biased", "unbiased"), ("frequent", "all"), ("kept", "left-out")))
@@ -38,7 +38,7 @@ def naive(layer: int, choice: Choice) -> pd.DataFrame:
 @pytest.mark.parametrize("each", EVERY, ids="-".join)
 def test_every_fit_is_that_of_least_squares(each: tuple[str, str, str, str]) -> None:
     choice = Choice(*each)
-    table = fits(SURVEY, layers=[1], choices=[choice]).set_index("fit")
+    table = make_fit_table(SURVEY, layers=[1], choices=[choice]).set_index("fit")
     rows = naive(1, choice)
     for name, (x, y) in FITS.items():
         found, theirs = table.loc[name], linregress(rows[x], rows[y])
@@ -51,7 +51,7 @@ def test_every_fit_is_that_of_least_squares(each: tuple[str, str, str, str]) -> 
 
 
 def test_the_table_has_a_row_for_everything() -> None:
-    table = fits(SURVEY)
+    table = make_fit_table(SURVEY)
     keys = ["survey", "layer", "population", "fit", "variant", "filter", "specials"]
     assert len(table) == 3 * 2 * len(FITS) * 2 * 2 * 2
     assert not table.duplicated(keys).any()
@@ -59,14 +59,15 @@ def test_the_table_has_a_row_for_everything() -> None:
 
 
 def test_the_interval_is_that_of_drawing_units_again() -> None:
-    table = points(SURVEY, 1, Choice())
+    table = select_units(SURVEY, 1, Choice())
     used = table[table["used"]]
     m, v = used["m"].to_numpy(), used["v"].to_numpy()
     drawn = [
-        np.repeat(np.arange(len(m)), row.astype(int)) for row in resampled(len(m), seed=SEED, resamples=RESAMPLES)
+        np.repeat(np.arange(len(m)), row.astype(int))
+        for row in resample_counts(len(m), seed=SEED, resamples=RESAMPLES)
     ]
     slopes = [linregress(m[rows], v[rows]).slope for rows in drawn]
-    found = fit(table, ["v_on_m"])["v_on_m"]
+    found = fit_units(table, ["v_on_m"])["v_on_m"]
     assert (found["slope_low"], found["slope_high"]) == pytest.approx(np.quantile(slopes, [0.025, 0.975]))
 
 
@@ -75,42 +76,44 @@ def test_the_interval_is_about_as_wide_as_theory_says() -> None:
     m = rng.normal(50, 10, 400)
     v = 100 - 0.8 * m + rng.normal(0, 4, 400)
     table = pd.DataFrame({"m": m, "v": v, "q": m + v, "log10_n": 1.0, "used": True})
-    found = fit(table, ["v_on_m"])["v_on_m"]
+    found = fit_units(table, ["v_on_m"])["v_on_m"]
     theory = 2 * 1.96 * linregress(m, v).stderr
     # A 2.5% quantile of 500 draws is known to some 12% of the spread; two of them, and the bootstrap's own error.
     assert found["slope_high"] - found["slope_low"] == pytest.approx(theory, rel=0.2)
 
 
 def test_undefined_fits_say_why() -> None:
-    few = fit(points(made_up(units=3).survey, 1, Choice()))
+    few = fit_units(select_units(make_survey(units=3).survey, 1, Choice()))
     assert {row["reason"] for row in few.values()} == {"fewer than three units"}
     assert all(np.isnan(row["slope"]) and row["units"] == 1 for row in few.values())
-    table = points(SURVEY, 1, Choice()).assign(v=0.0)
-    still = fit(table)
+    table = select_units(SURVEY, 1, Choice()).assign(v=0.0)
+    still = fit_units(table)
     assert still["v_on_m"]["reason"] == "V is 0 for every unit"
     assert still["log10_1v_on_log10_n"]["slope"] == 0
     assert still["log10_1v_on_log10_n"]["reason"] == "y is the same for every unit"
-    alike = fit(table.assign(log10_n=1.5))
+    alike = fit_units(table.assign(log10_n=1.5))
     assert alike["q_on_log10_n"]["reason"] == "x is the same for every unit"
     assert np.isnan(alike["q_on_log10_n"]["slope"])
     assert alike["v_on_m"]["reason"] == "V is 0 for every unit"
 
 
 def test_a_negative_unbiased_m_is_left_out_of_the_logarithm_alone() -> None:
-    table = points(SURVEY, 1, Choice(variant="unbiased"))
+    table = select_units(SURVEY, 1, Choice(variant="unbiased"))
     first = table.index[table["used"]][0]
     table.loc[first, "m"] = -1.5
-    found = fit(table)
+    found = fit_units(table)
     assert found["m_on_log10_n"]["units"] == found["log10_1m_on_log10_n"]["units"] + 1
     assert np.isfinite(found["log10_1m_on_log10_n"]["slope"])
 
 
 def test_a_survey_without_units_has_no_fit() -> None:
-    table = fits(emptied(made_up()))
+    table = make_fit_table(remove_units(make_survey()))
     assert len(table)
     assert set(table["reason"]) == {"fewer than three units"}
 
 
 def test_the_same_unit_listed_twice_is_one_point() -> None:
     twice = dict(SURVEY.tables, units=pd.concat([SURVEY.units, SURVEY.units]))
-    assert len(points(Surveyed(SURVEY.facts, twice), 0, Choice())) == len(points(SURVEY, 0, Choice()))
+    assert len(select_units(SurveyData(SURVEY.facts, twice), 0, Choice())) == len(
+        select_units(SURVEY, 0, Choice())
+    )

@@ -6,17 +6,28 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.made_up import NUMBERS, emptied, made_up, sets, whole
+from tests.synthetic_surveys import NUMBERS, compute_sums, make_survey, remove_units, select_unit_sets
 
 from theodolite.errors import InputError
 from theodolite.measures.resampling import PARTS
 from theodolite.studies.choice import Choice
-from theodolite.studies.norm_variance.points import points
-from theodolite.studies.norm_variance.profile import RATIOS, by_documents, has_sums, profile, set_of, tradeoff
-from theodolite.studies.norm_variance.sums import BOOTSTRAP, BOTH, COLUMNS, ONCE, sums
-from theodolite.studies.surveyed import Surveyed
+from theodolite.studies.norm_variance.profile import (
+    BOOTSTRAP,
+    JACKKNIFE_AND_BOOTSTRAP,
+    RATIOS,
+    SINGLE_OCCURRENCES,
+    SUM_COLUMNS,
+    column_prefix,
+    has_sums,
+    make_sum_table,
+    profile,
+    tradeoff,
+    uses_document_jackknife,
+)
+from theodolite.studies.norm_variance.units import select_units
+from theodolite.studies.survey_data import SurveyData
 
-MADE = made_up()
+MADE = make_survey()
 ROUNDING = 1e-9
 
 
@@ -40,10 +51,10 @@ def test_the_makeup_is_that_of_the_vectors(
 ) -> None:
     choice = Choice(population, filter=filter, specials=specials)
     table = profile(MADE.survey, choice)
-    assert set_of(MADE.survey, choice) == of
+    assert column_prefix(MADE.survey, choice) == of
     assert list(table["layer"]) == [0, 1, 2]
     for row in table.to_dict("records"):
-        parts = whole(sets(MADE.vectors[row["layer"], population])[of])
+        parts = compute_sums(select_unit_sets(MADE.vectors[row["layer"], population])[of])
         assert {part: row[part] for part in PARTS} == pytest.approx(parts, rel=ROUNDING)
         for name, (part, under) in RATIOS.items():
             assert row[name] == pytest.approx(parts[part] / parts[under], rel=ROUNDING)
@@ -69,30 +80,30 @@ def test_errors_are_those_of_the_same_units(choice: Choice, times: int) -> None:
 
 def test_only_what_is_over_everything_has_errors_by_documents() -> None:
     everything = Choice(filter="all", specials="kept")
-    assert {name for name in (*PARTS, *RATIOS) if by_documents(MADE.survey, everything, name)} == {
+    assert {name for name in (*PARTS, *RATIOS) if uses_document_jackknife(MADE.survey, everything, name)} == {
         "q",
         "m",
         "v",
         "m_of_q",
         "v_of_q",
     }
-    assert not by_documents(MADE.survey, Choice(filter="all"), "q")
-    assert not by_documents(MADE.survey, Choice(specials="kept"), "q")
+    assert not uses_document_jackknife(MADE.survey, Choice(filter="all"), "q")
+    assert not uses_document_jackknife(MADE.survey, Choice(specials="kept"), "q")
 
 
 def test_special_units_are_kept_of_many_documents_and_where_there_are_none() -> None:
-    assert set_of(made_up(documents=100_000).survey, Choice()) == "filtered_"
+    assert column_prefix(make_survey(documents=100_000).survey, Choice()) == "filtered_"
     units = MADE.survey.units.assign(special=False)
-    plain = Surveyed(MADE.survey.facts, MADE.survey.tables | {"units": units})
-    assert set_of(plain, Choice()) == "filtered_"
-    assert set_of(plain, Choice(filter="all")) == ""
+    plain = SurveyData(MADE.survey.facts, MADE.survey.tables | {"units": units})
+    assert column_prefix(plain, Choice()) == "filtered_"
+    assert column_prefix(plain, Choice(filter="all")) == ""
 
 
 def test_a_survey_from_before_the_columns_is_told_apart() -> None:
     layers = MADE.survey.layers
     old = layers.drop(columns=[name for name in layers if "text_" in name or name.endswith("of_q_se")])
     assert has_sums(MADE.survey)
-    assert not has_sums(Surveyed(MADE.survey.facts, MADE.survey.tables | {"layers": old}))
+    assert not has_sums(SurveyData(MADE.survey.facts, MADE.survey.tables | {"layers": old}))
 
 
 @pytest.mark.parametrize("specials", ["kept", "left-out"])
@@ -117,13 +128,13 @@ def test_the_unbiased_makeup_is_right_on_average_and_the_other_is_not(specials: 
     centre = means.mean(0)
     true = {"m": (centre**2).sum(), "v_within": 3.0, "v_between": ((means - centre) ** 2).sum(1).mean()}
     found: dict[str, list[dict[str, float]]] = {"biased": [], "unbiased": []}
-    base = made_up(layers=1, units=40, populations=("all",)).survey
+    base = make_survey(layers=1, units=40, populations=("all",)).survey
     for _ in range(60):
         drawn = {name: mean + rng.normal(size=(10, 3)) for name, mean in zip(names, known, strict=True)}
         v = np.array([x.var(axis=0, ddof=1).sum() for x in drawn.values()])
         q = np.array([(x**2).sum(1).mean() for x in drawn.values()])
         tokens = base.tokens.assign(unit=list(drawn), n=10, q=q, v=0.9 * v, m=q - 0.9 * v, v_unbiased=v)
-        numbers = {of: whole(units) for of, units in sets(drawn).items()}
+        numbers = {of: compute_sums(units) for of, units in select_unit_sets(drawn).items()}
         named = {f"{of}{part}": value for of, parts in numbers.items() for part, value in parts.items()}
         layers = base.layers.assign(**named)
         survey = replace(base, tables=base.tables | {"tokens": tokens, "layers": layers})
@@ -145,42 +156,42 @@ def test_the_unbiased_makeup_of_units_that_occur_once_is_refused() -> None:
 
 def test_a_special_unit_that_occurs_once_is_no_matter_where_it_is_left_out() -> None:
     """Each of the others occurs twice or more: only sums that hold the special one cannot be told without bias."""
-    often, first = made_up(layers=1, units=20).survey, Choice(variant="unbiased", filter="all")
+    often, first = make_survey(layers=1, units=20).survey, Choice(variant="unbiased", filter="all")
     once = often.tokens.assign(n=often.tokens["n"].where(often.tokens["unit"] != "[SEP]", 1))
-    survey = Surveyed(often.facts, often.tables | {"tokens": once})
+    survey = SurveyData(often.facts, often.tables | {"tokens": once})
     assert profile(survey, first)["v_within"].notna().all()
     with pytest.raises(InputError, match="occur once"):
         profile(survey, replace(first, specials="kept"))
 
 
 def test_the_table_of_sums_has_every_version() -> None:
-    table = sums(MADE.survey)
-    assert list(table.columns) == COLUMNS
+    table = make_sum_table(MADE.survey)
+    assert list(table.columns) == SUM_COLUMNS
     keys = ["layer", "population", "variant", "filter", "specials"]
     assert len(table) == len(table.drop_duplicates(keys)) == 3 * 2 * 8
     for row in table.query("variant == 'biased'").to_dict("records"):
         choice = Choice(row["population"], "biased", row["filter"], row["specials"])
-        of = set_of(MADE.survey, choice)
-        units = sets(MADE.vectors[row["layer"], row["population"]])[of]
-        assert {part: row[part] for part in PARTS} == pytest.approx(whole(units), rel=ROUNDING)
+        of = column_prefix(MADE.survey, choice)
+        units = select_unit_sets(MADE.vectors[row["layer"], row["population"]])[of]
+        assert {part: row[part] for part in PARTS} == pytest.approx(compute_sums(units), rel=ROUNDING)
         assert row["v_within_of_v"] == pytest.approx(row["v_within"] / row["v"])
         assert row["units"] == len(units)
-        assert row["errors"] == (BOOTSTRAP if of else BOTH)
+        assert row["errors"] == (BOOTSTRAP if of else JACKKNIFE_AND_BOOTSTRAP)
         assert row["reason"] is None
         assert row["m_of_q_se"] > 0
     untold = table.query("variant == 'unbiased' and filter == 'all'")
     assert untold["m"].isna().all()
     assert untold["q"].notna().all()
-    assert set(untold["reason"]) == {ONCE}
+    assert set(untold["reason"]) == {SINGLE_OCCURRENCES}
     told = table.query("variant == 'unbiased' and filter == 'frequent' and population == 'all'")
     mine = profile(MADE.survey, Choice(variant="unbiased"))
     assert told.query("specials == 'left-out'")["v_between"].tolist() == mine["v_between"].tolist()
-    assert set(sums(MADE.survey, layers=[1])["layer"]) == {1}
+    assert set(make_sum_table(MADE.survey, layers=[1])["layer"]) == {1}
 
 
 def test_the_table_of_sums_says_why_a_number_is_not_there() -> None:
     layers = MADE.survey.layers.assign(text_q=np.nan, undefined='{"text_q": "fewer than three"}')
-    table = sums(Surveyed(MADE.survey.facts, MADE.survey.tables | {"layers": layers}))
+    table = make_sum_table(SurveyData(MADE.survey.facts, MADE.survey.tables | {"layers": layers}))
     lacking = table.query("filter == 'frequent' and specials == 'left-out'")
     assert set(lacking["reason"]) == {"fewer than three"}
     assert table.query("filter == 'frequent' and specials == 'kept'")["reason"].isna().all()
@@ -192,12 +203,12 @@ def test_the_slope_is_minus_one_plus_what_q_owes_to_m(variant: str) -> None:
     table = tradeoff(MADE.survey, choice)
     assert table["slope"].to_numpy() == pytest.approx(table["identity"].to_numpy(), rel=ROUNDING)
     for row in table.to_dict("records"):
-        used = points(MADE.survey, row["layer"], choice).query("used")
+        used = select_units(MADE.survey, row["layer"], choice).query("used")
         assert row["q_cv"] == pytest.approx(used["q"].std(ddof=0) / used["q"].mean())
 
 
 def test_a_survey_without_units_has_rows_of_nothing() -> None:
-    survey = emptied(MADE)
+    survey = remove_units(MADE)
     for table in (profile(survey, Choice()), tradeoff(survey, Choice())):
         assert list(table["layer"]) == [0, 1, 2]
         assert table.select_dtypes("float").drop(columns="units", errors="ignore").isna().all().all()

@@ -11,14 +11,23 @@ from tests.planted_words import DIM, clusters, plant
 from tests.small_models import load
 
 import theodolite
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.studies.laboratory import Findings, open_laboratory
-from theodolite.studies.probe import classifiers, scoring, tables
-from theodolite.studies.probe.classifiers import PROBES, fit
-from theodolite.studies.probe.selection import DISPLAYED, REPEATED, SEVERAL_CLASSES
-from theodolite.studies.probe.spelling import SEVERAL_TOKENS, SPECIAL, UNKNOWN, marks_spaces, spelled
-from theodolite.studies.probe.vectors import layer_vectors
-from theodolite.surveys.listener import Listener
+from theodolite.studies.probe import classifiers, probe
+from theodolite.studies.probe.classifiers import PROBES, fit_probe
+from theodolite.studies.probe.selection import (
+    DISPLAYED,
+    REPEATED_TOKEN,
+    SEVERAL_CLASSES,
+    SEVERAL_TOKENS,
+    SPECIAL,
+    SURPLUS,
+    UNKNOWN,
+    marks_spaces,
+    tokenize_words,
+)
+from theodolite.studies.probe.vectors import read_layer_vectors
 
 CLASSES, COUNT, FOLDS = 3, 30, 3
 SHOW = ["bear", "Bear", "rogue", "zzz"]
@@ -39,8 +48,8 @@ class Heard(Listener):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(classifiers, "ROUNDS", 12)
-    monkeypatch.setattr(classifiers, "HIDDEN", 16)
+    monkeypatch.setattr(classifiers, "BOOSTING_ROUNDS", 12)
+    monkeypatch.setattr(classifiers, "HIDDEN_UNITS", 16)
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +64,8 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[tuple[s
 def found(planted: tuple[str, list[tuple[str, str]]]) -> Findings:
     model, labels = planted
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(classifiers, "ROUNDS", 12)
-        patch.setattr(classifiers, "HIDDEN", 16)
+        patch.setattr(classifiers, "BOOSTING_ROUNDS", 12)
+        patch.setattr(classifiers, "HIDDEN_UNITS", 16)
         return theodolite.probe(model, labels, layer=["table", -1], folds=FOLDS, show=SHOW)
 
 
@@ -133,12 +142,12 @@ def test_displayed_words_are_never_trained_on(tmp_path: Path, monkeypatch: pytes
     told = [(word, "class 1" if word in liars else label) for word, label in labels]
     trained: list[np.ndarray] = []
 
-    def watched(probe: str, x: np.ndarray, of: np.ndarray, seed: int) -> classifiers.Fitted:
+    def watched(probe: str, x: np.ndarray, of: np.ndarray, seed: int) -> classifiers.FittedProbe:
         trained.append(x)
-        return fit(probe, x, of, seed)
+        return fit_probe(probe, x, of, seed)
 
-    for module in (tables, scoring):
-        monkeypatch.setattr(module, "fit", watched)
+    for module in (probe, classifiers):
+        monkeypatch.setattr(module, "fit_probe", watched)
     # The uncased model reads both spellings alike, so displaying the one must hold out the other.
     found = theodolite.probe(plant(tmp_path, rows), told, show=[word.upper() for word in liars], folds=FOLDS)
     held = np.array([rows[word] for word in liars], dtype=np.float32).astype(np.float64)
@@ -150,7 +159,7 @@ def test_displayed_words_are_never_trained_on(tmp_path: Path, monkeypatch: pytes
     assert found.facts["counts"]["left_out"][DISPLAYED] == 4
     # The wrong way, trained on all: the hidden layer repeats what it was told.
     x = np.array([rows[word] for word, _ in told])
-    wrong = fit("one hidden layer", x, np.array([int(label[-1]) for _, label in told]), 0)
+    wrong = fit_probe("one hidden layer", x, np.array([int(label[-1]) for _, label in told]), 0)
     assert (wrong.confidence(held)[:, 0] < 0.5).all()
 
 
@@ -166,7 +175,7 @@ def test_a_rogue_coordinate_hides_nothing(tmp_path: Path) -> None:
 def test_features_are_standardised_by_the_training_words_alone() -> None:
     rng = np.random.default_rng(0)
     x, labels = rng.normal(3, 5, size=(40, 6)), np.repeat([0, 1], 20)
-    scaler = fit("no hidden layer", x[:30], labels[:30], 0).pipeline[0]
+    scaler = fit_probe("no hidden layer", x[:30], labels[:30], 0).pipeline[0]
     assert scaler.mean_ == pytest.approx(x[:30].mean(axis=0))
     assert scaler.scale_ == pytest.approx(x[:30].std(axis=0))
 
@@ -192,28 +201,28 @@ def test_words_that_cannot_be_probed_are_counted_by_reason(planted: tuple[str, l
         SEVERAL_TOKENS: 3,
         UNKNOWN: 1,
         SPECIAL: 1,
-        REPEATED: 2,
-        "to balance the classes": 1,
+        REPEATED_TOKEN: 2,
+        SURPLUS: 1,
     }
     table = found.tables["words"].set_index("word")
     assert table.loc["quiz", "reason"] == SEVERAL_TOKENS
-    assert any("left out" in line for line in heard.said)
+    assert any("omitted" in line for line in heard.said)
 
 
-def test_words_of_several_classes_are_displayed_unless_told(planted: tuple[str, list[tuple[str, str]]]) -> None:
+def test_words_of_several_classes_are_displayed_by_default(planted: tuple[str, list[tuple[str, str]]]) -> None:
     model, labels = planted
     found = theodolite.probe(model, [*labels, ("bear", "class 0"), ("bear", "class 1")], folds=2)
     assert found.facts["settings"]["show"] == ["bear"]
     assert set(found.tables["confidence"]["classes"]) == {"class 0, class 1"}
 
 
-def test_classes_are_balanced_and_the_rest_is_told(planted: tuple[str, list[tuple[str, str]]]) -> None:
+def test_classes_are_balanced_and_the_surplus_is_reported(planted: tuple[str, list[tuple[str, str]]]) -> None:
     model, labels = planted
     fewer = [*labels[:30], *labels[30:37], *labels[60:]]
     heard = Heard()
     found = theodolite.probe(model, fewer, folds=2, listener=heard)
     assert found.facts["counts"]["words_a_class"] == 7
-    assert found.facts["counts"]["left_out"] == {"to balance the classes": 46}
+    assert found.facts["counts"]["left_out"] == {SURPLUS: 46}
     assert "the smallest class has 7 words" in heard.warned[0]
     assert theodolite.probe(model, labels, folds=2, most=5).facts["counts"]["probed"] == 15
 
@@ -221,13 +230,13 @@ def test_classes_are_balanced_and_the_rest_is_told(planted: tuple[str, list[tupl
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"words": [("aax", "a"), ("bax", "b")]}, "the class 'a' has 1 of the 5 words that --folds 5 needs"),
-        ({"words": [(f"a{c}x", "a") for c in "abcdefg"]}, "has 1 class; a probe needs two or more"),
-        ({"words": []}, "holds no words"),
-        ({"words": None}, "Give --words FILE.csv or --wordnet CLASSES"),
-        ({"folds": 1}, "--folds 1: wanted 2 or more"),
-        ({"most": 3}, "--most 3"),
-        ({"layer": "last"}, "--layer 'last': wanted table or a number"),
+        ({"words": [("aax", "a"), ("bax", "b")]}, "at least 5 words per class; the class 'a' has 1"),
+        ({"words": [(f"a{c}x", "a") for c in "abcdefg"]}, "--words requires two or more classes (got 1)"),
+        ({"words": []}, "contains no words"),
+        ({"words": None}, "Give either --words FILE.csv or --wordnet CLASSES (got neither)"),
+        ({"folds": 1}, "--folds requires 2 or more (got 1)"),
+        ({"most": 3}, "one per fold (got 3)"),
+        ({"layer": "last"}, "--layer requires table or a number such as 0, 6 or -1 (got 'last')"),
         ({"layer": 9}, "--layer 9 does not exist: this model has layers 0 to 2"),
     ],
 )
@@ -240,13 +249,15 @@ def test_bad_input_is_answered(
     assert words in str(told.value)
 
 
-def test_a_class_lost_to_the_tokenizer_says_why(planted: tuple[str, list[tuple[str, str]]]) -> None:
+def test_a_class_without_single_tokens_is_rejected(
+    planted: tuple[str, list[tuple[str, str]]],
+) -> None:
     model, labels = planted
-    with pytest.raises(InputError, match=r"'long' has 0 of the 5 words .*left out: 6 of several tokens"):
+    with pytest.raises(InputError, match=r"'long' has 0 .omitted: several tokens: 6"):
         theodolite.probe(model, [*labels, *((f"q{a}", "long") for a in ("ua", "ub", "uc", "ud", "ue", "uf"))])
 
 
-def test_fits_that_do_not_settle_are_told(
+def test_unconverged_fits_are_reported(
     planted: tuple[str, list[tuple[str, str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sklearn.neural_network import MLPClassifier
@@ -257,7 +268,7 @@ def test_fits_that_do_not_settle_are_told(
     heard = Heard()
     found = theodolite.probe(*planted, folds=2, listener=heard)
     assert found.tables["probes"]["unconverged"].tolist() == [0, 4, 0]
-    assert heard.warned == ["input table, one hidden layer: 4 of 4 fits stopped unsettled."]
+    assert heard.warned == ["input table, one hidden layer: 4 of 4 fits did not converge."]
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "roberta"])
@@ -267,11 +278,13 @@ def test_states_are_those_of_the_word_alone_at_its_own_position(
     """Against transformers' own hidden_states, one word at a time, the token looked up in the input."""
     model, tokenizer = load(small_model(family))
     words = [
-        word for word in spelled(["the", "and", "of", "in", "a"], tokenizer).values() if word.token is not None
+        word
+        for word in tokenize_words(["the", "and", "of", "in", "a"], tokenizer).values()
+        if word.token is not None
     ]
     assert len(words) >= 3
     assert marks_spaces(tokenizer) == (family in ("gpt2", "roberta"))
-    for layer, x in layer_vectors(model, tokenizer, words, [0, 1]):
+    for layer, x in read_layer_vectors(model, tokenizer, words, [0, 1]):
         for word, row in zip(words, x, strict=True):
             ids = tokenizer(word.text, return_tensors="pt")["input_ids"]
             with torch.no_grad():

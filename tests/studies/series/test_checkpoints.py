@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from theodolite.errors import InputError
-from theodolite.studies.series.checkpoints import Moment, gaps, moments
+from theodolite.studies.series.checkpoints import StepCheckpoint, find_checkpoints, missing_steps
 
 
 @pytest.fixture
@@ -27,13 +27,13 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def steps(*checkpoints: str, **more) -> list[int]:
-    return [moment.step for moment in moments("tiny", checkpoints, **more)]
+    return [moment.step for moment in find_checkpoints("tiny", checkpoints, **more)]
 
 
 def test_a_pattern_takes_whole_numbers_in_their_order(runs: Path) -> None:
-    found = moments("tiny", ["runs/checkpoint-{step}"])
+    found = find_checkpoints("tiny", ["runs/checkpoint-{step}"])
     assert [moment.step for moment in found] == [3, 20, 100]  # sorted as names it would be 100, 20, 3
-    assert found[0] == Moment(3, "runs/checkpoint-3")
+    assert found[0] == StepCheckpoint(3, "runs/checkpoint-3")
     assert steps("runs/*/step{step}/hf") == [40]
     assert steps("runs/checkpoint-{step}", steps=[100, 3]) == [3, 100]
 
@@ -46,7 +46,7 @@ def test_a_globs_last_number_is_the_step(runs: Path) -> None:
 def test_a_number_above_is_no_step(runs: Path) -> None:
     (runs / "run-7" / "best").mkdir(parents=True)
     for given in ("run-7/best", "run-7/b*", "run-7/gone"):
-        with pytest.raises(InputError, match="no number in its name"):
+        with pytest.raises(InputError, match="the name has no number for the step"):
             steps(given)
 
 
@@ -59,40 +59,40 @@ def test_folders_in_any_order_by_commas_or_by_name(runs: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "more", "words"),
     [
-        ([], {}, "neither came"),
-        (["runs/checkpoint-3"], {"revisions": ["step1"]}, "both came"),
-        (["runs/checkpoint-4"], {}, "step 4 is missing, there is no folder runs/checkpoint-4"),
-        (["runs/checkpoint-{step}"], {"steps": [3, 4]}, "step 4 is missing, there is no folder runs/checkpoint-4"),
-        (["runs/ckpt-{step}"], {}, "no folder is called so, with a number"),
-        (["runs/ckpt-*"], {}, "no folder fits it"),
-        (["runs/final"], {}, "no number in its name that could be the step; STEP=FOLDER tells it"),
-        (["runs/checkpoint-3"], {"steps": [3]}, "--steps are those wanted of a pattern"),
+        ([], {}, "got neither"),
+        (["runs/checkpoint-3"], {"revisions": ["step1"]}, "got both"),
+        (["runs/checkpoint-4"], {}, "step 4 is missing .no folder runs/checkpoint-4"),
+        (["runs/checkpoint-{step}"], {"steps": [3, 4]}, "step 4 is missing .no folder runs/checkpoint-4"),
+        (["runs/ckpt-{step}"], {}, "no folder matches this pattern with a number"),
+        (["runs/ckpt-*"], {}, "no folder matches"),
+        (["runs/final"], {}, "the name has no number for the step. Give the step too, such as 1000=runs/final"),
+        (["runs/checkpoint-3"], {"steps": [3]}, "--steps requires a pattern with {step} in it"),
         (["runs/checkpoint-*"], {}, r"Step 100 is given twice: runs/checkpoint-100 and runs/checkpoint-100-tmp"),
         (["3=runs/final", "runs/checkpoint-3"], {}, "Step 3 is given twice"),
     ],
 )
 def test_what_is_refused(runs: Path, given, more, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        moments("tiny", given, **more)
+        find_checkpoints("tiny", given, **more)
 
 
 def test_revisions_of_a_hub_model() -> None:
-    found = moments("org/model", revisions=["step2000,step1000"])
-    assert found == [Moment(1000, "org/model", "step1000"), Moment(2000, "org/model", "step2000")]
-    assert found[0].told == "org/model at step1000"
-    assert moments("org/model", revisions=["step{step}"], steps=[8])[0].revision == "step8"
-    with pytest.raises(InputError, match="give --steps with it"):
-        moments("org/model", revisions=["step{step}"])
-    with pytest.raises(InputError, match="no number in its name"):
-        moments("org/model", revisions=["main"])
+    found = find_checkpoints("org/model", revisions=["step2000,step1000"])
+    assert found == [StepCheckpoint(1000, "org/model", "step1000"), StepCheckpoint(2000, "org/model", "step2000")]
+    assert found[0].label == "org/model at step1000"
+    assert find_checkpoints("org/model", revisions=["step{step}"], steps=[8])[0].revision == "step8"
+    with pytest.raises(InputError, match="requires --steps"):
+        find_checkpoints("org/model", revisions=["step{step}"])
+    with pytest.raises(InputError, match="the name has no number for the step"):
+        find_checkpoints("org/model", revisions=["main"])
 
 
 def test_what_seems_to_be_missing() -> None:
-    assert gaps([0, 1000, 2000, 3000, 6000]) == [4000, 5000]
-    assert gaps([0, 1, 2, 4, 8, 32, 64]) == [16]
-    assert gaps([0, 1, 2, 4, 8, 16]) == []
-    assert gaps([5]) == gaps([]) == gaps([1, 1000]) == []
-    assert gaps([1000, 2000, 3000, 4500]) == []  # another distance is no gap
+    assert missing_steps([0, 1000, 2000, 3000, 6000]) == [4000, 5000]
+    assert missing_steps([0, 1, 2, 4, 8, 32, 64]) == [16]
+    assert missing_steps([0, 1, 2, 4, 8, 16]) == []
+    assert missing_steps([5]) == missing_steps([]) == missing_steps([1, 1000]) == []
+    assert missing_steps([1000, 2000, 3000, 4500]) == []  # another distance is no gap
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_seems_to_be_missing() -> None:
         ("run[1]/checkpoint-5,run[1]/checkpoint-60", [5, 60]),
         ("7=run[1]/best", [7]),
         ("run[[]1]/checkpoint-?", [5]),
-        ("run[2]/checkpoint-{step}", [700]),  # no folder is called so: a set of one sign
+        ("run[2]/checkpoint-{step}", [700]),  # no such folder: a set of one character
         ("run[!1s[]/checkpoint-{step}", [700]),
         ("run[23]/checkpoint-*", [700]),
         ("of[{step}]", [8]),
@@ -121,7 +121,7 @@ def test_brackets_are_a_folders_own_or_else_a_set(runs: Path, given: str, found:
 
 def test_a_bracket_that_is_there_is_no_part_left_open(runs: Path) -> None:
     (runs / "run[7]" / "best").mkdir(parents=True)
-    with pytest.raises(InputError, match="no number in its name"):
+    with pytest.raises(InputError, match="the name has no number for the step"):
         steps("run[7]/b*")
 
 

@@ -12,16 +12,16 @@ from tests.small_models import make, sentences
 from tests.training_steps import checkpoints
 
 import theodolite
+from theodolite.corpora.media_corpus import BadFileError
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError, TheodoliteError
-from theodolite.sources.files import BadFileError
-from theodolite.studies.dynamics.averages import SCOPES, averages
-from theodolite.studies.dynamics.leads import MEAN, leads
-from theodolite.studies.dynamics.leads import sentences as told
 from theodolite.studies.series import Series
 from theodolite.studies.series import dynamics as study
+from theodolite.studies.series.averages import SCOPES, average_layers
 from theodolite.studies.series.dynamics import dynamics
+from theodolite.studies.series.leads import MEAN, make_lead_table
+from theodolite.studies.series.leads import describe_leads as told
 from theodolite.surveys.folder import open_tables
-from theodolite.surveys.listener import Listener
 
 STEPS = (0, 10, 100)
 OPTIONS = {"sample_size": 64, "limit": 40}
@@ -92,7 +92,7 @@ def test_the_same_command_again_does_nothing(made, runs: Path, corpus: Path) -> 
     heard = Heard()
     dynamics("tiny", str(corpus), out, checkpoints=folders(runs), options=OPTIONS, listener=heard)
     assert [line for line in heard.lines if line.startswith("step")] == [
-        f"step {step}: surveyed already" for step in STEPS
+        f"step {step}: already surveyed" for step in STEPS
     ]
     assert (out / "series.parquet").stat().st_mtime_ns == before
 
@@ -144,7 +144,7 @@ def test_interrupted_and_resumed_it_is_the_same(
 ) -> None:
     series, _ = made
     out, given = tmp_path / "series", {"checkpoints": folders(runs), "options": OPTIONS}
-    with pytest.raises(TheodoliteError, match=r"[Ii]nterrupted.*the same command goes on"):
+    with pytest.raises(TheodoliteError, match=r"[Ii]nterrupted.*[Rr]un the same command to continue"):
         dynamics("tiny", str(corpus), out, listener=Heard(moment), **given)
     assert len(Series.read(out).steps) < 3
     heard = Heard()
@@ -173,25 +173,25 @@ def test_an_error_of_a_step_keeps_its_kind_and_is_told_with_the_step(
         raise BadFileError("a.png", "does not decode")  # of a name and a reason, not of one sentence
 
     monkeypatch.setattr(study, "survey_checkpoint", fail)
-    with pytest.raises(BadFileError, match=r"^Step 10: CORPUS: 'a\.png' does not decode; mend or") as caught:
+    with pytest.raises(BadFileError, match=r"^Step 10: CORPUS: 'a\.png' does not decode; fix or") as caught:
         dynamics("tiny", str(corpus), tmp_path / "x", checkpoints=folders(runs, [10]), options=OPTIONS)
     assert caught.value.name == "a.png"
 
 
 def test_what_else_is_refused(made, runs: Path, corpus: Path, tmp_path: Path) -> None:
     given = {"checkpoints": folders(runs)}
-    with pytest.raises(InputError, match=r"asked for otherwise:\n  sample_size: 64 there, 65 here"):
+    with pytest.raises(InputError, match=r"a series with other options:\n  sample_size: 64 there, 65 here"):
         dynamics("tiny", str(corpus), made[1], options=OPTIONS | {"sample_size": 65}, **given)
     with pytest.raises(InputError, match=r"corpus_sha256: .* there, .* here\n  limit: 40 there, 39 here"):
         dynamics("tiny", str(corpus), made[1], options=OPTIONS | {"limit": 39}, **given)
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "notes").write_text("mine")
-    with pytest.raises(InputError, match="holds notes and no series"):
+    with pytest.raises(InputError, match="contains notes and no series"):
         dynamics("tiny", str(corpus), tmp_path / "used", options=OPTIONS, **given)
     Series.of("tiny", "probe").write(tmp_path / "training")
-    with pytest.raises(InputError, match="made while training"):
+    with pytest.raises(InputError, match="written during training"):
         dynamics("tiny", str(corpus), tmp_path / "training", options=OPTIONS, **given)
-    with pytest.raises(InputError, match="--attention -1"):
+    with pytest.raises(InputError, match=r"--attention requires .* \(got -1\)"):
         dynamics("tiny", str(corpus), tmp_path / "x", attention=-1, **given)
 
 
@@ -201,19 +201,19 @@ def test_a_gap_is_told_and_one_step_alone(runs: Path, corpus: Path, tmp_path: Pa
         "tiny", str(corpus), tmp_path / "one", checkpoints=folders(runs, [10]), options=OPTIONS, listener=heard
     )
     assert len(one.steps) == 1
-    assert heard.warnings == ["there is one step only: nothing can be said of how the geometry changes"]
-    table = leads(one.as_surveyed())
+    assert heard.warnings == ["there is only one step, so no change of the geometry can be measured"]
+    table = make_lead_table(one.as_survey_data())
     assert set(table["order"]) == {"undecided"}
     assert json.loads(table["undefined"].iloc[0])["drift_half"] == "fewer than three steps"
-    assert "the norm of the mean state: not to be told (fewer than three steps)" in told(table, "all")[0]
-    assert "which comes first cannot be told" in told(table, "all")[1]
-    assert averages(one.as_surveyed())["step"].unique().tolist() == [10]
+    assert "the norm of the mean state: undefined (fewer than three steps)" in told(table, "all")[0]
+    assert "the order is undecided" in told(table, "all")[1]
+    assert average_layers(one.as_survey_data())["step"].unique().tolist() == [10]
 
 
 def test_a_tokenizer_that_was_saved_once_is_lent(runs: Path, corpus: Path, tmp_path: Path) -> None:
     bare = checkpoints(tmp_path / "bare", (0, 10), tokenizer=False)
     given = {"checkpoints": [f"{bare}/checkpoint-{{step}}"], "options": OPTIONS, "attention": 0}
-    with pytest.raises(InputError, match="has no tokenizer, and MODEL 'tiny' is none that could lend its own"):
+    with pytest.raises(InputError, match="has no tokenizer, and the tokenizer of MODEL 'tiny' was not found"):
         dynamics("tiny", str(corpus), tmp_path / "no", **given)
     lent = dynamics(str(bare / "start"), str(corpus), tmp_path / "yes", **given)
     assert len(lent.steps) == 2
@@ -223,7 +223,7 @@ def test_a_tokenizer_that_was_saved_once_is_lent(runs: Path, corpus: Path, tmp_p
 def test_another_model_is_no_step_of_this_one(made, runs: Path, corpus: Path, tmp_path: Path) -> None:
     make("bert", tmp_path / "checkpoint-500")
     shutil.copytree(made[1], tmp_path / "series")
-    with pytest.raises(InputError, match=r"Step 500 is not to be compared with step 0; its survey differs:\n"):
+    with pytest.raises(InputError, match=r"Step 500 is not comparable with step 0; its survey differs:\n"):
         dynamics(
             "tiny",
             str(corpus),
@@ -235,8 +235,8 @@ def test_another_model_is_no_step_of_this_one(made, runs: Path, corpus: Path, tm
 
 def test_averages_are_the_means_of_the_layers(made) -> None:
     series, out = made
-    survey = series.as_surveyed(out)
-    table = averages(survey)
+    survey = series.as_survey_data(out)
+    table = average_layers(survey)
     whole = {(r["step"], r["population"], r["scope"], r["measure"]): r for r in table.to_dict("records")}
     names = {"blocks": ["block 1", "block 2", "block 3"], "final-norm": ["final norm"]}
     names["with-embeddings"] = ["embeddings", *names["blocks"]]
@@ -259,13 +259,13 @@ def test_averages_are_the_means_of_the_layers(made) -> None:
 
 def test_leads_are_of_every_block_and_their_mean(made) -> None:
     series, out = made
-    table = leads(series.as_surveyed(out))
+    table = make_lead_table(series.as_survey_data(out))
     assert len(table) == 2 * 4 * 2 * 2  # populations, blocks and their mean, drifts, sharpnesses
     assert table["layer_name"].unique().tolist() == [MEAN, "block 1", "block 2", "block 3"]
     lines = told(table, "all")
     assert len(lines) == 7
-    assert lines[0].startswith("Half of the way: the norm of the mean state ")
-    assert "Lagged correlations want 6 pairs of changes; there are 1" in lines[5]
+    assert lines[0].startswith("Half-way: the norm of the mean state ")
+    assert "Lagged correlations are omitted: they require 6 pairs of changes (got 1)" in lines[5]
 
 
 def test_pictures_have_a_series_too_without_attention(tmp_path: Path) -> None:
@@ -302,4 +302,4 @@ def test_pictures_have_a_series_too_without_attention(tmp_path: Path) -> None:
         options={"sample_size": 8},
         listener=again,
     )
-    assert "step 2: surveyed already" in again.lines
+    assert "step 2: already surveyed" in again.lines

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 from theodolite.errors import DamagedError, InputError
-from theodolite.studies.reading import read
+from theodolite.studies.reading import read_survey_data
 from theodolite.studies.series import Series, files
-from theodolite.surveys.tables import LAYERS
+from theodolite.tables.tables import LAYERS
 
 NAMES = ["embeddings", "block 1", "block 2", "final norm"]
 
@@ -53,7 +53,7 @@ def test_steps_are_sorted_and_every_column_is_there(tmp_path: Path) -> None:
 
 def test_exhibits_read_it_as_they_read_surveys(tmp_path: Path) -> None:
     folder = three().write(tmp_path / "series")
-    found = read(folder, ("layers",))
+    found = read_survey_data(folder, ("layers",))
     assert found.facts["series"] is True
     assert (found.model, found.corpus, found.documents) == ("tiny", "notes.txt", 0)
     assert found.facts["populations"] == ["all", "without-first"]
@@ -74,7 +74,7 @@ def test_a_step_and_its_weights_are_there_once() -> None:
         series.append(300, "again", "f" * 64, layers())
     with pytest.raises(InputError, match="Steps 300 and 4000 have the same weights"):
         series.append(4000, "checkpoint-4000", f"{300:064d}", layers())
-    with pytest.raises(InputError, match="wanted a whole number from 0 on"):
+    with pytest.raises(InputError, match="must be an integer of 0 or more"):
         series.append(-1, "before", None, layers())
     series.append(4000, "not hashed", None, layers())
     series.append(5000, "not hashed either", None, layers())  # nobody knows that they are equal
@@ -197,7 +197,7 @@ def test_two_runs_killed_one_after_the_other_lose_nothing(tmp_path: Path, first:
         assert moment_of(folder) in (after, 3)
         write_moment(folder, 4)
         assert moment_of(folder) == 4
-        assert not (folder / files.NEW).exists()
+        assert not (folder / files.PENDING).exists()
 
 
 def test_every_moment_is_one_to_be_killed_at(tmp_path: Path) -> None:
@@ -217,13 +217,13 @@ def test_damage_is_told(tmp_path: Path) -> None:
     file = folder / "series.parquet"
     file.write_bytes(file.read_bytes()[:-3] + b"abc")
     with pytest.raises(DamagedError, match=r"series\.parquet is damaged"):
-        read(folder)
+        read_survey_data(folder)
     file.unlink()
     with pytest.raises(DamagedError, match="is missing"):
-        read(folder)
+        read_survey_data(folder)
     facts = json.loads((folder / "series.json").read_text())
     (folder / "series.json").write_text(json.dumps(facts | {"schema": 99}))
     with pytest.raises(InputError, match="has schema 99; this version reads schema 1"):
-        read(folder)
-    with pytest.raises(InputError, match="`theodolite dynamics` makes one"):
+        read_survey_data(folder)
+    with pytest.raises(InputError, match="`theodolite dynamics` creates one"):
         Series.read(tmp_path)

@@ -15,9 +15,9 @@ from tests.small_models import load, save, sentences
 
 from theodolite.errors import InputError
 from theodolite.studies.laboratory import Findings, open_laboratory
-from theodolite.studies.sentence_states import SentenceReader
-from theodolite.studies.trace.alignment import align
-from theodolite.studies.trace.trace import trace, traced
+from theodolite.studies.sentences import SentenceReader
+from theodolite.studies.trace.comparison import align
+from theodolite.studies.trace.trace import trace, trace_sentences
 
 ONE, OTHER = "the mountain was in the river.", "the mountain was in the angle."
 ORDINARY = sentences(8, seed=11)
@@ -188,7 +188,7 @@ def test_an_encoder_decoder_has_paths_in_both_stacks(tmp_path: Path) -> None:
 def test_a_character_model_is_traced_where_it_has_all_characters() -> None:
     model, tokenizer = encoder_decoders.canine()
     tokenizer._unicode_vocab_size = 0xE010  # up to its special characters; more take seconds
-    found = traced(SentenceReader(model, tokenizer), ["a river here"], [])
+    found = trace_sentences(SentenceReader(model, tokenizer), ["a river here"], [])
     assert "downsampled" not in set(found.tables["path"]["stack"])
     assert any("downsampled" in name for name in found.facts["settings"]["layers_left_out"])
 
@@ -228,14 +228,14 @@ def test_findings_are_saved_and_come_back(tmp_path: Path, small_model: Callable[
 @pytest.mark.parametrize(
     ("texts", "more", "words"),
     [
-        ([], {}, "SENTENCE: none came; wanted one, or two to compare"),
-        ([ONE, "  "], {}, "Sentence 2 is empty; wanted at least one word"),
-        ([ONE] * 65, {}, "65 came, and at most 64"),
+        ([], {}, "SENTENCE: give one sentence, or two to compare"),
+        ([ONE, "  "], {}, "Sentence 2 is empty; expected at least one word"),
+        ([ONE] * 65, {}, "expected at most 64 sentences .got 65"),
         ([ONE], {"layers": "9"}, "--layers names layer 9, which does not exist"),
-        ([ONE], {"tokens": ["zebra"]}, "--token 'zebra' is no token of these sentences; their tokens are"),
-        ([ONE, OTHER], {"reference": [" "]}, "--reference holds no sentence"),
+        ([ONE], {"tokens": ["zebra"]}, "--token 'zebra' is not a token of these sentences. Their tokens: "),
+        ([ONE, OTHER], {"reference": [" "]}, "--reference contains no sentence"),
         ([ONE], {"dtype": "int8"}, "--dtype 'int8' is not one of"),
-        ([ONE], {"device": "abacus"}, "--device 'abacus' is no device"),
+        ([ONE], {"device": "abacus"}, "--device 'abacus' is not a device"),
     ],
 )
 def test_odd_input_is_answered(

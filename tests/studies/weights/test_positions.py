@@ -4,27 +4,28 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from tests.measures.test_untrained import planted, trained
+from tests.measures.laboratories.test_positions import planted, trained
 from tests.small_models import MODELS, TOKENIZERS
 
 from theodolite.studies.weights import positions
-from theodolite.studies.weights.no_position_table import relative_bias, rotary_curves
+from theodolite.studies.weights.model_tables import ModelTables
 from theodolite.studies.weights.positions import (
     first_positions,
     position_tables,
+    relative_bias,
     relative_similarity,
-    tables_of_rows,
+    rotary_curves,
+    tables_from_rows,
     unit_rows,
 )
-from theodolite.studies.weights.projections import tables_of_spaces
-from theodolite.studies.weights.tables import Tables
+from theodolite.studies.weights.projections import tables_from_spaces
 
 ROWS = planted(np.random.default_rng(0))
 
 
 @pytest.fixture(scope="module")
 def found():
-    return tables_of_rows(ROWS)
+    return tables_from_rows(ROWS)
 
 
 def cosine(one, other):
@@ -34,9 +35,9 @@ def cosine(one, other):
 def test_relative_similarity_is_the_mean_cosine_at_each_distance(found):
     table = found["position_relative"].set_index("lag")
     for lag in (0, 1, 40):
-        wanted = [cosine(ROWS[i], ROWS[i + lag]) for i in range(1, 64 - lag)]  # neither position 0 nor the tail
-        assert table.loc[lag, "n"] == len(wanted)
-        assert table.loc[lag, "mean"] == pytest.approx(np.mean(wanted), abs=1e-12)
+        expected = [cosine(ROWS[i], ROWS[i + lag]) for i in range(1, 64 - lag)]  # neither position 0 nor the tail
+        assert table.loc[lag, "n"] == len(expected)
+        assert table.loc[lag, "mean"] == pytest.approx(np.mean(expected), abs=1e-12)
     assert table["sinusoid"].iloc[0] == 1
 
 
@@ -48,11 +49,11 @@ def test_first_positions_are_cosines_by_pair(found):
     assert row["cosine"] == pytest.approx(cosine(ROWS[int(row["position"])], ROWS[int(row["other"])]), abs=1e-12)
 
 
-def test_the_tail_is_told_and_marked(found):
+def test_the_tail_is_reported_and_marked(found):
     assert found["position_tail"]["first"].tolist() == [64]
     assert found["position_rows"]["untrained"].sum() == 32
     assert len(found["position_path"]) == 63  # the path is of trained positions but the first
-    none = tables_of_rows(trained(np.random.default_rng(1)))
+    none = tables_from_rows(trained(np.random.default_rng(1)))
     assert pd.isna(none["position_tail"]["first"].iloc[0])
 
 
@@ -64,9 +65,9 @@ def test_heat_maps_hold_the_table_and_its_cosines(found):
 
 
 def test_large_tables_are_thinned_for_heat_maps_and_only_there(monkeypatch):
-    monkeypatch.setattr(positions, "HEAT_MOST", 20)
+    monkeypatch.setattr(positions, "HEAT_MAP_SIZE", 20)
     rows = np.random.default_rng(2).normal(size=(30, 8)).cumsum(axis=0)
-    thinned = tables_of_rows(rows)
+    thinned = tables_from_rows(rows)
     assert thinned["position_cosines"]["position"].max() == 28
     assert len(thinned["position_cosines"]) == 15**2
     assert len(thinned["position_rows"]) == 30
@@ -81,8 +82,8 @@ def test_a_row_of_zeros_has_no_cosine():
 
 
 @pytest.mark.parametrize("rows", [np.ones((1, 8)), np.ones((2, 8)), np.full((40, 8), np.nan)])
-def test_degenerate_tables_are_told_and_not_refused(rows):
-    found = tables_of_rows(rows)
+def test_degenerate_tables_have_a_reason(rows):
+    found = tables_from_rows(rows)
     assert found["position_helix"]["reason"].iloc[0]
     assert np.isnan(found["position_helix"]["period"].iloc[0])
     assert len(first_positions(unit_rows(rows))) == len(found["position_first"])
@@ -91,7 +92,7 @@ def test_degenerate_tables_are_told_and_not_refused(rows):
 def small(family):
     torch.manual_seed(0)
     tokenizer = TOKENIZERS[family]()
-    return Tables.of(MODELS[family](len(tokenizer)).eval(), tokenizer)
+    return ModelTables.of(MODELS[family](len(tokenizer)).eval(), tokenizer)
 
 
 def test_a_random_model_has_an_untrained_table():
@@ -99,17 +100,17 @@ def test_a_random_model_has_an_untrained_table():
     assert found["position_tail"]["first"].tolist() == [0]
 
 
-def test_a_model_with_rope_gets_its_curve_instead():
+def test_a_model_with_rope_has_a_similarity_curve():
     tables = small("llama")
     found = position_tables(tables)
     assert list(found) == ["position_rotary"]
     config = tables.model.config
     width = config.hidden_size // config.num_attention_heads
     theta = 10000.0 ** (-np.arange(0, width, 2) / width)
-    wanted = np.cos(7 * theta).mean()
+    expected = np.cos(7 * theta).mean()
     curve = found["position_rotary"].set_index("distance")["similarity"]
     assert curve[0] == 1
-    assert curve[7] == pytest.approx(wanted, abs=1e-6)  # the model holds its frequencies in float32
+    assert curve[7] == pytest.approx(expected, abs=1e-6)  # the model holds its frequencies in float32
 
 
 def test_frequencies_come_from_the_config_where_no_buffer_holds_them():
@@ -120,7 +121,7 @@ def test_frequencies_come_from_the_config_where_no_buffer_holds_them():
     assert curve[1] == pytest.approx((np.cos(1) + np.cos(0.01)) / 2)
 
 
-def test_t5_gets_its_bias_by_distance():
+def test_t5_has_its_bias_by_distance():
     from transformers import T5Config, T5Model
 
     torch.manual_seed(0)
@@ -129,18 +130,18 @@ def test_t5_gets_its_bias_by_distance():
     names = table["table"].unique()
     assert len(names) == 2  # encoder and decoder
     attention = model.encoder.block[0].layer[0].SelfAttention
-    wanted = attention.compute_bias(9, 9)[0]  # (heads, query, key)
+    expected = attention.compute_bias(9, 9)[0]  # (heads, query, key)
     encoder = table[table["table"] == names[0]].set_index(["head", "distance"])["bias"]
     for query, key in ((0, 8), (8, 0), (4, 4), (2, 5)):
-        assert encoder[(1, key - query)] == pytest.approx(float(wanted[1, query, key]), abs=1e-7)
+        assert encoder[(1, key - query)] == pytest.approx(float(expected[1, query, key]), abs=1e-7)
     decoder = table[table["table"] == names[1]]
     assert decoder["distance"].max() == 0  # nothing looks ahead
 
 
-def test_projections_are_repeatable_and_tell_what_they_drew():
+def test_projections_are_repeatable_and_report_their_settings():
     rng = np.random.default_rng(3)
     spaces = {"words": rng.normal(size=(90, 64)), "positions": ROWS}
-    one, two = (tables_of_spaces(spaces, seed=5, sample=30) for _ in range(2))
+    one, two = (tables_from_spaces(spaces, seed=5, sample=30) for _ in range(2))
     for name, table in one.items():
         pd.testing.assert_frame_equal(table, two[name])  # bit for bit
     facts = one["projection_facts"].query("table == 'projections' and method == 't-SNE'").set_index("space")
@@ -153,12 +154,12 @@ def test_projections_are_repeatable_and_tell_what_they_drew():
 def test_pca_and_dimension_curves_are_those_of_all_rows():
     rng = np.random.default_rng(4)
     spaces = {"words": rng.normal(size=(50, 6)) * [5, 3, 1, 1, 1, 1], "positions": rng.normal(size=(3, 6))}
-    found = tables_of_spaces(spaces, sample=7)
+    found = tables_from_spaces(spaces, sample=7)
     every = np.concatenate(list(spaces.values()))
     _, scales, axes = np.linalg.svd(every - every.mean(axis=0))
     drawn = found["projections"].query("method == 'PCA' and space == 'words'")
-    wanted = (spaces["words"][drawn["row"]] - every.mean(axis=0)) @ axes[:2].T
-    assert np.abs(drawn[["x", "y"]].to_numpy()) == pytest.approx(np.abs(wanted), abs=1e-9)  # up to sign
+    expected = (spaces["words"][drawn["row"]] - every.mean(axis=0)) @ axes[:2].T
+    assert np.abs(drawn[["x", "y"]].to_numpy()) == pytest.approx(np.abs(expected), abs=1e-9)  # up to sign
     facts = found["projection_facts"].iloc[0]
     assert facts["share_1"] == pytest.approx(scales[0] ** 2 / (scales**2).sum())
     curve = found["dimension_curves"].query("space == 'words'")["cumulative"].to_numpy()
@@ -167,8 +168,8 @@ def test_pca_and_dimension_curves_are_those_of_all_rows():
     assert "too few" in found["projection_facts"].query("table == 'position_projections'")["reason"].iloc[-1]
 
 
-def test_tables_of_other_widths_are_not_drawn_together():
+def test_tables_of_other_widths_are_not_projected_together():
     rng = np.random.default_rng(5)
-    found = tables_of_spaces({"words": rng.normal(size=(5, 6)), "positions": rng.normal(size=(5, 4))})
+    found = tables_from_spaces({"words": rng.normal(size=(5, 6)), "positions": rng.normal(size=(5, 4))})
     assert set(found["projections"]["space"]) == {"words"}
-    assert "4 dimensions and those of words 6" in str(found["projection_facts"]["reason"].tolist())
+    assert "4 dimensions, those of words 6" in str(found["projection_facts"]["reason"].tolist())

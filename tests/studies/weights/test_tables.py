@@ -10,20 +10,24 @@ import torch
 from tests import small_models
 
 from theodolite.errors import InputError
-from theodolite.studies.weights.against_mean import mean_extremes, token_table
-from theodolite.studies.weights.parts import parameter_table, parts
-from theodolite.studies.weights.structure import overlap, structure, summary
-from theodolite.studies.weights.tables import Tables
-from theodolite.studies.weights.units import units_of
+from theodolite.studies.weights.mean_embedding import mean_extremes, token_table
+from theodolite.studies.weights.model_tables import ModelTables
+from theodolite.studies.weights.parameters import parameter_table, parts_table
+from theodolite.studies.weights.vocabulary import (
+    summarise_vocabulary,
+    token_units,
+    vocabulary_overlap,
+    vocabulary_table,
+)
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, Tables]:
+def found() -> dict[str, ModelTables]:
     tables = {}
     for family in small_models.FAMILIES:
         tokenizer = small_models.TOKENIZERS[family]()
         torch.manual_seed(0)
-        tables[family] = Tables.of(small_models.MODELS[family](len(tokenizer)).eval(), tokenizer)
+        tables[family] = ModelTables.of(small_models.MODELS[family](len(tokenizer)).eval(), tokenizer)
     return tables
 
 
@@ -45,7 +49,7 @@ def bare(kind: str) -> Any:
     return t.BloomModel(t.BloomConfig(**common, hidden_size=32, n_layer=1, n_head=4))
 
 
-def test_bert_has_three_tables(found: dict[str, Tables]) -> None:
+def test_bert_has_three_tables(found: dict[str, ModelTables]) -> None:
     tables, model = found["bert"], found["bert"].model
     assert {role: tuple(table.shape) for role, table in tables.by_role().items()} == {
         "words": (125, 32),
@@ -56,55 +60,55 @@ def test_bert_has_three_tables(found: dict[str, Tables]) -> None:
     assert tables.notes == ()
 
 
-def test_rows_that_no_token_reads_are_dropped_and_told(found: dict[str, Tables]) -> None:
+def test_rows_that_no_token_reads_are_dropped_with_a_note(found: dict[str, ModelTables]) -> None:
     """Not by the model's name: OPT adds its offset within the module, RoBERTa outside it."""
     weight = found["roberta"].model.embeddings.position_embeddings.weight  # type: ignore[union-attr]
     for tables, whole in (
         (found["roberta"], weight),
-        *((Tables.of(bare(k).eval()), None) for k in ("opt", "bart")),
+        *((ModelTables.of(bare(k).eval()), None) for k in ("opt", "bart")),
     ):
         assert tables.dropped == 2
         assert tables.positions is not None
         assert len(tables.positions) == 64
-        assert "The first 2 rows of the table of positions are read by no token" in tables.notes[0]
+        assert "The first 2 rows of the position table are not used by any token" in tables.notes[0]
         if whole is not None:
             assert torch.equal(tables.positions, whole[2:])  # type: ignore[index, arg-type]
     assert found["gpt2"].dropped == 0
 
 
-@pytest.mark.parametrize(("kind", "told"), [("t5", "relative bias"), ("bloom", "ALiBi")])
-def test_models_without_positions_say_what_they_have(kind: str, told: str) -> None:
-    tables = Tables.of(bare(kind).eval())
+@pytest.mark.parametrize(("kind", "expected"), [("t5", "relative bias"), ("bloom", "ALiBi")])
+def test_models_without_a_position_table_have_a_note(kind: str, expected: str) -> None:
+    tables = ModelTables.of(bare(kind).eval())
     assert tables.positions is None
-    assert tables.position_kind == told
-    assert "has no table of positions: it" in tables.notes[0]
+    assert tables.position_kind == expected
+    assert "has no position table: it" in tables.notes[0]
 
 
-def test_rotary_models_say_so(found: dict[str, Tables]) -> None:
+def test_rotary_models_have_a_note(found: dict[str, ModelTables]) -> None:
     assert found["llama"].position_kind == "rotary"
     assert "RoPE" in found["llama"].notes[0]
 
 
-def test_both_tables_of_an_encoder_decoder_are_told() -> None:
-    assert any("decoder.embed_positions.weight" in note for note in Tables.of(bare("bart").eval()).notes)
+def test_both_tables_of_an_encoder_decoder_are_named() -> None:
+    assert any("decoder.embed_positions.weight" in note for note in ModelTables.of(bare("bart").eval()).notes)
 
 
-def test_a_model_without_words_is_refused() -> None:
+def test_a_model_without_words_is_rejected() -> None:
     from transformers import ViTConfig, ViTModel
 
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     model = ViTModel(ViTConfig(image_size=8, patch_size=4, **sizes))
-    with pytest.raises(InputError, match="looks no tokens up in a table"):
-        Tables.of(model)
+    with pytest.raises(InputError, match="has no table of token embeddings"):
+        ModelTables.of(model)
 
 
 def test_bfloat16_is_carried_over_exactly() -> None:
     tokenizer = small_models.TOKENIZERS["gpt2"]()
     model = small_models.MODELS["gpt2"](len(tokenizer)).eval().to(torch.bfloat16)
-    assert torch.equal(Tables.of(model, tokenizer).words.bfloat16(), model.wte.weight)
+    assert torch.equal(ModelTables.of(model, tokenizer).words.bfloat16(), model.wte.weight)
 
 
-def test_kinds_of_tokens(found: dict[str, Tables]) -> None:
+def test_kinds_of_tokens(found: dict[str, ModelTables]) -> None:
     kinds = found["bert"].units.set_index("unit")["kind"]
     expected = {"[CLS]": "special", "[UNK]": "special", "a": "character, start", "##a": "character, continuation"}
     expected |= {"mountain": "start", "##or": "continuation"}
@@ -117,7 +121,7 @@ def test_kinds_of_tokens(found: dict[str, Tables]) -> None:
 
 def test_rows_beyond_the_tokenizer_are_unused() -> None:
     tokenizer = small_models.TOKENIZERS["bert"]()
-    units = units_of(tokenizer, 130)
+    units = token_units(tokenizer, 130)
     assert len(units) == 130
     assert units["unused"].tolist() == [False] * 125 + [True] * 5
     assert units["unit"].is_unique
@@ -128,45 +132,45 @@ def test_rows_beyond_the_tokenizer_are_unused() -> None:
     [("[unused17]", True), ("<|reserved_special_token_3|>", True), ("<extra_id_0>", True), ("unused", False)],
 )
 def test_unused_by_spelling(token: str, unused: bool) -> None:
-    from theodolite.studies.weights.units import UNUSED
+    from theodolite.studies.weights.vocabulary import UNUSED
 
     assert (UNUSED.fullmatch(token) is not None) is unused
 
 
-def test_structure_counts_every_token_once(found: dict[str, Tables]) -> None:
+def test_the_vocabulary_table_counts_every_token_once(found: dict[str, ModelTables]) -> None:
     for tables in found.values():
-        table = structure(tables.units, "m")
+        table = vocabulary_table(tables.units, "m")
         assert table["tokens"].sum() == len(tables.units)
         assert table["share"].sum() == pytest.approx(1)
         for row in table.to_dict("records"):
             run = tables.units["kind"].iloc[row["run_first"] : row["run_last"] + 1]
             assert set(run) == {row["kind"]}
-    told = summary(found["bert"].units)
-    assert told["continuations"] == sum(unit.startswith("##") for unit in found["bert"].units["unit"])
-    assert told["alphanumeric_as_spelled"] == sum(unit.isalnum() for unit in found["bert"].units["unit"])
+    summary = summarise_vocabulary(found["bert"].units)
+    assert summary["continuations"] == sum(unit.startswith("##") for unit in found["bert"].units["unit"])
+    assert summary["alphanumeric_as_spelled"] == sum(unit.isalnum() for unit in found["bert"].units["unit"])
 
 
-def test_overlap_sees_through_marks(found: dict[str, Tables]) -> None:
+def test_overlap_ignores_marks(found: dict[str, ModelTables]) -> None:
     """`the` and `Ġthe` both begin a word; comparing spellings would find hardly any token in both."""
     bert, roberta = found["bert"].units, found["roberta"].units
-    table = overlap(bert, roberta).set_index(["of", "case"])
+    table = vocabulary_overlap(bert, roberta).set_index(["of", "case"])
     of = ("starts", "as read")
     starts = {u for u in bert["unit"] if not u.startswith(("##", "["))}
     theirs = {t[1:] for t, s in zip(roberta["text"], roberta["unit"], strict=True) if s.startswith("Ġ")}
     fragments = {t for t in theirs if "\\x" in t}
     assert table.loc[of, "both"] == len(starts & (theirs - fragments)) > 10
     assert len(starts & set(roberta["unit"])) != table.loc[of, "both"]
-    same = overlap(bert, bert)
+    same = vocabulary_overlap(bert, bert)
     assert (same["jaccard"] == 1).all()
     assert (same["only_one"] == "").all()
 
 
-def test_every_parameter_is_in_one_part(found: dict[str, Tables]) -> None:
+def test_every_parameter_is_in_one_part(found: dict[str, ModelTables]) -> None:
     for family, tables in found.items():
         model = tables.model
         table = parameter_table(model, tables.names)
         assert table["parameters"].sum() == sum(p.numel() for p in model.parameters())
-        whole = parts(table).set_index(["part", "detail"])
+        whole = parts_table(table).set_index(["part", "detail"])
         assert whole["share"].sum() == pytest.approx(1)
         assert whole.loc[("word table", ""), "parameters"] == tables.words.numel()
         facts = small_models.FACTS[family]
@@ -178,23 +182,23 @@ def test_every_parameter_is_in_one_part(found: dict[str, Tables]) -> None:
         assert ("final norm" in whole.index.get_level_values(0)) is facts.final_norm
 
 
-def test_parts_of_attention(found: dict[str, Tables]) -> None:
-    sizes = parts(parameter_table(found["bert"].model, found["bert"].names)).set_index("detail")["a_block"]
+def test_parts_of_attention(found: dict[str, ModelTables]) -> None:
+    sizes = parts_table(parameter_table(found["bert"].model, found["bert"].names)).set_index("detail")["a_block"]
     assert [int(sizes[part]) for part in ("query", "key", "value", "output")] == [32 * 32 + 32] * 4
-    llama = parts(parameter_table(found["llama"].model, {})).set_index("detail")["a_block"]
+    llama = parts_table(parameter_table(found["llama"].model, {})).set_index("detail")["a_block"]
     assert [int(llama[part]) for part in ("query", "key", "value", "output")] == [
         48 * 48,
         48 * 24,
         48 * 24,
         48 * 48,
     ]
-    gpt2 = parts(parameter_table(found["gpt2"].model, {})).set_index("detail")["a_block"]
+    gpt2 = parts_table(parameter_table(found["gpt2"].model, {})).set_index("detail")["a_block"]
     assert int(gpt2["query, key and value"]) == 3 * 32 * 32 + 3 * 32
     t5 = parameter_table(bare("t5"), {})
     assert {"query", "key", "value", "output"} <= set(t5["detail"])
 
 
-def test_tokens_against_the_mean(found: dict[str, Tables]) -> None:
+def test_tokens_compared_with_the_mean(found: dict[str, ModelTables]) -> None:
     tables = found["bert"]
     x = tables.words.double().numpy()
     mean = np.array([sum(column) / len(x) for column in x.T])
@@ -214,7 +218,7 @@ def test_tokens_against_the_mean(found: dict[str, Tables]) -> None:
     assert len(extremes) == 12
 
 
-def test_a_zero_row_has_no_cosine_to_the_mean(found: dict[str, Tables]) -> None:
+def test_a_zero_row_has_no_cosine_to_the_mean(found: dict[str, ModelTables]) -> None:
     from dataclasses import replace
 
     words = found["bert"].words.clone()
@@ -227,16 +231,17 @@ def test_a_zero_row_has_no_cosine_to_the_mean(found: dict[str, Tables]) -> None:
     assert table.drop(index=[0, 7, 8])["cosine"].notna().all()
 
 
-def test_the_real_thing() -> None:
-    from theodolite.sources import catalogue
+def test_real_models() -> None:
+    from theodolite.corpora.catalogue.entries import MODELS
+    from theodolite.corpora.catalogue.lookup import is_cached
 
-    if not catalogue.is_cached(catalogue.MODELS["minilm-l6"]):
+    if not is_cached(MODELS["minilm-l6"]):
         pytest.skip("minilm-l6 is not in the cache")
-    from theodolite.sources.text.checkpoint import load_model, load_tokenizer, resolve
+    from theodolite.models.checkpoint import load_model, load_tokenizer, resolve
 
     checkpoint = resolve("minilm-l6")
     model = load_model(checkpoint, dtype="float32", device="cpu")
-    tables = Tables.of(model, load_tokenizer(checkpoint))
+    tables = ModelTables.of(model, load_tokenizer(checkpoint))
     assert [tuple(table.shape) for table in tables.by_role().values()] == [(30522, 384), (512, 384), (2, 384)]
     counts = tables.units["kind"].value_counts()
     assert counts["unused"] == 994

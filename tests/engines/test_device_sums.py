@@ -1,0 +1,248 @@
+"""Sums by unit that stay on the device while tables are made: the same tables and files, nothing left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.devices import DEVICES
+from tests.small_models import sentences
+
+import theodolite
+from theodolite import devices as statistics
+from theodolite.devices import DeviceTensor
+from theodolite.engines import gpu
+from theodolite.engines.progress import Listener
+from theodolite.statistics.cuda.fold import GpuFold
+from theodolite.statistics.cuda.tables import GpuUnitTable
+from theodolite.statistics.moments import UnitSums
+from theodolite.storage import tensor_file
+from theodolite.storage.file_names import FACTS, SAMPLE, STATE, UNFINISHED
+from theodolite.storage.files import write_tensors
+from theodolite.surveys import folder as folders
+from theodolite.surveys import text_survey as text_surveys
+from theodolite.surveys.folder import FILES
+
+TABLES = ("layers", "tokens", "units", "coordinates", "scales", "spectra")
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(sentences(40, seed=1, longest=20)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where the sums are kept; on the processor too they are handed to formulas as a device's are."""
+    if request.param == "cpu":
+        monkeypatch.setattr(text_surveys, "_resident", lambda kind: True)
+        monkeypatch.setattr(UnitSums, "readable", property(lambda sums: sums.sum))
+    return str(request.param)
+
+
+def made(small_model: Any, corpus: Path, device: str, out: Path | None = None, **settings: Any) -> Any:
+    settings = {"populations": ("all",), "sample_size": 64, "batch_tokens": 200, **settings}
+    return theodolite.survey(small_model("bert"), corpus, device=device, out=out, **settings)
+
+
+class Seen:
+    """Weak references to what lay on the device, and who copied it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left: list[weakref.ref[torch.Tensor]] = []
+        self.tables: list[weakref.ref[torch.Tensor]] = []
+        self.threads: set[str] = set()
+        begin, copy, over = DeviceTensor.__init__, statistics._copy_from_device, GpuFold.hand_over
+
+        def begun(away: DeviceTensor, tensor: torch.Tensor) -> None:
+            self.left.append(weakref.ref(tensor))
+            begin(away, tensor)
+
+        def copied(*given: Any) -> torch.Tensor:
+            self.threads.add(threading.current_thread().name.split("_")[0])
+            return copy(*given)
+
+        def handed_over(fold: GpuFold) -> Any:
+            held = [*(table.sum for table in fold._tables.values()), *fold._products.values()]
+            held += [sample._vectors for sample in fold.samples if sample._vectors is not None]
+            self.tables += [weakref.ref(tensor) for tensor in held]
+            return over(fold)
+
+        monkeypatch.setattr(DeviceTensor, "__init__", begun)
+        monkeypatch.setattr(statistics, "_copy_from_device", copied)
+        monkeypatch.setattr(GpuFold, "hand_over", handed_over)
+
+    def alive(self) -> int:
+        return sum(one() is not None for one in (*self.left, *self.tables))
+
+
+@pytest.mark.parametrize("populations", [("all", "without-first", "without-massive"), ("all",)])
+def test_tables_and_files_are_those_of_sums_brought_back_first(
+    small_model: Any,
+    corpus: Path,
+    device: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    populations: tuple[str, ...],
+) -> None:
+    found = made(small_model, corpus, device, tmp_path / "there", populations=populations)
+    monkeypatch.setattr(GpuFold, "hand_over", GpuFold.to_cpu)
+    wanted = made(small_model, corpus, device, tmp_path / "here", populations=populations)
+    for table in TABLES:
+        assert getattr(found.tables, table).equals(getattr(wanted.tables, table)), table
+    for name in (STATE, SAMPLE):
+        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
+    assert folders.open_survey(tmp_path / "there").facts["files"] == wanted.facts["files"]
+
+
+@pytest.mark.parametrize("to_disk", [True, False])
+def test_nothing_stays_on_the_device(
+    small_model: Any, corpus: Path, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to_disk: bool
+) -> None:
+    seen = Seen(monkeypatch)
+    gc.disable()  # what only the collector would find keeps a GPU's memory for long
+    try:
+        survey = made(small_model, corpus, device, tmp_path / "out" if to_disk else None)
+        assert seen.left
+        assert seen.tables
+        assert not seen.alive()
+    finally:
+        gc.enable()
+    assert not survey.state.device_tensors()
+    assert all(table.sum.device.type == "cpu" for f in survey.state.folds.values() for table in f.moments.tables)
+    assert seen.threads <= {"copying sums", "copying", "writing"}  # measuring asked for none
+
+
+def test_sums_that_are_too_many_are_measured_here(
+    small_model: Any, corpus: Path, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = made(small_model, corpus, device)
+    monkeypatch.setattr("theodolite.tables.tables.copy_sums_to_device", lambda fold, device, left: None)
+    found = made(small_model, corpus, device)
+    assert found.tables.tokens["n"].equals(wanted.tables.tokens["n"])
+    assert not found.state.device_tensors()
+
+
+def test_a_table_that_moved_to_the_host_is_handed_over_as_it_is(
+    small_model: Any, corpus: Path, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = made(small_model, corpus, device)
+    monkeypatch.setattr("theodolite.statistics.cuda.tables.fits_on_device", lambda count, device: False)
+    seen = Seen(monkeypatch)
+    found = made(small_model, corpus, device)
+    assert not seen.left
+    assert found.tables.tokens["n"].equals(wanted.tables.tokens["n"])
+
+
+def test_what_is_left_is_taken_and_the_rest_is_copied() -> None:
+    from tests.hard_cases import hard
+
+    fold = hard(rows=300).fold()
+    first = fold.moments.tables[0]
+    first.load(first.codes, first.n, DeviceTensor(first.sum.clone()), first.squares)
+    left = gpu.sums_on_device({7: fold})
+    assert list(left) == [7]
+    assert list(left[7]) == [0]
+    taken = left[7][0]
+    moved = gpu.copy_sums_to_device(fold, "cpu", left[7])
+    assert moved is not None
+    assert moved[0] is taken
+    assert isinstance(first.stored_sum, DeviceTensor)
+    assert all(torch.equal(moved[cell], table.sum) for cell, table in enumerate(fold.moments.tables))
+
+
+@pytest.mark.parametrize("to_disk", [True, False])
+def test_what_fails_on_the_way_here_is_raised(
+    small_model: Any, corpus: Path, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to_disk: bool
+) -> None:
+    def here(away: DeviceTensor) -> torch.Tensor:
+        raise MemoryError("no room for sums")
+
+    monkeypatch.setattr(DeviceTensor, "cpu", here)
+    out = tmp_path / "out"
+    with pytest.raises(MemoryError, match="no room for sums"):
+        made(small_model, corpus, device, out if to_disk else None)
+    assert not (out / FACTS).exists()
+
+
+def test_a_full_disk_is_told_and_leaves_no_survey(
+    small_model: Any, corpus: Path, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(path: Path, *rest: Any) -> str:
+        if path.name.startswith(f".{STATE}"):
+            raise OSError(28, os.strerror(28))
+        return write_safetensors(path, *rest)
+
+    from theodolite.storage.tensor_file import write_safetensors
+
+    monkeypatch.setattr("theodolite.storage.files.write_safetensors", write)
+    with pytest.raises(theodolite.TheodoliteError, match="disk is full"):
+        made(small_model, corpus, device, tmp_path / "out")
+    assert not (tmp_path / "out" / FACTS).exists()
+    assert (tmp_path / "out" / UNFINISHED).exists()
+
+
+def test_an_interrupted_end_leaves_no_survey(
+    small_model: Any, corpus: Path, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stops(Listener):
+        def say(self, text: str) -> None:
+            if text.startswith("measuring"):
+                raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    whole = made(small_model, corpus, device, out)
+    with pytest.raises(KeyboardInterrupt):
+        made(small_model, corpus, device, out, overwrite=True, listener=Stops())
+    assert not (out / FACTS).exists()
+    assert (out / UNFINISHED).exists()
+    again = made(small_model, corpus, device, out, resume=True)
+    assert again.tables.tokens.equals(whole.tables.tokens)
+    assert {path.name for path in out.iterdir()} == {*FILES, FACTS}
+
+
+def test_a_former_survey_loses_its_names_before_its_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before its space is free, a run leaves parts, which are in nobody's way and go with the next."""
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in (*FILES, FACTS):
+        (out / name).write_text(name)
+    monkeypatch.setattr(folders.threading.Thread, "start", lambda thread: None)  # killed
+    folders.claim(out, overwrite=True)
+    assert all(path.name.startswith(".") and path.name.endswith(".part") for path in out.iterdir())
+    assert folders.check_free(out, overwrite=False)
+    monkeypatch.undo()
+    folders.claim(out, overwrite=False)
+    assert not list(out.iterdir())
+
+
+def test_a_flush_that_fails_meanwhile_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system tells of it once: the flush at the end would find nothing wrong."""
+
+    def flush(file: int) -> None:
+        raise OSError(5, os.strerror(5))
+
+    tensors = {"a": torch.arange(5), "b": torch.ones(3, 2)}
+    whole = write_tensors(tmp_path / "whole", tensors, {})
+    monkeypatch.setattr(tensor_file, "FLUSH_BYTES", 1)
+    assert write_tensors(tmp_path / "often", tensors, {}) == whole
+    assert (tmp_path / "often").read_bytes() == (tmp_path / "whole").read_bytes()
+    monkeypatch.setattr(os, "fdatasync", flush)
+    with pytest.raises(theodolite.TheodoliteError, match=r"never could not be written: .*error"):
+        write_tensors(tmp_path / "never", tensors, {})
+    assert not (tmp_path / "never").exists()
+
+
+def test_a_spent_table_is_empty() -> None:
+    table = GpuUnitTable(3, torch.device("cpu"))
+    table.n, table.sum = torch.ones(4, dtype=torch.int64), torch.ones(4, 3).double()
+    table.clear()
+    assert (len(table.n), table.sum.untyped_storage().nbytes()) == (0, 0)

@@ -1,0 +1,88 @@
+"""A survey whose sums live where the states are tells what one tells that keeps them on the processor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.devices import DEVICES
+from tests.small_models import sentences
+
+import theodolite
+from theodolite.engines.progress import Listener
+from theodolite.surveys import text_survey as text_surveys
+
+SUMS = 1e-5
+"""Relative: float32 sums within a batch, in another order."""
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(sentences(200, seed=1, longest=20)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(params=DEVICES)
+def residing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A device on which a survey keeps its sums; on the processor only because the test says so."""
+    if request.param == "cpu":
+        monkeypatch.setattr(text_surveys, "_resident", lambda kind: True)
+    return str(request.param)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("units", ["id", "word"])
+def test_tables_are_the_same(
+    small_model: Any, corpus: Path, residing: str, dtype: str, units: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"device": residing, "dtype": dtype, "units": units, "batch_tokens": 500, "sample_size": 256}
+    there = theodolite.survey(small_model("llama"), corpus, **settings)
+    monkeypatch.setattr(text_surveys, "_resident", lambda kind: False)
+    here = theodolite.survey(small_model("llama"), corpus, **settings)
+    for table in ("layers", "coordinates"):
+        ours, theirs = getattr(there, table), getattr(here, table)
+        assert list(ours.columns) == list(theirs.columns)
+        for column in ours.columns:
+            if ours[column].dtype.kind == "f":
+                a, b = ours[column].to_numpy(float), theirs[column].to_numpy(float)
+                np.testing.assert_allclose(a, b, rtol=SUMS, atol=SUMS, err_msg=f"{table} {column}")
+            else:
+                assert ours[column].equals(theirs[column]), column
+    assert (there.tokens["n"].to_numpy() == here.tokens["n"].to_numpy()).all()
+    np.testing.assert_allclose(there.tokens["v"], here.tokens["v"], rtol=1e-6, atol=1e-9)
+
+
+def test_an_interrupted_run_goes_on_bit_for_bit(
+    small_model: Any, corpus: Path, residing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SHARD_CHARS", "GPU_SHARD_CHARS"):
+        monkeypatch.setattr(text_surveys, name, 1500)
+    settings = {"device": residing, "batch_tokens": 300, "dtype": "bfloat16", "sample_size": 256}
+    whole = theodolite.survey(small_model("llama"), corpus, out=tmp_path / "whole", **settings)
+
+    class Stops(Listener):
+        asked = 0
+
+        def stop(self) -> bool:
+            self.asked += 1
+            return self.asked > 4
+
+    with pytest.raises(theodolite.TheodoliteError, match="Interrupted"):
+        theodolite.survey(small_model("llama"), corpus, out=tmp_path / "parts", listener=Stops(), **settings)
+    again = theodolite.survey(small_model("llama"), corpus, out=tmp_path / "parts", resume=True, **settings)
+    assert again.tokens.equals(whole.tokens)
+    assert again.layers.equals(whole.layers)
+
+
+def test_it_merges_with_one_made_on_the_processor(small_model: Any, corpus: Path, residing: str) -> None:
+    half = {"pilot": None, "batch_tokens": 500}
+    there = theodolite.survey(small_model("bert"), corpus, device=residing, limit=90, **half)
+    assert there.state.folds[0].moments.population([0]).n.sum() > 0
+    other = corpus.with_name("other.txt")
+    other.write_text("\n".join(sentences(80, seed=9, longest=20)), encoding="utf-8")
+    here = theodolite.survey(small_model("bert"), other, device="cpu", **half)
+    both = theodolite.merge([there, here])
+    assert both.state.positions == there.state.positions + here.state.positions

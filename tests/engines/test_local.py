@@ -1,0 +1,224 @@
+"""Shards may be prepared from before the pilot on: once, their very documents, and only where a GPU waits."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.small_models import sentences
+
+import theodolite
+from theodolite.corpora.scan import scan
+from theodolite.corpora.text_corpus import open_corpus
+from theodolite.engines import local
+from theodolite.engines.local import EarlyStart, LocalEngine, fold_prepared
+from theodolite.engines.progress import Listener
+from theodolite.errors import TheodoliteError
+from theodolite.sources import prefetch, worker_processes
+from theodolite.sources.worker_processes import WorkerCount
+from theodolite.state.skipped import Skipped, SkippedDocument
+from theodolite.storage.file_names import UNFINISHED
+from theodolite.surveys import run, text_survey
+
+DOCUMENTS = {3: [(0, "a"), (1, "b")], 5: [(2, "c")], 6: [(3, "d")]}
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Has threads of this process prepare, so that what they do can be counted, and finds none of them after."""
+    monkeypatch.setattr(worker_processes, "count_workers", lambda pieces: None)
+    yield
+    assert not multiprocessing.active_children()
+    for thread in threading.enumerate():
+        if thread.name.startswith("theodolite-"):
+            thread.join(timeout=600)  # one that has given its result may not have ended yet
+            assert not thread.is_alive(), thread.name
+
+
+class Counted:
+    """A source that notes what it prepares and what it runs."""
+
+    resident = True
+    units = SimpleNamespace(open=False)
+
+    def __init__(self) -> None:
+        self.prepared: list[str] = []
+        self.ran: list[str] = []
+
+    def prepare(self, documents: Sequence[tuple[int, str]]) -> list[Any]:
+        self.prepared.append("".join(text for _, text in documents))
+        return [SimpleNamespace(positions=1, places=None, text=text) for _, text in documents]
+
+    def run(self, prepared: Any, sink: Any) -> None:
+        self.ran.append(prepared.text)
+
+
+def plan(source: Counted, device: str | None = "cuda") -> Any:
+    def read(shards: Sequence[int]) -> Iterator[tuple[int, list[tuple[int, str]]]]:
+        for shard in shards:
+            yield shard, list(DOCUMENTS[shard])
+
+    return SimpleNamespace(source=source, device=device, shards=[3, 5, 6], read=read)
+
+
+def folded(
+    source: Counted, begun: EarlyStart, shards: Sequence[int] = (3, 5, 6), left_out: Skipped | None = None
+) -> None:
+    with closing(begun.prepare(shards, left_out or Skipped())) as made:
+        fold_prepared(source, {}, made, on_step=lambda step: None)  # type: ignore[arg-type]
+
+
+def test_every_shard_is_prepared_once_and_folded_in_order() -> None:
+    source = Counted()
+    folded(source, EarlyStart(plan(source)))
+    assert sorted(source.prepared) == ["ab", "c", "d"]
+    assert source.ran == ["a", "b", "c", "d"]
+
+
+def test_nobody_need_ask_for_the_first_shard() -> None:
+    source = Counted()
+    begun = EarlyStart(plan(source))
+    wait_until(lambda: len(source.prepared) == prefetch.PREPARING_THREADS + 1)
+    assert not source.ran
+    begun.close()
+
+
+def test_other_shards_than_were_begun_are_prepared_anew() -> None:
+    source = Counted()
+    folded(source, EarlyStart(plan(source)), [5, 6])
+    assert source.ran == ["c", "d"]
+
+
+def test_without_what_is_left_out_shards_are_prepared_anew() -> None:
+    source = Counted()
+    left_out = Skipped()
+    left_out.add([SkippedDocument(3, 0, "a", "ValueError: no")])
+    folded(source, EarlyStart(plan(source)), left_out=left_out)
+    assert source.ran == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize(("device", "open_"), [(None, False), ("cuda", True)])
+def test_nothing_is_begun_without_a_gpu_or_where_units_are_open(device: str | None, open_: bool) -> None:
+    source = Counted()
+    source.units = SimpleNamespace(open=open_)  # type: ignore[misc]
+    source.resident = device is not None
+    begun = EarlyStart(plan(source, device))
+    assert not threads()
+    folded(source, begun)
+    assert source.prepared == ["ab", "c", "d"]
+    assert source.ran == ["a", "b", "c", "d"]
+
+
+def test_an_error_comes_out_where_the_shard_is_folded() -> None:
+    class Fails(Counted):
+        def prepare(self, documents: Sequence[tuple[int, str]]) -> list[Any]:
+            raise ValueError("a document that no tokenizer takes")
+
+    source = Fails()
+    with pytest.raises(ValueError, match="no tokenizer takes"):
+        folded(source, EarlyStart(plan(source)))
+
+
+def test_a_run_that_is_taken_up_begins_nothing_that_it_may_hold(tmp_path: Path) -> None:
+    (tmp_path / UNFINISHED).write_text("{}")
+    with LocalEngine() as engine:
+        engine.ready(plan(Counted()), tmp_path, 0, Listener())
+        assert not threads()
+        engine.ready(plan(Counted()), tmp_path / "new", 0, Listener())
+        assert threads()
+    assert not threads()
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("theodolite-")]
+
+
+def wait_until(so: Callable[[], bool]) -> None:
+    import time
+
+    deadline = time.monotonic() + 600
+    while not so() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert so()
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has a processor do what a GPU would: sums that reside, and text prepared by two copies of two threads."""
+    if not hasattr(os, "fork"):
+        pytest.skip("this system cannot fork")
+    monkeypatch.setattr(text_survey, "_resident", lambda device: True)
+    monkeypatch.setattr(text_survey, "SHARD_CHARS", 2000)
+    monkeypatch.setattr(worker_processes, "count_workers", lambda pieces: WorkerCount(2, 2))
+
+
+def surveyed(small_model: Any, **given: Any) -> Any:
+    return theodolite.survey(small_model("bert"), sentences(120, seed=3), device="cpu", sample_size=64, **given)
+
+
+def test_a_survey_is_the_same_whoever_prepares_its_text(
+    small_model: Any, as_on_a_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_copies = surveyed(small_model)
+    assert by_copies.facts["counts"]["shards"] > 3
+    assert 0 <= by_copies.facts["times"]["seconds"]["waiting_for_batches"] < 600
+    monkeypatch.setattr(prefetch, "gpu_waits", lambda source: False)
+    here = surveyed(small_model)
+    for name in ("layers", "tokens"):
+        assert getattr(by_copies, name).equals(getattr(here, name))
+
+
+def test_a_corpus_is_scanned_apart_as_it_is_here(as_on_a_gpu: None, tmp_path: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("\n".join([*sentences(50, seed=1), "é 東京"]), encoding="utf-8")
+    corpus = open_corpus(tmp_path / "corpus.txt")
+    assert corpus.plain
+    assert prefetch.run_in_process(lambda: scan(corpus, shard_chars=200))() == scan(corpus, shard_chars=200)
+
+
+class BrokenError(Exception):
+    pass
+
+
+def breaks(*given: Any, **named: Any) -> Any:
+    assert multiprocessing.active_children(), "nothing was begun"
+    raise BrokenError
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [(local, "take_pilot"), (run, "claim"), (local, "accumulate_on_device")],
+    ids=lambda each: str(each),
+)
+def test_nothing_stays_when_the_pilot_the_folder_or_the_fold_fails(
+    small_model: Any, as_on_a_gpu: None, monkeypatch: pytest.MonkeyPatch, where: Any, what: str, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(where, what, breaks)
+    with pytest.raises(BrokenError):
+        surveyed(small_model, out=tmp_path / "out")
+    assert not multiprocessing.active_children()
+
+
+def test_an_interrupted_survey_leaves_nothing_and_is_taken_up(
+    small_model: Any, as_on_a_gpu: None, tmp_path: Path
+) -> None:
+    class Stops(Listener):
+        steps = 0
+
+        def stop(self) -> bool:
+            self.steps += 1
+            return self.steps == 3
+
+    with pytest.raises(TheodoliteError, match="Interrupted"):
+        surveyed(small_model, out=tmp_path / "out", listener=Stops())
+    assert not multiprocessing.active_children()
+    resumed = surveyed(small_model, out=tmp_path / "out", resume=True)
+    whole = surveyed(small_model)
+    assert resumed.layers.equals(whole.layers)
+    assert resumed.tokens.equals(whole.tokens)

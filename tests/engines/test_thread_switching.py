@@ -1,0 +1,45 @@
+"""Turns at the interpreter while a GPU is fed."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+from theodolite.engines.threads import SWITCH_SECONDS, frequent_thread_switches, one_torch_thread
+
+
+def test_turns_are_short_meanwhile_and_as_before_after() -> None:
+    before = sys.getswitchinterval()
+    with frequent_thread_switches():
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
+    assert sys.getswitchinterval() == before
+
+
+def test_a_run_that_fails_leaves_them_as_they_were() -> None:
+    before = sys.getswitchinterval()
+    with pytest.raises(ZeroDivisionError), frequent_thread_switches():
+        _ = 1 / 0
+    assert sys.getswitchinterval() == before
+
+
+def test_turns_that_are_shorter_stay_so() -> None:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with frequent_thread_switches():
+            assert sys.getswitchinterval() == pytest.approx(1e-5)
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_one_thread_meanwhile_and_as_many_as_before_after() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with one_torch_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

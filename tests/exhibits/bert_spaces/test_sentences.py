@@ -1,0 +1,107 @@
+"""The exhibits of trace and groups, read back from their axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.encoder_decoders import saved
+from tests.small_models import sentences
+
+from theodolite.errors import InputError
+from theodolite.exhibits.registry import find, make
+from theodolite.exhibits.saving import compose
+from theodolite.studies.choice import Choice
+from theodolite.studies.groups.groups import groups
+from theodolite.studies.reading import read_survey_data
+from theodolite.studies.survey_data import SurveyData
+from theodolite.studies.trace.trace import trace
+
+ONE, OTHER = "the mountain was in the river $5.", "the mountain was in the angle $5."
+GROUPS = {"hills": ["the {mountain|ridge} of the {country|valley}"], "$tools$": ["{measure|angle} the river"]}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory, small_model: Callable[[str], Path]) -> dict[str, SurveyData]:
+    root = tmp_path_factory.mktemp("laboratories")
+    ordinary = sentences(5, seed=1)
+    trace(small_model("bert"), [ONE, OTHER], out=root / "bert", reference=ordinary)
+    trace(saved("T5", root / "model"), [ONE, OTHER], out=root / "t5", reference=ordinary)
+    trace(small_model("gpt2"), ONE, out=root / "one")
+    groups(small_model("bert"), GROUPS, out=root / "groups", permutations=9)
+    return {name: read_survey_data(root / name) for name in ("bert", "t5", "one", "groups")}
+
+
+def test_fig20_draws_every_path_with_and_without_the_last_layer(folders: dict[str, SurveyData]) -> None:
+    plate = make(find("bert-spaces/fig20"), [folders["bert"]])
+    figure = compose(plate)
+    without, whole = figure.axes
+    tokens = len(folders["bert"].tables["tokens"])
+    for ax, layers in ((without, 3), (whole, 4)):
+        paths = [line for line in ax.lines if len(line.get_xdata()) > 1]
+        assert len(paths) == tokens
+        assert {len(path.get_xdata()) for path in paths} == {layers}
+    points = plate.data[plate.data["layers"] == "all"]
+    drawn = np.sort(np.concatenate([line.get_xdata() for line in whole.lines]))
+    assert drawn == pytest.approx(np.sort(points["x"]))
+    assert ONE in plate.caption
+
+
+def test_fig21_draws_the_chosen_tokens(folders: dict[str, SurveyData]) -> None:
+    figure = compose(make(find("bert-spaces/fig21"), [folders["bert"]]))
+    assert len([line for line in figure.axes[1].lines if line.get_linestyle() != "None"]) == 2
+
+
+def test_fig22_draws_every_token_of_the_first_sentence(folders: dict[str, SurveyData]) -> None:
+    plate = make(find("bert-spaces/fig22"), [folders["bert"]])
+    axes = compose(plate).axes
+    path = folders["bert"].tables["path"]
+    count = path[path["sentence"] == 0]["position"].nunique()
+    assert [len(ax.lines) for ax in axes] == [count + 1] * 4  # and the mean
+    first = path[(path["sentence"] == 0) & (path["position"] == 0)].sort_values("layer")
+    assert axes[2].lines[0].get_ydata() == pytest.approx(first["norm"].to_numpy())
+    assert "mean cosine between the steps" in plate.caption
+
+
+def test_parting_draws_shared_tokens_and_the_reference(folders: dict[str, SurveyData]) -> None:
+    plate = make(find("bert-spaces/parting"), [folders["bert"]])
+    axes = compose(plate).axes
+    shared = plate.data["position"].nunique()
+    assert [len(ax.lines) for ax in axes] == [shared + 2] * 2
+    assert [len(ax.collections) for ax in axes] == [2, 2]
+
+
+def test_an_encoder_decoder_has_a_row_for_each_stack(folders: dict[str, SurveyData]) -> None:
+    for name, panels in (("fig20", 4), ("fig21", 4), ("fig22", 8), ("parting", 4)):
+        plate = make(find(f"bert-spaces/{name}"), [folders["t5"]])
+        assert len(compose(plate).axes) == panels
+        assert {model.split()[-1] for model in plate.data["model"]} == {"encoder", "decoder"}
+
+
+def test_fig23_draws_every_sentence_with_and_without_nonsense(folders: dict[str, SurveyData]) -> None:
+    plate = make(find("bert-spaces/fig23"), [folders["groups"]], Choice(layers=(2,)))
+    without, whole = compose(plate).axes
+    assert [sum(len(cloud.get_offsets()) for cloud in ax.collections) for ax in (without, whole)] == [6, 12]
+    row = folders["groups"].tables["layers"].query("layer == 2 and population == 'groups'").iloc[0]
+    assert f"silhouette {row['silhouette']:.2g}".replace("-", "−") in without.get_title()
+    assert "bags of words" in plate.caption
+
+
+def test_fig23_says_why_there_is_nothing_to_see(folders: dict[str, SurveyData]) -> None:
+    axes = compose(make(find("bert-spaces/fig23"), [folders["groups"]], Choice(layers=(0,)))).axes
+    assert [text.get_text() for ax in axes for text in ax.texts] == ["all vectors are equal"] * 2
+
+
+def test_what_cannot_be_drawn_is_answered(folders: dict[str, SurveyData]) -> None:
+    with pytest.raises(
+        InputError, match=r"parting needs two sentences: .* has one; compare two with `theodolite trace"
+    ):
+        make(find("bert-spaces/parting"), [folders["one"]])
+    with pytest.raises(InputError, match="needs folders of `theodolite trace`"):
+        make(find("bert-spaces/fig20"), [folders["groups"]])
+    with pytest.raises(InputError, match="--layer 9: the survey of"):
+        make(find("bert-spaces/fig23"), [folders["groups"]], Choice(layers=(9,)))
+    for name in ("fig20", "fig21", "fig22"):  # one sentence is enough for these
+        compose(make(find(f"bert-spaces/{name}"), [folders["one"]]))

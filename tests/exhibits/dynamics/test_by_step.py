@@ -1,0 +1,174 @@
+"""Exhibits of a series of checkpoints, read back from the axes, against the series."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from tests.exhibits.formats import take_turns
+from tests.synthetic_series import make_series
+from tests.synthetic_surveys import make_layer_survey
+
+from theodolite.errors import InputError
+from theodolite.exhibits.registry import find, make
+from theodolite.exhibits.saving import compose, save
+from theodolite.studies.choice import Choice
+from theodolite.studies.survey_data import SurveyData
+
+MADE = make_series(), make_series("other", (100, 200, 300), blocks=3, seed=1)
+ONE, TWO = (series.as_survey_data() for series in MADE)
+
+
+def drawn(name: str, surveys: list[SurveyData], choice: Choice | None = None) -> tuple[pd.DataFrame, str, Figure]:
+    plate = make(find(f"dynamics/{name}"), surveys, choice)
+    return plate.data, plate.caption, compose(plate)
+
+
+def lines(ax) -> list[np.ndarray]:
+    return [np.asarray(line.get_xydata()) for line in ax.lines if len(line.get_xdata()) > 2]
+
+
+@pytest.mark.parametrize("population", ["all", "without-first"])
+def test_fig2_is_the_mean_over_layers(population: str) -> None:
+    _, caption, figure = drawn("fig2", [ONE, TWO], Choice(population))
+    found = lines(figure.axes[0])
+    expected = []
+    for series in MADE:
+        table = series.table[series.table["population"] == population]
+        for names in (r"embeddings|block", "block"):
+            rows = table[table["layer_name"].str.contains(names)]
+            by_step = rows.groupby("step")["twonn"].mean()
+            expected.append(np.column_stack([by_step.index, by_step]))
+    for line, points in zip(found, expected, strict=True):
+        assert line == pytest.approx(points)
+    assert "Neither mean includes the state after a final norm" in caption
+    assert ("except the first" in caption) == (population != "all")
+
+
+def test_the_axis_of_steps() -> None:
+    scales = [
+        drawn("fig2", [survey], choice)[2].axes[0].get_xscale()
+        for survey, choice in (
+            (ONE, None),  # 0 to 1,000: a logarithm with a place for 0
+            (TWO, None),
+            (ONE, Choice(steps="linear")),
+            (TWO, Choice(steps="log")),
+        )
+    ]
+    assert scales == ["symlog", "linear", "linear", "log"]
+    with pytest.raises(InputError, match="--steps 'lin' is not one of linear, log"):
+        Choice(steps="lin")
+    with pytest.raises(InputError, match="dynamics/fig3 does not use --steps"):
+        drawn("fig3", [ONE], Choice(steps="log"))
+
+
+def test_fig3_has_a_profile_a_step() -> None:
+    data, caption, figure = drawn("fig3", [ONE, TWO])
+    panels = [ax for ax in figure.axes if ax.get_xlabel() == "layer"]
+    for ax, series in zip(panels, MADE, strict=True):
+        found = lines(ax)
+        assert len(found) == len(series.steps)
+        for line, step in zip(found, series.steps, strict=True):
+            rows = series.table[(series.table["step"] == step.step) & (series.table["population"] == "all")]
+            assert line[:, 1] == pytest.approx(rows.sort_values("layer")["anisotropy_svd"].to_numpy())
+        colours = [line.get_color() for line in ax.lines if len(line.get_xdata()) > 2]
+        assert len(set(colours)) == len(colours)
+    assert data["step"].nunique() == 7
+    assert "Open marker: the state after the final norm" in caption
+    assert find("dynamics/fig4").make is find("dynamics/fig3").make
+
+
+def test_fig3_by_depth_and_of_one_step() -> None:
+    single = make_series(steps=(7,)).as_survey_data()
+    _, caption, figure = drawn("fig3", [single], Choice("without-first", depth="normalised"))
+    assert lines(figure.axes[0])[0][:, 0] == pytest.approx([0, 0.25, 0.5, 0.75, 1, 1.25])
+    assert "mean over blocks" not in caption  # there is nothing to compare it with
+
+
+def test_attention_is_the_mean_over_blocks() -> None:
+    _, caption, figure = drawn("attention", [ONE, TWO])
+    axes = np.array(figure.axes[:8]).reshape(2, 4)
+    columns = [
+        ["state_mean_norm"],
+        ["query_norm", "key_norm"],
+        ["state_cosine", "query_cosine", "key_cosine"],
+        ["attention_max", "attention_entropy_share"],
+    ]
+    for row, series in zip(axes, MADE, strict=True):
+        table = series.tables["attention"]
+        for ax, measures in zip(row, columns, strict=True):
+            for line, measure in zip(lines(ax), measures, strict=True):
+                mean = table[table["population"] == "all"].groupby("step")[measure].mean()
+                assert line == pytest.approx(np.column_stack([mean.index, mean]))
+    assert "16 documents of notes.txt" in caption
+    odd = make_series()
+    odd.tables["attention"] = odd.tables["attention"].query("population == 'all'")
+    with pytest.raises(InputError, match="attention is measured for the populations all and without-first"):
+        drawn("attention", [odd.as_survey_data()], Choice("without-first"))
+
+
+def test_a_planted_lead_is_told() -> None:
+    series = make_series(steps=(1, 2, 4, 8, 16, 32, 64))
+    table = series.tables["attention"]
+    place = np.log2(table["step"].to_numpy(float))
+    for measure, middle in (("state_mean_norm", 1.5), ("attention_max", 4.5)):
+        table[measure] = 1 / (1 + np.exp(3 * (middle - place)))
+    _, caption, figure = drawn("attention", [series.as_survey_data()])
+    assert "The drift comes first." in caption
+    bands = [patch.get_extents().width for ax in figure.axes[:4] for patch in ax.patches]
+    assert len(bands) == 2
+    table["state_mean_norm"], table["attention_max"] = table["attention_max"], table["state_mean_norm"]
+    assert "The sharpness comes first." in drawn("attention", [series.as_survey_data()])[1]
+
+
+@pytest.mark.parametrize(("name", "ending"), take_turns(["fig2", "fig3", "attention"], ["png", "svg", "pdf"]))
+def test_every_format(name: str, ending: str, tmp_path: Path) -> None:
+    found = find(f"dynamics/{name}")
+    out = tmp_path / f"a.{ending}"
+    save(found, make(found, [ONE, TWO]), out)
+    assert out.stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", ["fig2", "fig3", "attention"])
+def test_what_is_undefined_at_some_step_or_all_is_drawn_all_the_same(name: str) -> None:
+    series = make_series(steps=(5, 6, 7))
+    series.table["anisotropy_svd"] = np.nan
+    series.table.loc[series.table["step"] == 6, "twonn"] = np.nan
+    measures = [column for column in series.tables["attention"] if column.startswith(("query", "key"))]
+    series.tables["attention"][measures] = np.nan
+    drawn(name, [series.as_survey_data()])
+
+
+def test_what_is_needed_names_the_command() -> None:
+    survey = make_layer_survey("bert")
+    way = r"with `theodolite dynamics MODEL --checkpoints 'runs/checkpoint-\{step\}' --corpus CORPUS --out DIR`"
+    for name in ("fig2", "fig3", "fig4", "attention"):
+        with pytest.raises(InputError, match=way):
+            make(find(f"dynamics/{name}"), [survey])
+    empty = make_series(steps=(), attention=False)
+    with pytest.raises(InputError, match="has no step yet"):
+        make(find("dynamics/fig2"), [empty.as_survey_data()])
+    without = make_series()
+    without.table["twonn"] = np.nan
+    with pytest.raises(InputError, match="fig2 needs series with the intrinsic dimension: the series of tiny"):
+        make(find("dynamics/fig2"), [without.as_survey_data()])
+    with pytest.raises(InputError, match="the series of tiny has none"):
+        make(find("dynamics/attention"), [make_series(attention=False).as_survey_data()])
+    with pytest.raises(InputError, match="dynamics/fig1 needs surveys: tiny is a folder of `theodolite dynamics`"):
+        make(find("dynamics/fig1"), [ONE])
+    plate = make(find("dynamics/fig2"), [ONE, survey])
+    assert "Omitted: bert (not a series of checkpoints)." in plate.caption
+    with pytest.raises(InputError, match="--population 'without-massive'"):
+        make(find("dynamics/fig2"), [ONE], Choice("without-massive"))
+
+
+def test_a_series_from_disk_draws_the_same(tmp_path: Path) -> None:
+    from theodolite.studies.reading import read_survey_data
+
+    back = read_survey_data(MADE[0].write(tmp_path / "series"))
+    assert drawn("fig2", [back])[0].equals(drawn("fig2", [ONE])[0])
+    assert json.loads((tmp_path / "series" / "series.json").read_text())["series"] is True

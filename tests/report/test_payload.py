@@ -1,0 +1,95 @@
+"""The data of the page as text: no token can break out of it, and it is small."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from theodolite.report import Tables
+from theodolite.report.payload import build_payload
+from theodolite.report.payload.layers import list_layers, pack_profiles
+from theodolite.report.payload.pack import unpack
+
+Make = Callable[..., Tables]
+HARD = [
+    "</script>",
+    "</SCRIPT>",
+    "<!--",
+    "<script>",
+    "-->",
+    "\u2028",
+    "\u2029",
+    "\ud800",
+    "\udfff",
+    "]]>",
+    "\x00",
+    '"',
+    "\\",
+    "\\u003c",
+]
+
+
+def with_texts(make_tables: Make, texts: list[str]) -> Tables:
+    tables = make_tables(layers=1, populations=("all",), units=len(texts))
+    keys = pd.Series([f"{place} {text}" for place, text in enumerate(texts)], dtype=object)
+    tokens = tables.tokens.assign(unit=keys, n=range(len(texts), 0, -1))
+    known = tables.units.assign(unit=keys, text=pd.Series(texts, dtype=object))
+    return replace(tables, name=" ".join(texts), tokens=tokens, units=known)
+
+
+def test_hard_tokens_stay_inside_the_script_element(make_tables: Make) -> None:
+    text = build_payload([with_texts(make_tables, HARD)])
+    assert "<" not in text
+    assert text.isascii()
+    shown = json.loads(text)["surveys"][0]["units"]["text"]
+    assert shown[:5] == HARD[:5]
+    assert shown[5:9] == ["U+2028", "U+2029", "U+D800", "U+DFFF"]
+    assert shown[9:] == ["]]>", "U+0000", '"', "\\", "\\u003c"]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, None, pd.NA, 1e300])
+def test_json_has_no_word_for_what_is_no_number(make_tables: Make, value: Any) -> None:
+    tables = make_tables(layers=3, units=4)
+    odd = tables.layers.astype({"mean_cosine": object, "q": object})
+    odd.loc[odd["layer"] == 1, ["mean_cosine", "q"]] = value
+    with np.errstate(over="ignore"):
+        found = json.loads(build_payload([replace(tables, layers=odd)]), parse_constant=pytest.fail)
+    column = unpack(found["surveys"][0]["profiles"]["all"]["columns"]["mean_cosine"])
+    assert np.isfinite(column).tolist() == [True, False, True]
+
+
+def test_profiles_are_the_layer_table(tables: Tables) -> None:
+    for population, found in pack_profiles(tables).items():
+        rows = tables.layers[tables.layers["population"] == population].sort_values("layer")
+        for column, packed in found["columns"].items():
+            assert np.array_equal(unpack(packed), rows[column].to_numpy(dtype=np.float32), equal_nan=True)
+        assert {"q", "mean_cosine", "mean_cosine_se", "norm_p50", "massive"} <= set(found["columns"])
+        assert found["reasons"]["tradeoff_r2"] == 'V is 0 for every "id" unit'
+
+
+def test_depth_is_0_at_the_embeddings_and_1_at_the_last_block(make_tables: Make) -> None:
+    found = list_layers(make_tables(layers=5))
+    assert [layer["depth"] for layer in found] == pytest.approx([0, 1 / 3, 2 / 3, 1, 4 / 3])
+    assert [layer["name"] for layer in found] == ["embeddings", "block 1", "block 2", "block 3", "final norm"]
+    assert [layer["depth"] for layer in list_layers(make_tables(layers=1))] == [0]
+
+
+def test_a_population_may_lack_a_layer(make_tables: Make) -> None:
+    tables = make_tables(layers=3, units=4)
+    short = tables.layers[(tables.layers["population"] == "all") | (tables.layers["layer"] != 1)]
+    column = pack_profiles(replace(tables, layers=short))["without-first"]["columns"]["q"]
+    assert np.isfinite(unpack(column)).tolist() == [True, False, True]
+
+
+def test_the_largest_survey_leaves_room(make_tables: Make) -> None:
+    # 25,000 units at 13 layers of 3 populations: with Plotly's script, under 5 MB, at most 15 MB.
+    tables = make_tables(layers=13, units=25_000)
+    text = build_payload([tables])
+    assert len(text) < 9_000_000
+    # Nearly all of it is bytes: two matrices of three bytes a number, a third more as base64, and the words.
+    assert sum(map(len, re.findall(r'"data":"([^"]*)"', text))) > 0.9 * len(text)

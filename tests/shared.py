@@ -1,0 +1,32 @@
+"""Folders that are made once in a run of the tests, for all tests and all workers; tests only read them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+
+def shared_folder(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """Return the folder of this name; the worker that comes first has `make` fill it, under another name.
+
+    Tests that write work on a copy (shutil.copytree).
+    """
+    base = tmp_path_factory.getbasetemp()
+    # Beside the folders of the workers where there are several.
+    root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
+    folder, part = root / name, root / f".{name}.part"
+    if folder.exists():
+        return folder
+    root.mkdir(exist_ok=True)
+    with FileLock(root / f".{name}.lock"):
+        if not folder.exists():
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir()
+            make(part)
+            part.rename(folder)
+    return folder

@@ -1,0 +1,362 @@
+"""A row of the layers' table against a recomputation that keeps every vector."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from tests import oracles
+from tests.hard_cases import BOS, OFFSET, SEEN_ONCE, Case, hard, of_states
+
+from theodolite.batch import GROUPS
+from theodolite.measures.intrinsic_dimension import twonn
+from theodolite.measures.norms import LEVELS
+from theodolite.measures.resampling import ERRORS, SHARES, draw_counts
+from theodolite.measures.tradeoff import bootstrap_errors
+from theodolite.statistics.cells import POPULATIONS
+from theodolite.statistics.fold import LayerFold
+from theodolite.tables.layer_row import FITS, NO_UNITS, PARTS, make_layer_row
+from theodolite.tables.tables import LAYERS
+from theodolite.tables.unit_sets import (
+    COUNTS,
+    FEW_TEXT,
+    FEW_UNITS,
+    NEEDED,
+    NO_TEXT,
+    OF_ALL,
+    SET_COLUMNS,
+    TOO_FEW,
+    ZERO,
+)
+
+FLOAT64 = 1e-10
+"""Relative: q, m and v, from float64 sums; V of a unit is right to 1e-9 of itself at worst, here to 1e-12."""
+COSINE = 1e-6
+"""Absolute: x/|x| is float32."""
+SPECTRAL = 1e-5
+"""Relative: the scatter is a float32 product within a batch."""
+ONE_BIN = 0.011
+"""Relative: the width of a bin of norms."""
+EXTREME = 1e-6
+"""Relative: a float32 norm."""
+ERROR_BAR = 1e-3
+"""Relative: differences between float32 sums of groups; nobody reads more than three digits of an error bar."""
+RESAMPLED = 1e-6
+"""Relative: the same resamples of V(X_t) right to 1e-10, of which two may be nearly one unit."""
+
+SPECTRUM = ("anisotropy_svd", "participation_ratio", "effective_rank", "iso_score")
+JACKKNIFED = ("q_se", "m_se", "v_se", "m_of_q_se", "mean_cosine_se")
+SPECIAL = (BOS, 5, SEEN_ONCE)
+HEAD = {"layer", "layer_name", "library_index", "population"}
+
+Rows = NDArray[np.bool_]
+
+
+def measured(fold: LayerFold, population: str = "all", **options: Any) -> dict[str, Any]:
+    return make_layer_row(fold, POPULATIONS[population], **options)[0]
+
+
+def reasons(row: dict[str, Any]) -> dict[str, str]:
+    return json.loads(row["undefined"]) if row["undefined"] else {}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(torch.float32, OFFSET), (torch.float32, 0.0), (torch.bfloat16, OFFSET)],
+    ids=["float32", "no offset", "bfloat16"],
+)
+def case(request: pytest.FixtureRequest) -> Case:
+    """The hard case, with some zero vectors and some that are not finite, first ones and others."""
+    dtype, offset = request.param
+    case = hard(dtype, rows=1600, offset=offset)
+    states = case.states.clone()
+    states[[3, 400, 801]] = 0
+    states[[41, 80, 1200], 5] = torch.nan
+    states[11, 0] = torch.inf
+    return replace(case, states=states)
+
+
+def test_the_row_is_what_keeping_every_vector_gives(case: Case) -> None:
+    fold = case.fold()
+    for population in POPULATIONS:
+        row, rows = measured(fold, population, special=SPECIAL), case.belongs(population)
+        finite = rows & np.isfinite(case.x).all(axis=1)
+        told = ("--contextuality", "a batch has at least 4,096", "reported exactly in the column")
+        assert not [why for why in reasons(row).values() if not any(part in why for part in told)], population
+        check_counts(row, case, rows, finite)
+        check_decomposition(row, case.x[finite], case.unit[finite])
+        check_fits(row, case.x[finite], case.unit[finite])
+        check_shape(row, case, finite)
+        check_norms(row, case.x[finite])
+        check_error_bars(row, case, finite)
+
+
+def check_counts(row: dict[str, Any], case: Case, rows: Rows, finite: Rows) -> None:
+    norms = oracles.norms(case.x[finite])
+    assert row["n"] == finite.sum()
+    assert row["types"] == len(set(case.unit[finite].tolist()))
+    assert row["dim"] == case.frame.dim
+    assert row["nonfinite"] == (rows & ~finite).sum()
+    assert row["zero"] == (norms == 0).sum()
+    assert row["massive"] == (norms > case.frame.massive_above).sum()
+
+
+def check_decomposition(row: dict[str, Any], x: oracles.Array, unit: oracles.Codes) -> None:
+    counts = dict(zip(*np.unique(unit, return_counts=True), strict=True))
+    frequent = np.array([10 <= counts[code] <= 100_000 for code in unit])
+    text = ~np.isin(unit, SPECIAL)
+    sets = {"": np.full(len(x), True), "filtered_": frequent, "text_": frequent & text, "unfiltered_text_": text}
+    resamples = drawn_units(x, unit)
+    for prefix, rows in sets.items():
+        parts = oracles.decomposition(x[rows], unit[rows])
+        for part in PARTS:
+            assert row[f"{prefix}{part}"] == pytest.approx(getattr(parts, part), rel=FLOAT64), prefix + part
+        if prefix:
+            assert row[COUNTS[prefix]] == len(set(unit[rows].tolist()))
+        truth = spreads(x[rows], unit[rows], resamples)
+        for name in ERRORS if prefix else OF_ALL:
+            assert row[prefix + name] == pytest.approx(truth[name], rel=RESAMPLED), prefix + name
+
+
+def drawn_units(x: oracles.Array, unit: oracles.Codes, resamples: int = 200) -> list[dict[int, int]]:
+    """How often each unit is drawn, by code: units stand in the order of n, then M, and never of their codes."""
+    parts = oracles.qmv_by_unit(x, unit)
+    order = sorted(parts, key=lambda code: ((unit == code).sum(), parts[code].m))
+    counts = np.concatenate([block for _, block in draw_counts(len(order), resamples=resamples)], axis=1)
+    return [dict(zip(order, row, strict=True)) for row in counts.tolist()]
+
+
+def spreads(x: oracles.Array, unit: oracles.Codes, resamples: list[dict[int, int]]) -> dict[str, float]:
+    """Standard deviations over the resamples; a unit drawn k times is there k times, with all its vectors."""
+    codes = np.unique(unit)
+    n = np.array([(unit == code).sum() for code in codes])
+    means = np.stack([oracles.wide(x[unit == code]).mean(axis=0) for code in codes])
+    v = np.array([oracles.qmv(x[unit == code]).v for code in codes], dtype=np.longdouble)
+    rows = []
+    for drawn in resamples:
+        share = oracles.wide(n * np.array([drawn[code] for code in codes.tolist()]))
+        share = share / share.sum()
+        middle = share @ means
+        m, within, between = (middle**2).sum(), share @ v, share @ ((means - middle) ** 2).sum(axis=1)
+        found = dict(zip(PARTS, (m + within + between, m, within + between, within, between), strict=True))
+        rows.append([*found.values(), *(found[above] / found[below] for above, below in SHARES.values())])
+    return dict(zip(ERRORS, np.std(rows, axis=0, ddof=1).astype(float).tolist(), strict=True))
+
+
+def check_fits(row: dict[str, Any], x: oracles.Array, unit: oracles.Codes) -> None:
+    parts = [
+        parts for code, parts in oracles.qmv_by_unit(x, unit).items() if 10 <= (unit == code).sum() <= 100_000
+    ]
+    q, m, v = (np.array([getattr(part, name) for part in parts]) for name in "qmv")
+    slope, r2 = oracles.line(m, v)
+    assert row["q_cv"] == pytest.approx(oracles.coefficient_of_variation(q), rel=FLOAT64)
+    # V on M where M is 9,000,000 and V is 90: what V loses is multiplied by what M does not vary.
+    assert row["tradeoff_slope"] == pytest.approx(slope, rel=RESAMPLED)
+    assert row["tradeoff_r2"] == pytest.approx(r2, rel=RESAMPLED)
+    order = np.lexsort((v, m))  # units are drawn by their place among the others, not by their code
+    for name, error in bootstrap_errors(m[order], v[order]).items():
+        assert row[name] == pytest.approx(error, rel=RESAMPLED), name
+
+
+def check_shape(row: dict[str, Any], case: Case, rows: Rows) -> None:
+    assert row["mean_cosine"] == pytest.approx(oracles.mean_cosine(case.x[rows]), abs=COSINE)
+    truth = oracles.spectral(case.x[rows])
+    assert {name: row[name] for name in SPECTRUM} == pytest.approx(truth, rel=SPECTRAL)
+    at = torch.from_numpy(rows.nonzero()[0])
+    chosen = at[case.places.key[at].argsort()][: case.frame.sample_size]
+    estimate = twonn(case.states[chosen].float(), contexts=case.places.context[chosen])
+    assert row["twonn"] == pytest.approx(estimate.keep90)
+    assert row["twonn_se"] == pytest.approx(estimate.se)
+    assert row["twonn_n"] == len({tuple(vector) for vector in case.x[chosen.numpy()].tolist()})
+    assert row["sample_duplicates"] == len(chosen) - row["twonn_n"]
+
+
+def check_norms(row: dict[str, Any], x: oracles.Array) -> None:
+    norms = oracles.norms(x)
+    assert row["norm_min"] == pytest.approx(norms.min(), rel=EXTREME)
+    assert row["norm_max"] == pytest.approx(norms.max(), rel=EXTREME)
+    for name, level in LEVELS.items():
+        assert row[name] == pytest.approx(oracles.quantile(norms, level), rel=ONE_BIN), name
+
+
+def check_error_bars(row: dict[str, Any], case: Case, rows: Rows) -> None:
+    group = case.places.group.numpy()
+    parts = [case.x[rows & (group == number)] for number in range(GROUPS) if (rows & (group == number)).any()]
+    for part in ("q", "m", "v"):
+        truth = oracles.jackknife(parts, lambda x, part=part: getattr(oracles.qmv(x), part))
+        assert row[f"{part}_se"] == pytest.approx(truth, rel=ERROR_BAR), part
+    truth = oracles.jackknife(parts, lambda x: oracles.qmv(x).m / oracles.qmv(x).q)
+    assert row["m_of_q_se"] == pytest.approx(truth, rel=ERROR_BAR)
+    # Where all vectors point one way the error bar itself is 1e-7, which is what float32 directions can tell.
+    truth = oracles.jackknife(parts, oracles.mean_cosine)
+    assert row["mean_cosine_se"] == pytest.approx(truth, rel=ERROR_BAR, abs=COSINE / 10)
+
+
+def test_populations_without_what_spoils_them_are_not_spoilt(case: Case) -> None:
+    """What the populations are for: a fortieth of the positions holds nearly all of Q until it is left out."""
+    fold = case.fold()
+    everything, kept = measured(fold), measured(fold, "without-massive")
+    assert everything["norm_max"] > case.frame.massive_above >= kept["norm_max"]
+    assert everything["q"] > 100 * kept["q"]
+    assert everything["massive"] > 0
+    assert kept["massive"] == 0
+
+
+def plain(rows: int = 300, units: int = 12, dim: int = 8) -> Case:
+    random = torch.Generator().manual_seed(3)
+    return of_states(torch.randn(rows, dim, generator=random) + 1, torch.arange(rows) % units)
+
+
+def assert_told(row: dict[str, Any], reason: str, *columns: str) -> None:
+    assert {column: row[column] for column in columns} == dict.fromkeys(columns)
+    assert {column: reasons(row).get(column) for column in columns} == dict.fromkeys(columns, reason)
+
+
+def test_a_row_has_every_column_and_a_reason_for_each_that_is_null() -> None:
+    case = plain()
+    few = replace(case, states=case.states[:1], places=case.places.take(torch.arange(1)))
+    for fold in (case.fold(), few.fold(), LayerFold(case.frame)):
+        row = measured(fold)
+        assert set(row) == set(LAYERS) - HEAD
+        assert {column for column, value in row.items() if value is None} - {"undefined"} == set(reasons(row))
+
+
+def test_units_that_never_vary_have_no_line() -> None:
+    """Layer 0 of a model without position vectors: every occurrence of a token is the same vector."""
+    case = plain()
+    fold = replace(case, states=case.states[case.places.unit]).fold()
+    row = measured(fold)
+    line = ("tradeoff_slope", "tradeoff_r2", "tradeoff_slope_se", "tradeoff_r2_se")
+    assert_told(row, "V is 0 for every unit", *line)
+    assert row["v_within"] == 0
+    assert row["v"] == row["v_between"] > 0
+    assert row["q_cv"] > 0
+    assert row["q_cv_se"] > 0
+
+
+def test_fewer_than_three_frequent_units_have_no_fits() -> None:
+    case = plain(rows=49, units=20)
+    unit = case.places.unit.clone()
+    unit[:24] = torch.arange(24) % 2  # two units of twelve, and others too rare
+    row = measured(replace(case, places=replace(case.places, unit=unit)).fold())
+    assert_told(row, FEW_UNITS, *FITS, *(f"filtered_{name}" for name in (*PARTS, *ERRORS)))
+    assert_told(row, FEW_TEXT, *(f"text_{name}" for name in (*PARTS, *ERRORS)))
+    assert (row["units_used"], row["text_units_used"], row["unfiltered_text_units_used"]) == (2, 2, row["types"])
+    assert row["v_within"] > 0
+    assert row["unfiltered_text_q"] == row["q"]
+    assert row["unfiltered_text_m_of_q_se"] > 0
+
+
+def test_special_units_are_left_out_of_the_sums_over_text() -> None:
+    """Three of twelve units are special: their codes are told, and what is left is the sums over nine."""
+    case = plain()
+    row = measured(case.fold(), special=(0, 4, 11, 99))
+    left = np.isin(case.unit, (0, 4, 11), invert=True)
+    truth = oracles.decomposition(case.x[left], case.unit[left])
+    for part in PARTS:
+        assert row[f"text_{part}"] == pytest.approx(getattr(truth, part), rel=FLOAT64)
+        assert row[f"unfiltered_text_{part}"] == row[f"text_{part}"]
+        assert row[f"filtered_{part}"] == row[part] != row[f"text_{part}"]
+    assert [row[column] for column in COUNTS.values()] == [12, 9, 9]
+
+
+def test_units_that_are_all_special_leave_no_text() -> None:
+    row = measured(plain().fold(), special=range(12))
+    assert_told(row, NO_TEXT, *(f"unfiltered_text_{name}" for name in (*PARTS, *ERRORS)))
+    assert_told(row, FEW_TEXT, *(f"text_{name}" for name in (*PARTS, *ERRORS)))
+    assert row["filtered_m_of_q_se"] > 0
+
+
+def test_one_unit_of_text_has_sums_and_no_errors() -> None:
+    row = measured(plain().fold(), special=range(11))
+    assert row["unfiltered_text_q"] > 0
+    assert row["unfiltered_text_v_between"] == 0
+    assert_told(row, TOO_FEW, *(f"unfiltered_text_{name}" for name in ERRORS))
+
+
+def test_errors_do_not_depend_on_how_units_are_numbered() -> None:
+    case = plain()
+    mixed = torch.randperm(12, generator=torch.Generator().manual_seed(0))
+    other = replace(case, places=replace(case.places, unit=mixed[case.places.unit])).fold()
+    one, two = measured(case.fold(), special=(3,)), measured(other, special=(int(mixed[3]),))
+    assert {name: one[name] for name in SET_COLUMNS} == pytest.approx({name: two[name] for name in SET_COLUMNS})
+
+
+def test_three_frequent_units_are_enough() -> None:
+    row = measured(plain(rows=30, units=3).fold())
+    assert row["units_used"] == 3
+    assert row["tradeoff_r2"] is not None
+    assert row["filtered_q"] == pytest.approx(row["q"], rel=FLOAT64)
+
+
+def test_one_vector_has_a_length_and_little_else() -> None:
+    case = plain(rows=1)
+    row = measured(case.fold())
+    assert (row["n"], row["types"], row["v"]) == (1, 1, 0)
+    assert row["q"] == pytest.approx(float(case.states.double().square().sum()), rel=FLOAT64)
+    assert_told(row, "fewer than two vectors", *SPECTRUM)
+    assert_told(row, "fewer than two vectors have a direction", "mean_cosine")
+    assert_told(row, "fewer than two groups of documents", *JACKKNIFED)
+    assert_told(row, FEW_UNITS, *FITS)
+    assert_told(row, TOO_FEW, *OF_ALL)
+    assert row["norm_min"] == row["norm_p50"] == row["norm_max"]
+
+
+def test_an_empty_population_is_null_and_says_so() -> None:
+    case = plain()
+    for cells in ((0, 1, 2, 3), (0,)):
+        row, sums, *_ = make_layer_row(LayerFold(case.frame), cells)
+        assert (row["n"], row["types"], row["units_used"], row["zero"], row["massive"]) == (0, 0, 0, 0, 0)
+        assert_told(row, "no position belongs to this population", *PARTS, *SET_COLUMNS, *FITS)
+        assert [row[column] for column in COUNTS.values()] == [0, 0, 0]
+        assert_told(row, "no vectors", "norm_min", "norm_max", *LEVELS)
+        assert_told(row, "the sample is empty", "twonn", "twonn_se")
+        assert len(sums.codes) == 0
+
+
+def test_only_vectors_that_are_not_finite_are_an_empty_population_that_is_counted() -> None:
+    case = plain(rows=40)
+    row = measured(replace(case, states=torch.full_like(case.states, torch.nan)).fold())
+    assert (row["n"], row["nonfinite"]) == (0, 40)
+
+
+def test_zero_vectors_alone_have_neither_direction_nor_spread() -> None:
+    case = plain(rows=120, units=4)
+    row = measured(
+        replace(
+            case, states=torch.zeros_like(case.states), frame=replace(case.frame, centre=torch.zeros(8))
+        ).fold()
+    )
+    assert (row["q"], row["v"], row["zero"], row["norm_max"]) == (0, 0, 120, 0)
+    assert_told(row, "fewer than two vectors have a direction", "mean_cosine")
+    assert_told(row, "all vectors are equal", *SPECTRUM)
+    assert_told(row, "the mean of Q is 0", "q_cv")
+    assert_told(row, ZERO, *(f"{prefix}{share}_se" for prefix in NEEDED for share in SHARES))
+    assert_told(row, "Q is 0", "m_of_q_se")
+    assert row["filtered_v_between_se"] == 0
+
+
+def test_vectors_of_no_units_have_no_parts_by_unit() -> None:
+    row = measured(plain().fold(), with_units=False)
+    assert_told(row, NO_UNITS, "v_within", "v_between", *SET_COLUMNS, *FITS, *COUNTS.values())
+    assert row["m_of_q_se"] > 0
+    assert row["v"] > 0
+
+
+def test_documents_of_one_group_have_no_error_bars() -> None:
+    case = plain()
+    row = measured(replace(case, places=replace(case.places, group=torch.full((300,), 7))).fold())
+    assert_told(row, "fewer than two groups of documents", *JACKKNIFED)
+    assert row["mean_cosine"] is not None
+
+
+def test_no_sample_is_told() -> None:
+    case = plain()
+    row = measured(case.fold(replace(case.frame, sample_size=0)))
+    assert_told(row, "the sample is empty", "twonn", "twonn_se")
+    assert (row["twonn_n"], row["sample_duplicates"]) == (0, 0)

@@ -1,0 +1,250 @@
+"""Spectral and sampled columns of a row against keeping every vector, and the two tables of curves."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import skew
+from tests.hard_cases import OFFSET, Case, hard, of_states
+from tests.measures.test_hubness import occurrences
+from tests.measures.test_partition import by_definition
+
+from theodolite import measure
+from theodolite.measures.batches import ONE_BATCH
+from theodolite.statistics.cells import POPULATIONS
+from theodolite.storage.files import read_json, write_json
+from theodolite.surveys.folder import _seal, open_survey, open_tables
+from theodolite.surveys.merge import merge
+from theodolite.tables.curves import TABLES, curve_table
+from theodolite.tables.layer_row import make_layer_row
+from theodolite.tables.shape import SAMPLED, SHAPE, measure_shape
+
+SPECTRAL = 1e-5
+"""Relative: the scatter is a float32 product within a batch."""
+SMALL = 1e-3
+"""Relative: roots of small eigenvalues, of which rounding of the largest is a larger part."""
+ROUNDED = 1e-6
+"""Relative: float32 distances of neighbours beyond the second, where they are believed."""
+
+
+def measured(fold: Any, population: str = "all") -> dict[str, Any]:
+    return make_layer_row(fold, POPULATIONS[population])[0]
+
+
+def reasons(row: dict[str, Any]) -> dict[str, str]:
+    return json.loads(row["undefined"]) if row["undefined"] else {}
+
+
+def sampled(case: Case, rows: np.ndarray) -> np.ndarray:
+    """The vectors of smallest key among these rows, repeats dropped where asked for by the caller."""
+    at = rows.nonzero()[0]
+    keys = case.places.key.numpy()[at]
+    return at[keys.argsort()][: case.frame.sample_size]
+
+
+@pytest.mark.parametrize("offset", [OFFSET, 0.0], ids=["offset", "plain"])
+@pytest.mark.parametrize("population", POPULATIONS)
+def test_every_number_is_what_keeping_every_vector_gives(offset: float, population: str) -> None:
+    case = hard(rows=1600, offset=offset)
+    rows = case.belongs(population)
+    row = measured(case.fold(), population)
+    x = case.x[rows]
+    check_spectral(row, x)
+    check_rogue(row, x)
+    chosen = case.x[sampled(case, rows)]
+    u = chosen / np.linalg.norm(chosen, axis=1, keepdims=True)
+    cosines = (u @ u.T)[~np.eye(len(u), dtype=bool)]
+    assert row["sampled_cosine"] == pytest.approx(cosines.mean(), abs=4 * row["sampled_cosine_se"] + 1e-9)
+    distinct = np.array(list(dict.fromkeys(map(tuple, chosen.tolist()))))
+    check_neighbours(row, distinct)
+
+
+def check_spectral(row: dict[str, Any], x: np.ndarray) -> None:
+    spectrum = np.linalg.svd(x - x.mean(axis=0), compute_uv=False) ** 2
+    share = np.cumsum(spectrum) / spectrum.sum()
+    singular = np.sqrt(spectrum) / np.sqrt(spectrum).sum()
+    assert row["effective_rank_singular"] == pytest.approx(
+        math.exp(-(singular * np.log(singular)).sum()), rel=SMALL
+    )
+    for level in (90, 95, 99):
+        assert row[f"pca_dim_{level}"] == next(k for k in range(1, len(share) + 1) if share[k - 1] >= level / 100)
+    norm = np.linalg.norm
+    assert row["stable_rank"] == pytest.approx(norm(x) ** 2 / norm(x, 2) ** 2, rel=SPECTRAL)
+
+
+def check_rogue(row: dict[str, Any], x: np.ndarray) -> None:
+    u = x / np.linalg.norm(x, axis=1, keepdims=True)
+    parts = u.sum(axis=0) ** 2 - (u**2).sum(axis=0)
+    shares = sorted(parts / parts.sum(), reverse=True)
+    if row["rogue_coordinate"] is not None:
+        assert row["rogue_coordinate"] == parts.argmax()
+        assert row["rogue_cosine_share"] == pytest.approx(shares[0], rel=1e-3)
+        assert row["rogue_half"] == next(k for k in range(1, len(shares) + 1) if sum(shares[:k]) >= 0.5)
+    v = x.var(axis=0)
+    assert row["rogue_variance_coordinate"] == v.argmax()
+    assert row["rogue_variance_share"] == pytest.approx(v.max() / v.sum(), rel=SPECTRAL)
+
+
+def check_neighbours(row: dict[str, Any], x: np.ndarray) -> None:
+    distances = np.sort(np.linalg.norm(x[:, None] - x[None], axis=2), axis=1)[:, 1:]
+    log_mu = np.log(distances[:, 1] / distances[:, 0])
+    assert row["twonn_n"] == len(x)
+    assert row["twonn_ml"] == pytest.approx((len(x) - 1) / log_mu.sum(), rel=1e-9)
+    assert row["twonn_ml_se"] == pytest.approx(row["twonn_ml"] / math.sqrt(len(x) - 2), rel=1e-12)
+    ordered, kept = np.sort(log_mu), len(x) // 5
+    y = -np.log(1 - np.arange(1, kept + 1) / len(x))
+    assert row["twonn_keep20"] == pytest.approx((ordered[:kept] @ y) / (ordered[:kept] @ ordered[:kept]), rel=1e-9)
+    inverse = np.log(distances[:, 19:20] / distances[:, :19]).mean(axis=1)
+    assert row["mle_dim"] == pytest.approx(1 / inverse.mean(), rel=ROUNDED * 1e3)
+    assert row["hubness_skew"] == pytest.approx(skew(occurrences(x, 10)), rel=1e-6)
+
+
+def test_the_far_coordinate_is_the_rogue_one() -> None:
+    row = measured(hard().fold(), "without-first")
+    assert (row["rogue_coordinate"], row["rogue_half"]) == (24, 1)
+    assert row["rogue_cosine_share"] > 0.99
+    assert row["rogue_variance_share"] < 0.1
+
+
+def test_partition_isotropy_is_of_the_sample_along_the_axes_of_everything() -> None:
+    x = torch.randn(60, 5, generator=torch.Generator().manual_seed(0)) + torch.tensor([1.0, 0, 0, 0, 0])
+    row = measured(of_states(x).fold())  # 60 of a sample of 64: the sample is everything
+    assert row["partition_isotropy"] == pytest.approx(float(by_definition(x.double().numpy())), rel=1e-4)
+    assert row["partition_isotropy_log"] == pytest.approx(math.log(row["partition_isotropy"]))
+    far = measured(of_states(x + 20_000).fold())
+    assert far["partition_isotropy"] == 0
+    assert far["partition_isotropy_log"] < -80_000
+
+
+class TestBatches:
+    def case(self, rows: int) -> Case:
+        return of_states(torch.randn(rows, 6, generator=torch.Generator().manual_seed(1)), sample_size=10_000)
+
+    def test_fewer_than_one_batch(self) -> None:
+        row = measured(self.case(4095).fold(size=1000))
+        for column in ("anisotropy_svd_shuffled", "anisotropy_svd_shuffled_sd", "twonn_batch", "twonn_batch_sd"):
+            assert row[column] is None
+            assert reasons(row)[column] == "4,095 vectors in the sample, and a batch has at least 4,096"
+
+    def test_one_batch_has_no_spread(self) -> None:
+        row = measured(self.case(4096).fold(size=1000))
+        assert row["anisotropy_svd_shuffled"] == pytest.approx(row["anisotropy_svd"], rel=SPECTRAL)
+        assert row["twonn_batch"] == row["twonn"]
+        assert row["anisotropy_svd_shuffled_sd"] is None
+        assert reasons(row)["anisotropy_svd_shuffled_sd"] == reasons(row)["twonn_batch_sd"] == ONE_BATCH
+
+    def test_two_batches(self) -> None:
+        case = self.case(8192)
+        row = measured(case.fold(size=1000))
+        x = case.x[sampled(case, np.ones(8192, dtype=bool))]
+        made = [np.linalg.svd(part - part.mean(axis=0), compute_uv=False) ** 2 for part in (x[:4096], x[4096:])]
+        shares = [part[0] / part.sum() for part in made]
+        assert row["anisotropy_svd_shuffled"] == pytest.approx(np.mean(shares), rel=SPECTRAL)
+        assert row["anisotropy_svd_shuffled_sd"] == pytest.approx(np.std(shares, ddof=1), rel=1e-2)
+        assert row["twonn_batch"] == pytest.approx(row["twonn"], rel=0.1)  # two halves, one error bar of 2.5% each
+        assert row["twonn_batch_sd"] > 0
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 12])
+def test_few_vectors_are_null_with_a_reason(n: int) -> None:
+    case = of_states(torch.randn(max(n, 1), 4, generator=torch.Generator().manual_seed(2)))
+    if n == 0:
+        case = replace(case, states=torch.full_like(case.states, torch.nan))
+    row = measured(case.fold())
+    told = reasons(row)
+    assert {column for column in SHAPE if row[column] is None} == {column for column in SHAPE if column in told}
+    assert row["mle_dim"] is None
+    assert all(told[column] for column in SHAPE if column in told)
+    assert (row["hubness_skew"] is None) == (n < 12)
+    assert (row["twonn_ml"] is None) == (n < 12)
+    assert (row["stable_rank"] is None) == (n < 1)
+
+
+def test_no_sample_is_told() -> None:
+    case = hard(rows=200)
+    row = measured(case.fold(replace(case.frame, sample_size=0)))
+    assert {column: reasons(row).get(column) for column in SAMPLED} == dict.fromkeys(
+        SAMPLED, "the sample is empty"
+    )
+    assert row["stable_rank"] > 0
+
+
+def test_zero_vectors_and_equal_ones() -> None:
+    zero = measured(of_states(torch.zeros(50, 4)).fold())
+    assert reasons(zero)["stable_rank"] == "all vectors are 0"
+    assert reasons(zero)["sampled_cosine"] == "fewer than two vectors of the sample have a direction"
+    assert (zero["twonn_n"], zero["sample_duplicates"]) == (1, 49)
+    equal = measured(of_states(torch.ones(50, 4)).fold())
+    assert equal["stable_rank"] == pytest.approx(1)
+    assert equal["sampled_cosine"] == pytest.approx(1)
+    assert reasons(equal)["pca_dim_90"] == "all vectors are equal"
+
+
+def test_curves() -> None:
+    case = hard(rows=800)
+    shape = measure_shape(case.fold(), POPULATIONS["without-first"])
+    x = case.x[case.belongs("without-first")]
+    spectrum = np.linalg.svd(x - x.mean(axis=0), compute_uv=False) ** 2 / len(x)
+    assert shape.spectrum["rank"].tolist() == list(range(1, 49))
+    assert shape.spectrum["eigenvalue"].to_numpy() == pytest.approx(spectrum, rel=1e-4)
+    assert shape.spectrum["cumulative"].to_numpy() == pytest.approx(np.cumsum(spectrum) / spectrum.sum(), rel=1e-5)
+    assert shape.scales["scale"].tolist() == [1, 2, 4, 8, 16]
+    n = shape.counts["twonn_n"]
+    assert (shape.scales["n"] == n).all()
+    row = measured(case.fold(), "without-first")
+    assert shape.scales["dimension"][0] == pytest.approx(row["twonn_ml"] * n / (n - 1), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_no_curves_are_a_table_all_the_same(name: str) -> None:
+    table = curve_table(name, [(0, "all", pd.DataFrame(columns=TABLES[name][2:]))])
+    assert table.columns.tolist() == TABLES[name]
+    assert len(table) == 0
+    assert table["layer"].dtype == "int64"
+
+
+class TestOnDisk:
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        measure(np.random.default_rng(0).normal(1, 1, (400, 6)), out=tmp_path / "out")
+        return tmp_path / "out"
+
+    def test_saved_and_opened(self, folder: Path) -> None:
+        again = open_survey(folder)
+        _, tables = open_tables(folder, ["scales", "spectra"])
+        for name in TABLES:
+            pd.testing.assert_frame_equal(getattr(again, name), tables[name], check_exact=True)
+        assert len(again.spectra) == 2 * 6
+        assert again.scales.groupby("population").size().tolist() == [5, 5]
+        assert again.facts["formulas"]["scales"]["dimension"] == "gride/n1-2n1"
+        assert again.facts["formulas"]["spectra"]["share"] == "spectrum/shares"
+        assert again.layers["rogue_coordinate"].dtype == "Int64"
+
+    def test_a_survey_made_before_opens_without_them(self, folder: Path) -> None:
+        facts = read_json(folder / "survey.json")
+        for name in TABLES:
+            (folder / f"{name}.parquet").unlink()
+            del facts["files"][f"{name}.parquet"]
+        write_json(folder / "survey.json", facts | {"checksum": _seal(facts)})
+        again = open_survey(folder)
+        assert (len(again.scales), len(again.spectra)) == (0, 0)
+        assert len(again.layers) == 2
+
+    def test_merged(self, tmp_path: Path) -> None:
+        x = np.random.default_rng(0).normal(1, 1, (400, 6))
+        whole, parts = measure(x), [measure(x[:150]), measure(x[150:])]
+        for part in parts:
+            part.facts.pop("lost", None)
+        merged = merge(parts)
+        everything = merged.spectra[merged.spectra["population"] == "all"]
+        expected = whole.spectra[whole.spectra["population"] == "all"]
+        assert everything["eigenvalue"].to_numpy() == pytest.approx(expected["eigenvalue"].to_numpy(), rel=1e-5)
+        assert len(merged.scales)

@@ -1,0 +1,100 @@
+"""Sums that are away on a device are, to all who ask, what they would be on the processor."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from tests.devices import DEVICES
+from tests.hard_cases import hard
+
+from theodolite.devices import DeviceTensor, copy_to_cpu
+from theodolite.statistics.fold import LayerFold
+from theodolite.statistics.unit_table import UnitTable
+
+CODES, N = torch.tensor([5, 0, 3]), torch.tensor([2, 1, 4])
+SUMS, SQUARES = torch.arange(6, dtype=torch.float64).reshape(3, 2) / 7, torch.tensor([3.0, 1.0, 9.0]).double()
+
+
+def table(away: DeviceTensor | None = None) -> UnitTable:
+    made = UnitTable(2)
+    made.load(CODES.clone(), N.clone(), SUMS.clone() if away is None else away, SQUARES.clone())
+    return made
+
+
+def parts(of: UnitTable) -> list[list[object]]:
+    return [part.tolist() for part in (of.codes, of.n, of.sum, of.squares)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_it_is_copied_once_and_let_go(device: str) -> None:
+    there = SUMS.clone().to(device)
+    gone, away = weakref.ref(there), DeviceTensor(there)
+    assert away.on_device is there
+    assert (away.shape, away.dtype, away.nbytes) == (SUMS.shape, SUMS.dtype, SUMS.nbytes)
+    del there
+    with ThreadPoolExecutor(4) as pool:
+        start = threading.Barrier(4)
+        found = list(pool.map(lambda _: (start.wait(10), away.cpu())[1], range(4)))
+    assert all(one is found[0] for one in found)
+    assert torch.equal(found[0], SUMS)
+    assert away.on_device is None
+    assert gone() is None
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+def test_much_of_it_comes_in_pieces(monkeypatch: pytest.MonkeyPatch, device: str, dtype: torch.dtype) -> None:
+    monkeypatch.setattr("theodolite.devices.BLOCK", 48)
+    wanted = torch.randn(37, 5).to(dtype)
+    assert torch.equal(copy_to_cpu(wanted.to(device)), wanted)
+    assert copy_to_cpu(wanted[:0].to(device)).shape == (0, 5)
+    assert torch.equal(copy_to_cpu(wanted.to(device)[:, 2]), wanted[:, 2])
+
+
+def test_who_measures_it_there_keeps_it() -> None:
+    there = SUMS.clone()
+    away = DeviceTensor(there)
+    copy = away.cpu()
+    copy += 1  # what is merged into later is not what is measured
+    assert torch.equal(there, SUMS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda one: one.add_sums(torch.tensor([3, 9]), torch.tensor([1, 1]), SUMS[:2], SQUARES[:2]),
+        lambda one: one.add_rows(torch.tensor([0, 9]), torch.ones(2, 2), torch.zeros(2)),
+        lambda one: one.recode(torch.arange(6).flip(0)),
+        lambda one: one.recentre(torch.tensor([0.5, -1.0]).double()),
+        lambda one: one.sum,
+    ],
+    ids=["add_sums", "add_rows", "recode", "recentre", "sum"],
+)
+def test_a_table_changes_as_if_they_were_here(change: Callable[[UnitTable], object]) -> None:
+    away = DeviceTensor(SUMS.clone())
+    found, wanted = table(away), table()
+    assert found.stored_sum is away
+    change(found)
+    change(wanted)
+    assert parts(found) == parts(wanted)
+    assert isinstance(found.stored_sum, torch.Tensor)
+
+
+def test_a_fold_tells_its_state_and_leaves_its_parts() -> None:
+    wanted = hard(rows=400).fold()
+    found = LayerFold(wanted.frame)
+    found.load(wanted.state())
+    for one in found.moments.tables:
+        if one.size:
+            one.load(one.codes, one.n, DeviceTensor(one.sum.clone()), one.squares)
+    left = {name for name, part in found.state_in_place().items() if isinstance(part, DeviceTensor)}
+    assert left == {name for name in wanted.state() if name.startswith("moments.") and name.endswith(".sum")}
+    assert found.holds(0) == wanted.holds(0)
+    state = found.state()
+    assert all(torch.equal(state[name], tensor) for name, tensor in wanted.state().items())
+    assert not any(isinstance(part, DeviceTensor) for part in found.state_in_place().values())
