@@ -1,38 +1,46 @@
-# Every target sets up what it needs: `make demo` and `make test` work on a fresh clone.
-PYTHON ?= python3
-VENV   := .venv
-BIN    := $(VENV)/bin
-READY  := $(VENV)/.ready
-RUN    := build/demo
+# Every target installs what it needs: `make demo` and `make test` work on a fresh clone.
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+RUNTIME := $(VENV)/.runtime
+READY   := $(VENV)/.ready
+RUN     := build/demo
 GALLERY := build/gallery
-SERIES := build/series
-BOTH   := --model minilm-l6 --model smollm2-135m
+SERIES  := build/series
+BOTH    := --model minilm-l6 --model smollm2-135m
 
-# The demo reads the same 100 dialogues with both models, about 32,000 tokens each.
-.PHONY: help setup demo gallery docs docs-renew test browser check bench format clean
+.PHONY: help setup demo gallery docs docs-renew test test-all test-portable browser check bench format clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    survey a real encoder and a real decoder, and name the report to open"
-	@echo "make gallery repeat the papers on real models and renew the pictures in docs/gallery"
-	@echo "make docs    build the site, strictly, into build/site/index.html"
-	@echo "make docs-renew  write the generated pages of docs again"
-	@echo "make test    run the tests"
-	@echo "make browser install Chromium, which tests the report, where it is missing"
-	@echo "make check   style, types and the import contract"
-	@echo "make bench   ratios against the forward pass and against peers, written to build/bench.json"
-	@echo "make setup   only make $(VENV) with everything in it"
+	@echo "make demo           survey a real encoder and a real decoder, and print the path of the report"
+	@echo "make test           run the tests that take seconds; make test-all also runs the slow ones"
+	@echo "make test-portable  run the tests that depend on processor, threads or terminal, under other settings"
+	@echo "make browser        install Chromium, which the tests of the report need"
+	@echo "make check          style, types and import order"
+	@echo "make docs           build the documentation into build/site/index.html"
+	@echo "make docs-renew     write the generated pages of docs/ again"
+	@echo "make gallery        reproduce the papers on real models and renew the figures in docs/gallery"
+	@echo "make bench          time ratios against the forward pass and against other tools, in build/bench.json"
+	@echo "make setup          only install $(VENV) with all development tools"
+
+# Two stages: what the demo runs, and on top of it the tools of developers, which take longer to install.
+$(RUNTIME): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(None if sys.version_info >= (3, 11) else f"Theodolite requires Python 3.11 or newer; $(PYTHON) is {v}. Try: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) torch
+	$(INSTALL) --editable '.[gguf]'
+	touch $(RUNTIME)
+
+$(READY): $(RUNTIME)
+	$(INSTALL) --editable '.[dev]'
+	touch $(READY)
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(None if sys.version_info >= (3, 11) else f"Theodolite needs Python 3.11 or newer; $(PYTHON) is {v}. Try: make PYTHON=python3.12")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	touch $(READY)
-
-demo: setup
+# Both models read the same 100 dialogues, about 32,000 tokens each.
+demo: $(RUNTIME)
 	$(BIN)/theodolite survey minilm-l6    --corpus chitchat --limit 100 --out $(RUN)/minilm-l6    --overwrite
 	$(BIN)/theodolite survey smollm2-135m --corpus chitchat --limit 100 --out $(RUN)/smollm2-135m --overwrite
 	$(BIN)/theodolite report $(RUN)/minilm-l6 $(RUN)/smollm2-135m --out $(RUN)/report.html
@@ -58,10 +66,25 @@ docs: setup
 docs-renew: setup
 	$(BIN)/python -m manual
 
-test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+# One thread per process: on matrices as small as these, more threads only wait for each other.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-# What tests the report as people see it. Without a browser those tests are skipped; .ci/run has them fail.
+test: setup
+	$(PYTEST) -m "not slow"
+
+test-all: setup
+	HYPOTHESIS_PROFILE=ci $(PYTEST)
+
+# Tests whose outcome could depend on the processor's instructions, the number of threads, the width of the terminal
+# or the path of the temporary folder.
+PORTABLE := tests/surveys/test_determinism.py tests/surveys/test_resume.py tests/tables tests/measures tests/cli
+test-portable: setup
+	mkdir -p build/a-longer-path/of-temporary
+	ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Prescott MKL_DEBUG_CPU_TYPE=1 OMP_NUM_THREADS=2 COLUMNS=60 \
+	    $(BIN)/python -m pytest --numprocesses 2 --dist worksteal --basetemp build/a-longer-path/of-temporary/folders \
+	    -m "not slow and not weights" $(PORTABLE)
+
+# Without a browser the tests of the report are skipped; in .ci/run they fail instead.
 CHROMIUM := command -v "$${THEODOLITE_CHROMIUM:-chromium}" || command -v chromium-browser || command -v google-chrome
 SUDO     := $$([ "$$(id -u)" = 0 ] || echo sudo --non-interactive)
 browser:
