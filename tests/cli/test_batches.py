@@ -56,6 +56,7 @@ def test_what_is_refused(theodolite, surveyed):
     assert not (surveyed / "batches.parquet").exists()
 
 
+@pytest.mark.slow
 def test_reproducing_dynamics_prepares_them(theodolite, model, corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(drawing, "ENDINGS", {"figure": ("png",), "table": ("png",)})
     monkeypatch.setitem(RC, "savefig.dpi", 30)

@@ -56,6 +56,7 @@ def asked(small_model: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 class TestHub:
     def test_a_cached_model_is_surveyed_by_its_name(self, asked: dict[str, Any], small_model: Any) -> None:
         model = asked["org/tiny"]["model"]

@@ -90,6 +90,7 @@ def names(folder: Path) -> set[str]:
 KILLS = ["write 1", "pilot 3", "write 1", "batch 1", "write 9", "batch 4", "write 13", "batch 2", "write 4"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["id", "word"])
 def test_killed_at_every_kind_of_moment(
     run: Callable[..., int], undisturbed: Callable[[str], Path], tmp_path: Path, kind: str
@@ -286,6 +287,7 @@ class TestInThisProcess:
         resumed(tmp_path / "new", corpus, small_model("bert"))
         assert_equal(tmp_path / "new", undisturbed("id"))
 
+    @pytest.mark.slow
     def test_words_keep_their_codes_when_memory_grows_short(
         self, undisturbed: Callable[[str], Path], tmp_path: Path, corpus: Path, small_model: Any
     ) -> None:
@@ -306,6 +308,7 @@ class TestInThisProcess:
         with pytest.raises(InputError, match=r"corpus.sha256"):
             resumed(tmp_path / "out", text, small_model("bert"))
 
+    @pytest.mark.slow
     def test_a_full_disk_by_its_error(
         self,
         undisturbed: Callable[[str], Path],
@@ -361,6 +364,7 @@ class TestInThisProcess:
             subprocess.run(["umount", str(disk)], check=True)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_overwritten_midway_is_no_survey(
     undisturbed: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,6 +180,7 @@ class TestUndisturbed:
 
 
 class TestDeaths:
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", range(6))
     def test_each_shard_counts_once_whoever_dies_when(
         self, plan: Plan, local: Any, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -203,6 +204,7 @@ class TestDeaths:
         assert survey.facts["engine"]["workers_lost"] == 5 - left
         assert "a worker was lost (the machine is gone)" in listener.warned[0]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", range(4))
     def test_unsaved_shards_are_repeated(self, plan: Plan, local: Any, tmp_path: Path, seed: int) -> None:
         died = False
@@ -261,6 +263,7 @@ class TestDeaths:
 
 
 class TestResume:
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", range(4))
     def test_the_driver_dies_repeatedly(self, plan: Plan, local: Any, tmp_path: Path, seed: int) -> None:
         out, rng = tmp_path / "out", random.Random(seed)
@@ -338,6 +341,7 @@ class TestResume:
 
 
 class TestFailingDocuments:
+    @pytest.mark.slow
     @pytest.mark.parametrize("marker", [FAILS_IN_PREPARE, FAILS_IN_RUN])
     @pytest.mark.parametrize("seed", range(2))
     def test_only_the_failing_document_is_skipped_and_reported(
@@ -416,6 +420,7 @@ class TestFaults:
         assert "The sums stay in memory; saving will be tried again" in listener.warned[0]
         assert_same_numbers(survey, local)
 
+    @pytest.mark.slow
     def test_a_disk_that_stays_full_ends_the_run_with_an_error(
         self, plan: Plan, local: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

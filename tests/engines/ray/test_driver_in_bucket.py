@@ -120,6 +120,7 @@ class TestOnS3:
 
 
 class TestDying:
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", range(4))
     def test_workers_die_whenever(self, plan: Plan, local: Any, out: Bucket, seed: int) -> None:
         rng, left = random.Random(seed), 5
@@ -197,6 +198,7 @@ class TestDying:
 
 
 class TestResume:
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", range(3))
     def test_the_driver_dies_repeatedly(self, plan: Plan, local: Any, out: Bucket, seed: int) -> None:
         rng = random.Random(seed)
@@ -257,6 +259,7 @@ class TestResume:
             run_with(plan, out, LocalPool(2, fate=at_shard(6, "driver")))
         assert_same_numbers(run(plan, out=out, resume=True), local)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("engine", ["ray", "local"])
     @pytest.mark.parametrize("killed", [False, True])
     def test_a_cluster_resumes_a_local_run(

@@ -138,6 +138,7 @@ def test_a_duplicate_of_what_the_series_has_is_refused_too(made, runs: Path, cor
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["step 10 (2 of 3)", "pilot", "attention on"])
 def test_interrupted_and_resumed_it_is_the_same(
     made, runs: Path, corpus: Path, tmp_path: Path, moment: str

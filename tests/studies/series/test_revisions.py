@@ -45,6 +45,7 @@ def run(hub: Path, out: Path, *given: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_revisions_are_surveyed_by_their_step(hub: Path, tmp_path: Path) -> None:
     done = run(hub, tmp_path / "series", "--revisions", "step{step}", "--steps", "100,10")
     assert done.returncode == 0, done.stderr
@@ -54,6 +55,7 @@ def test_revisions_are_surveyed_by_their_step(hub: Path, tmp_path: Path) -> None
     assert surveyed["model"]["revision"] == f"{2:040x}"
 
 
+@pytest.mark.slow
 def test_two_revisions_with_the_same_weights_are_refused_by_name(hub: Path, tmp_path: Path) -> None:
     done = run(hub, tmp_path / "series", "--revisions", "step10,step100,step200")
     assert done.returncode != 0

@@ -182,6 +182,7 @@ def write_moment(folder: Path, at: int) -> None:
     files.write(folder, {"at": at}, {name: pd.DataFrame({"x": [at]}) for name in ("a", "b")})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(MOMENTS))
 def test_two_runs_killed_one_after_the_other_lose_nothing(tmp_path: Path, first: int) -> None:
     """One kill leaves tables in two places; if the next run wrote over them, a second one would lose them."""
