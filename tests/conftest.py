@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,3 +31,12 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
         return root / family
 
     return folder
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread, whatever a test before it left: with more threads sums differ in their bits."""
+    from theodolite.engines.threads import one_torch_thread
+
+    with one_torch_thread():
+        yield

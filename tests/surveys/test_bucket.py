@@ -31,6 +31,8 @@ from theodolite.surveys import text_survey as text_surveys
 from theodolite.surveys.api import survey
 from theodolite.surveys.folder import open_survey
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 DOCUMENTS = sentences(24, seed=31)
 SHARD_CHARS = 700
 SETTINGS: dict[str, Any] = {"batch_tokens": 256, "checkpoint_every": 0.0, "layers": "0,2", "sample_size": 64}
@@ -54,15 +56,6 @@ def out(store: str) -> Bucket:
 def quick() -> Bucket:
     """The same in fsspec's store in memory, which answers at once."""
     return Bucket(f"memory://{uuid4().hex}/survey")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Compute all of them alike: products shared out to other numbers of threads end in other bits."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import random
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from theodolite.storage.files import read_tensors
 from theodolite.surveys import text_survey as text_surveys
 from theodolite.surveys.api import survey
 from theodolite.surveys.folder import open_survey
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 DOCUMENTS = sentences(90, seed=31)
 FAMILY = {"id": "bert", "word": "gpt2"}
@@ -200,14 +202,10 @@ def harm(path: Path, how: str) -> None:
 
 
 @pytest.fixture
-def small_steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make many small shards and a checkpoint after every batch, in this process."""
     monkeypatch.setattr(text_surveys, "SHARD_CHARS", 1500)
     monkeypatch.setattr(checkpoints, "SHARE", float("inf"))
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def resumed(out: Path, corpus: Path, model: Path, **settings: Any) -> Any:

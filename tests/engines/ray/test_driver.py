@@ -29,6 +29,8 @@ from theodolite.surveys import text_survey as text_surveys
 from theodolite.surveys.merge import merge
 from theodolite.surveys.run import run
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 class RecordingListener(Listener):
     def __init__(self) -> None:

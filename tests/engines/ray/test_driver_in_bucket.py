@@ -27,6 +27,8 @@ from theodolite.surveys import text_survey as text_surveys
 from theodolite.surveys.folder import open_survey
 from theodolite.surveys.run import run
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 class RecordingListener(Listener):
     def __init__(self, shards: int = 10**6) -> None:
