@@ -27,7 +27,7 @@ def test_by_unit_is_a_stable_sort_by_flag_and_unit(most: int, rows: int) -> None
         assert order.dtype == torch.int64
 
 
-def test_rows_are_taken_by_number_and_by_mark() -> None:
+def test_rows_are_selected_by_index_and_by_mask() -> None:
     unit = torch.tensor([5, 6, 7, 8])
     some = places(unit, unit > 6)
     marked = torch.tensor([True, False, False, True])

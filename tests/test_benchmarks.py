@@ -97,7 +97,7 @@ def test_the_gpu_survey_runs_on_the_cpu_and_is_accurate(monkeypatch: pytest.Monk
     assert max(found["padded"]["states_off_by"]) < 2e-2  # of bfloat16 states, each rounded to 4e-3
 
 
-def test_methods_alternate_in_going_first() -> None:
+def test_methods_alternate_in_order() -> None:
     order: list[str] = []
     ways = {"a": lambda: order.append("a"), "b": lambda: order.append("b")}
     spent = time_alternately(ways, 2, warm=False)
@@ -106,7 +106,7 @@ def test_methods_alternate_in_going_first() -> None:
     assert ratio([1.0, 2.0, 100.0], [1.0, 1.0, 1.0]) == 2.0  # the disturbed round does not count
 
 
-def test_the_table_has_a_dash_where_there_is_no_ratio() -> None:
+def test_the_table_has_a_dash_for_a_missing_ratio() -> None:
     rows = [Row("one", 0.5, 1.0, "1 s", "2 s"), Row("two", float("nan"), why="no network")]
     head, one, two = format_table(row.to_dict() for row in rows).splitlines()
     assert head.split() == ["what", "ratio", "bound", "ours", "theirs"]

@@ -31,7 +31,7 @@ def parts(of: UnitTable) -> list[list[object]]:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_it_is_copied_once_and_let_go(device: str) -> None:
+def test_a_tensor_is_copied_once_and_released(device: str) -> None:
     there = SUMS.clone().to(device)
     gone, away = weakref.ref(there), DeviceTensor(there)
     assert away.on_device is there
@@ -48,7 +48,9 @@ def test_it_is_copied_once_and_let_go(device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
-def test_much_of_it_comes_in_pieces(monkeypatch: pytest.MonkeyPatch, device: str, dtype: torch.dtype) -> None:
+def test_large_tensors_are_copied_in_blocks(
+    monkeypatch: pytest.MonkeyPatch, device: str, dtype: torch.dtype
+) -> None:
     monkeypatch.setattr("theodolite.devices.BLOCK", 48)
     wanted = torch.randn(37, 5).to(dtype)
     assert torch.equal(copy_to_cpu(wanted.to(device)), wanted)
@@ -56,7 +58,7 @@ def test_much_of_it_comes_in_pieces(monkeypatch: pytest.MonkeyPatch, device: str
     assert torch.equal(copy_to_cpu(wanted.to(device)[:, 2]), wanted[:, 2])
 
 
-def test_who_measures_it_there_keeps_it() -> None:
+def test_the_tensor_on_the_device_is_not_changed_through_the_copy() -> None:
     there = SUMS.clone()
     away = DeviceTensor(there)
     copy = away.cpu()
@@ -75,7 +77,7 @@ def test_who_measures_it_there_keeps_it() -> None:
     ],
     ids=["add_sums", "add_rows", "recode", "recentre", "sum"],
 )
-def test_a_table_changes_as_if_they_were_here(change: Callable[[UnitTable], object]) -> None:
+def test_a_table_changes_as_with_sums_on_the_cpu(change: Callable[[UnitTable], object]) -> None:
     away = DeviceTensor(SUMS.clone())
     found, wanted = table(away), table()
     assert found.stored_sum is away
@@ -85,7 +87,7 @@ def test_a_table_changes_as_if_they_were_here(change: Callable[[UnitTable], obje
     assert isinstance(found.stored_sum, torch.Tensor)
 
 
-def test_a_fold_tells_its_state_and_leaves_its_parts() -> None:
+def test_a_fold_returns_its_state_in_place_or_copied() -> None:
     wanted = hard(rows=400).fold()
     found = LayerFold(wanted.frame)
     found.load(wanted.state())

@@ -40,6 +40,6 @@ def test_examples_run(name: str) -> None:
     assert result.failed == 0
 
 
-def test_the_walk_sees_every_module() -> None:
+def test_every_module_is_visited() -> None:
     walked = {module.name for module in pkgutil.walk_packages(theodolite.__path__, "theodolite.")}
     assert set(with_examples()) <= walked | {"theodolite"}

@@ -35,7 +35,7 @@ def test_arrays_are_hashed_element_by_element(parts: list[int], other: int) -> N
     assert hashes.tolist() == [naive(other, part) for part in parts]
 
 
-def test_parts_broadcast_and_stay_as_they_were() -> None:
+def test_parts_broadcast_and_are_not_changed() -> None:
     documents, positions = np.arange(3, dtype=np.uint64), np.arange(4, dtype=np.uint64)
     hashes = mix(documents[:, None], positions)
     assert hashes.shape == (3, 4)

@@ -26,7 +26,7 @@ def told() -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in rows if row[0] != "class"}
 
 
-def test_every_class_in_it_is_run_and_every_class_run_is_in_it() -> None:
+def test_the_page_lists_exactly_the_classes_that_are_run() -> None:
     supported = {*(SPELLED[family] for family in FACTS), *FURTHER, *encoder_decoders.SUPPORTED, "ByT5", "Canine"}
     supported |= {*media_models.VISION, *media_models.WAVES, "Whisper"}
     refused = {*REFUSED_ALONE, *encoder_decoders.REFUSED}
@@ -36,7 +36,7 @@ def test_every_class_in_it_is_run_and_every_class_run_is_in_it() -> None:
     assert rows.keys() == supported | refused
 
 
-def test_norms_are_told_as_the_tests_know_them() -> None:
+def test_norms_on_the_page_agree_with_the_tests() -> None:
     norm = {SPELLED[family]: facts.final_norm for family, facts in FACTS.items()}
     norm |= {name: ends for name, (_, ends) in FURTHER.items()}
     norm |= {name: ends for name, (_, ends) in encoder_decoders.SUPPORTED.items()}
@@ -53,7 +53,7 @@ REFUSALS = sorted({*REFUSED_ALONE, *encoder_decoders.REFUSED})
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_refusals_are_quoted(name: str) -> None:
+def test_error_messages_are_quoted(name: str) -> None:
     alone = name in REFUSED_ALONE
     model = built(name, REFUSED_ALONE[name][0]) if alone else encoder_decoders.build(name)
     with pytest.raises(InputError) as refusal:

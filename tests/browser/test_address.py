@@ -53,7 +53,7 @@ def edit(page: Page, words: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_as_usual_is_not_told(reader: Reader, two: Report) -> None:
+def test_default_choices_are_not_in_the_address(reader: Reader, two: Report) -> None:
     page = reader(two.path, built=True)
     assert address(page) == ""
     assert "#" not in page.url
@@ -64,7 +64,7 @@ def test_what_is_as_usual_is_not_told(reader: Reader, two: Report) -> None:
 
 
 @pytest.mark.slow
-def test_the_shared_choices_are_told_in_words_and_come_back(reader: Reader, two: Report) -> None:
+def test_shared_choices_are_written_to_the_address_and_restored(reader: Reader, two: Report) -> None:
     page = at(reader(two.path), "profiles")
     bar = page.locator("#toolbar")
     bar.get_by_label("Survey").select_option(label="smollm <b>on</b> chitchat")
@@ -97,7 +97,7 @@ def test_the_shared_choices_are_told_in_words_and_come_back(reader: Reader, two:
 
 
 @pytest.mark.slow
-def test_the_choices_of_each_part_come_back(reader: Reader, two: Report) -> None:
+def test_the_choices_of_each_part_are_restored(reader: Reader, two: Report) -> None:
     page = reader(two.path, built=True)
     before = page.evaluate(CONTROLS)
     # Each box of each part that has another choice is moved to its last; what all parts share is tested above.
@@ -149,7 +149,7 @@ NONSENSE = [
 
 
 @pytest.mark.slow
-def test_what_the_page_does_not_know_is_passed_over(reader: Reader, one: Report) -> None:
+def test_unknown_parameters_are_ignored(reader: Reader, one: Report) -> None:
     page = reader(one.path, built=True)
     usual, controls = page.evaluate(STATE), page.evaluate(CONTROLS)
     # On the page as it stands, then all at once on one that is opened, which takes seconds.
@@ -168,7 +168,7 @@ def test_what_the_page_does_not_know_is_passed_over(reader: Reader, one: Report)
     assert not re.search("banana|nobody|never|img|99", address(page))
 
 
-def test_what_is_known_counts_beside_what_is_not(reader: Reader, one: Report) -> None:
+def test_known_parameters_are_used_beside_unknown_ones(reader: Reader, one: Report) -> None:
     page = reader(one.path)
     edit(page, "layer=3&population=nobody&measure=q&foo=bar")
     assert page.evaluate("[theodolite.state.layer, theodolite.state.population, theodolite.state.measure]") == [
@@ -180,7 +180,7 @@ def test_what_is_known_counts_beside_what_is_not(reader: Reader, one: Report) ->
 
 
 @pytest.mark.slow
-def test_links_on_the_page_lead_there_and_keep_what_was_chosen(reader: Reader, one: Report) -> None:
+def test_links_scroll_to_their_target_and_keep_the_choices(reader: Reader, one: Report) -> None:
     page = at(reader(one.path), "profiles")
     page.evaluate("theodolite.choose({ layer: 3 })")
     assert address(page) == "#profiles&layer=3"
@@ -206,7 +206,7 @@ def test_links_on_the_page_lead_there_and_keep_what_was_chosen(reader: Reader, o
 
 
 @pytest.mark.slow
-def test_tokens_of_one_name_are_told_apart(reader: Reader, one: Report) -> None:
+def test_tokens_with_the_same_text_are_distinguished(reader: Reader, one: Report) -> None:
     page = reader(one.path, "token-map")
     for text in ("a & b = c#?+%", "~1", "  the", "日本 <b>"):
         page.evaluate("text => { theodolite.survey().units.text[5] = text; }", text)
@@ -225,7 +225,7 @@ def test_tokens_of_one_name_are_told_apart(reader: Reader, one: Report) -> None:
 
 
 @pytest.mark.slow
-def test_a_slider_writes_when_it_rests(reader: Reader, one: Report) -> None:
+def test_a_slider_writes_the_address_once_it_stops(reader: Reader, one: Report) -> None:
     page = reader(one.path)
     page.evaluate("""() => {
       window.written = 0;
@@ -238,7 +238,7 @@ def test_a_slider_writes_when_it_rests(reader: Reader, one: Report) -> None:
 
 
 @pytest.mark.slow
-def test_a_page_within_another_works_without_an_address(reader: Reader, one: Report) -> None:
+def test_an_embedded_page_works_without_an_address(reader: Reader, one: Report) -> None:
     page = reader.browser.new_context().new_page()
     page.on("pageerror", lambda error: reader.complaints.append(f"error: {error}"))
     page.set_content("<iframe style='width:1000px;height:800px'></iframe>")

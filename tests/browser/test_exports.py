@@ -62,7 +62,7 @@ def test_every_chart_exports(reader: Reader, which: str, request: pytest.Fixture
     assert len(names) == len(set(names)) >= (8 if which == "one" else 3)
 
 
-def test_the_data_of_a_profile_is_the_table(reader: Reader, one: Report) -> None:
+def test_exported_profile_data_equals_the_table(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles")
     page.locator("#profiles").get_by_label("Measure").select_option("twonn")
     name, data = saved(page, page.locator("#profiles figure"), "csv")
@@ -85,7 +85,7 @@ def test_the_data_of_a_profile_is_the_table(reader: Reader, one: Report) -> None
 
 
 @pytest.mark.slow
-def test_what_is_undefined_is_an_empty_cell(reader: Reader, one: Report) -> None:
+def test_undefined_values_are_empty_cells(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles")
     page.locator("#profiles").get_by_label("Measure").select_option("tradeoff_r2")
     head, cells = table(saved(page, page.locator("#profiles figure"), "csv")[1])
@@ -94,7 +94,7 @@ def test_what_is_undefined_is_an_empty_cell(reader: Reader, one: Report) -> None
     assert all(math.isfinite(float(row["tradeoff_r2"])) for row in rows if row["layer"] != "0")
 
 
-def test_tokens_survive_the_csv(reader: Reader, one: Report) -> None:
+def test_tokens_are_unchanged_in_csv(reader: Reader, one: Report) -> None:
     page = reader(one.path, "token-map")
     page.get_by_label("Minimum n").fill("1")
     page.evaluate("theodolite.choose({ layer: 5 })")
@@ -116,7 +116,7 @@ def test_tokens_survive_the_csv(reader: Reader, one: Report) -> None:
 
 
 @pytest.mark.slow
-def test_the_list_of_tokens_says_of_which_survey_it_is(reader: Reader, two: Report) -> None:
+def test_the_token_list_names_its_survey(reader: Reader, two: Report) -> None:
     page = reader(two.path, "token-map")
     status = page.locator(".token-table [role=status]", has_text=" of ")
     status.wait_for()

@@ -24,7 +24,7 @@ def hue(colour: str) -> str:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_parts_of_q_look_as_in_the_exhibits(reader: Reader, one: Report, scheme: str) -> None:
+def test_the_parts_of_q_have_the_colours_of_the_exhibits(reader: Reader, one: Report, scheme: str) -> None:
     page = reader(one.path, "decomposition", color_scheme=scheme)
     found = page.evaluate(PIECES)
     assert [name.split(",")[0] for name, *_ in found] == ["M", "V_W", "V_B"]

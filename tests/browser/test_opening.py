@@ -11,7 +11,7 @@ from tests.browser.conftest import LAYER_NAME, Reader, Report, parts_of, rest
 from theodolite.report.payload.pack import pack_bytes, pack_counts, pack_floats, pack_signed, unpack
 
 
-def test_it_opens_quietly_and_every_part_is_built(reader: Reader, one: Report, two: Report) -> None:
+def test_the_page_opens_without_errors_and_builds_every_part(reader: Reader, one: Report, two: Report) -> None:
     for report, least in ((one, 6), (two, 8)):
         page = reader(report.path, built=True)
         assert len(parts_of(page)) >= least
@@ -34,7 +34,9 @@ def test_the_script_reads_every_kind_of_column(reader: Reader, one: Report) -> N
 
 
 @pytest.mark.slow
-def test_it_is_usable_soon(reader: Reader, large: Report, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_is_usable_within_the_time_limit(
+    reader: Reader, large: Report, capsys: pytest.CaptureFixture[str]
+) -> None:
     began = time.perf_counter()
     page = reader(large.path)
     page.locator("#toolbar select").first.wait_for()
@@ -46,7 +48,7 @@ def test_it_is_usable_soon(reader: Reader, large: Report, capsys: pytest.Capture
 
 
 @pytest.mark.slow
-def test_the_policy_stops_whatever_would_leave(browser: Browser, one: Report) -> None:
+def test_the_security_policy_blocks_outgoing_requests(browser: Browser, one: Report) -> None:
     context = browser.new_context()
     page = context.new_page()
     stopped_by: dict[str, str | None] = {}
@@ -87,7 +89,7 @@ def test_the_policy_stops_whatever_would_leave(browser: Browser, one: Report) ->
     assert [url for url in answered if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
-def test_hostile_words_are_text(reader: Reader, one: Report) -> None:
+def test_hostile_names_are_shown_as_text(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles", "token-map")
     assert page.locator("h1").inner_text() == "<img src=x onerror=alert(6)> on “chitchat”"
     assert page.locator("img[src=x], main script").count() == 0
@@ -103,7 +105,7 @@ def test_hostile_words_are_text(reader: Reader, one: Report) -> None:
     assert "<b>block</b>" in re.sub(r"\s", "", drawn)
 
 
-def test_without_a_script_the_findings_and_the_numbers_are_there(reader: Reader, one: Report) -> None:
+def test_without_javascript_findings_and_numbers_are_shown(reader: Reader, one: Report) -> None:
     page = reader(one.path, java_script_enabled=False)
     assert page.locator(".card").count() >= 5
     assert page.locator(".card svg.chart .dot").count() > 40
@@ -115,7 +117,7 @@ def test_without_a_script_the_findings_and_the_numbers_are_there(reader: Reader,
 
 
 @pytest.mark.slow
-def test_a_phone_scrolls_down_only(reader: Reader, one: Report, two: Report) -> None:
+def test_a_phone_scrolls_vertically_only(reader: Reader, one: Report, two: Report) -> None:
     for report, width in ((one, 390), (two, 360)):
         page = reader(report.path, built=True, viewport={"width": width, "height": 800}, has_touch=True)
         page.evaluate("theodolite.choose({ token: 2 })")
@@ -132,7 +134,7 @@ def test_a_phone_scrolls_down_only(reader: Reader, one: Report, two: Report) -> 
 
 
 @pytest.mark.slow
-def test_paper_has_every_chart_on_several_pages(reader: Reader, one: Report) -> None:
+def test_the_print_version_has_every_chart_on_several_pages(reader: Reader, one: Report) -> None:
     page = reader(one.path)
     assert page.evaluate("document.querySelectorAll('.js-plotly-plot').length") < len(parts_of(page))
     printed = page.pdf(format="A4", print_background=True)
@@ -151,7 +153,7 @@ def test_paper_has_every_chart_on_several_pages(reader: Reader, one: Report) -> 
 
 
 @pytest.mark.slow
-def test_a_link_leads_there_though_parts_grow_on_the_way(reader: Reader, two: Report) -> None:
+def test_a_link_reaches_its_target_although_parts_are_built_while_scrolling(reader: Reader, two: Report) -> None:
     page = reader(two.path)
     for part in ("token-map", "provenance", "profiles"):
         page.locator(f".contents a[href='#{part}']").evaluate("link => link.click()")

@@ -7,7 +7,7 @@ from tests.browser.conftest import Reader, Report, parts_of
 HEIGHTS = "[...document.querySelectorAll('.js-plotly-plot:not([hidden])')].map((plot) => plot._fullLayout.height)"
 
 
-def test_parts_share_sheets_and_the_screen_comes_back(reader: Reader, one: Report) -> None:
+def test_printed_parts_share_pages_and_the_screen_layout_is_restored(reader: Reader, one: Report) -> None:
     page = reader(one.path, built=True)
     before = page.evaluate(HEIGHTS)
     page.evaluate("dispatchEvent(new Event('beforeprint'))")

@@ -57,7 +57,7 @@ def test_every_offered_measure_can_be_chosen(reader: Reader, one: Report) -> Non
 
 
 @pytest.mark.slow
-def test_a_population_can_be_left_out(reader: Reader, one: Report) -> None:
+def test_a_population_can_be_hidden(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles")
     part = page.locator("#profiles fieldset")
     part.get_by_label("without-first").uncheck()
@@ -115,7 +115,7 @@ def test_the_slider_and_the_chart_move_the_layer_by_keyboard(reader: Reader, one
 
 
 @pytest.mark.slow
-def test_a_finding_leads_to_its_chart(reader: Reader, two: Report) -> None:
+def test_a_finding_links_to_its_chart(reader: Reader, two: Report) -> None:
     page = reader(two.path)
     link = page.locator("[data-measure=anisotropy_svd][data-survey='1']").first
     link.click()
@@ -129,7 +129,7 @@ def test_a_finding_leads_to_its_chart(reader: Reader, two: Report) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["linear", "log"])
-def test_the_axis_is_as_chosen(reader: Reader, one: Report, kind: str) -> None:
+def test_the_axis_scale_follows_the_choice(reader: Reader, one: Report, kind: str) -> None:
     page = reader(one.path, "profiles")
     page.locator("#profiles").get_by_label("Axis").select_option(kind)
     assert page.evaluate("document.querySelector('#profiles .js-plotly-plot').layout.yaxis.type") == kind

@@ -45,7 +45,9 @@ FAULTS = """() => {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("which", ["one", "two"])
-def test_everything_has_a_name_and_a_place(reader: Reader, which: str, request: pytest.FixtureRequest) -> None:
+def test_every_element_has_an_accessible_name_and_a_landmark(
+    reader: Reader, which: str, request: pytest.FixtureRequest
+) -> None:
     report: Report = request.getfixturevalue(which)
     page = reader(report.path, built=True)
     assert page.evaluate(FAULTS) == []
@@ -88,7 +90,7 @@ def test_the_tab_key_reaches_the_controls_in_their_order(reader: Reader, one: Re
     assert any(stop.startswith("token-map: Find a token") for stop in reached)
 
 
-def test_the_focus_can_be_seen(reader: Reader, one: Report) -> None:
+def test_the_focus_is_visible(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles")
     for selector in (
         "#theme",

@@ -20,7 +20,7 @@ def check(page: Page, *parts: str) -> str:
     return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
 
 
-def test_the_button_goes_round(reader: Reader, one: Report) -> None:
+def test_the_theme_button_cycles_through_its_states(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles", color_scheme="light")
     button = page.locator("#theme")
     light = check(page, "profiles")
@@ -45,7 +45,7 @@ def test_every_chart_follows_the_system_while_the_page_is_open(reader: Reader, t
 
 
 @pytest.mark.slow
-def test_what_is_chosen_stays_against_the_system(reader: Reader, one: Report) -> None:
+def test_a_chosen_theme_overrides_the_system(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles", color_scheme="dark")
     dark = check(page, "profiles")
     page.locator("#theme").click()

@@ -19,7 +19,7 @@ def words(page: Page) -> list[str]:
     return [text.replace("tokens.npz", "") for text in found]
 
 
-def test_nothing_is_said_of_texts_or_layers(reader: Reader, alone: Report) -> None:
+def test_texts_and_layers_are_not_mentioned(reader: Reader, alone: Report) -> None:
     page = reader(alone.path, built=True)
     for token in (-1, 1):
         page.evaluate("token => theodolite.choose({ token })", token)
@@ -29,7 +29,7 @@ def test_nothing_is_said_of_texts_or_layers(reader: Reader, alone: Report) -> No
 
 
 @pytest.mark.slow
-def test_there_is_no_layer_to_move_to(reader: Reader, alone: Report, one: Report) -> None:
+def test_there_is_no_layer_slider(reader: Reader, alone: Report, one: Report) -> None:
     page = reader(alone.path, built=True)
     page.evaluate("theodolite.choose({ token: 1 })")
     assert page.locator("input[type=range]:visible").count() == 0
@@ -45,7 +45,7 @@ def test_there_is_no_layer_to_move_to(reader: Reader, alone: Report, one: Report
 
 
 @pytest.mark.slow
-def test_a_count_has_its_noun(reader: Reader, alone: Report) -> None:
+def test_a_count_has_the_right_noun(reader: Reader, alone: Report) -> None:
     page = reader(alone.path)
     assert page.evaluate("[0, 1, 2000].map((n) => theodolite.pluralize(n, 'time'))") == [
         "0 times",

@@ -50,7 +50,7 @@ def files(folder: Path) -> dict[str, Path]:
         ("shakespear", ["Did you mean", "shakespeare"]),
     ],
 )
-def test_a_bad_corpus_is_told(theodolite: Theodolite, model, tmp_path, monkeypatch, name, words):
+def test_a_bad_corpus_is_reported(theodolite: Theodolite, model, tmp_path, monkeypatch, name, words):
     files(tmp_path)
     monkeypatch.chdir(tmp_path)  # a long path would be cut short
     check_rejected(theodolite("survey", model, "--corpus", name, "--out", tmp_path / "s"), *words)
@@ -127,7 +127,7 @@ def test_an_out_that_cannot_be_written_is_rejected_before_the_corpus_is_read(the
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_bad_model_is_told(theodolite: Theodolite, corpus, tmp_path, monkeypatch):
+def test_a_bad_model_is_reported(theodolite: Theodolite, corpus, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     (tmp_path / "folder").mkdir()
     for name, words in {
@@ -138,7 +138,7 @@ def test_a_bad_model_is_told(theodolite: Theodolite, corpus, tmp_path, monkeypat
         check_rejected(theodolite("survey", name, "--corpus", corpus, "--out", tmp_path / "s"), *words)
 
 
-def test_an_unknown_name_is_met_with_the_nearest(corpus, tmp_path):
+def test_an_unknown_name_suggests_the_nearest(corpus, tmp_path):
     """In a process of its own: the hub's client reads the environment when it is imported."""
     command = [sys.executable, "-m", "theodolite", "survey", "minilm", "--corpus", corpus, "--out", tmp_path / "s"]
     ran = subprocess.run(
@@ -149,7 +149,7 @@ def test_an_unknown_name_is_met_with_the_nearest(corpus, tmp_path):
     assert "Traceback" not in ran.stderr
 
 
-def test_a_folder_in_use_is_left_alone(theodolite: Theodolite, model, corpus, tmp_path):
+def test_a_folder_in_use_is_not_changed(theodolite: Theodolite, model, corpus, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     check_rejected(
         theodolite("survey", model, "--corpus", corpus, "--out", tmp_path), "notes.txt", "Choose another folder"
@@ -194,7 +194,7 @@ def test_a_damaged_survey_names_the_file(theodolite: Theodolite, finished, tmp_p
         ("fine.npz", {"x": np.zeros((4, 3)), "y": np.zeros((5, 3))}, [], ["different lengths", "--column"]),
     ],
 )
-def test_measure_tells_what_is_wrong(theodolite: Theodolite, tmp_path, name, array, options, words):
+def test_measure_reports_bad_input(theodolite: Theodolite, tmp_path, name, array, options, words):
     path = tmp_path / name
     if isinstance(array, str):
         path.write_text(array)
@@ -227,7 +227,7 @@ def test_verbs_that_write_to_disk_only_reject_buckets(theodolite: Theodolite, tm
     assert not list(tmp_path.iterdir())
 
 
-def test_an_address_of_this_disk_is_a_path(theodolite: Theodolite, tmp_path):
+def test_a_file_url_is_a_path(theodolite: Theodolite, tmp_path):
     ran = theodolite("report", tmp_path, "--out", f"file://{tmp_path}/page.txt")
     check_rejected(ran, f"--out {tmp_path}/page.txt must end in .html or .md")
 

@@ -46,7 +46,7 @@ def test_from_a_survey_to_the_figure(theodolite, surveyed, tmp_path):
     assert theodolite("show", surveyed).code == 0  # the survey itself is as it was
 
 
-def test_what_is_refused(theodolite, surveyed):
+def test_invalid_input_is_rejected(theodolite, surveyed):
     ran = theodolite("batches", surveyed, "--size", 100_000)
     assert (ran.code, ran.out) == (2, "")
     assert "a batch requires at least 100,000 of every population" in ran.err

@@ -29,7 +29,7 @@ def surveys(tmp_path_factory: pytest.TempPathFactory, model: Path, corpus: Path)
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf", "csv", "md", "json"])
-def test_the_ending_is_the_format(theodolite, surveys, tmp_path, ending):
+def test_the_file_extension_selects_the_format(theodolite, surveys, tmp_path, ending):
     out = tmp_path / f"a.{ending}"
     ran = theodolite("compare", *surveys, "--measure", "mean_cosine", "--out", out)
     assert (ran.code, ran.out, ran.err) == (0, f"compare: {out}\n", "")
@@ -44,7 +44,7 @@ def test_the_ending_is_the_format(theodolite, surveys, tmp_path, ending):
     assert out.read_bytes().startswith(heads[ending])
 
 
-def test_numbers_are_those_of_the_tables(theodolite, surveys, tmp_path):
+def test_numbers_equal_the_tables(theodolite, surveys, tmp_path):
     out = tmp_path / "a.csv"
     measures = [part for name in ("twonn", "mean_norm", "n") for part in ("--measure", name)]
     assert theodolite("compare", *surveys, *measures, "--population", "without-first", "--out", out).code == 0
@@ -60,7 +60,7 @@ def test_numbers_are_those_of_the_tables(theodolite, surveys, tmp_path):
     assert found["depth"].max() == 1
 
 
-def test_a_folder_gets_pictures_and_numbers(theodolite, surveys, tmp_path):
+def test_a_folder_receives_figures_and_numbers(theodolite, surveys, tmp_path):
     out = tmp_path / "new"
     ran = theodolite("compare", *surveys, "--depth", "layer", "--out", out)
     assert ran.code == 0
@@ -87,7 +87,7 @@ def test_a_folder_gets_pictures_and_numbers(theodolite, surveys, tmp_path):
         (["nowhere"], "nowhere is not a folder"),
     ],
 )
-def test_the_users_faults_are_told_in_a_sentence(theodolite, surveys, tmp_path, monkeypatch, arguments, words):
+def test_user_errors_are_one_sentence(theodolite, surveys, tmp_path, monkeypatch, arguments, words):
     monkeypatch.chdir(tmp_path)
     out = [] if "--out" in arguments else ["--out", "a.png"]
     ran = theodolite("compare", surveys[0], *arguments, *out)
@@ -97,7 +97,7 @@ def test_the_users_faults_are_told_in_a_sentence(theodolite, surveys, tmp_path, 
     assert not list(tmp_path.iterdir())
 
 
-def test_a_panel_a_measure_and_a_line_a_survey() -> None:
+def test_one_panel_per_measure_and_one_line_per_survey() -> None:
     one, two = (
         make_layer_survey("one", seed=1),
         make_layer_survey("two", make_layer_names(9, final_norm=True), seed=2),
@@ -115,14 +115,14 @@ def test_a_panel_a_measure_and_a_line_a_survey() -> None:
     assert by_number.axes[0].lines[0].get_xdata().tolist() == list(range(7))
 
 
-def test_numbers_far_apart_have_a_logarithmic_axis() -> None:
+def test_a_wide_range_has_a_logarithmic_axis() -> None:
     figure = compose(compare([make_layer_survey(m=[10.0**k for k in range(7)])], ["m", "mean_cosine"]))
     assert [ax.get_yscale() for ax in figure.axes] == ["log", "linear"]
     figure = compose(compare([make_layer_survey(m=[0.0, *(10.0**k for k in range(6))])], ["m"]))
     assert figure.axes[0].get_yscale() == "linear"
 
 
-def test_a_measure_that_one_survey_lacks_is_told() -> None:
+def test_a_measure_missing_from_one_survey_is_reported() -> None:
     old, new = make_layer_survey("old"), make_layer_survey("new", hubness=[1.0] * 7)
     plate = compare([old, new], ["hubness"])
     assert "hubness is not in the survey of old." in plate.caption
@@ -130,7 +130,7 @@ def test_a_measure_that_one_survey_lacks_is_told() -> None:
     assert "hubness" in measures_of([old, new])
 
 
-def test_without_measures_those_that_are_known_are_shown() -> None:
+def test_by_default_the_available_measures_are_shown() -> None:
     plate = compare([make_layer_survey()])
     assert [name for name in ("mean_cosine", "mean_norm", "anisotropy_svd", "twonn") if name in plate.data] == [
         "mean_cosine",
@@ -146,7 +146,7 @@ def test_without_measures_those_that_are_known_are_shown() -> None:
         compare([])
 
 
-def test_surveys_of_one_model_are_told_apart() -> None:
+def test_surveys_of_one_model_have_different_labels() -> None:
     one = make_layer_survey("same")
     twins = [SurveyData(one.facts, one.tables, Path(name)) for name in ("a/step-1", "a/step-2")]
     assert list(dict.fromkeys(compare(twins).data["survey"])) == ["same (step-1)", "same (step-2)"]
@@ -158,7 +158,7 @@ def _model(folder: Path) -> str:
     return str(json.loads((folder / "survey.json").read_text())["model"]["name"])
 
 
-def test_what_is_no_survey_is_refused(theodolite, tmp_path):
+def test_a_path_that_is_not_a_survey_is_rejected(theodolite, tmp_path):
     from theodolite.studies.laboratory import Findings, make_facts
 
     Findings(make_facts("weights", {"name": "m"}), {"rows": pd.DataFrame({"x": [1]})}).save(tmp_path / "lab")

@@ -42,7 +42,7 @@ def test_from_checkpoints_to_the_figure(theodolite, runs, corpus, tmp_path):
     assert shown.code == 0
 
 
-def test_what_is_refused(theodolite, runs, corpus, tmp_path):
+def test_invalid_input_is_rejected(theodolite, runs, corpus, tmp_path):
     given = ("dynamics", "tiny", "--corpus", corpus, "--out", tmp_path / "x")
     ran = theodolite(*given)
     assert (ran.code, ran.out) == (2, "")
@@ -58,7 +58,7 @@ def test_what_is_refused(theodolite, runs, corpus, tmp_path):
 
 
 @pytest.mark.parametrize("names", [("one",), pytest.param(("one", "two"), marks=pytest.mark.slow)])
-def test_a_reproduction_takes_series_up(theodolite, runs, model, corpus, tmp_path, monkeypatch, names):
+def test_reproduce_uses_existing_series(theodolite, runs, model, corpus, tmp_path, monkeypatch, names):
     monkeypatch.setitem(RC, "savefig.dpi", 40)
     monkeypatch.setattr(drawing, "ENDINGS", {"figure": ("png",), "table": ("md",)})
     folders = []

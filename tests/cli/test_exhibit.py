@@ -123,7 +123,7 @@ def test_every_choice_reaches_the_drawing(theodolite, surveyed, tmp_path):
         (["norm-varience", "{}"], "Did you mean 'norm-variance'"),
     ],
 )
-def test_the_users_faults_are_told_in_a_sentence(theodolite, surveyed, tmp_path, monkeypatch, arguments, words):
+def test_user_errors_are_one_sentence(theodolite, surveyed, tmp_path, monkeypatch, arguments, words):
     monkeypatch.chdir(tmp_path)
     ran = theodolite("exhibit", *(argument.format(surveyed) for argument in arguments))
     assert ran.code == 2
@@ -132,7 +132,7 @@ def test_the_users_faults_are_told_in_a_sentence(theodolite, surveyed, tmp_path,
     assert not list(tmp_path.iterdir())
 
 
-def test_a_survey_of_a_few_words_is_refused_and_the_way_out_works(theodolite, model, tmp_path):
+def test_a_small_survey_is_rejected_and_the_suggested_command_works(theodolite, model, tmp_path):
     few, out = tmp_path / "few", tmp_path / "fig4.png"
     package.survey(model, ["a cat sat", "a dog ran after the cat"], out=few, sample_size=64)
     ran = theodolite("exhibit", "norm-variance/fig4", few, "--out", out)

@@ -62,7 +62,7 @@ def test_exhibits_are_drawn_if_the_surveys_allow_and_others_are_listed(
     assert {path.name for path in out.iterdir()} == wanted | {"index.html", "index.json"}
 
 
-def test_the_page_has_every_exhibit_and_its_links_lead_somewhere(few: None, theodolite, by_id, tmp_path):
+def test_the_page_has_every_exhibit_and_no_broken_links(few: None, theodolite, by_id, tmp_path):
     assert theodolite("exhibit", PAPER, by_id, "--out", tmp_path / "figs", "--format", "svg").code == 0
     page = (tmp_path / "figs" / "index.html").read_text("utf-8")
     assert all(f'id="{id_}"' in page for id_ in ("fig1", "fig6", "fig9", "fig22", "table1"))
@@ -82,7 +82,7 @@ def test_an_option_applies_to_the_exhibits_that_use_it(few: None, theodolite, by
     assert {path.name for path in out.glob("*.png")} == {"fig6-without-first.png", "fig9.png", "table1.png"}
 
 
-def test_surveys_by_words_are_for_exhibits_of_words(few: None, theodolite, by_id, by_word, tmp_path, monkeypatch):
+def test_word_surveys_are_used_for_word_exhibits(few: None, theodolite, by_id, by_word, tmp_path, monkeypatch):
     ran = theodolite("exhibit", PAPER, by_id, by_word, "--out", tmp_path / "both", "--format", "png")
     assert ran.code == 0
     assert lines(ran, "used only for exhibits of words") == [
@@ -96,7 +96,7 @@ def test_surveys_by_words_are_for_exhibits_of_words(few: None, theodolite, by_id
     assert (tmp_path / "words" / "fig6.png").is_file()
 
 
-def test_one_of_two_surveys_of_a_model_is_left_out(theodolite, by_id, model, corpus, tmp_path, monkeypatch):
+def test_one_of_two_surveys_of_a_model_is_skipped(theodolite, by_id, model, corpus, tmp_path, monkeypatch):
     name, richer, out = "anisotropy-inherent/contextuality", tmp_path / "richer", tmp_path / "figs"
     package.survey(model, corpus, out=richer, sample_size=64, contextuality=True)
     monkeypatch.setattr(draw_paper, "all_exhibits", lambda: {name: all_exhibits()[name]})
@@ -108,7 +108,7 @@ def test_one_of_two_surveys_of_a_model_is_left_out(theodolite, by_id, model, cor
     assert len([name for name in shown if "Ethayarajh" not in name]) == 1  # beside what that paper found
 
 
-def test_a_paper_of_which_surveys_allow_a_part(theodolite, by_id, tmp_path):
+def test_a_paper_is_drawn_partly_if_surveys_allow_only_a_part(theodolite, by_id, tmp_path):
     out = tmp_path / "figs"
     ran = theodolite("exhibit", "dynamics", by_id, "--out", out, "--format", "pdf", "--no-caption")
     assert ran.code == 0
@@ -117,7 +117,7 @@ def test_a_paper_of_which_surveys_allow_a_part(theodolite, by_id, tmp_path):
     assert "<img" not in (out / "index.html").read_text("utf-8")  # no format that a page shows
 
 
-def test_nothing_drawn_is_the_users_fault_and_leaves_nothing(theodolite, by_id, tmp_path):
+def test_drawing_nothing_is_a_user_error_and_writes_nothing(theodolite, by_id, tmp_path):
     ran = theodolite("exhibit", "bert-spaces", by_id, "--out", tmp_path / "figs")
     assert ran.code == 2
     assert "None of the 32 exhibits of bert-spaces can be drawn from these folders." in ran.err
@@ -125,7 +125,7 @@ def test_nothing_drawn_is_the_users_fault_and_leaves_nothing(theodolite, by_id, 
     assert not list(tmp_path.iterdir())
 
 
-def test_an_exhibit_that_fails_loses_no_other(few: None, theodolite, by_id, tmp_path, monkeypatch):
+def test_a_failing_exhibit_does_not_affect_others(few: None, theodolite, by_id, tmp_path, monkeypatch):
     def broken(surveys: object, choice: object) -> None:
         raise ZeroDivisionError("a <b> too many")
 
@@ -155,7 +155,7 @@ def test_an_exhibit_that_fails_loses_no_other(few: None, theodolite, by_id, tmp_
         (["nowhere", "--out", "figs"], "nowhere is not a folder"),
     ],
 )
-def test_faults_are_told_before_anything_is_drawn(theodolite, by_id, tmp_path, monkeypatch, arguments, words):
+def test_errors_are_reported_before_anything_is_drawn(theodolite, by_id, tmp_path, monkeypatch, arguments, words):
     monkeypatch.chdir(tmp_path)
     ran = theodolite("exhibit", PAPER, *(argument.format(by_id) for argument in arguments))
     assert (ran.code, ran.out) == (2, "")
@@ -171,7 +171,7 @@ def test_faults_are_told_before_anything_is_drawn(theodolite, by_id, tmp_path, m
         (["mine"], "holds an index.json of something else"),
     ],
 )
-def test_another_page_is_not_written_over(theodolite, by_id, tmp_path, held, words):
+def test_another_page_is_not_overwritten(theodolite, by_id, tmp_path, held, words):
     (tmp_path / "index.json").write_text(json.dumps(held))
     ran = theodolite("exhibit", PAPER, by_id, "--out", tmp_path)
     assert ran.code == 2

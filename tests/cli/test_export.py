@@ -84,9 +84,7 @@ def test_embedding_atlas(theodolite: Theodolite, surveyed: Path, tmp_path: Path)
     assert table["layer_name"].unique().tolist() == ["block 2"]
 
 
-def test_documents_and_positions_are_where_the_tokens_stand(
-    theodolite: Theodolite, surveyed: Path, tmp_path: Path
-) -> None:
+def test_documents_and_positions_match_the_tokens(theodolite: Theodolite, surveyed: Path, tmp_path: Path) -> None:
     theodolite("export", surveyed, "--to", "embedding-atlas", "--out", tmp_path / "x.parquet")
     table = pd.read_parquet(tmp_path / "x.parquet")
     assert table[["document", "window", "position"]].notna().all(axis=None)
@@ -168,7 +166,7 @@ def test_one_layer_and_a_second_export_into_the_same_folder(
     assert len(read_metadata(tmp_path / "layer-03.metadata.tsv")) == 7
 
 
-def test_hard_tokens_keep_the_rows_aligned(theodolite: Theodolite, hard: Path, tmp_path: Path) -> None:
+def test_unusual_tokens_keep_the_rows_aligned(theodolite: Theodolite, hard: Path, tmp_path: Path) -> None:
     ran = theodolite("export", hard, "--to", "projector", "--out", tmp_path / "tb")
     assert ran.code == 0, ran.err
     rows = read_metadata(tmp_path / "tb" / "layer-00.metadata.tsv")
@@ -206,7 +204,7 @@ def test_a_single_column_has_no_name() -> None:
     assert format_metadata(told.drop(columns="text").assign(text=None)) == ""
 
 
-def test_massive_vectors_are_left_out_where_asked(theodolite: Theodolite, hard: Path, tmp_path: Path) -> None:
+def test_massive_vectors_are_excluded_on_request(theodolite: Theodolite, hard: Path, tmp_path: Path) -> None:
     out = tmp_path / "x.parquet"
     theodolite("export", hard, "--to", "embedding-atlas", "--out", out, "--population", "without-massive")
     table = pd.read_parquet(out)
@@ -253,9 +251,7 @@ def test_bad_input(
     assert not list(tmp_path.iterdir())
 
 
-def test_folders_with_something_else_in_them_are_left_alone(
-    theodolite: Theodolite, surveyed: Path, tmp_path: Path
-) -> None:
+def test_folders_with_other_files_are_not_changed(theodolite: Theodolite, surveyed: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     ran = theodolite("export", surveyed, "--to", "projector", "--out", tmp_path)
     assert ran.code == 2
@@ -264,7 +260,7 @@ def test_folders_with_something_else_in_them_are_left_alone(
     assert "is a file. Give the name of a folder" in ran.err
 
 
-def test_what_has_nothing_to_export_is_told(theodolite: Theodolite, tmp_path: Path) -> None:
+def test_surveys_that_cannot_be_exported_are_rejected(theodolite: Theodolite, tmp_path: Path) -> None:
     package.measure(np.eye(3), sample_size=0, out=tmp_path / "none")
     ran = theodolite("export", tmp_path / "none", "--to", "projector", "--out", tmp_path / "tb")
     assert ran.code == 2

@@ -41,7 +41,7 @@ def test_every_formula_is_listed_and_documented(theodolite):
     assert all(formula["definition"] and formula["citation"] for formula in listed)
 
 
-def test_the_page_of_measures_is_up_to_date():
+def test_the_page_of_measures_is_current():
     assert (DOCS / "measures.md").read_text("utf-8").strip() == measures_page(formulas().values()).strip()
 
 
@@ -62,7 +62,7 @@ def test_importing_the_package_is_light():
     assert ran.stdout.startswith("False ['Survey'")
 
 
-def test_an_unknown_verb_is_the_users_fault(theodolite):
+def test_an_unknown_verb_is_a_user_error(theodolite):
     ran = theodolite("surveys")
     assert ran.code == 2
     assert "surveys" in ran.err

@@ -57,7 +57,7 @@ def test_groups_split_the_variance(theodolite, tmp_path, ending):
 
 
 @pytest.mark.parametrize("name", ["labels.npy", "labels.txt"])
-def test_labels_of_an_npy_lie_in_a_second_file(theodolite, tmp_path, name):
+def test_labels_of_an_npy_are_in_a_second_file(theodolite, tmp_path, name):
     files = written(tmp_path)
     np.save(tmp_path / "labels.npy", LABELS)
     (tmp_path / "labels.txt").write_text("\n".join(LABELS) + "\n", "utf-8")
@@ -84,7 +84,7 @@ def test_labels_of_an_npy_lie_in_a_second_file(theodolite, tmp_path, name):
         ("vectors.npy", "expected one label per vector, got an array of shape (600, 12)"),
     ],
 )
-def test_labels_that_are_none_are_told(theodolite, tmp_path, monkeypatch, name, words):
+def test_invalid_labels_are_rejected(theodolite, tmp_path, monkeypatch, name, words):
     written(tmp_path)
     np.save(tmp_path / "objects.npy", np.array(["a", None], dtype=object))
     (tmp_path / "latin.txt").write_bytes(b"\xff\n" * 600)
@@ -95,13 +95,13 @@ def test_labels_that_are_none_are_told(theodolite, tmp_path, monkeypatch, name, 
     assert words in ran.err
 
 
-def test_a_folder_is_no_file_of_vectors(theodolite, tmp_path):
+def test_a_folder_is_not_a_file_of_vectors(theodolite, tmp_path):
     ran = theodolite("measure", tmp_path)
     assert ran.code == 2
     assert f"FILE '{tmp_path}' is a folder; give a file in it: .npy, .npz" in ran.err
 
 
-def test_float64_vectors_keep_their_digits(theodolite, tmp_path):
+def test_float64_vectors_keep_their_precision(theodolite, tmp_path):
     """An offset of 1e8 leaves float32 no digit of a spread of 1; the input must not be changed either."""
     vectors = RNG.normal(size=(500, 3)) + 1e8
     np.save(tmp_path / "x.npy", vectors)

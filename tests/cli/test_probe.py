@@ -61,7 +61,7 @@ def test_from_words_to_the_table(theodolite, planted, tmp_path):
         (("--words", "WORDS", "--device", "abacus"), "--device 'abacus'"),
     ],
 )
-def test_bad_input_is_answered_in_a_sentence(theodolite, planted, tmp_path, options, words):
+def test_bad_input_is_reported_in_one_sentence(theodolite, planted, tmp_path, options, words):
     model, file = planted
     given = [str(file) if each == "WORDS" else each for each in options]
     ran = theodolite("probe", model, "--out", tmp_path / "found", *given)

@@ -78,7 +78,7 @@ def test_an_unfinished_survey_among_several_is_skipped_with_a_warning(theodolite
     assert "notes contains an unfinished survey. Run its command again with --resume" in alone.err
 
 
-def test_the_ending_must_match_a_format(theodolite, several, tmp_path):
+def test_the_file_extension_must_match_a_format(theodolite, several, tmp_path):
     ran = theodolite("report", several, "--out", tmp_path / "report.pdf")
     assert ran.code == 2
     assert "must end in .html or .md (got .pdf)" in ran.err
@@ -125,7 +125,7 @@ def test_empty_and_missing_folders_are_rejected(theodolite, tmp_path):
         ("page", None, "html", "page"),
     ],
 )
-def test_format_and_file_tell_each_other(out, form, kind, file):
+def test_format_and_file_name_determine_each_other(out, form, kind, file):
     assert choose_output(None if out is None else Path(out), form) == (kind, Path(file))
 
 
@@ -139,7 +139,7 @@ def test_format_and_file_tell_each_other(out, form, kind, file):
         (".", "md", "is a folder; give a file, such as report.md"),
     ],
 )
-def test_what_contradicts_itself_is_refused(out, form, words):
+def test_contradictory_options_are_rejected(out, form, words):
     with pytest.raises(InputError) as refused:
         choose_output(None if out is None else Path(out), form)
     assert words in str(refused.value)

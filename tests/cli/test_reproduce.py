@@ -103,14 +103,14 @@ def test_the_index_lists_all_and_is_escaped(made):
     assert all((made.out / link.replace("%20", " ")).is_file() for link in links)
 
 
-def test_the_index_for_scripts_says_the_same(made):
+def test_the_json_index_equals_the_page(made):
     told = json.loads((made.out / "index.json").read_text("utf-8"))
     assert told == made.to_dict()
     assert [survey["units"] for survey in told["surveys"]] == ["surface", "surface", "word", "word"]
     assert {row["state"] for row in told["exhibits"]} == {"drawn"}
 
 
-def test_surveys_with_the_same_settings_are_used_again(made, few, theodolite):
+def test_surveys_with_the_same_settings_are_reused(made, few, theodolite):
     before = _written(made.out / "surveys")
     ran = theodolite(*arguments(made, "--limit", 60))
     assert ran.code == 0
@@ -124,7 +124,7 @@ def test_surveys_with_the_same_settings_are_used_again(made, few, theodolite):
     assert all((figures / name).is_file() for name in ("fig9.svg", "fig9.csv", "words.md", "words.png"))
 
 
-def test_other_settings_are_refused_with_the_folder_and_the_way_out(made, few, theodolite):
+def test_other_settings_are_rejected_with_the_folder_and_a_fix(made, few, theodolite):
     page = made.index.read_bytes()
     ran = theodolite(*arguments(made, "--limit", 50, "--quiet"))
     assert (ran.code, ran.out) == (2, "")
@@ -135,7 +135,7 @@ def test_other_settings_are_refused_with_the_folder_and_the_way_out(made, few, t
     assert made.index.read_bytes() == page
 
 
-def test_an_exhibit_that_fails_loses_no_other(made, few, theodolite, monkeypatch):
+def test_a_failing_exhibit_does_not_affect_others(made, few, theodolite, monkeypatch):
     def broken(surveys, choice):
         raise ZeroDivisionError("a <b> too many")
 
@@ -153,7 +153,7 @@ def test_an_exhibit_that_fails_loses_no_other(made, few, theodolite, monkeypatch
     assert "Broken &amp; so on" in page
 
 
-def test_an_unknown_paper_and_a_folder_in_use_are_refused(models, corpus, theodolite, tmp_path):
+def test_an_unknown_paper_and_a_folder_in_use_are_rejected(models, corpus, theodolite, tmp_path):
     (tmp_path / "surveys" / "llama").mkdir(parents=True)
     (tmp_path / "surveys" / "llama" / "notes.txt").write_text("mine")
     common = ["--model", models[1], "--corpus", corpus, "--out", tmp_path]
@@ -165,7 +165,7 @@ def test_an_unknown_paper_and_a_folder_in_use_are_refused(models, corpus, theodo
     assert (ran.code, "is given more than once" in ran.err) == (2, True)
 
 
-def test_switches_go_to_the_surveys_that_they_are_for(monkeypatch, tmp_path):
+def test_options_are_passed_to_the_surveys_that_use_them(monkeypatch, tmp_path):
     given = []
     monkeypatch.setattr(surveys, "survey", lambda model, corpus, **options: given.append(options))
     monkeypatch.setattr(surveys, "_write_report", lambda task: None)
@@ -186,7 +186,7 @@ def test_switches_go_to_the_surveys_that_they_are_for(monkeypatch, tmp_path):
         ("dynamics", None, {"id": False}),
     ],
 )
-def test_contextuality_is_surveyed_where_the_paper_can_use_it(monkeypatch, tmp_path, paper, given, wanted):
+def test_contextuality_is_surveyed_if_the_paper_uses_it(monkeypatch, tmp_path, paper, given, wanted):
     asked = {}
     monkeypatch.setattr(module, "ensure_survey", lambda task, o, _: asked.update({task.units: o["contextuality"]}))
     monkeypatch.setattr(module, "run_second_passes", lambda *given: None)
@@ -215,7 +215,7 @@ def test_contextuality_is_surveyed_where_the_paper_can_use_it(monkeypatch, tmp_p
         ),
     ],
 )
-def test_faults_that_contextuality_may_make_name_the_switch(monkeypatch, tmp_path, error, words):
+def test_errors_caused_by_contextuality_name_the_option(monkeypatch, tmp_path, error, words):
     def refuse(*given, **options):
         raise InputError(error)
 
@@ -233,7 +233,7 @@ def test_faults_that_contextuality_may_make_name_the_switch(monkeypatch, tmp_pat
         (3, ["all", "without-first"], "all"),
     ],
 )
-def test_sets_leave_massive_positions_out_where_there_are_any(monkeypatch, tmp_path, massive, populations, wanted):
+def test_sets_exclude_massive_positions_if_there_are_any(monkeypatch, tmp_path, massive, populations, wanted):
     layers = pd.DataFrame({"layer": [0, 1, 2], "population": "all", "massive": [9, massive, 9]})
     facts = {"model": {"name": "m", "blocks": 2}, "populations": populations}
     facts["layers"] = [{"index": index, "name": f"block {index}"} for index in range(3)]

@@ -42,7 +42,7 @@ def test_from_a_survey_to_the_pictures(theodolite, surveyed, tmp_path):
     assert not list(surveyed.glob(".*.part"))
 
 
-def test_positions_can_be_left_out_and_the_captions_say_so(theodolite, surveyed, tmp_path):
+def test_positions_can_be_excluded_and_the_captions_state_it(theodolite, surveyed, tmp_path):
     ran = theodolite("sets", surveyed, "--population", "without-first", "--unit", "[SEP]", "--unit", "the")
     assert ran.code == 0, ran.err
     assert "layer 1, without-first, " in ran.out
@@ -53,14 +53,14 @@ def test_positions_can_be_left_out_and_the_captions_say_so(theodolite, surveyed,
     assert "has no such unit in population without-first" in ran.err
 
 
-def test_a_population_that_was_not_surveyed_is_refused(theodolite, model, corpus, tmp_path):
+def test_a_population_that_was_not_surveyed_is_rejected(theodolite, model, corpus, tmp_path):
     package.survey(model, corpus, out=tmp_path / "s", layers=[1], sample_size=8, populations=["all"])
     ran = theodolite("sets", tmp_path / "s", "--population", "without-massive")
     assert ran.code == 2
     assert "--populations all,without-massive" in ran.err
 
 
-def test_by_hand_and_quiet(theodolite, surveyed):
+def test_chosen_tokens_and_quiet_output(theodolite, surveyed):
     ran = theodolite("sets", surveyed, "--unit", "mountain", "--unit", "##or", "--layer", 3, "--quiet")
     assert (ran.code, ran.err) == (0, "")
     assert set(pd.read_parquet(surveyed / "token_sets.parquet")["unit"]) == {"mountain", "##or"}
@@ -70,7 +70,7 @@ def test_by_hand_and_quiet(theodolite, surveyed):
     assert "Did you mean 'mountain'" in ran.err
 
 
-def test_what_has_moved_is_found_and_what_has_changed_refused(theodolite, model, corpus, tmp_path):
+def test_moved_files_are_found_and_changed_ones_rejected(theodolite, model, corpus, tmp_path):
     here = shutil.copytree(model, tmp_path / "here")
     texts = shutil.copy(corpus, tmp_path / "texts.txt")
     out = tmp_path / "survey"
@@ -95,7 +95,7 @@ def test_what_has_moved_is_found_and_what_has_changed_refused(theodolite, model,
     assert theodolite("sets", out, "--corpus", corpus, "--model", model, "--quiet").code == 0
 
 
-def test_what_cannot_be_read_again(theodolite, model, corpus, surveyed, tmp_path):
+def test_a_corpus_that_cannot_be_read_again_is_rejected(theodolite, model, corpus, surveyed, tmp_path):
     texts = sentences(40)
     package.survey(model, texts, out=tmp_path / "listed", layers=[1], sample_size=8)
     ran = theodolite("sets", tmp_path / "listed")
@@ -111,7 +111,7 @@ def test_what_cannot_be_read_again(theodolite, model, corpus, surveyed, tmp_path
     assert "The text of a merged survey cannot be read again" in ran.err
 
 
-def test_wrong_words(theodolite, surveyed, tmp_path):
+def test_invalid_options_are_rejected(theodolite, surveyed, tmp_path):
     for arguments, words in (
         ((surveyed, "--most", 0), "--most requires at least 1 vector per token (got 0)"),
         ((surveyed, "--layer", 9), "--layer 9: the survey of"),
@@ -122,7 +122,7 @@ def test_wrong_words(theodolite, surveyed, tmp_path):
         assert (ran.code, words in ran.err) == (2, True)
 
 
-def test_sets_of_a_survey_that_was_replaced_are_refused(theodolite, surveyed, model, tmp_path):
+def test_sets_of_a_replaced_survey_are_rejected(theodolite, surveyed, model, tmp_path):
     assert theodolite("sets", surveyed, "--quiet").code == 0
     other = tmp_path / "other"
     package.survey(model, sentences(150, seed=4), out=other, sample_size=8)

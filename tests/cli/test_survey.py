@@ -24,7 +24,7 @@ def made(model: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return out
 
 
-def test_a_survey_leaves_its_folder_and_names_the_report(theodolite, model, corpus, tmp_path):
+def test_a_survey_writes_its_folder_and_names_the_report(theodolite, model, corpus, tmp_path):
     ran = survey(theodolite, model, corpus, tmp_path / "s")
     assert ran.code == 0
     assert ran.out.splitlines()[-1] == f"report: {tmp_path / 's' / 'report.html'}"
@@ -44,7 +44,7 @@ def test_a_survey_leaves_its_folder_and_names_the_report(theodolite, model, corp
     }
 
 
-def test_json_alone_goes_to_stdout(theodolite, model, corpus, tmp_path):
+def test_only_json_goes_to_stdout(theodolite, model, corpus, tmp_path):
     ran = survey(theodolite, model, corpus, tmp_path / "s", "--json", "--layers", "0,-1")
     assert ran.code == 0
     found = json.loads(ran.out)
@@ -71,7 +71,7 @@ def test_show_prints_the_table_of_a_population(theodolite, made):
     assert "V_W" not in few
 
 
-def test_a_narrow_terminal_gets_blocks_and_every_digit():
+def test_a_narrow_terminal_splits_the_table_and_keeps_every_digit():
     heads = ["layer", "layer_name"]
     cells = {column: ["123,456"] * 3 for column in (*heads, "q", "m", "v", "twonn")}
     blocks = _split_columns(["q", "m", "v", "twonn"], cells, width=40)
@@ -94,7 +94,7 @@ def test_two_runs_do_not_share_a_folder(theodolite, model, corpus, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
 
 
-def test_two_corpora_are_refused(theodolite, model, corpus, tmp_path):
+def test_two_corpora_are_rejected(theodolite, model, corpus, tmp_path):
     ran = survey(theodolite, model, corpus, tmp_path / "s", "--corpus", corpus)
     assert ran.code == 2
     assert "quoted glob" in ran.err
@@ -110,7 +110,7 @@ def test_two_corpora_are_refused(theodolite, model, corpus, tmp_path):
         (["--columns", "mean_cosin"], "no column 'mean_cosin'. Did you mean 'mean_cosine'"),
     ],
 )
-def test_show_refuses_what_is_not_there(theodolite, made, arguments, words):
+def test_show_rejects_unknown_names(theodolite, made, arguments, words):
     ran = theodolite("show", made, *arguments)
     assert ran.code == 2
     assert words in ran.err
@@ -123,7 +123,7 @@ def test_report_draws_several_surveys_on_one_page(theodolite, made, tmp_path):
     assert 'data-part="side-by-side"' in (tmp_path / "page.html").read_text("utf-8")
 
 
-def test_parts_merge_into_the_whole(theodolite, model, corpus, tmp_path, monkeypatch):
+def test_merged_parts_equal_the_complete_survey(theodolite, model, corpus, tmp_path, monkeypatch):
     monkeypatch.setattr("theodolite.surveys.text_survey.SHARD_CHARS", 2000)
     survey(theodolite, model, corpus, tmp_path / "whole")
     survey(theodolite, model, corpus, tmp_path / "a", "--part", "0/2")
@@ -149,7 +149,7 @@ def test_merging_lists_what_differs(theodolite, model, corpus, made, tmp_path):
     assert not (tmp_path / "m").exists()
 
 
-def test_a_part_that_is_everything_says_so(theodolite, model, corpus, tmp_path):
+def test_a_part_that_covers_the_corpus_is_reported(theodolite, model, corpus, tmp_path):
     ran = theodolite("survey", model, "--corpus", corpus, "--out", tmp_path / "a", "--part", "0/2")
     assert ran.code == 0, ran.err
     assert "--part 0/2: the corpus has only 1 shard: this part is all of it" in " ".join(ran.err.split())

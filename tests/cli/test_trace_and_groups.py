@@ -11,9 +11,7 @@ from tests.cli.conftest import Theodolite
 ONE, OTHER = "the mountain was in the river.", "the mountain was in the angle."
 
 
-def test_trace_prints_moves_and_partings_and_leaves_a_folder(
-    theodolite: Theodolite, model: Path, tmp_path: Path
-) -> None:
+def test_trace_prints_its_tables_and_writes_a_folder(theodolite: Theodolite, model: Path, tmp_path: Path) -> None:
     ran = theodolite("trace", model, ONE, OTHER, "--out", tmp_path / "t", "--quiet")
     assert (ran.code, ran.err) == (0, "")
     assert "block 3" in ran.out
@@ -35,7 +33,7 @@ def test_trace_reads_sentences_from_files(theodolite: Theodolite, model: Path, t
     assert told["moves"][0]["step"] is None  # undefined is null
 
 
-def test_groups_prints_layers_and_leaves_a_folder(theodolite: Theodolite, model: Path, tmp_path: Path) -> None:
+def test_groups_prints_layers_and_writes_a_folder(theodolite: Theodolite, model: Path, tmp_path: Path) -> None:
     (tmp_path / "g.csv").write_text(
         'group,sentence\nhills,the {mountain|ridge} here\ntools,"an {angle|instrument}, it is"\n', encoding="utf-8"
     )
@@ -63,7 +61,7 @@ def test_groups_prints_layers_and_leaves_a_folder(theodolite: Theodolite, model:
         (("groups", "{model}", "none.txt"), "must end in one of json, jsonl, csv"),
     ],
 )
-def test_bad_input_is_one_sentence(
+def test_bad_input_is_reported_in_one_sentence(
     theodolite: Theodolite, model: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     ran = theodolite(*(argument.replace("{model}", str(model)) for argument in arguments), "--quiet")

@@ -51,7 +51,7 @@ def browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int = 0) -> P
     return notes
 
 
-def test_the_browser_is_given_the_page(theodolite, made, tmp_path, monkeypatch):
+def test_the_page_opens_in_the_browser(theodolite, made, tmp_path, monkeypatch):
     notes = browser(tmp_path, monkeypatch)
     page = tmp_path / "deep" / "my page.html"
     ran = theodolite("view", made, "--out", page)
@@ -61,7 +61,7 @@ def test_the_browser_is_given_the_page(theodolite, made, tmp_path, monkeypatch):
     assert 'data-part="profiles"' in page.read_text("utf-8")
 
 
-def test_without_a_name_the_page_stays_among_temporary_files(theodolite, made, tmp_path, monkeypatch):
+def test_without_a_name_the_page_is_a_temporary_file(theodolite, made, tmp_path, monkeypatch):
     notes = browser(tmp_path, monkeypatch)
     ran = theodolite("view", made)
     page = Path(ran.out.strip().removeprefix("report: "))
@@ -70,14 +70,14 @@ def test_without_a_name_the_page_stays_among_temporary_files(theodolite, made, t
     assert notes.read_text() == page.as_uri()
 
 
-def test_no_open_leaves_the_browser_alone(theodolite, made, tmp_path, monkeypatch):
+def test_no_open_does_not_start_the_browser(theodolite, made, tmp_path, monkeypatch):
     notes = browser(tmp_path, monkeypatch)
     assert theodolite("view", made, "--out", tmp_path / "page.html", "--no-open").code == 0
     assert not notes.exists()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere there is always a browser to ask")
-def test_where_no_browser_opens_the_address_is_told(theodolite, made, tmp_path, monkeypatch):
+def test_without_a_browser_the_address_is_printed(theodolite, made, tmp_path, monkeypatch):
     page = tmp_path / "page.html"
     ran = theodolite("view", made, "--out", page)
     assert ran.code == 0
@@ -88,7 +88,7 @@ def test_where_no_browser_opens_the_address_is_told(theodolite, made, tmp_path, 
     assert "No browser could be opened" in theodolite("view", made, "--out", page).err
 
 
-def test_what_a_laboratory_found_is_drawn(theodolite, model, tmp_path):
+def test_findings_of_a_laboratory_are_drawn(theodolite, model, tmp_path):
     groups, folder, page = tmp_path / "groups.csv", tmp_path / "laboratory", tmp_path / "page.html"
     groups.write_text(GROUPS)
     assert theodolite("groups", model, groups, "--permutations", 9, "--out", folder).code == 0
@@ -100,7 +100,7 @@ def test_what_a_laboratory_found_is_drawn(theodolite, model, tmp_path):
     assert written.count("<img") == 1
 
 
-def test_an_exhibit_that_cannot_be_drawn_loses_no_page(theodolite, made, tmp_path):
+def test_a_failing_exhibit_does_not_prevent_the_page(theodolite, made, tmp_path):
     Findings(make_facts("groups", None), {}).save(tmp_path / "broken")
     ran = theodolite("view", made, tmp_path / "broken", "--out", tmp_path / "page.html", "--no-open")
     assert ran.code == 0, ran.err
@@ -108,7 +108,7 @@ def test_an_exhibit_that_cannot_be_drawn_loses_no_page(theodolite, made, tmp_pat
     assert 'id="studies"' not in (tmp_path / "page.html").read_text("utf-8")
 
 
-def test_what_is_no_file_is_refused(theodolite, made, tmp_path):
+def test_a_path_that_is_not_a_file_is_rejected(theodolite, made, tmp_path):
     ran = theodolite("view", made, "--out", tmp_path)
     assert ran.code == 2
     assert "is a folder; give a file" in ran.err

@@ -32,7 +32,7 @@ def test_the_examples_run(
 
 
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=name_of)
-def test_what_is_not_run_is_right_as_far_as_one_can_read(page: Path) -> None:
+def test_examples_that_are_not_run_parse(page: Path) -> None:
     for block in blocks(page):
         check(block)
 

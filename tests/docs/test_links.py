@@ -45,7 +45,7 @@ def broken(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", EVERY, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_has_a_target(page: Path) -> None:
     assert broken(page) == []
 
 
@@ -58,7 +58,7 @@ def test_links_of_pages_stay_in_the_site() -> None:
                 assert (page.parent / target.partition("#")[0]).resolve().is_relative_to(docs), f"{page}: {target}"
 
 
-def test_a_broken_link_is_seen(tmp_path: Path) -> None:
+def test_a_broken_link_is_detected(tmp_path: Path) -> None:
     (tmp_path / "b.md").write_text("# A heading: `x/y`\n")
     page = tmp_path / "a.md"
     page.write_text("[1](b.md) [2](c.md) [3](b.md#a-heading-xy) [`4`](b.md#no) `[5](d.md)`\n```\n[6](e.md)\n```\n")

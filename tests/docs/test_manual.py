@@ -47,7 +47,7 @@ def test_every_verb_has_a_chapter_a_section_and_examples_that_parse() -> None:
             parses(line)
 
 
-def test_every_option_and_its_help_stand_in_the_verbs_section() -> None:
+def test_every_option_and_its_help_are_in_the_section_of_the_verb() -> None:
     page = (DOCS / "reference/cli.md").read_text("utf-8")
     sections = dict(re.findall(r"^### `([\w-]+)`\n(.*?)(?=^##|\Z)", page, flags=re.DOTALL | re.MULTILINE))
     for verb, command in GROUP.commands.items():
@@ -59,7 +59,7 @@ def test_every_option_and_its_help_stand_in_the_verbs_section() -> None:
                 assert f"`{parameter.default}`" in sections[verb], f"{verb} {parameter.name}"
 
 
-def test_an_example_that_does_not_parse_is_caught() -> None:
+def test_an_example_that_does_not_parse_is_detected() -> None:
     with pytest.raises(Exception, match=r"(?i)no such option"):
         parses("theodolite show first --no-such-option")
 
@@ -73,7 +73,7 @@ def test_every_exhibit_is_listed_with_a_command_that_parses_and_its_picture() ->
             assert f"gallery/{exhibit.paper}/README.md#{exhibit.id}" in page
 
 
-def test_every_public_name_is_told() -> None:
+def test_every_public_name_is_documented() -> None:
     import theodolite
     import theodolite.integrations
     import theodolite.report
@@ -84,7 +84,7 @@ def test_every_public_name_is_told() -> None:
             assert re.search(rf"^### (class )?`{module.__name__}\.{name}`$", page, flags=re.MULTILINE), name
 
 
-def test_every_formula_has_a_theme_and_an_anchor_of_its_own() -> None:
+def test_every_formula_has_a_theme_and_a_unique_anchor() -> None:
     found = formulas()
     themes = group_by_theme(found.values())
     assert OTHER not in themes, f"give these a theme in measures/formula.py: {themes.get(OTHER)}"
@@ -96,7 +96,7 @@ def test_every_formula_has_a_theme_and_an_anchor_of_its_own() -> None:
     assert {formula.anchor for formula in found.values()} <= set(anchors)
 
 
-def test_every_work_that_is_cited_is_listed_in_full_and_the_other_way_round() -> None:
+def test_every_cited_work_is_listed_and_every_listed_work_is_cited() -> None:
     used = set()
     for formula in formulas().values():
         works = find_references(formula.citation)
@@ -108,7 +108,7 @@ def test_every_work_that_is_cited_is_listed_in_full_and_the_other_way_round() ->
     assert len({work.key for work in REFERENCES}) == len(REFERENCES)
 
 
-def test_typeset_formulas_are_of_formulas_and_become_mathml() -> None:
+def test_typeset_formulas_belong_to_formulas_and_become_mathml() -> None:
     assert set(LATEX) <= set(formulas())
     for id_, latex in LATEX.items():
         made = mathml(latex)

@@ -39,7 +39,7 @@ def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:
         assert not re.search(r"@import|url\(.?https?:", sheet.read_text("utf-8"))
 
 
-def test_formulas_are_mathml_and_no_fence_is_left(site: Path) -> None:
+def test_formulas_are_mathml_and_no_fence_remains(site: Path) -> None:
     page = (site / "measures.html").read_text("utf-8")
     assert page.count("<math") > 40
     assert "language-math" not in page
@@ -59,7 +59,7 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
-def test_search_works_from_disk_and_nothing_leaves_the_page(site: Path, browser: Any) -> None:
+def test_search_works_from_disk_without_network_requests(site: Path, browser: Any) -> None:
     page = browser.new_page()
     wrong, asked = [], []
     page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)

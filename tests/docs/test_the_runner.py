@@ -48,7 +48,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_example_is_caught(name: str, tmp_path: Path) -> None:
+def test_a_wrong_example_is_detected(name: str, tmp_path: Path) -> None:
     text, words = WRONG[name]
     with pytest.raises(NotRunError, match=f"(?s){words}"):
         run(tmp_path, text)
@@ -63,12 +63,12 @@ def test_a_wrong_example_is_caught(name: str, tmp_path: Path) -> None:
         ("<!-- not run: why -->\n\nA paragraph.", "stands before no block"),
     ],
 )
-def test_a_comment_that_says_nothing_is_caught(comment: str, words: str, tmp_path: Path) -> None:
+def test_an_invalid_comment_is_detected(comment: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=words):
         run(tmp_path, f"{comment}\n~~~python\nx = 1\n~~~\n")
 
 
-def test_python_that_does_not_parse_is_caught_even_if_excused(tmp_path: Path) -> None:
+def test_python_that_does_not_parse_is_detected_even_if_excused(tmp_path: Path) -> None:
     with pytest.raises(SyntaxError):
         run(tmp_path, "<!-- not run: needs a hub -->\n~~~python\nx = = 1\n~~~\n")
 

@@ -85,7 +85,7 @@ class Seen:
 
 
 @pytest.mark.parametrize("populations", [("all", "without-first", "without-massive"), ("all",)])
-def test_tables_and_files_are_those_of_sums_brought_back_first(
+def test_tables_and_files_equal_those_of_sums_copied_first(
     small_model: Any,
     corpus: Path,
     device: str,
@@ -121,7 +121,7 @@ def test_nothing_stays_on_the_device(
     assert seen.threads <= {"copying sums", "copying", "writing"}  # measuring asked for none
 
 
-def test_sums_that_are_too_many_are_measured_here(
+def test_sums_that_do_not_fit_are_measured_on_the_cpu(
     small_model: Any, corpus: Path, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = made(small_model, corpus, device)
@@ -131,7 +131,7 @@ def test_sums_that_are_too_many_are_measured_here(
     assert not found.state.device_tensors()
 
 
-def test_a_table_that_moved_to_the_host_is_handed_over_as_it_is(
+def test_a_table_moved_to_the_host_is_handed_over_unchanged(
     small_model: Any, corpus: Path, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = made(small_model, corpus, device)
@@ -142,7 +142,7 @@ def test_a_table_that_moved_to_the_host_is_handed_over_as_it_is(
     assert found.tables.tokens["n"].equals(wanted.tables.tokens["n"])
 
 
-def test_what_is_left_is_taken_and_the_rest_is_copied() -> None:
+def test_sums_on_the_device_are_reused_and_others_copied() -> None:
     from tests.hard_cases import hard
 
     fold = hard(rows=300).fold()
@@ -160,7 +160,7 @@ def test_what_is_left_is_taken_and_the_rest_is_copied() -> None:
 
 
 @pytest.mark.parametrize("to_disk", [True, False])
-def test_what_fails_on_the_way_here_is_raised(
+def test_an_error_during_copying_is_raised(
     small_model: Any, corpus: Path, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to_disk: bool
 ) -> None:
     def here(away: DeviceTensor) -> torch.Tensor:
@@ -173,7 +173,7 @@ def test_what_fails_on_the_way_here_is_raised(
     assert not (out / FACTS).exists()
 
 
-def test_a_full_disk_is_told_and_leaves_no_survey(
+def test_a_full_disk_is_reported_and_leaves_no_survey(
     small_model: Any, corpus: Path, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(path: Path, *rest: Any) -> str:
@@ -190,7 +190,7 @@ def test_a_full_disk_is_told_and_leaves_no_survey(
     assert (tmp_path / "out" / UNFINISHED).exists()
 
 
-def test_an_interrupted_end_leaves_no_survey(
+def test_an_interruption_while_measuring_leaves_no_survey(
     small_model: Any, corpus: Path, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Stops(Listener):
@@ -209,7 +209,9 @@ def test_an_interrupted_end_leaves_no_survey(
     assert {path.name for path in out.iterdir()} == {*FILES, FACTS}
 
 
-def test_a_former_survey_loses_its_names_before_its_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overwritten_survey_is_renamed_before_its_space_is_freed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Killed before its space is free, a run leaves parts, which are in nobody's way and go with the next."""
     out = tmp_path / "out"
     out.mkdir()
@@ -224,7 +226,7 @@ def test_a_former_survey_loses_its_names_before_its_space(tmp_path: Path, monkey
     assert not list(out.iterdir())
 
 
-def test_a_flush_that_fails_meanwhile_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_flush_while_writing_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system tells of it once: the flush at the end would find nothing wrong."""
 
     def flush(file: int) -> None:
@@ -241,7 +243,7 @@ def test_a_flush_that_fails_meanwhile_is_raised(tmp_path: Path, monkeypatch: pyt
     assert not (tmp_path / "never").exists()
 
 
-def test_a_spent_table_is_empty() -> None:
+def test_a_cleared_table_is_empty() -> None:
     table = GpuUnitTable(3, torch.device("cpu"))
     table.n, table.sum = torch.ones(4, dtype=torch.int64), torch.ones(4, 3).double()
     table.clear()

@@ -55,7 +55,7 @@ def test_tables_are_the_same(
     np.testing.assert_allclose(there.tokens["v"], here.tokens["v"], rtol=1e-6, atol=1e-9)
 
 
-def test_an_interrupted_run_goes_on_bit_for_bit(
+def test_an_interrupted_run_resumes_with_equal_bits(
     small_model: Any, corpus: Path, residing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("SHARD_CHARS", "GPU_SHARD_CHARS"):
@@ -77,7 +77,7 @@ def test_an_interrupted_run_goes_on_bit_for_bit(
     assert again.layers.equals(whole.layers)
 
 
-def test_it_merges_with_one_made_on_the_processor(small_model: Any, corpus: Path, residing: str) -> None:
+def test_a_gpu_fold_merges_with_a_cpu_fold(small_model: Any, corpus: Path, residing: str) -> None:
     half = {"pilot": None, "batch_tokens": 500}
     there = theodolite.survey(small_model("bert"), corpus, device=residing, limit=90, **half)
     assert there.state.folds[0].moments.population([0]).n.sum() > 0

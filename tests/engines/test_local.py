@@ -82,7 +82,7 @@ def test_every_shard_is_prepared_once_and_folded_in_order() -> None:
     assert source.ran == ["a", "b", "c", "d"]
 
 
-def test_nobody_need_ask_for_the_first_shard() -> None:
+def test_preparation_starts_without_a_request() -> None:
     source = Counted()
     begun = EarlyStart(plan(source))
     wait_until(lambda: len(source.prepared) == prefetch.PREPARING_THREADS + 1)
@@ -90,13 +90,13 @@ def test_nobody_need_ask_for_the_first_shard() -> None:
     begun.close()
 
 
-def test_other_shards_than_were_begun_are_prepared_anew() -> None:
+def test_other_shards_than_those_started_are_prepared_again() -> None:
     source = Counted()
     folded(source, EarlyStart(plan(source)), [5, 6])
     assert source.ran == ["c", "d"]
 
 
-def test_without_what_is_left_out_shards_are_prepared_anew() -> None:
+def test_shards_are_prepared_again_without_skipped_documents() -> None:
     source = Counted()
     left_out = Skipped()
     left_out.add([SkippedDocument(3, 0, "a", "ValueError: no")])
@@ -105,7 +105,7 @@ def test_without_what_is_left_out_shards_are_prepared_anew() -> None:
 
 
 @pytest.mark.parametrize(("device", "open_"), [(None, False), ("cuda", True)])
-def test_nothing_is_begun_without_a_gpu_or_where_units_are_open(device: str | None, open_: bool) -> None:
+def test_nothing_starts_without_a_gpu_or_with_open_units(device: str | None, open_: bool) -> None:
     source = Counted()
     source.units = SimpleNamespace(open=open_)  # type: ignore[misc]
     source.resident = device is not None
@@ -116,7 +116,7 @@ def test_nothing_is_begun_without_a_gpu_or_where_units_are_open(device: str | No
     assert source.ran == ["a", "b", "c", "d"]
 
 
-def test_an_error_comes_out_where_the_shard_is_folded() -> None:
+def test_an_error_is_raised_where_the_shard_is_folded() -> None:
     class Fails(Counted):
         def prepare(self, documents: Sequence[tuple[int, str]]) -> list[Any]:
             raise ValueError("a document that no tokenizer takes")
@@ -126,7 +126,7 @@ def test_an_error_comes_out_where_the_shard_is_folded() -> None:
         folded(source, EarlyStart(plan(source)))
 
 
-def test_a_run_that_is_taken_up_begins_nothing_that_it_may_hold(tmp_path: Path) -> None:
+def test_a_resumed_run_does_not_start_early(tmp_path: Path) -> None:
     (tmp_path / UNFINISHED).write_text("{}")
     with LocalEngine() as engine:
         engine.ready(plan(Counted()), tmp_path, 0, Listener())
@@ -163,7 +163,7 @@ def surveyed(small_model: Any, **given: Any) -> Any:
     return theodolite.survey(small_model("bert"), sentences(120, seed=3), device="cpu", sample_size=64, **given)
 
 
-def test_a_survey_is_the_same_whoever_prepares_its_text(
+def test_a_survey_does_not_depend_on_who_prepares_its_text(
     small_model: Any, as_on_a_gpu: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_copies = surveyed(small_model)
@@ -175,7 +175,7 @@ def test_a_survey_is_the_same_whoever_prepares_its_text(
         assert getattr(by_copies, name).equals(getattr(here, name))
 
 
-def test_a_corpus_is_scanned_apart_as_it_is_here(as_on_a_gpu: None, tmp_path: Path) -> None:
+def test_a_scan_in_another_process_equals_a_local_scan(as_on_a_gpu: None, tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text("\n".join([*sentences(50, seed=1), "é 東京"]), encoding="utf-8")
     corpus = open_corpus(tmp_path / "corpus.txt")
     assert corpus.plain
@@ -196,7 +196,7 @@ def breaks(*given: Any, **named: Any) -> Any:
     [(local, "take_pilot"), (run, "claim"), (local, "accumulate_on_device")],
     ids=lambda each: str(each),
 )
-def test_nothing_stays_when_the_pilot_the_folder_or_the_fold_fails(
+def test_no_process_remains_if_the_pilot_the_folder_or_the_fold_fails(
     small_model: Any, as_on_a_gpu: None, monkeypatch: pytest.MonkeyPatch, where: Any, what: str, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(where, what, breaks)
@@ -205,7 +205,7 @@ def test_nothing_stays_when_the_pilot_the_folder_or_the_fold_fails(
     assert not multiprocessing.active_children()
 
 
-def test_an_interrupted_survey_leaves_nothing_and_is_taken_up(
+def test_an_interrupted_survey_leaves_no_process_and_is_resumed(
     small_model: Any, as_on_a_gpu: None, tmp_path: Path
 ) -> None:
     class Stops(Listener):

@@ -10,21 +10,21 @@ import torch
 from theodolite.engines.threads import SWITCH_SECONDS, frequent_thread_switches, one_torch_thread
 
 
-def test_turns_are_short_meanwhile_and_as_before_after() -> None:
+def test_the_switch_interval_is_short_inside_and_restored_after() -> None:
     before = sys.getswitchinterval()
     with frequent_thread_switches():
         assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
     assert sys.getswitchinterval() == before
 
 
-def test_a_run_that_fails_leaves_them_as_they_were() -> None:
+def test_the_switch_interval_is_restored_after_an_error() -> None:
     before = sys.getswitchinterval()
     with pytest.raises(ZeroDivisionError), frequent_thread_switches():
         _ = 1 / 0
     assert sys.getswitchinterval() == before
 
 
-def test_turns_that_are_shorter_stay_so() -> None:
+def test_a_shorter_switch_interval_is_kept() -> None:
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
@@ -34,7 +34,7 @@ def test_turns_that_are_shorter_stay_so() -> None:
         sys.setswitchinterval(before)
 
 
-def test_one_thread_meanwhile_and_as_many_as_before_after() -> None:
+def test_one_thread_inside_and_the_previous_number_after() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

@@ -50,7 +50,7 @@ def frames(tables: SurveyTables) -> dict[str, pd.DataFrame]:
 
 
 @pytest.mark.parametrize("contextuality", [False, True])
-def test_side_by_side_gives_the_same_bits(contextuality: bool) -> None:
+def test_parallel_layers_give_the_same_bits(contextuality: bool) -> None:
     made = state(contextuality=contextuality)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -95,7 +95,7 @@ def test_on_a_device_the_numbers_are_the_same(monkeypatch: pytest.MonkeyPatch, d
     check_close(make_tables(made, LAYERS, ALL, workers=2, device=device), wanted)
 
 
-def test_sums_that_a_device_has_no_room_for_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_that_do_not_fit_on_the_device_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     fold = state().folds[0]
     assert gpu.copy_sums_to_device(fold, None) is None
     moved = gpu.copy_sums_to_device(fold, "cpu")
@@ -105,7 +105,7 @@ def test_sums_that_a_device_has_no_room_for_stay(monkeypatch: pytest.MonkeyPatch
     assert gpu.copy_sums_to_device(fold, "cuda") is None
 
 
-def test_no_more_layers_at_once_than_copies_of_their_sums_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_workers_is_bounded_by_memory_for_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     made = state()
     monkeypatch.setattr(torch, "get_num_threads", lambda: 16)
     copy = max(table.sum.nbytes for fold in made.folds.values() for table in fold.moments.tables)
@@ -117,7 +117,7 @@ def test_no_more_layers_at_once_than_copies_of_their_sums_have_room(monkeypatch:
     assert _workers(made, LAYERS, 100 * copy) == 1
 
 
-def test_outcomes_come_in_order_and_threads_are_given_back() -> None:
+def test_results_are_in_order_and_thread_counts_restored() -> None:
     before = torch.get_num_threads(), [pool["num_threads"] for pool in threadpool_info()]
     seen: list[tuple[int, int]] = []
     first = threading.Event()
@@ -137,7 +137,7 @@ def test_outcomes_come_in_order_and_threads_are_given_back() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_goes_wrong_in_one_is_raised_where_it_is_waited_for(workers: int) -> None:
+def test_an_error_in_a_thread_is_raised_where_its_result_is_awaited(workers: int) -> None:
     def call(number: int) -> int:
         if number == 1:
             raise ValueError("one")
@@ -149,7 +149,7 @@ def test_what_goes_wrong_in_one_is_raised_where_it_is_waited_for(workers: int) -
     assert torch.get_num_threads() == before
 
 
-def test_the_state_is_written_meanwhile(tmp_path: Path) -> None:
+def test_the_state_is_written_in_the_background(tmp_path: Path) -> None:
     made = state()
     known = made.save(tmp_path / "alone")
     with gpu.write_in_background(made, tmp_path / "ahead") as written:
@@ -163,7 +163,7 @@ def test_the_state_is_written_meanwhile(tmp_path: Path) -> None:
         assert written is None
 
 
-def test_a_disk_that_fails_is_told_when_the_survey_is_saved(tmp_path: Path) -> None:
+def test_a_failing_disk_is_reported_when_the_survey_is_saved(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with gpu.write_in_background(state(), tmp_path / "file") as written:
         assert written is not None

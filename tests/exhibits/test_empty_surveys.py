@@ -52,7 +52,7 @@ def notes(ax: Axes) -> list[str]:
 
 
 @pytest.mark.parametrize("number", BY_LAYER)
-def test_what_would_be_empty_is_rejected_with_the_reason_and_the_way_out(number: str) -> None:
+def test_an_empty_exhibit_is_rejected_with_the_reason_and_a_command(number: str) -> None:
     with pytest.raises(InputError) as error:
         drawn(number, [small()])
     assert str(error.value) == (
@@ -63,12 +63,12 @@ def test_what_would_be_empty_is_rejected_with_the_reason_and_the_way_out(number:
 
 
 @pytest.mark.parametrize("number", BY_LAYER)
-def test_the_way_out_leads_out(number: str) -> None:
+def test_the_suggested_command_works(number: str) -> None:
     _, axes = drawn(number, [small()], Choice(filter="all"))
     assert all(not notes(ax) for ax in axes)
 
 
-def test_a_way_that_leads_nowhere_is_not_named() -> None:
+def test_a_command_that_would_not_help_is_not_suggested() -> None:
     """Two units and two special ones: all of them are too few for a line, but not for a sum."""
     with pytest.raises(InputError, match=r"not special; survey a larger corpus\.$"):
         drawn("fig4", [small(units=4)])
@@ -86,14 +86,14 @@ def test_units_that_all_occur_once_have_no_slope_on_n() -> None:
 
 
 @pytest.mark.parametrize("number", ["fig4", "fig6", "fig17", "fig18", "fig19", "fig20"])
-def test_beside_a_large_survey_the_caption_names_the_small_one(number: str) -> None:
+def test_the_caption_names_a_small_survey_beside_a_large_one(number: str) -> None:
     plate, axes = drawn(number, [small(), LARGE])
     assert f"Not drawn: small on notes.txt ({FEW} that are not special)." in plate.caption.replace("\xa0", " ")
     assert all(not notes(ax) for ax in axes)
     assert "Not drawn" not in drawn(number, [LARGE])[0].caption
 
 
-def test_a_panel_a_model_has_a_note_where_it_is_empty() -> None:
+def test_an_empty_panel_of_a_model_has_a_note() -> None:
     _, (empty, full) = drawn("fig5", [small(), LARGE])
     assert notes(empty) == [f"{FEW} that are not special"]
     assert not notes(full)
@@ -107,7 +107,7 @@ def test_a_panel_a_model_has_a_note_where_it_is_empty() -> None:
 
 
 @pytest.mark.parametrize("number", ["fig2", "fig7", "fig11"])
-def test_points_are_drawn_without_a_line_and_say_which_units_are_too_few(number: str) -> None:
+def test_points_without_a_line_have_a_note_on_the_missing_units(number: str) -> None:
     _, axes = drawn(number, [small()])
     assert axes
     for ax in axes:
@@ -118,7 +118,7 @@ def test_points_are_drawn_without_a_line_and_say_which_units_are_too_few(number:
             assert text.get_zorder() < min(cloud.get_zorder() for cloud in ax.collections)  # hides no point
 
 
-def test_a_panel_without_a_slope_says_why() -> None:
+def test_a_panel_without_a_slope_states_the_reason() -> None:
     survey = small(most=1)
     flat = replace(survey, tables=survey.tables | {"tokens": survey.tokens.assign(v=0.0)})
     _, (cv, slope, r2) = drawn("fig4", [flat], Choice(filter="all"))
@@ -138,7 +138,7 @@ def test_a_filter_is_as_strict_as_its_definition() -> None:
     assert not explain_too_few(four, Choice(specials="kept"))
 
 
-def test_a_reason_of_the_table_is_told() -> None:
+def test_a_reason_from_the_table_is_reported() -> None:
     why = json.dumps({"mean_cosine": "fewer than two vectors have a direction"})
     known = make_layer_survey("one", make_layer_names(2), mean_cosine=3 * [np.nan])
     survey = replace(known, tables={"layers": known.layers.assign(undefined=why)})
@@ -149,7 +149,7 @@ def test_a_reason_of_the_table_is_told() -> None:
 
 
 @pytest.mark.parametrize("name", ["anisotropy-inherent/contextuality", "norm-variance/consistency"])
-def test_a_survey_made_with_contextuality_is_not_told_to_be_made_so(name: str) -> None:
+def test_a_survey_with_contextuality_does_not_suggest_the_option(name: str) -> None:
     survey = make_survey("asked").survey
     why = json.dumps({"self_similarity": "fewer than two units that are not special occur 5 times"})
     tables = survey.tables | {"layers": survey.layers.assign(self_similarity=np.nan, undefined=why)}

@@ -22,7 +22,7 @@ def lines(figure: FigureBase) -> None:
     ax.plot(np.random.default_rng(0).normal(size=(2, 60)))
 
 
-def test_what_is_smaller_drawn_as_lines_is_an_svg():
+def test_pictures_smaller_as_vectors_are_svg():
     media_type, data = render_picture(Plate(pd.DataFrame(), "", lines, (8.0, 8.0)))
     assert media_type == "image/svg+xml"
     assert data.lstrip().startswith(b"<?xml")

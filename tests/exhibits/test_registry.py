@@ -32,14 +32,14 @@ def test_figures_that_the_paper_repeats_for_other_models_are_one(first: str, sam
     assert all(get(name).make is get(first).make for name in same)
 
 
-def test_an_unknown_exhibit_is_rejected_with_those_near() -> None:
+def test_an_unknown_exhibit_is_rejected_with_suggestions() -> None:
     with pytest.raises(InputError, match=r"no exhibit 'norm-variance/fig02'\. Did you mean 'norm-variance/fig2'"):
         find("norm-variance/fig02")
     with pytest.raises(InputError, match="`theodolite exhibits` lists all"):
         find("zzz")
 
 
-def test_a_name_is_given_once() -> None:
+def test_exhibit_names_are_unique() -> None:
     with pytest.raises(ValueError, match="registered twice"):
         exhibit("norm-variance/fig2", title="again")(get("fig2").make)
 
@@ -73,7 +73,7 @@ def test_what_cannot_be_drawn_is_rejected(number: str, choice: Choice, words: st
     assert words in str(error.value)
 
 
-def test_one_survey_that_lacks_something_is_enough() -> None:
+def test_one_survey_with_missing_data_is_enough_to_reject() -> None:
     vectors = SurveyData(SURVEY.facts | {"model": None, "units": "none"}, SURVEY.tables)
     with pytest.raises(
         InputError, match=r"have no units; to group them, run `theodolite measure notes\.txt --groups COLUMN"
@@ -100,7 +100,7 @@ def test_a_survey_from_before_sums_over_text_is_rejected(number: str) -> None:
         make(get(number), [vectors])
 
 
-def test_drawing_changes_nothing_outside() -> None:
+def test_drawing_has_no_side_effects() -> None:
     from theodolite.exhibits.saving import compose
 
     before = dict(mpl.rcParams)
@@ -108,6 +108,6 @@ def test_drawing_changes_nothing_outside() -> None:
     assert dict(mpl.rcParams) == before
 
 
-def test_a_paper_is_no_exhibit() -> None:
+def test_a_paper_is_not_an_exhibit() -> None:
     with pytest.raises(InputError, match="'norm-variance' is a paper"):
         find("norm-variance")

@@ -63,7 +63,7 @@ def test_surveys_with_one_layer_are_drawn_and_those_without_units_rejected(found
 
 @pytest.mark.parametrize("number", ["fig2", "fig5", "fig17"])
 @pytest.mark.parametrize("choice", [Choice(variant="unbiased"), Choice("without-first", filter="all")])
-def test_what_the_paper_could_not_draw(number: str, choice: Choice, tmp_path: Path) -> None:
+def test_input_beyond_the_paper_is_drawn(number: str, choice: Choice, tmp_path: Path) -> None:
     found = find(f"norm-variance/{number}")
     save(found, drawn(found, make_survey(), choice=choice), tmp_path / "made.png")
 
@@ -103,14 +103,14 @@ def test_undefined_numbers_are_null(tmp_path: Path) -> None:
     assert "| – | [–, –] | – |" in (tmp_path / "made.md").read_text("utf-8")
 
 
-def test_the_numbers_of_a_figure_can_be_had(tmp_path: Path) -> None:
+def test_the_numbers_of_a_figure_are_available(tmp_path: Path) -> None:
     plate = drawn(find("norm-variance/fig4"), make_survey())
     save_data(plate.data, tmp_path / "made.csv")
     read = pd.read_csv(tmp_path / "made.csv")
     assert read["slope"].to_numpy() == pytest.approx(plate.data["slope"].to_numpy())
 
 
-def test_endings_are_checked() -> None:
+def test_file_extensions_are_checked() -> None:
     figure, table = find("norm-variance/fig2"), find("norm-variance/table1")
     assert check_ending(figure, Path("a.PDF")) == "pdf"
     assert check_ending(table, Path("a.md")) == "md"
@@ -128,7 +128,7 @@ def test_endings_are_checked() -> None:
         check_data_path(Path("a.txt"))
 
 
-def test_a_file_is_whole_or_what_it_was(tmp_path: Path) -> None:
+def test_a_file_is_complete_or_unchanged(tmp_path: Path) -> None:
     out = tmp_path / "new" / "made.csv"
     write_atomically(out, lambda path: Path(path).write_text("first"))  # type: ignore[arg-type, return-value]
 
@@ -142,7 +142,7 @@ def test_a_file_is_whole_or_what_it_was(tmp_path: Path) -> None:
     assert [path.name for path in out.parent.iterdir()] == ["made.csv"]
 
 
-def test_a_name_in_another_script_is_no_warning(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+def test_a_name_in_another_script_gives_no_warning(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     found = find("norm-variance/table1")
     save(found, drawn(found, make_survey("模型")), tmp_path / "made.png")
     save(found, drawn(found, make_survey("模型\ud800")), tmp_path / "made.md")

@@ -62,7 +62,7 @@ def _probe(tokenizer: Any, **options: Any) -> GeometryProbe:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", ["decoder", "encoder"])
 @pytest.mark.parametrize(("dropout", "accumulate", "bf16"), [(0.0, 1, False), (0.2, 3, False), (0.2, 2, True)])
-def test_weights_are_identical_with_and_without(
+def test_weights_are_identical_with_and_without_measurement(
     kind: str, dropout: float, accumulate: int, bf16: bool, device: str
 ) -> None:
     _, tokenizer = tiny(kind)
@@ -107,7 +107,7 @@ def test_inside_autocast_the_casts_of_training_keep_their_gradients() -> None:
 
 
 @pytest.mark.parametrize("kind", ["decoder", "encoder"])
-def test_mode_hooks_cache_and_generators_are_as_they_were(kind: str) -> None:
+def test_mode_hooks_cache_and_generators_are_restored(kind: str) -> None:
     model, tokenizer = tiny(kind, dropout=0.1)
     model.train()
     first = next(module for module in model.modules() if isinstance(module, nn.LayerNorm | nn.Embedding))
@@ -140,7 +140,7 @@ def test_mode_hooks_cache_and_generators_are_as_they_were(kind: str) -> None:
     assert len(out.hidden_states) == 3, "transformers can still put its own hooks in"
 
 
-def test_all_is_put_back_when_something_fails() -> None:
+def test_everything_is_restored_after_an_error() -> None:
     model, _ = tiny("encoder", dropout=0.5)
     model.train()
     state = torch.get_rng_state()
@@ -161,7 +161,7 @@ def test_all_is_put_back_when_something_fails() -> None:
     assert torch.equal(model.bert.embeddings.position_ids, ids)
 
 
-def test_what_the_script_has_set_does_not_reach_the_numbers() -> None:
+def test_settings_of_the_script_do_not_affect_the_numbers() -> None:
     model, tokenizer = tiny("decoder")
     plain = _probe(tokenizer).measure(model, 0)
     torch.set_default_dtype(torch.float64)

@@ -37,7 +37,7 @@ CUTS = st.lists(st.integers(0, 1000), min_size=2, max_size=2)
 every_statistic = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 
-def test_the_fold_holds_every_statistic_there_is() -> None:
+def test_the_fold_holds_every_statistic() -> None:
     assert set(STATISTICS + CONTEXTUAL) == set(KINDS)
     assert len({kind.name for kind in KINDS}) == len(KINDS)
     assert set(TOLERANCE) <= {kind.name for kind in KINDS}
@@ -74,7 +74,7 @@ def test_merging_may_be_regrouped(kind: type[Statistic], sample: Sample, cuts: l
 @every_statistic
 @given(sample=samples(), cuts=st.lists(st.integers(0, 1000), min_size=1, max_size=6))
 @LAW
-def test_any_split_equals_the_whole(kind: type[Statistic], sample: Sample, cuts: list[int]) -> None:
+def test_any_split_equals_one_update(kind: type[Statistic], sample: Sample, cuts: list[int]) -> None:
     whole, parts = (
         fold(kind, sample.frame, sample.batch).state(),
         sample.split(cuts, whole_windows=kind.whole_windows),
@@ -114,7 +114,7 @@ def test_loading_replaces_everything(kind: type[Statistic], sample: Sample) -> N
 @every_statistic
 @given(sample=samples())
 @LAW
-def test_update_keeps_nothing_of_its_input_and_leaves_it_alone(kind: type[Statistic], sample: Sample) -> None:
+def test_update_neither_aliases_nor_changes_its_input(kind: type[Statistic], sample: Sample) -> None:
     batch, statistic = sample.rows(0, len(sample.batch.places)), kind(sample.frame)
     rows = Rows.of(batch, sample.frame)
     read = [
@@ -139,7 +139,7 @@ def test_update_keeps_nothing_of_its_input_and_leaves_it_alone(kind: type[Statis
 @every_statistic
 @given(sample=samples(), cuts=CUTS)
 @LAW
-def test_merging_keeps_nothing_of_the_other_and_leaves_it_alone(
+def test_merge_neither_aliases_nor_changes_the_other(
     kind: type[Statistic], sample: Sample, cuts: list[int]
 ) -> None:
     first, second, third = sample.split(cuts, whole_windows=kind.whole_windows)
@@ -171,7 +171,7 @@ def test_memory_is_bounded_by_units_and_not_by_rows(kind: type[Statistic], sampl
 @every_statistic
 @given(sample=samples(), seed=st.integers(0, 99))
 @LAW
-def test_a_centre_may_be_left_and_taken_again(kind: type[Statistic], sample: Sample, seed: int) -> None:
+def test_recentring_can_be_reversed(kind: type[Statistic], sample: Sample, seed: int) -> None:
     there = elsewhere(sample.frame, seed)
     moved = fold(kind, sample.frame, sample.batch)
     before = snapshot(moved)
@@ -184,7 +184,7 @@ def test_a_centre_may_be_left_and_taken_again(kind: type[Statistic], sample: Sam
 @every_statistic
 @given(sample=samples(), cuts=CUTS, seed=st.integers(0, 99))
 @LAW
-def test_recentred_sums_are_those_of_the_other_frame(
+def test_recentred_sums_equal_those_about_the_other_centre(
     kind: type[Statistic], sample: Sample, cuts: list[int], seed: int
 ) -> None:
     there = elsewhere(sample.frame, seed)

@@ -101,7 +101,7 @@ def test_groups_hold_each_column_once() -> None:
     assert find_column("unfiltered_text_units_used").title == "Text units"
 
 
-def test_whole_numbers_and_bounds() -> None:
+def test_integers_and_bounds() -> None:
     assert {"n", "pca_dim_90", "mev_units", "rogue_half"} <= set(integer_columns())
     assert find_column("mean_cosine").bounds == (-1.0, 1.0)
     assert find_column("rogue_cosine_share").bounds is None  # it may exceed 1

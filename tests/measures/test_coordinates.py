@@ -82,7 +82,7 @@ def test_a_cosine_that_rounding_could_make_has_no_shares() -> None:
     assert np.isfinite(cosine_shares(n, total, total**2 + 2 * off)).all()
 
 
-def test_the_rogue_coordinate_and_how_many_make_half() -> None:
+def test_the_rogue_coordinate_and_the_number_that_make_half() -> None:
     shares = np.array([0.1, 0.3, 0.15, 0.25, -0.05, 0.25])
     found = rogue(shares)
     assert (found.coordinate, found.share) == (1, 0.3)

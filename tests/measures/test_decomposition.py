@@ -68,7 +68,7 @@ def test_one_unit_has_nothing_between() -> None:
     assert whole.v_between == 0
 
 
-def test_one_occurrence_has_no_spread_whatever_rounding_says() -> None:
+def test_one_occurrence_has_no_spread_despite_rounding() -> None:
     x = np.array([[0.1, 0.2, 0.3]])
     n, total, squares, centre = sums(x, np.array([0]), np.zeros(3))
     assert unit_moments(n, total, squares * (1 + 1e-15), centre).v == [0]
@@ -86,7 +86,7 @@ def test_a_small_spread_far_from_the_centre_is_kept() -> None:
     assert v == pytest.approx([3e-12], abs=1e-12)
 
 
-def test_what_small_n_bends_is_bent_back() -> None:
+def test_small_sample_bias_is_corrected() -> None:
     """Of n draws from N(mu, 1), M is too large by V/n and V too small by it; M_u and V_u are neither."""
     rng, dim, n, times = np.random.default_rng(0), 4, 3, 20_000
     mean = np.full(dim, 0.5)

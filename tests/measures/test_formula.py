@@ -24,7 +24,7 @@ def test_every_column_that_is_a_measure_has_a_formula() -> None:
     assert formula_of_column()["q"] == "qmv/all"
 
 
-def test_every_error_bar_is_told_by_the_formula_it_belongs_to() -> None:
+def test_every_error_bar_belongs_to_the_formula_of_its_column() -> None:
     of_column, known = formula_of_column(), formulas()
     for column in ERRORS:
         assert column in known[of_column[column]].error
@@ -37,7 +37,7 @@ def test_no_column_has_two_formulas() -> None:
     assert len(columns) == len(set(columns))
 
 
-def test_every_formula_says_what_it_is() -> None:
+def test_every_formula_has_a_description() -> None:
     for id_, known in formulas().items():
         assert known.id == id_
         assert known.definition
@@ -46,6 +46,6 @@ def test_every_formula_says_what_it_is() -> None:
     assert "qmv/unit" in formulas()
 
 
-def test_an_id_is_taken_once() -> None:
+def test_formula_ids_are_unique() -> None:
     with pytest.raises(ValueError, match="formula id 'qmv/all' is already registered"):
         formula("qmv/all", definition="", cost="", citation="")(lambda: None)

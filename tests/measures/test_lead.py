@@ -15,7 +15,7 @@ def rising(middle: float, sharp: float = 2.0) -> np.ndarray:
     return 1 / (1 + (middle / np.maximum(STEPS, 1e-9)) ** sharp)
 
 
-def test_half_of_the_way_lies_between_two_checkpoints() -> None:
+def test_the_half_way_step_is_between_two_checkpoints() -> None:
     for middle in (3.0, 20.0, 100.0):
         for sign in (1, -1):  # entropy falls as attention gets sharp
             half = half_way(STEPS, sign * rising(middle))
@@ -31,7 +31,7 @@ def test_the_first_crossing_counts() -> None:
     assert half_way(np.arange(5.0), np.array([0, 0.8, 0.3, 0.7, 1.0]))[:3] == (pytest.approx(0.625), 0, 1)
 
 
-def test_where_a_series_rises_and_falls_the_rise_counts() -> None:
+def test_the_rise_counts_if_a_series_rises_and_falls() -> None:
     """The tempting way, half of the way to the last value, would have no answer or that of the fall."""
     up_and_down = np.array([0.0, 1, 2, 10, 9, 4, 2, 1, 0.5, 0.1])
     half = half_way(STEPS, up_and_down)
@@ -50,7 +50,7 @@ def test_where_a_series_rises_and_falls_the_rise_counts() -> None:
         ([0.0, 1.0, -1.0, 1.0, -1.0, 1.1], None, "it goes back and forth"),
     ],
 )
-def test_what_has_no_half(values, errors, reason: str) -> None:
+def test_series_without_a_half_way_step(values, errors, reason: str) -> None:
     steps = np.arange(float(len(values)))
     half = half_way(steps, np.array(values), None if errors is None else np.array(errors))
     assert half.reason == reason
@@ -58,7 +58,7 @@ def test_what_has_no_half(values, errors, reason: str) -> None:
     assert compare_order(half, half_way(STEPS, rising(4))) == "undecided"
 
 
-def test_order_is_told_only_where_the_stretches_are_apart() -> None:
+def test_order_is_reported_only_for_disjoint_intervals() -> None:
     early, late = half_way(STEPS, rising(3)), half_way(STEPS, rising(100))
     assert compare_order(early, late) == "before"
     assert compare_order(late, early) == "after"
@@ -68,7 +68,7 @@ def test_order_is_told_only_where_the_stretches_are_apart() -> None:
     assert compare_order(HalfWay(1, 0, 2, 1.0, 9), HalfWay(3, 2, 4, 1.0, 9)) == "before"
 
 
-def test_a_lag_is_found_where_it_was_planted() -> None:
+def test_a_planted_lag_is_found() -> None:
     rng = np.random.default_rng(0)
     changes = rng.normal(size=40)
     first = np.cumsum(changes)
@@ -93,7 +93,7 @@ def test_the_interval_is_fishers() -> None:
     assert np.arctanh(found.coefficient) - np.arctanh(found.low) == pytest.approx(reach)
 
 
-def test_few_steps_tell_no_lag() -> None:
+def test_few_steps_have_no_lag() -> None:
     assert lagged_correlation(np.arange(6.0) ** 2, np.arange(6.0), 0).reason == "fewer than six pairs of changes"
     assert (
         lagged_correlation(np.arange(9.0), np.arange(9.0) ** 2, 0).reason

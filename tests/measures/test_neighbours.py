@@ -39,7 +39,7 @@ def test_distances_and_names(name: str, block: int, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("name", HARD)
-def test_twonn_is_the_same_to_the_last_bit(name: str) -> None:
+def test_twonn_is_equal_bit_for_bit(name: str) -> None:
     vectors = HARD[name]()
     found = neighbourhood(vectors)
     assert torch.equal(found.distances[:, :2], two_nearest(vectors))
@@ -56,7 +56,7 @@ def test_one_block_holds_all_the_nearest() -> None:
 
 
 @pytest.mark.parametrize("name", ["an offset coordinate at 3,000", "clusters far apart"])
-def test_float32_alone_is_wrong(name: str) -> None:
+def test_plain_float32_is_wrong(name: str) -> None:
     single = HARD[name]().float()
     distances = torch.cdist(single, single, compute_mode="use_mm_for_euclid_dist").fill_diagonal_(torch.inf)
     expected = all_distances(HARD[name]()).topk(32, largest=False).values

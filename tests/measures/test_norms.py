@@ -36,13 +36,13 @@ def test_never_beyond_what_was_seen() -> None:
     assert found["norm_p01"] == 5.0
 
 
-def test_zero_vectors_stand_below_every_other() -> None:
+def test_zero_vectors_are_below_all_others() -> None:
     found = quantiles([0, 30], zero=70)
     assert found["norm_p50"] == 0
     assert found["norm_p75"] > 2
 
 
-def test_nothing_counted_is_nothing_told() -> None:
+def test_no_counts_have_no_quantiles() -> None:
     found = quantiles([])
     assert found.keys() == LEVELS.keys()
     assert all(math.isnan(value) for value in found.values())

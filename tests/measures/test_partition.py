@@ -44,7 +44,7 @@ def test_without_log_space_it_overflows() -> None:
     assert np.isfinite(partition_isotropy_log(x, directions(x)))
 
 
-def test_a_balanced_cross_is_isotropic_and_one_that_leans_is_not() -> None:
+def test_a_symmetric_cross_is_isotropic_and_an_asymmetric_one_is_not() -> None:
     cross = np.concatenate([np.eye(4), -np.eye(4)])
     assert partition_isotropy_log(cross, np.eye(4)) == pytest.approx(0, abs=EXACT)
     leaning = cross + 0.7
@@ -57,7 +57,7 @@ def test_a_gaussian_about_0_and_its_mean() -> None:
     assert partition_isotropy_log(x, np.eye(3)) == pytest.approx(-2.0, abs=0.05)  # sums err by about 1/100
 
 
-def test_arrays_that_run_backwards_or_may_not_be_written() -> None:
+def test_reversed_and_read_only_arrays() -> None:
     x = np.random.default_rng(2).normal(size=(30, 4)) + 1
     wanted = partition_isotropy_log(x, directions(x))
     forbidden = x.copy()

@@ -109,7 +109,7 @@ def test_draws_are_those_with_replacement(monkeypatch: pytest.MonkeyPatch, block
     assert apart == pytest.approx(np.full(132, -1 / 11), abs=1.2 * near)
 
 
-def test_errors_are_what_other_units_would_have_given() -> None:
+def test_errors_equal_the_spread_over_other_units() -> None:
     every = [Made(300, seed=seed) for seed in range(200)]
     parts = [made.parts(np.arange(300)) for made in every]
     found = [made.errors()[0] for made in every[:20]]
@@ -118,7 +118,7 @@ def test_errors_are_what_other_units_would_have_given() -> None:
         assert np.mean([errors[f"{name}_se"] for errors in found]) == pytest.approx(spread, rel=BOOTSTRAP), name
 
 
-def test_a_subset_has_the_errors_of_drawing_from_it_alone() -> None:
+def test_a_subset_has_the_errors_of_resampling_it_only() -> None:
     """Drawn from all units, a set's resample has some more or fewer units: of 300, that is one part in 600."""
     made = Made(600, seed=4)
     inside = np.arange(600) % 2 == 0
@@ -129,7 +129,7 @@ def test_a_subset_has_the_errors_of_drawing_from_it_alone() -> None:
     assert within_all == pytest.approx(by_itself, rel=0.08)  # 2,000 resamples know a spread to 1.6%, both to 2.2%
 
 
-def test_the_order_is_what_the_draws_go_by() -> None:
+def test_draws_depend_on_the_order() -> None:
     made, shuffled = Made(50), Made(50)
     mixed = np.random.default_rng(1).permutation(50)
     shuffled.n, shuffled.mean, shuffled.v = made.n[mixed], made.mean[mixed], made.v[mixed]
@@ -139,7 +139,7 @@ def test_the_order_is_what_the_draws_go_by() -> None:
     assert made.errors()[0] == made.errors()[0]
 
 
-def test_what_has_no_spread_is_undefined_or_nothing() -> None:
+def test_values_without_spread_are_undefined_or_zero() -> None:
     nobody, one = np.zeros(9, dtype=bool), np.arange(9) == 3
     made = Made(9)
     empty, alone = made.errors(nobody, one)

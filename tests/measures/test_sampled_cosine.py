@@ -69,7 +69,7 @@ def test_vectors_in_a_tensor(device: str) -> None:
     assert (found.value, found.se) == pytest.approx((wanted.value, wanted.se), abs=EXACT)
 
 
-def test_zero_vectors_are_left_out_and_scale_does_not_matter() -> None:
+def test_zero_vectors_are_excluded_and_scale_does_not_matter() -> None:
     x = np.random.default_rng(5).normal(1, 1, (40, 4))
     padded = np.concatenate([x[:20], np.zeros((3, 4)), x[20:]])
     assert sampled_cosine(padded) == sampled_cosine(x)
@@ -86,7 +86,7 @@ def test_too_few(x: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("cosine", [sampled_cosine, all_pairs_cosine])
-def test_arrays_that_run_backwards_or_may_not_be_written(cosine: Callable[[np.ndarray], Estimate]) -> None:
+def test_reversed_and_read_only_arrays(cosine: Callable[[np.ndarray], Estimate]) -> None:
     x = np.random.default_rng(3).normal(size=(30, 4)) + 1
     wanted = cosine(x)
     assert cosine(x[::-1].copy()[::-1]) == wanted

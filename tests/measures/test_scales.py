@@ -33,7 +33,7 @@ def log_likelihood(d: float, distances: Tensor, scale: int) -> float:
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_gride_is_the_greatest_likelihood(scale: int) -> None:
+def test_gride_maximises_the_likelihood(scale: int) -> None:
     distances = drawn(6.0, 200, 32)
     best = minimize_scalar(
         lambda d: -log_likelihood(d, distances, scale), bounds=(1, 30), method="bounded", options={"xatol": 1e-9}
@@ -110,7 +110,7 @@ def test_undefined_with_a_reason() -> None:
     assert levina_bickel(gone).reason == "distances that are too small or too large for float64"
 
 
-def test_some_ties_are_no_harm() -> None:
+def test_some_ties_are_accepted() -> None:
     lattice = torch.cartesian_prod(*[torch.arange(9.0)] * 3)
     found = gride(neighbourhood(lattice).distances, 8)
     assert found.reason is None

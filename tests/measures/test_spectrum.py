@@ -33,7 +33,7 @@ SIMULATED = 0.03
 
 
 @pytest.mark.parametrize(("equal", "axes"), [(1, 5), (2, 5), (3, 7), (10, 10), (100, 768)])
-def test_some_axes_equal_and_the_others_nothing(equal: int, axes: int) -> None:
+def test_some_axes_equal_and_the_others_zero(equal: int, axes: int) -> None:
     spectrum = np.array([2.5] * equal + [0.0] * (axes - equal))
     assert iso_score(spectrum) == pytest.approx((equal - 1) / (axes - 1), rel=EXACT)
     assert participation_ratio(spectrum) == pytest.approx(equal, rel=EXACT)
@@ -52,7 +52,7 @@ def test_one_axis_of_four_and_four_of_one() -> None:
     assert effective_rank(spectrum) == pytest.approx(math.sqrt(2) * math.sqrt(8), rel=EXACT)
 
 
-def test_an_isotropic_gaussian_is_bent_by_its_sample_size() -> None:
+def test_an_isotropic_gaussian_is_biased_by_its_sample_size() -> None:
     rows, dim = 2000, 100
     x = np.random.default_rng(0).normal(size=(rows, dim))
     spectrum = eigenvalues(np.cov(x.T, bias=True))
@@ -74,7 +74,7 @@ def test_rounding_below_zero_is_zero() -> None:
     assert (eigenvalues(np.diag([1.0, -1e-18])) == [1, 0]).all()
 
 
-def test_nothing_is_told_of_nothing() -> None:
+def test_empty_spectra_are_undefined() -> None:
     for measure in (
         *(anisotropy_svd, participation_ratio, effective_rank, iso_score),
         *(effective_rank_singular, stable_rank, lambda spectrum: pca_dimension(spectrum, 0.9)),
@@ -166,7 +166,7 @@ def test_iso_score_needs_two_dimensions() -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_tensor_s_eigenproblem_is_solved_where_it_lies(device: str) -> None:
+def test_the_eigenproblem_of_a_tensor_is_solved_on_its_device(device: str) -> None:
     x = np.random.default_rng(0).normal(size=(300, 40)) * np.geomspace(1, 1e-3, 40)
     moment = x.T @ x / 300
     there = torch.from_numpy(moment).to(device)
@@ -179,7 +179,7 @@ def test_a_tensor_s_eigenproblem_is_solved_where_it_lies(device: str) -> None:
     np.testing.assert_allclose(moment @ directions, directions * values[::-1], atol=1e-13)
 
 
-def test_a_device_without_room_for_its_solver_leaves_it_to_the_processor() -> None:
+def test_without_device_memory_for_the_solver_the_cpu_is_used() -> None:
     here = torch.eye(2)
     there: Any = SimpleNamespace(device=torch.device("cuda"), cpu=lambda: here)
 

@@ -43,7 +43,7 @@ def test_the_line_is_that_of_least_squares(seed: int, count: int, offset: float)
 
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=30, deadline=None, derandomize=True)
-def test_the_slope_is_minus_one_plus_what_q_owes_to_m(seed: int) -> None:
+def test_the_slope_is_minus_one_plus_the_slope_of_q_on_m(seed: int) -> None:
     """V = Q - M, so cov(V, M)/var(M) = cov(Q, M)/var(M) - 1."""
     m, v = units(seed)
     covariance = np.cov(np.stack([m + v, m]), bias=True)
@@ -75,7 +75,7 @@ def test_the_variation_is_undefined_where_the_mean_is_zero() -> None:
     assert coefficient_of_variation(values) == pytest.approx(oracles.coefficient_of_variation(values))
 
 
-def test_bootstrap_errors_are_those_of_textbooks() -> None:
+def test_bootstrap_errors_equal_the_textbook_formula() -> None:
     """A slope: sigma/sqrt(n var(M)) with noise of one size; a CV of normal Q: CV sqrt(1/2 + CV^2)/sqrt(n)."""
     rng, count, sigma = np.random.default_rng(1), 400, 5.0
     m = rng.normal(50, 10, size=count)
@@ -87,7 +87,7 @@ def test_bootstrap_errors_are_those_of_textbooks() -> None:
     assert errors["q_cv_se"] == pytest.approx(expected, rel=BOOTSTRAP)
 
 
-def test_bootstrap_errors_are_what_other_units_would_have_given() -> None:
+def test_bootstrap_errors_equal_the_spread_over_other_units() -> None:
     drawn = [units(seed) for seed in range(300)]
     lines = np.array([fit_line(m, v) for m, v in drawn])
     means = {

@@ -48,7 +48,7 @@ def afresh(x: np.ndarray, name: str) -> np.ndarray:
 @pytest.mark.parametrize(
     "name", ["as-is", "centred", "standardised", "without-top-1", "without-top-4", "whitened"]
 )
-def test_transforming_and_measuring_afresh(name: str) -> None:
+def test_numbers_equal_those_of_transformed_vectors(name: str) -> None:
     x = vectors()
     transform, wanted = made(x, 1, 4)[name], afresh(x, name)
     largest = oracles.spectrum(wanted)[0]
@@ -70,7 +70,7 @@ def test_whitened_vectors_are_the_identity() -> None:
     assert np.cov(made(x)["whitened"](x).T, bias=True) == pytest.approx(np.eye(6), abs=1e-9)
 
 
-def test_directions_that_do_not_vary_are_left_out_and_counted() -> None:
+def test_constant_directions_are_excluded_and_counted() -> None:
     x = vectors()
     x = np.concatenate([x, x[:, :1], np.full((300, 1), 7.0)], axis=1)
     found = made(x, 7)
@@ -88,7 +88,7 @@ def test_directions_that_do_not_vary_are_left_out_and_counted() -> None:
 
 
 @pytest.mark.parametrize("k", [0, -1, 6])
-def test_removing_nothing_or_everything_is_refused(k: int) -> None:
+def test_removing_nothing_or_everything_is_rejected(k: int) -> None:
     with pytest.raises(
         InputError, match=f"--remove requires a number of directions from 1 to 5 for 6 coordinates .got {k}."
     ):

@@ -132,7 +132,7 @@ class TestDistances:
         "name", ["an offset coordinate at 3,000", "5% of norm 150, alike", "clusters far apart"]
     )
     @pytest.mark.parametrize("centre", [False, True])
-    def test_float32_alone_is_wrong(self, name: str, centre: bool) -> None:
+    def test_plain_float32_is_wrong(self, name: str, centre: bool) -> None:
         vectors = HARD[name]()
         single = (vectors - vectors.mean(0) if centre else vectors).float()
         distances = torch.cdist(single, single, compute_mode="use_mm_for_euclid_dist").fill_diagonal_(torch.inf)
@@ -145,7 +145,7 @@ class TestDistances:
         assert (nearest[:30, 0] == 0).all()
         torch.testing.assert_close(nearest, brute_force(torch.cat([vectors, vectors[:30]])), rtol=EXACT, atol=0)
 
-    def test_the_input_is_left_alone(self) -> None:
+    def test_the_input_is_not_changed(self) -> None:
         vectors = cloud(50)
         before = vectors.clone()
         two_nearest(vectors)
@@ -217,7 +217,7 @@ class TestDuplicates:
         assert (estimate.n, estimate.duplicates) == (2100, 210)
         assert estimate.keep90 == pytest.approx(twonn(vectors).keep90, rel=1e-12)
 
-    def test_leaving_out_infinite_ratios_is_wrong(self) -> None:
+    def test_dropping_infinite_ratios_is_wrong(self) -> None:
         """The tempting way with repeats; what they repeat loses its ratio, and so do their neighbours."""
         vectors = cloud()
         first, second = brute_force(torch.cat([vectors, vectors[:210]])).unbind(1)
@@ -270,7 +270,7 @@ class TestEstimates:
         assert made[0].se == pytest.approx(made[0].keep90 * 1.0762 / sqrt(n), rel=1e-4)
         assert made[0].ml_se == pytest.approx(made[0].ml / sqrt(n - 2))
 
-    def test_relative_sd_is_the_one_simulated_elsewhere(self) -> None:
+    def test_relative_sd_equals_a_published_simulation(self) -> None:
         """3.4% and 7.7% at n = 1,000, as printed; and 1, that of maximum likelihood, is out of a fit's reach."""
         assert relative_sd(0.9) / sqrt(1000) == pytest.approx(0.034, abs=5e-4)
         assert relative_sd(0.2) / sqrt(1000) == pytest.approx(0.077, abs=1e-3)

@@ -46,7 +46,7 @@ CASES = {"plain": lambda x: x, "offset": offset, "massive": massive, "repeated":
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize(("n", "dim"), [(9, 3), (5000, 64), (4096, 768), (9001, 576)])
-def test_the_same_as_on_the_processor(case: str, n: int, dim: int, dtype: torch.dtype) -> None:
+def test_the_same_as_on_the_cpu(case: str, n: int, dim: int, dtype: torch.dtype) -> None:
     x = CASES[case](cloud(n, dim, min(10, dim))).to(dtype)
     here, there = twonn(x), twonn(x.cuda())
     assert there.n == here.n

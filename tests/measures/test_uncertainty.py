@@ -8,13 +8,13 @@ import pytest
 from theodolite.measures.uncertainty import jackknife
 
 
-def test_of_a_mean_it_is_the_standard_error() -> None:
+def test_the_error_of_a_mean_is_the_standard_error() -> None:
     values = np.random.default_rng(0).normal(size=(20, 3))
     errors = jackknife(20, lambda group: np.delete(values, group, axis=0).mean(axis=0))
     assert errors == pytest.approx(values.std(axis=0, ddof=1) / np.sqrt(20))
 
 
-def test_of_a_ratio_it_is_what_other_groups_would_have_given() -> None:
+def test_the_error_of_a_ratio_equals_the_spread_over_other_groups() -> None:
     rng = np.random.default_rng(1)
 
     def groups() -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
@@ -36,5 +36,5 @@ def test_equal_groups_have_no_error() -> None:
 
 
 @pytest.mark.parametrize("groups", [0, 1])
-def test_fewer_than_two_groups_have_no_error_to_tell(groups: int) -> None:
+def test_fewer_than_two_groups_have_no_error(groups: int) -> None:
     assert np.isnan(jackknife(groups, lambda group: np.array([2.0]))).all()

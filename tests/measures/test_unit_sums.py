@@ -99,7 +99,7 @@ def test_the_spread_of_means_by_coordinate(put: Put) -> None:
 
 
 @pytest.mark.parametrize("put", PLACES)
-def test_formulas_give_the_same_wherever_the_sums_lie(put: Put) -> None:
+def test_formulas_give_the_same_on_every_device(put: Put) -> None:
     made = Made()
     here, there = (
         unit_moments(made.n, total, made.squares, made.centre) for total in (made.total, put(made.total))

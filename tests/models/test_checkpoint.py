@@ -65,7 +65,7 @@ class TestHub:
         assert model["sha256"] == weights_sha256(small_model("bert"))
         assert asked["org/tiny"]["rows"] == 4
 
-    def test_an_unknown_name_offline_is_told_in_one_sentence(self, asked: dict[str, Any]) -> None:
+    def test_an_unknown_name_offline_is_reported_in_one_sentence(self, asked: dict[str, Any]) -> None:
         said = asked["org/unknown"]
         assert said["class"] == "OfflineError"
         assert said["error"].startswith(
@@ -75,10 +75,10 @@ class TestHub:
         assert "Traceback" not in said["error"]
         assert "\n" not in said["error"]
 
-    def test_a_name_near_the_catalogues_is_suggested(self, asked: dict[str, Any]) -> None:
+    def test_a_similar_name_of_the_catalogue_is_suggested(self, asked: dict[str, Any]) -> None:
         assert "Did you mean 'minilm-l6'?" in asked["minilm-l7"]["error"]
 
-    def test_what_cannot_be_a_name_is_told(self, asked: dict[str, Any]) -> None:
+    def test_an_invalid_name_is_reported(self, asked: dict[str, Any]) -> None:
         assert asked["not a name"]["class"] == "InputError"
         assert "'not a name' is neither a catalogue name (minilm-l6," in asked["not a name"]["error"]
 
@@ -107,11 +107,11 @@ class TestFolders:
             resolve(str(tmp_path))
 
     @pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "some/deep/path"])
-    def test_that_is_not_there(self, name: str) -> None:
+    def test_a_missing_folder(self, name: str) -> None:
         with pytest.raises(InputError, match="there is no such folder"):
             resolve(name)
 
-    def test_a_gguf_file_that_is_not_there(self) -> None:
+    def test_a_missing_gguf_file(self) -> None:
         with pytest.raises(InputError, match=r"'nowhere.gguf': there is no such file"):
             resolve("nowhere.gguf")
 
@@ -155,6 +155,6 @@ class TestFolders:
         assert not model.training
         assert not model.config.use_cache
 
-    def test_a_device_that_is_not_there(self, small_model: Any) -> None:
+    def test_a_missing_device(self, small_model: Any) -> None:
         with pytest.raises(InputError, match="--device 'cuda:99' cannot be used on this machine"):
             load_model(resolve(str(small_model("bert"))), dtype="float32", device="cuda:99")

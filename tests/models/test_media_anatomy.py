@@ -12,7 +12,7 @@ from theodolite.models.media_anatomy import arrange_rows
 MAP = torch.arange(2 * 3 * 4 * 5, dtype=torch.float32).reshape(2, 3, 4, 5)  # items, channels, height, width
 
 
-def test_a_map_flat_is_one_vector_an_item() -> None:
+def test_a_flat_map_is_one_vector_per_item() -> None:
     laid = arrange_rows(MAP, flat=True)
     assert torch.equal(laid.rows, torch.stack([item.flatten() for item in MAP]))
     assert laid.item.tolist() == [0, 1]
@@ -20,7 +20,7 @@ def test_a_map_flat_is_one_vector_an_item() -> None:
     assert not laid.ordered
 
 
-def test_a_map_by_place_is_its_channels_at_each() -> None:
+def test_a_map_by_place_is_one_vector_of_channels_per_place() -> None:
     laid = arrange_rows(MAP, flat=False)
     assert laid.rows.shape == (2 * 4 * 5, 3)
     for row, item, position in zip(laid.rows, laid.item, laid.position, strict=True):
@@ -42,7 +42,7 @@ def test_a_sequence_keeps_its_order(flat: bool) -> None:
 
 
 @pytest.mark.parametrize("flat", [False, True])
-def test_one_vector_an_item(flat: bool) -> None:
+def test_one_vector_per_item(flat: bool) -> None:
     states = torch.randn(3, 7)
     laid = arrange_rows(states, flat=flat)
     assert torch.equal(laid.rows, states)
@@ -50,7 +50,7 @@ def test_one_vector_an_item(flat: bool) -> None:
 
 
 @pytest.mark.parametrize("counts", [(0, 4), (3, 1), (4, 4), (9, 2)])
-def test_only_what_counts(counts: tuple[int, int]) -> None:
+def test_only_counted_positions_are_kept(counts: tuple[int, int]) -> None:
     states = torch.randn(2, 4, 3)
     laid = arrange_rows(states, flat=False, counts=counts)
     expected = np.concatenate([item[:count] for item, count in zip(states.numpy(), counts, strict=True)])
@@ -58,6 +58,6 @@ def test_only_what_counts(counts: tuple[int, int]) -> None:
     assert laid.position.tolist() == [place for count in counts for place in range(min(count, 4))]
 
 
-def test_other_shapes_are_refused() -> None:
+def test_other_shapes_are_rejected() -> None:
     with pytest.raises(InputError, match=r"States of shape \(2, 3, 4, 5, 1\) cannot be read as one vector"):
         arrange_rows(MAP[..., None], flat=False)

@@ -155,7 +155,7 @@ def test_names_do_not_matter(small_model: Any, family: str, wanted: str) -> None
     assert find_placement(Anatomy.of(model)).word == wanted
 
 
-def test_a_norm_in_name_alone_is_none(small_model: Any) -> None:
+def test_a_norm_in_name_only_is_not_a_norm(small_model: Any) -> None:
     class LayerNorm(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return 0.5 * x
@@ -173,14 +173,14 @@ def test_half_precision(family: str, dtype: torch.dtype) -> None:
     assert find_placement(Anatomy.of(built(name, settings).to(dtype))).word == wanted
 
 
-def test_states_that_are_not_finite_do_no_harm(small_model: Any) -> None:
+def test_non_finite_states_are_accepted(small_model: Any) -> None:
     model = load(small_model("gpt2"))[0]
     with torch.no_grad():
         model.h[2].mlp.c_proj.bias.fill_(float("nan"))
     assert find_placement(Anatomy.of(model)).word == "pre"
 
 
-def test_hooks_are_gone_and_the_model_is_as_it_was(small_model: Any) -> None:
+def test_hooks_are_removed_and_the_model_is_unchanged(small_model: Any) -> None:
     model = load(small_model("bert"))[0]
     anatomy = Anatomy.of(model)
 

@@ -46,7 +46,7 @@ def test_a_layer_norm() -> None:
 
 
 @pytest.mark.parametrize("eps", [1e-12, 1e-7, 1e-6, 1e-5, 1e-3])
-def test_eps_is_seen(eps: float) -> None:
+def test_eps_is_detected(eps: float) -> None:
     assert identify_norm(layer_norm(eps), DIM).eps == pytest.approx(eps, rel=0.05)  # type: ignore[union-attr]
 
 
@@ -73,7 +73,7 @@ def test_an_rms_norm(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PLUS_ONE)
-def test_a_weight_that_acts_as_one_more(name: str) -> None:
+def test_a_weight_used_as_one_plus_weight(name: str) -> None:
     module = PLUS_ONE[name]()
     norm = identify_norm(module, DIM)
     assert norm is not None
@@ -81,7 +81,7 @@ def test_a_weight_that_acts_as_one_more(name: str) -> None:
     assert torch.allclose(norm.gamma, 1 + module.weight.double(), rtol=NEAR)
 
 
-def test_a_layer_norm_whose_weight_acts_as_one_more() -> None:
+def test_a_layer_norm_with_one_plus_weight() -> None:
     module = family("nemotron.modeling_nemotron", "NemotronLayerNorm1P")
     norm = identify_norm(module, DIM)
     assert norm is not None
@@ -91,7 +91,7 @@ def test_a_layer_norm_whose_weight_acts_as_one_more() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_what_is_found_does_what_the_module_does(dtype: torch.dtype) -> None:
+def test_the_detected_norm_computes_what_the_module_computes(dtype: torch.dtype) -> None:
     module = layer_norm().to(dtype)
     norm = identify_norm(module, DIM)
     x = random(5, DIM, seed=9) * 3 + 1
@@ -107,7 +107,7 @@ def test_a_norm_without_parameters() -> None:
     assert not norm.beta.abs().gt(1e-10).any()
 
 
-def test_the_module_stays_as_it_is_and_its_hooks_are_silent() -> None:
+def test_the_module_is_unchanged_and_its_hooks_are_not_called() -> None:
     module, calls = layer_norm(), []
     module.register_forward_hook(lambda *_: calls.append(1))
     before = {name: value.clone() for name, value in module.state_dict().items()}
@@ -148,5 +148,5 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_is_no_norm(name: str) -> None:
+def test_modules_that_are_not_norms(name: str) -> None:
     assert identify_norm(OTHERS[name], DIM) is None

@@ -56,7 +56,7 @@ class TestFamilies:
             if layer.library_index is not None:
                 assert torch.equal(seen[layer.index], library[layer.library_index]), layer.name
 
-    def test_the_last_block_is_what_leaves_it(self, small_model: Any, family: str) -> None:
+    def test_the_last_block_is_its_output(self, small_model: Any, family: str) -> None:
         model = load(small_model(family))[0]
         kept: list[Any] = []
         hook = blocks_of(model, family)[-1].register_forward_hook(lambda module, args, output: kept.append(output))
@@ -67,7 +67,7 @@ class TestFamilies:
         blocks = FACTS[family].blocks
         assert torch.equal(states_of(Anatomy.of(model), [blocks], **inputs())[blocks], last)
 
-    def test_no_block_runs_above_the_last_wanted_layer(self, small_model: Any, family: str) -> None:
+    def test_no_block_runs_above_the_last_requested_layer(self, small_model: Any, family: str) -> None:
         model = load(small_model(family))[0]
         anatomy, calls = Anatomy.of(model), []
         for number, block in enumerate(blocks_of(model, family), start=1):
@@ -95,7 +95,7 @@ class TestFamilies:
         for index, others in held.items():
             assert set(others) <= {0, index - 1, index}
 
-    def test_hooks_are_gone_afterwards(self, small_model: Any, family: str) -> None:
+    def test_hooks_are_removed_afterwards(self, small_model: Any, family: str) -> None:
         model = load(small_model(family))[0]
         anatomy = Anatomy.of(model)
 
@@ -179,7 +179,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_told_apart_is_refused(name: str) -> None:
+def test_unsupported_architectures_are_rejected(name: str) -> None:
     settings, words = REFUSED[name]
     with pytest.raises(InputError, match=words):
         Anatomy.of(built(name, settings))

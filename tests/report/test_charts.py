@@ -63,7 +63,7 @@ def test_an_axis_is_logarithmic_only_over_a_wide_range(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize("least", [0.0, -1.0])
-def test_what_is_not_above_zero_keeps_the_axis_straight(tables: Tables, least: float) -> None:
+def test_values_not_above_zero_keep_the_axis_linear(tables: Tables, least: float) -> None:
     norm = tables.layers["norm_p50"] * np.where(tables.layers["layer"] == 7, 1000, 1)
     chart = charts(
         replace(tables, layers=tables.layers.assign(norm_p50=norm.where(tables.layers["layer"] > 0, least)))
@@ -79,7 +79,7 @@ def test_a_gap_in_the_data_is_a_gap_in_the_line(tables: Tables) -> None:
     assert [path.count("M") for path in paths] == [2, 2, 2]
 
 
-def test_an_undefined_column_says_so_and_why(tables: Tables) -> None:
+def test_an_undefined_column_states_the_reason(tables: Tables) -> None:
     layers = tables.layers.assign(tradeoff_r2=np.nan)
     chart = charts(replace(tables, layers=layers))["tradeoff-r2"]
     assert chart.points() == []
@@ -88,7 +88,7 @@ def test_an_undefined_column_says_so_and_why(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, None, pd.NA])
-def test_no_odd_number_reaches_the_drawing(tables: Tables, value: Any) -> None:
+def test_no_nan_or_infinity_reaches_the_drawing(tables: Tables, value: Any) -> None:
     odd = tables.layers.astype({"mean_cosine": object, "norm_p50": object})
     odd.loc[odd["layer"] == 2, ["mean_cosine", "norm_p50"]] = value
     for chart in charts(replace(tables, layers=odd)).values():
@@ -97,7 +97,7 @@ def test_no_odd_number_reaches_the_drawing(tables: Tables, value: Any) -> None:
         )
 
 
-def test_populations_are_told_apart_by_shape_and_keep_it(make_tables: Callable[..., Tables]) -> None:
+def test_populations_have_a_fixed_line_style(make_tables: Callable[..., Tables]) -> None:
     assert len(set(SHAPES)) == len(SHAPES)
     alone = charts(make_tables(populations=("without-massive",)))["mean-cosine"]
     together = charts(make_tables())["mean-cosine"]
@@ -125,7 +125,7 @@ def test_a_log_axis_holds_every_value(values: list[float]) -> None:
 
 
 @pytest.mark.parametrize("last", [0, 1, 7, 13, 33, 81, 200])
-def test_layer_ticks_stay_few_and_whole(last: int) -> None:
+def test_layer_ticks_are_few_and_integers(last: int) -> None:
     marks = whole_ticks([0.0, float(last)])
     assert len(marks) <= 9
     assert marks[0] == 0

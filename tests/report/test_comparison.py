@@ -44,7 +44,7 @@ def test_values_within_the_errors_are_not_ranked(pair: list[Tables]) -> None:
     assert found["together-change"].figure == "none"
 
 
-def test_two_with_the_same_layers_are_set_against_each_other(pair: list[Tables]) -> None:
+def test_two_surveys_with_the_same_layers_are_compared(pair: list[Tables]) -> None:
     a, b = with_cosine(pair[0], [0.1, 0.2, 0.3], 0.003), with_cosine(pair[1], [0.1, 0.5, 0.2], 0.004)
     found = findings_by_key([a, b])["together-change"]
     # The error of a difference is sqrt(0.003^2 + 0.004^2) = 0.005.
@@ -60,7 +60,7 @@ def test_the_widest_of_many_layers_needs_three_errors(pair: list[Tables]) -> Non
     assert findings_by_key([a, b])["together-change"].figure == "none"  # 0.035 is 2.5 errors
 
 
-def test_other_layers_are_not_set_against_each_other(make_tables: Make, pair: list[Tables]) -> None:
+def test_surveys_with_other_layers_are_not_compared(make_tables: Make, pair: list[Tables]) -> None:
     assert "together-change" not in findings_by_key([pair[0], make_tables("c", layers=5, units=20)])
 
 
@@ -113,7 +113,7 @@ def test_nothing_is_compared_without_a_common_population(make_tables: Make) -> N
     assert "No population was measured in all surveys" in comparison_cautions(surveys)[0]
 
 
-def test_one_survey_and_empty_ones_say_nothing(pair: list[Tables]) -> None:
+def test_one_survey_and_empty_ones_have_no_comparison(pair: list[Tables]) -> None:
     assert compare_surveys(pair[:1]) == []
     bare = replace(pair[0], facts={}, layers=pair[0].layers[["layer", "population"]])
     assert compare_surveys([bare, bare]) == []

@@ -25,7 +25,7 @@ def ids(source: str) -> list[str]:
 @pytest.mark.parametrize(
     "said", [{}, {"mean_cosine": "mean-cosine/sampled-pairs"}, {"mean_cosine": "of-tomorrow/2"}, None]
 )
-def test_links_lead_to_a_definition(make_tables: Make, said: dict[str, str] | None) -> None:
+def test_links_point_to_a_definition(make_tables: Make, said: dict[str, str] | None) -> None:
     surveys = [make_tables("a", layers=3, units=20), make_tables("b", layers=3, units=20)]
     # The second is of another version, which defined a column otherwise or in a way that this one does not know.
     surveys[1].facts["formulas"] = None if said is None else {"layers": said}
@@ -41,7 +41,7 @@ def test_links_lead_to_a_definition(make_tables: Make, said: dict[str, str] | No
     assert pointed <= set(there)
 
 
-def test_every_measure_that_is_offered_is_there_and_defined_or_counted(make_tables: Make) -> None:
+def test_every_offered_measure_exists_and_is_defined_or_counted(make_tables: Make) -> None:
     tables = make_tables(layers=3, units=20)
     offered = [entry for group in list_measures([tables], find_formulas([tables])) for entry in group["columns"]]  # type: ignore[attr-defined]
     assert {column for column, *_ in offered} <= set(tables.layers.columns)
@@ -59,11 +59,11 @@ def test_no_measure_is_named_twice() -> None:
     assert len(columns) == len(set(columns))
 
 
-def test_anchors_keep_formulas_apart() -> None:
+def test_anchors_of_formulas_are_unique() -> None:
     assert len({definition_link(formula) for formula in formulas()}) == len(formulas())
 
 
-def test_a_definition_tells_formula_columns_and_citation() -> None:
+def test_a_definition_has_formula_columns_and_citation() -> None:
     shown = render_definitions(
         {"mean_cosine": "mean-cosine/all-pairs", "<b>": "mean-cosine/all-pairs"}, ["qmv/all"]
     )

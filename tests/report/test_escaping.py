@@ -21,7 +21,7 @@ from theodolite.report.escaping import escape_html, show_token
         ("x" * 300, f"{'x' * 40}… 300 characters"),
     ],
 )
-def test_a_token_reads_as_it_is(token: str, shown: str) -> None:
+def test_a_token_is_shown_verbatim(token: str, shown: str) -> None:
     assert show_token(token) == shown
 
 

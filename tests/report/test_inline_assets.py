@@ -48,7 +48,7 @@ def test_every_script_of_the_folder_is_on_the_page_once() -> None:
     assert len(SCRIPTS) == len(set(SCRIPTS))
 
 
-def test_nothing_asks_for_the_network() -> None:
+def test_nothing_requests_the_network() -> None:
     assert not re.search(r"@import|url\(", read_css())
     assert not re.search(
         r"\b(fetch|XMLHttpRequest|WebSocket|EventSource|sendBeacon|importScripts)\b", read_script()

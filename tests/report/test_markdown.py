@@ -116,7 +116,7 @@ def test_hostile_names_and_tokens_show_as_text(make_tables: Make) -> None:
         assert len(set(seen.cells)) <= 6  # no row was cut or grew at a pipe
 
 
-def test_hostile_tokens_are_all_there(make_tables: Make) -> None:
+def test_all_hostile_tokens_are_present(make_tables: Make) -> None:
     words = Seen(render_markdown([make_tables(units=16, layers=2)])).text
     for shown in ("<script>alert(1)</script>", "&amp;", "U+D800", "U+202E", "\U0001f600", "(empty)", "##ing", "↵"):
         assert shown in words
@@ -125,7 +125,7 @@ def test_hostile_tokens_are_all_there(make_tables: Make) -> None:
 @pytest.mark.parametrize(
     "text", ["a|b", "`", "``", "\\", "\\|", "*_*", "<!--", "-->", "&lt;", "](", "@a", ":+1:", "#1", "$x$"]
 )
-def test_any_text_shows_as_it_is(text: str) -> None:
+def test_any_text_is_shown_verbatim(text: str) -> None:
     said = [escape_markdown(text), token_code(text), escape_summary(text)]
     table = f"| a | b |\n| --- | --- |\n| {said[0]} | {said[1]} |"
     seen = Seen(f"{table}\n\n<details><summary>{said[2]}</summary>\n\nx {said[0]}\n\n</details>")

@@ -67,7 +67,7 @@ def data_of(source: str) -> dict[str, Any]:
     return data
 
 
-def test_hostile_words_are_shown_and_do_nothing(make_tables: Make) -> None:
+def test_hostile_words_are_shown_as_text(make_tables: Make) -> None:
     tables = make_tables("<script>alert(9)</script> on \"x\" & '\ud800'", units=16)
     tables.facts["model"]["note"] = "</dd><script>alert(4)</script>\u202e"
     tables.facts["<i>key</i>"] = {"<u>": "<img src=x>"}
@@ -103,7 +103,7 @@ def test_every_token_is_in_the_data_and_can_be_seen(make_tables: Make) -> None:
     assert not any(character in "\u202e\x00\x1b\n" for text in texts for character in text)
 
 
-def test_the_page_asks_for_nothing(tables: Tables) -> None:
+def test_the_page_requests_nothing(tables: Tables) -> None:
     source = render([tables])
     page = Page(source)
     policy = next(value for tag, name, value in page.attributes if name == "content" and "default-src" in value)
@@ -118,7 +118,7 @@ def test_the_page_asks_for_nothing(tables: Tables) -> None:
     assert not re.search(r"\b(fetch|XMLHttpRequest|WebSocket|sendBeacon|importScripts)\b", source)
 
 
-def test_ids_are_unique_and_links_lead_somewhere(make_tables: Make) -> None:
+def test_ids_are_unique_and_links_have_targets(make_tables: Make) -> None:
     page = Page(render([make_tables("a"), make_tables("b")]))
     ids = [value for _, name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
@@ -146,13 +146,13 @@ def test_the_opening_states_what_was_surveyed(tables: Tables) -> None:
     ) in render([tables])
 
 
-def test_undefined_is_a_dash_that_says_why(tables: Tables) -> None:
+def test_undefined_is_a_dash_with_a_reason(tables: Tables) -> None:
     page = render([tables])
     assert '<span class="un" title="V is 0 for every &quot;id&quot; unit">–</span>' in page
     assert ">nan<" not in page.lower()
 
 
-def test_numbers_come_as_bytes_and_stay_small(make_tables: Make) -> None:
+def test_numbers_are_packed_as_bytes_and_small(make_tables: Make) -> None:
     # Three populations, two numbers of three bytes each, a third more as base64; the rest is words and page.
     layers, units = 13, 3000
     bytes_wanted = layers * units * 3 * 2 * 3 * 4 / 3
@@ -178,7 +178,7 @@ def test_one_population(make_tables: Make, population: str) -> None:
     "column", ["q", "mean_cosine", "twonn", "norm_p50", "tradeoff_r2", "n", "layer_name", "dim"]
 )
 @pytest.mark.parametrize("value", [np.nan, None, pd.NA])
-def test_a_column_of_nothing(make_tables: Make, column: str, value: Any) -> None:
+def test_an_empty_column(make_tables: Make, column: str, value: Any) -> None:
     tables = make_tables(layers=3, units=20)
     layers = tables.layers.astype({column: object})
     layers[column] = value

@@ -42,7 +42,7 @@ def with_texts(make_tables: Make, texts: list[str]) -> Tables:
     return replace(tables, name=" ".join(texts), tokens=tokens, units=known)
 
 
-def test_hard_tokens_stay_inside_the_script_element(make_tables: Make) -> None:
+def test_unusual_tokens_stay_inside_the_script_element(make_tables: Make) -> None:
     text = build_payload([with_texts(make_tables, HARD)])
     assert "<" not in text
     assert text.isascii()
@@ -53,7 +53,7 @@ def test_hard_tokens_stay_inside_the_script_element(make_tables: Make) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, None, pd.NA, 1e300])
-def test_json_has_no_word_for_what_is_no_number(make_tables: Make, value: Any) -> None:
+def test_nan_and_infinity_are_null_in_json(make_tables: Make, value: Any) -> None:
     tables = make_tables(layers=3, units=4)
     odd = tables.layers.astype({"mean_cosine": object, "q": object})
     odd.loc[odd["layer"] == 1, ["mean_cosine", "q"]] = value
@@ -86,7 +86,7 @@ def test_a_population_may_lack_a_layer(make_tables: Make) -> None:
     assert np.isfinite(unpack(column)).tolist() == [True, False, True]
 
 
-def test_the_largest_survey_leaves_room(make_tables: Make) -> None:
+def test_the_largest_survey_stays_below_the_limit(make_tables: Make) -> None:
     # 25,000 units at 13 layers of 3 populations: with Plotly's script, under 5 MB, at most 15 MB.
     tables = make_tables(layers=13, units=25_000)
     text = build_payload([tables])

@@ -41,7 +41,7 @@ def test_four_bytes_are_exact(values: list[float]) -> None:
 
 
 @given(st.lists(FLOAT, max_size=40))
-def test_three_bytes_are_near_and_keep_what_is_no_number(values: list[float]) -> None:
+def test_three_bytes_are_close_and_keep_nan_and_infinity(values: list[float]) -> None:
     whole = np.array(values, dtype=np.float32)
     again = unpack(pack_short_floats(whole))
     finite = np.isfinite(whole)
@@ -53,7 +53,7 @@ def test_three_bytes_are_near_and_keep_what_is_no_number(values: list[float]) ->
     assert (off <= np.abs(whole[finite].astype(float)) * SHORT * (1 + near_the_end) + SMALLEST).all()
 
 
-def test_hard_numbers_by_name() -> None:
+def test_edge_case_numbers() -> None:
     again = unpack(pack_short_floats(HARD))
     assert np.isnan(again[2])
     assert list(again[3:5]) == [np.inf, -np.inf]
@@ -62,13 +62,13 @@ def test_hard_numbers_by_name() -> None:
     assert again[-1] == 1
 
 
-def test_a_nan_whose_mark_is_in_the_last_byte_stays_one() -> None:
+def test_a_nan_with_its_payload_in_the_last_byte_stays_nan() -> None:
     # Cut to three bytes it would read as infinity.
     odd = np.array([0x7F800001, 0xFF800001, 0x7F8000FF], dtype="<u4").view("<f4")
     assert np.isnan(unpack(pack_short_floats(odd))).all()
 
 
-def test_cutting_without_rounding_would_be_twice_as_far_off() -> None:
+def test_truncation_without_rounding_has_twice_the_error() -> None:
     whole = np.float32(1 + 255 * 2.0**-23)
     cut = (whole.view("<u4") & np.uint32(0xFFFFFF00)).view("<f4")
     assert abs(float(cut) - float(whole)) > SHORT
@@ -91,7 +91,7 @@ def test_counts_past_four_bytes_are_exact_too(many: list[int]) -> None:
 
 
 @pytest.mark.parametrize("make", [pack_floats, pack_short_floats, pack_counts, pack_bytes])
-def test_nothing_and_a_matrix_are_packed_row_by_row(make: object) -> None:
+def test_empty_arrays_and_matrices_are_packed_by_row(make: object) -> None:
     assert callable(make)
     assert make([])["count"] == len(unpack(make([]))) == 0
     matrix = np.arange(6).reshape(2, 3)
@@ -100,7 +100,7 @@ def test_nothing_and_a_matrix_are_packed_row_by_row(make: object) -> None:
         assert make(given_)["count"] == 6
 
 
-def test_what_is_packed_is_json_and_of_the_size_that_it_says() -> None:
+def test_packed_data_is_json_and_has_the_stated_size() -> None:
     for packed, width in (
         (pack_floats([1, 2]), 4),
         (pack_short_floats([1, 2]), 3),

@@ -65,13 +65,13 @@ def test_points_are_the_table(drawn: Tables) -> None:
             assert layers[at]["share"] == pytest.approx(0.1 * (at + 1))
 
 
-def test_what_repeats_is_told_once(drawn: Tables) -> None:
+def test_repeated_values_are_stored_once(drawn: Tables) -> None:
     layers = pack_projections(drawn)["all"]
     both = {"row", "unit"}
     assert [both & set(layer) for layer in layers] == [both, set(), both]
 
 
-def test_columns_that_are_missing_and_units_that_are_none(drawn: Tables) -> None:
+def test_missing_columns_and_rows_without_units(drawn: Tables) -> None:
     bare = replace(drawn, projections=drawn.projections[["layer", "population", "x", "y"]])
     layer = pack_projections(bare)["all"][0]
     assert layer["share"] is None
@@ -91,7 +91,7 @@ def test_a_layer_without_points_is_none(drawn: Tables) -> None:
     assert pack_projections(replace(drawn, projections=pd.DataFrame())) == {}
 
 
-def test_places_have_a_sign() -> None:
+def test_signed_numbers_are_packed() -> None:
     assert unpack(pack_signed([-1, 0, 25_000])).tolist() == [-1, 0, 25_000]
 
 
@@ -116,7 +116,7 @@ def test_curves_are_the_tables(make_tables: Make) -> None:
     assert pack_by_layer(tables, pd.DataFrame({"layer": [0]}), {"x"}, lambda part: part) == {}
 
 
-def test_parts_come_with_what_they_draw(make_tables: Make, drawn: Tables) -> None:
+def test_parts_are_packed_with_their_data(make_tables: Make, drawn: Tables) -> None:
     def keys(tables: Tables) -> list[str]:
         return [part.key for part in select_sections([tables])]
 

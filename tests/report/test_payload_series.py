@@ -55,7 +55,7 @@ def test_a_measure_is_a_matrix_of_steps_by_layers():
     np.testing.assert_allclose(found, at(made, "mean_cosine"), rtol=SHORT)
 
 
-def test_rows_in_any_order_and_rows_that_lack_keep_their_places():
+def test_rows_in_any_order_and_missing_rows_keep_the_matrix_aligned():
     made = series()
     shuffled = made.table.sample(frac=1, random_state=0)
     lacking = shuffled[~((shuffled["step"] == 10) & (shuffled["layer"] == 2))]

@@ -56,7 +56,7 @@ def test_matrices_are_the_table(make_tables: Make, share: float) -> None:
                     assert value == pytest.approx(expected, rel=SHORT, nan_ok=True)
 
 
-def test_n_is_the_most_that_a_population_has_seen(make_tables: Make) -> None:
+def test_n_is_the_largest_count_over_populations(make_tables: Make) -> None:
     tables = make_tables(layers=3, units=30)
     changed = tables.tokens.assign(n=[random.Random(i).randrange(1, 10**6) for i in range(len(tables.tokens))])
     tables = replace(tables, tokens=changed)
@@ -67,7 +67,7 @@ def test_n_is_the_most_that_a_population_has_seen(make_tables: Make) -> None:
         ]
 
 
-def test_words_stand_where_their_numbers_do(make_tables: Make) -> None:
+def test_texts_are_aligned_with_their_numbers(make_tables: Make) -> None:
     tables = shuffled(make_tables(layers=2, units=40))
     texts = dict(zip(tables.units["unit"], tables.units["text"], strict=True))
     found = pack_units(tables)
@@ -76,7 +76,7 @@ def test_words_stand_where_their_numbers_do(make_tables: Make) -> None:
     assert len([text for text in found["text"] if text in map(show_token, HOSTILE)]) == len(HOSTILE)
 
 
-def test_units_without_a_text_are_spelled_and_odd_marks_are_no(make_tables: Make) -> None:
+def test_units_without_a_text_are_spelled_and_invalid_flags_are_false(make_tables: Make) -> None:
     tables = make_tables(layers=1, units=3)
     tokens_ = tables.tokens.assign(unit=["Ġnew", "▁old", "bare"] * 3)
     odd = pd.DataFrame({"unit": ["Ġnew"], "text": [None], "special": pd.array([pd.NA], dtype="boolean")})
@@ -87,7 +87,7 @@ def test_units_without_a_text_are_spelled_and_odd_marks_are_no(make_tables: Make
 
 
 @pytest.mark.parametrize("value", [np.nan, None, pd.NA, math.inf])
-def test_odd_numbers_are_no_crash(make_tables: Make, value: Any) -> None:
+def test_nan_and_infinity_do_not_fail(make_tables: Make, value: Any) -> None:
     tables = make_tables(layers=2, units=6)
     odd = tables.tokens.astype({"m": object, "v": object})
     odd.loc[odd["layer"] == 1, ["m", "v"]] = value
@@ -97,7 +97,7 @@ def test_odd_numbers_are_no_crash(make_tables: Make, value: Any) -> None:
     assert not np.isfinite(matrix[1]).any()
 
 
-def test_rows_of_layers_that_the_layer_table_lacks_are_left_out(make_tables: Make) -> None:
+def test_rows_of_unknown_layers_are_omitted(make_tables: Make) -> None:
     tables = make_tables(layers=2, units=6)
     more = pd.concat([tables.tokens, tables.tokens.assign(layer=9)], ignore_index=True)
     assert pack_tokens(replace(tables, tokens=more)) == pack_tokens(tables)
@@ -109,7 +109,7 @@ def test_nothing_to_show(tables: Tables) -> None:
         assert pack_units(replace(tables, tokens=empty))["text"] == []
 
 
-def test_massive_vectors_leave_layer_by_layer(make_tables: Make) -> None:
+def test_massive_vectors_are_excluded_per_layer(make_tables: Make) -> None:
     """One n a unit would be wrong where a population loses vectors at some layers only."""
     tables = make_tables(layers=4, units=30)
     frame = tables.tokens.copy()

@@ -93,7 +93,7 @@ def test_turning_points_differ_from_both_sides() -> None:
     assert at(1) == [0]
 
 
-def test_one_step_or_none_say_nothing() -> None:
+def test_one_step_or_none_has_no_findings() -> None:
     tables = series(mean_cosine=[0.1, 0.2, 0.3, 0.4])
     one = Tables("t", {}, tables.layers[tables.layers["step"] == 0], pd.DataFrame(), pd.DataFrame())
     assert is_series(one)

@@ -70,7 +70,7 @@ def test_one_layer_has_no_charts_over_layers() -> None:
     assert {"profiles", "norms"} <= set(parts(render([make(layers=2, units=20)])))
 
 
-def test_the_script_has_the_same_words_and_names_from_outside_stay() -> None:
+def test_the_script_has_the_same_words_and_user_names_are_unchanged() -> None:
     source = render([vectors()])
     assert data_of(source)["rewordings"] == [list(pair) for pair in rewording_rules()]
     assert "tokens.npz" in source

@@ -45,7 +45,7 @@ def test_arrays_of_any_size_arrive_and_may_be_written_to(rows: int) -> None:
     assert numbers.sum() == sum(range(rows)), "the sender's own is not written to"
 
 
-def test_empty_ones_beside_others_and_views_that_are_not_in_order() -> None:
+def test_empty_arrays_and_non_contiguous_views() -> None:
     square = torch.arange(12).view(3, 4)
     found = there_and_back([torch.zeros(0), square.T, square[:, 1], torch.zeros(0, 5), square])
     assert [tuple(one.shape) for one in found] == [(0,), (4, 3), (3,), (0, 5), (3, 4)]
@@ -54,7 +54,7 @@ def test_empty_ones_beside_others_and_views_that_are_not_in_order() -> None:
     assert torch.equal(found[4], square)
 
 
-def test_arrays_begin_where_fast_loads_want_them() -> None:
+def test_arrays_are_aligned_for_fast_loads() -> None:
     found = there_and_back([torch.ones(3, dtype=torch.bool), torch.arange(5), torch.arange(2)])
     assert {one.data_ptr() % ALIGNED for one in found} == {0}
 

@@ -49,7 +49,7 @@ def test_a_thousand_sampled_pairs_fail() -> None:
     assert np.sqrt(np.mean(np.square(np.array(sampled) - truth))) > 1000 * COSINE
 
 
-def test_zero_vectors_are_left_out() -> None:
+def test_zero_vectors_are_excluded() -> None:
     states = torch.randn(40, 5, generator=torch.Generator().manual_seed(1))
     states[::4] = 0
     directions = folded(Directions, of_states(states))

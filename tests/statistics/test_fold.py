@@ -20,7 +20,7 @@ def test_a_fold_is_its_statistics_side_by_side() -> None:
     assert all(torch.equal(whole[name], apart[name]) for name in whole)
 
 
-def test_a_copy_goes_its_own_way() -> None:
+def test_a_copy_is_independent() -> None:
     case = hard(rows=400)
     fold = case.fold()
     before = {name: tensor.clone() for name, tensor in fold.state().items()}
@@ -40,7 +40,7 @@ def test_recode_renames_units_everywhere() -> None:
     assert set(fold.sample.population(POPULATIONS["all"])["unit"].tolist()) <= units
 
 
-def test_a_cell_is_held_that_saw_only_what_is_not_finite() -> None:
+def test_a_cell_with_only_non_finite_rows_is_kept() -> None:
     case = hard(rows=400)
     fold = LayerFold(case.frame)
     first = torch.tensor([True, True])

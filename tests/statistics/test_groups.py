@@ -20,7 +20,7 @@ def case(request: pytest.FixtureRequest) -> Case:
     return hard(request.param)
 
 
-def test_groups_add_up_to_the_whole(case: Case) -> None:
+def test_groups_add_up_to_the_total(case: Case) -> None:
     groups, scatter, directions = (folded(kind, case) for kind in (Groups, Scatter, Directions))
     assert torch.equal(groups.n.sum(dim=1), scatter.n)
     assert torch.equal(groups.directed.sum(dim=1), directions.n)

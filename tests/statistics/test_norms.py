@@ -75,7 +75,7 @@ def test_an_edge_is_in_the_bin_it_begins() -> None:
     assert bin_edges()[norms.counts[0].nonzero().squeeze(1)].tolist() == powers.squeeze(1).tolist()
 
 
-def test_a_row_is_counted_in_the_same_bin_whatever_it_came_with() -> None:
+def test_the_bin_of_a_row_does_not_depend_on_its_batch() -> None:
     """|(1, 1)| is at an edge between bins: its float32 length is below it, its float64 length is not."""
     one = torch.ones(1, 2)
     alone = folded(Norms, of_states(one))

@@ -73,7 +73,7 @@ def test_the_bound_itself_is_not_massive() -> None:
     assert [cell for cell, _ in rows.cells] == [0, 2]
 
 
-def test_half_precision_is_taken_exactly() -> None:
+def test_half_precision_is_converted_exactly() -> None:
     states = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
     for dtype in (torch.bfloat16, torch.float16):
         rows = rows_of(states.to(dtype))

@@ -23,7 +23,7 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 @pytest.mark.parametrize("population", POPULATIONS)
 @pytest.mark.parametrize("size", [13, 3000])
-def test_those_of_smallest_key_are_kept(case: Case, population: str, size: int) -> None:
+def test_rows_with_the_smallest_keys_are_kept(case: Case, population: str, size: int) -> None:
     sample = folded(Sample, case, size=size).population(POPULATIONS[population])
     rows = torch.from_numpy(case.belongs(population).nonzero()[0])
     chosen = rows[case.places.key[rows].argsort()][: case.frame.sample_size]
@@ -33,7 +33,7 @@ def test_those_of_smallest_key_are_kept(case: Case, population: str, size: int) 
     assert torch.equal(sample["vector"].double(), case.states[chosen].double())
 
 
-def test_a_cell_that_holds_less_than_the_sample_is_kept_whole(case: Case) -> None:
+def test_a_cell_smaller_than_the_sample_is_kept_completely(case: Case) -> None:
     sample, first = folded(Sample, case).population([1, 3]), int(case.places.first.sum())
     assert first < case.frame.sample_size
     assert len(sample["key"]) == first
@@ -63,7 +63,7 @@ def test_the_first_rows_seen_would_fail_the_same_test() -> None:
     )
 
 
-def test_a_sample_of_no_size_holds_nothing() -> None:
+def test_a_sample_of_size_zero_is_empty() -> None:
     reservoir = Reservoir(0)
     reservoir.offer(key=torch.arange(3), unit=torch.arange(3))
     assert len(reservoir) == 0

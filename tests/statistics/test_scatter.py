@@ -60,7 +60,7 @@ def test_blocks_on_and_above_the_diagonal_are_enough() -> None:
     np.testing.assert_allclose(scatter.covariance([0])[1].numpy(), truth, atol=SPECTRAL * np.abs(truth).max())
 
 
-def test_a_scatter_about_zero_fails_and_how_far() -> None:
+def test_a_scatter_about_zero_exceeds_the_tolerance() -> None:
     """Without a centre the variance is the difference of two float32 numbers of nine million."""
     case = hard()
     ordinary = case.x[case.belongs("without-massive")]

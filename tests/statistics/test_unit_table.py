@@ -17,7 +17,7 @@ def test_rows_are_given_in_the_order_of_codes_and_kept() -> None:
     assert table.codes.tolist() == [3, 7, 5, 9]
 
 
-def test_no_codes_ask_for_no_rows() -> None:
+def test_no_codes_request_no_rows() -> None:
     table = UnitTable(2)
     assert table.rows_for(torch.zeros(0, dtype=torch.int64)).shape == (0,)
     assert table.size == 0
@@ -36,7 +36,7 @@ def test_sums_run_over_chunks() -> None:
         assert table.n[code] == len(y)
 
 
-def test_room_is_in_proportion_to_the_units_seen() -> None:
+def test_memory_is_proportional_to_the_units_seen() -> None:
     table = UnitTable(2)
     for codes in torch.arange(1000).split(10):
         table.add_rows(codes, torch.ones(len(codes), 2), torch.zeros(2))
@@ -44,7 +44,7 @@ def test_room_is_in_proportion_to_the_units_seen() -> None:
     assert table.sum.untyped_storage().nbytes() <= (GROWTH * 1000 + 16) * 2 * 8
 
 
-def test_a_loaded_table_goes_on_growing() -> None:
+def test_a_loaded_table_continues_to_grow() -> None:
     table = UnitTable(1)
     table.load(
         torch.tensor([4, 2]), torch.tensor([1, 2]), torch.tensor([[1.0], [2.0]]).double(), torch.ones(2).double()

@@ -19,7 +19,7 @@ from theodolite.storage.tensor_file import TYPES, write_safetensors
 
 
 @given(st.lists(st.binary(max_size=300), max_size=8))
-def test_pieces_have_the_checksum_of_the_whole(pieces: list[bytes]) -> None:
+def test_pieces_have_the_checksum_of_the_complete_file(pieces: list[bytes]) -> None:
     total = Checksum()
     for piece in pieces:
         total.add(piece)
@@ -50,7 +50,7 @@ def tensors() -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("metadata", [{}, {"facts": '"é"\n\\ \u2028'}], ids=["none", "odd"])
 @pytest.mark.parametrize("piece", [100, 2**24])
-def test_the_file_is_the_library_s_byte_for_byte(
+def test_the_file_equals_that_of_the_library_byte_for_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata: dict[str, str], piece: int
 ) -> None:
     monkeypatch.setattr(tensor_file, "PIECE", piece)
@@ -66,7 +66,7 @@ def test_the_file_is_the_library_s_byte_for_byte(
         assert read[name].dtype == tensor.dtype
 
 
-def test_no_tensors_are_a_file_too(tmp_path: Path) -> None:
+def test_no_tensors_give_a_valid_file(tmp_path: Path) -> None:
     found = write_tensors(tmp_path / "nothing.safetensors", {}, {"told": "yes"})
     assert read_tensors(tmp_path / "nothing.safetensors") == ({}, {"told": "yes"})
     assert found == checksum(tmp_path / "nothing.safetensors")

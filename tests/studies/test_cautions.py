@@ -74,7 +74,7 @@ def test_a_negative_seed_is_rejected():
         cautions(seed=-1)
 
 
-def test_the_verb_leaves_a_folder_that_its_exhibits_draw(tmp_path, monkeypatch):
+def test_the_verb_writes_a_folder_that_its_exhibits_draw(tmp_path, monkeypatch):
     few = hopf_tables(0, 12)
     monkeypatch.setattr("theodolite.studies.cautions.hopf_tables", lambda seed: few)
     out = tmp_path / "cautions"

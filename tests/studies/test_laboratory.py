@@ -70,13 +70,13 @@ def test_an_unfinished_folder_of_another_laboratory_is_not_replaced(tmp_path: Pa
         check_free(tmp_path / "k", "trace", overwrite=True)
 
 
-def test_a_folder_of_ones_own_tables_is_not_replaced(tmp_path: Path) -> None:
+def test_a_folder_with_other_tables_is_not_replaced(tmp_path: Path) -> None:
     findings().tables["t"].to_parquet(tmp_path / "mine.parquet")
     with pytest.raises(InputError, match=r"contains mine\.parquet and no results of `theodolite trace`"):
         findings().save(tmp_path, overwrite=True)
 
 
-def test_what_is_finished_wants_a_word_to_be_replaced(tmp_path: Path) -> None:
+def test_replacing_a_finished_folder_requires_overwrite(tmp_path: Path) -> None:
     findings().save(tmp_path)
     with pytest.raises(InputError, match="already contains results; give --overwrite"):
         findings().save(tmp_path)
@@ -85,7 +85,7 @@ def test_what_is_finished_wants_a_word_to_be_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("made", [str, Path])
-def test_an_address_of_this_disk_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: type) -> None:
+def test_a_file_url_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: type) -> None:
     monkeypatch.chdir(tmp_path)
     folder = findings().save(made(f"file://{tmp_path}/here"))
     assert folder == tmp_path / "here"

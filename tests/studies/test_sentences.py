@@ -42,7 +42,7 @@ def by_hand(model: Any, tokenizer: Any, text: str, layer: int, how: str, *, spec
 @pytest.mark.parametrize("family", ["bert", "roberta", "gpt2", "llama"])
 @pytest.mark.parametrize("how", POOLINGS)
 @pytest.mark.parametrize("special", [True, False])
-def test_pooled_is_what_a_loop_finds(
+def test_pooled_states_equal_a_loop(
     small_model: Callable[[str], Path], family: str, how: str, special: bool
 ) -> None:
     model, tokenizer = load(small_model(family))
@@ -53,7 +53,7 @@ def test_pooled_is_what_a_loop_finds(
         assert vectors.numpy() == pytest.approx(wanted, abs=BATCHED * np.abs(wanted).max())
 
 
-def test_padding_would_have_been_seen(small_model: Callable[[str], Path]) -> None:
+def test_padding_would_change_the_mean(small_model: Callable[[str], Path]) -> None:
     """The tempting mean over the padded batch misses by far more than the tolerance."""
     model, tokenizer = load(small_model("bert"))
     encoded = tokenizer(TEXTS, return_tensors="pt", padding=True)
@@ -78,7 +78,7 @@ def test_an_encoder_decoder_is_pooled_on_both_sides() -> None:
     )
 
 
-def test_a_model_that_shortens_its_sentences_is_pooled_all_the_same() -> None:
+def test_a_model_that_downsamples_is_pooled() -> None:
     model, tokenizer = encoder_decoders.canine()
     tokenizer._unicode_vocab_size = 0xE010  # up to its special characters; more take seconds
     found = embed_sentences(model, tokenizer, ["a river here", "the mountain"], None, "mean")
@@ -109,7 +109,7 @@ def test_bfloat16_states_are_pooled() -> None:
         (["\x00"], "mean", None, "Sentence 1 .* has no token in this vocabulary"),
     ],
 )
-def test_odd_input_is_answered(
+def test_invalid_input_is_rejected(
     small_model: Callable[[str], Path], texts: list[str], how: str, layers: str | None, words: str
 ) -> None:
     model, tokenizer = load(small_model("bert"))
@@ -117,7 +117,7 @@ def test_odd_input_is_answered(
         embed_sentences(model, tokenizer, texts, layers, how)
 
 
-def test_a_long_sentence_is_read_as_far_as_it_goes_where_that_is_wanted(
+def test_a_long_sentence_is_truncated_on_request(
     small_model: Callable[[str], Path],
 ) -> None:
     model, tokenizer = load(small_model("bert"))

@@ -10,7 +10,7 @@ from theodolite.studies.choice import Choice, check_population
 from theodolite.studies.survey_data import SurveyData, check_layer, make_labels, middle_layer, sample_layers
 
 
-def test_labels_are_the_models_and_more_only_where_models_repeat() -> None:
+def test_labels_are_model_names_extended_only_if_models_repeat() -> None:
     one, two = make_survey("a").survey, make_survey("b").survey
     assert make_labels([one, two]) == ["a", "b"]
     assert make_labels([one, one]) == ["a on notes.txt, id (1)", "a on notes.txt, id (2)"]
@@ -36,7 +36,7 @@ def test_a_grid_goes_from_input_to_output() -> None:
     assert sample_layers(make_survey(layers=2, units=4).survey) == [0, 1]
 
 
-def test_a_layer_that_is_not_there_is_refused_with_those_that_are() -> None:
+def test_a_missing_layer_is_rejected_with_the_available_ones() -> None:
     survey = make_survey("bert", layers=3, units=4).survey
     assert check_layer(survey, 2) == 2
     with pytest.raises(InputError, match="--layer 7: the survey of bert has layers 0 to 2"):
@@ -62,12 +62,12 @@ def test_the_command_names_what_was_surveyed() -> None:
         ({"specials": "out"}, "--specials 'out' is not one of auto, kept, left-out"),
     ],
 )
-def test_an_unknown_choice_is_refused(options: dict[str, str], words: str) -> None:
+def test_an_unknown_choice_is_rejected(options: dict[str, str], words: str) -> None:
     with pytest.raises(InputError, match=words):
         Choice(**options)  # type: ignore[arg-type]
 
 
-def test_a_population_that_was_not_told_is_refused_with_the_command_that_tells_it() -> None:
+def test_a_population_that_was_not_surveyed_is_rejected_with_the_command() -> None:
     survey = make_survey("bert", units=4).survey
     check_population(survey, "without-first")
     with pytest.raises(
@@ -78,7 +78,7 @@ def test_a_population_that_was_not_told_is_refused_with_the_command_that_tells_i
         check_population(survey, "without-frist")
 
 
-def test_special_units_are_left_out_below_100_000_documents() -> None:
+def test_special_units_are_excluded_below_100_000_documents() -> None:
     few, many = make_survey(documents=99_999, units=4).survey, make_survey(documents=100_000, units=4).survey
     assert [Choice().includes_specials(survey) for survey in (few, many)] == [False, True]
     assert [Choice(specials="kept").includes_specials(survey) for survey in (few, many)] == [True, True]

@@ -50,7 +50,7 @@ def table(folder: Path) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
-def test_transforming_and_measuring_afresh(table: pd.DataFrame, name: str) -> None:
+def test_numbers_equal_those_of_transformed_vectors(table: pd.DataFrame, name: str) -> None:
     x, row = afresh(vectors(), name), table.loc[name]
     for column, truth in oracles.spectral(x).items():
         assert row[column] == pytest.approx(truth, rel=SPECTRAL), column
@@ -73,14 +73,14 @@ def test_as_is_is_the_survey_itself(table: pd.DataFrame, folder: Path) -> None:
         assert table.loc["as-is"][column] == pytest.approx(layer[column], rel=1e-12), column
 
 
-def test_centring_undoes_the_cosine_and_leaves_the_dimension(table: pd.DataFrame) -> None:
+def test_centring_removes_the_cosine_and_keeps_the_dimension(table: pd.DataFrame) -> None:
     assert table["mean_cosine"]["as-is"] > 0.99
     assert abs(table["mean_cosine"]["centred"]) < 5 * table["mean_cosine_se"]["centred"] + 2 / 700
     assert table["twonn"]["centred"] == pytest.approx(table["twonn"]["as-is"], rel=1e-9)
     assert table["iso_score"]["whitened"] == pytest.approx(1)
 
 
-def test_a_sample_smaller_than_everything_is_told(tmp_path: Path) -> None:
+def test_a_sample_smaller_than_the_survey_is_reported(tmp_path: Path) -> None:
     found = what_if(measure(vectors(), sample_size=200), remove=[1]).set_index("transform")
     assert found["mean_cosine_n"].tolist() == [700, 200, 200, 200, 200]
     assert (found["twonn_n"] == 200).all()
@@ -89,7 +89,7 @@ def test_a_sample_smaller_than_everything_is_told(tmp_path: Path) -> None:
     assert row["mean_cosine"] == pytest.approx(oracles.mean_cosine(x), abs=4 * row["mean_cosine_se"])
 
 
-def test_what_leaves_nothing_is_null_with_a_reason() -> None:
+def test_transforms_that_remove_everything_are_null_with_a_reason() -> None:
     flat = np.random.default_rng(0).normal(size=(100, 2)) @ np.ones((2, 5)) + 1
     row = what_if(measure(flat), remove=[2]).set_index("transform").loc["without-top-2"]
     assert row["kept"] == 0
@@ -142,13 +142,13 @@ class TestCommand:
         else:
             assert "without-top-1" in out.read_text()
 
-    def test_another_ending_is_refused_before_anything_is_read(self, tmp_path: Path) -> None:
+    def test_another_extension_is_rejected_before_anything_is_read(self, tmp_path: Path) -> None:
         result = self.run(str(tmp_path), "--out", "table.xlsx")
         assert isinstance(result.exception, InputError)
         assert str(result.exception) == "--out table.xlsx must end in one of .csv, .md, .json, .parquet."
 
 
-def test_a_dimension_above_the_number_of_directions_is_none() -> None:
+def test_a_dimension_above_the_number_of_directions_is_undefined() -> None:
     few = np.random.default_rng(0).normal(size=(33, 32)).astype(np.float32)
     table = what_if(measure(few)).set_index("transform")
     rounded = torch.from_numpy(afresh(few, "whitened").astype(np.float32))

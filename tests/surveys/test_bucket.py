@@ -158,7 +158,7 @@ class TestEqual:
     def test_undisturbed(self, made: Bucket, on_disk: Path) -> None:
         assert_equal(made, on_disk)
 
-    def test_asked_to_stop_and_taken_up(self, model: Path, out: Bucket, on_disk: Path) -> None:
+    def test_stopped_and_resumed(self, model: Path, out: Bucket, on_disk: Path) -> None:
         with pytest.raises(TheodoliteError, match=r"Interrupted after [0-9,]+ positions, all saved\. .* --resume"):
             survey(model, DOCUMENTS, out=str(out), listener=Ear(6), **SETTINGS)
         names = {path.name for path in out.iterdir()}
@@ -218,7 +218,7 @@ class TestEqual:
 
 
 class TestFinished:
-    def test_resumed_it_says_so(self, model: Path, made: Bucket) -> None:
+    def test_resuming_a_finished_survey_does_nothing(self, model: Path, made: Bucket) -> None:
         ear = Ear()
         found = survey(model, DOCUMENTS, out=str(made), resume=True, listener=ear, **SETTINGS)
         assert f"{made} already contains this survey: nothing to do" in ear.said
@@ -239,7 +239,7 @@ class TestFinished:
         assert done.exit_code == 0, done.output
         assert page.stat().st_size > 10_000
 
-    def test_changed_meanwhile_it_is_fetched_again(self, model: Path, quick: Bucket) -> None:
+    def test_a_changed_survey_is_fetched_again(self, model: Path, quick: Bucket) -> None:
         out = quick
         first = survey(model, DOCUMENTS[:12], out=str(out), **SETTINGS)
         assert open_survey(out).facts["counts"] == first.facts["counts"]
@@ -251,7 +251,7 @@ class TestFinished:
         download._copies[out.url] = stale
         assert open_survey(out).layers.equals(second.layers)
 
-    def test_damaged_it_is_told(self, made: Bucket, out: Bucket) -> None:
+    def test_damage_is_reported(self, made: Bucket, out: Bucket) -> None:
         for name in made.below():
             (made / name).copy(out / name)
         (out / "layers.parquet").write_text("nothing")
@@ -269,7 +269,7 @@ class TestFinished:
         assert merged.facts["counts"]["positions"] == whole.facts["counts"]["positions"]
         assert (out / "report.html").is_file()
 
-    def test_what_writes_beside_a_survey_wants_a_disk(self, made: Bucket) -> None:
+    def test_verbs_that_write_beside_a_survey_require_a_disk(self, made: Bucket) -> None:
         for verb in ("sets", "batches"):
             done = CliRunner().invoke(app, [verb, str(made)])
             assert isinstance(done.exception, InputError)
@@ -287,7 +287,7 @@ def test_the_command(model: Path, out: Bucket, tmp_path: Path) -> None:
     assert not list(Path.cwd().glob("s3:*"))
 
 
-def test_vectors_that_one_has(out: Bucket) -> None:
+def test_surveys_of_vectors(out: Bucket) -> None:
     made = theodolite.measure(torch.randn(50, 4).numpy(), out=str(out))
     assert theodolite.open(str(out)).layers.equals(made.layers)
 
@@ -308,7 +308,7 @@ class TestRefused:
             ),
         ],
     )
-    def test_before_the_model_is_looked_for(self, store: str, address: str, words: str) -> None:
+    def test_rejected_before_the_model_is_loaded(self, store: str, address: str, words: str) -> None:
         with pytest.raises(TheodoliteError, match=words):
             survey("no such model", DOCUMENTS, out=address)
 
@@ -337,7 +337,7 @@ class TestRefused:
         with pytest.raises(TheodoliteError, match=r"cannot be written: permission denied \(Access Denied\)"):
             survey("no such model", DOCUMENTS, out=str(out))
 
-    def test_nobody_answers_is_not_taken_for_nothing_there(
+    def test_an_unreachable_store_is_not_an_empty_one(
         self, model: Path, out: Bucket, on_disk: Path, clients: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """fsspec's own isfile says no to every error; a resumed run would begin anew and delete what was saved."""
@@ -359,7 +359,7 @@ class TestRefused:
         assert any(line.startswith("resuming after") for line in ear.said)
         assert_equal(out, on_disk)
 
-    def test_foreign_objects_are_left_alone(self, out: Bucket) -> None:
+    def test_foreign_objects_are_not_changed(self, out: Bucket) -> None:
         (out / "thesis.tex").touch()
         with pytest.raises(InputError, match=r"contains files that are not part of a survey \(thesis.tex\)"):
             survey("no such model", DOCUMENTS, out=str(out), overwrite=True)
@@ -376,14 +376,14 @@ class TestLease:
             pass
         assert out.below() == []  # given back
 
-    def test_of_a_killed_run_it_is_taken_over(self, out: Bucket) -> None:
+    def test_the_lease_of_a_killed_run_is_taken_over(self, out: Bucket) -> None:
         (out / lock.LOCK).write_text(lock._lease_text("a machine that burnt"))
         said: list[str] = []
         with lock.hold_lease(out, said.append):
             assert "a machine that burnt" not in (out / lock.LOCK).read_text()
         assert "to see whether a machine that burnt is still writing there" in said[0]
 
-    def test_of_several_that_take_over_at_once_one_has_it(
+    def test_of_several_simultaneous_takeovers_one_succeeds(
         self, out: Bucket, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (out / lock.LOCK).write_text(lock._lease_text("a machine that burnt"))
@@ -420,7 +420,7 @@ class TestLease:
             thread.join()
         assert len(entered) == 1
 
-    def test_one_that_lost_it_tells(self, out: Bucket) -> None:
+    def test_a_lost_lease_is_reported(self, out: Bucket) -> None:
         said: list[str] = []
         with lock.hold_lease(out, said.append):
             until = time.monotonic() + 600
@@ -445,7 +445,7 @@ class TestPlaced:
         )
         assert parse_location("C:/windows") == Path("C:/windows")
 
-    def test_a_folder_is_not_one_whose_name_begins_alike(self, out: Bucket) -> None:
+    def test_a_folder_is_not_confused_with_one_with_the_same_prefix(self, out: Bucket) -> None:
         for name in ("work/a", "workers/b", "workers/c/d"):
             (out / name).touch()
         assert (out / "work").below() == ["a"]

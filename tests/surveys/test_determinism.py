@@ -104,7 +104,7 @@ def test_the_sample_does_not_depend_on_batches(small_model: Any) -> None:
                 assert torch.equal(tensor, theirs[name])
 
 
-def test_populations_asked_for_alone_are_those_of_all_three(small_model: Any) -> None:
+def test_populations_surveyed_separately_equal_those_surveyed_together(small_model: Any) -> None:
     whole = survey(small_model("gpt2"), DOCUMENTS)
     alone = survey(small_model("gpt2"), DOCUMENTS, populations=("all",))
     assert set(alone.layers["population"]) == {"all"}
@@ -113,7 +113,7 @@ def test_populations_asked_for_alone_are_those_of_all_three(small_model: Any) ->
     assert np.allclose(mine.to_numpy(float), theirs.to_numpy(float), rtol=1e-5, atol=1e-7, equal_nan=True)
 
 
-def test_chosen_layers_are_those_of_all(small_model: Any) -> None:
+def test_chosen_layers_equal_those_of_a_survey_of_all_layers(small_model: Any) -> None:
     whole, some = survey(small_model("llama"), DOCUMENTS), survey(small_model("llama"), DOCUMENTS, layers="0,2")
     expected = whole.layers[whole.layers["layer"].isin([0, 2])].reset_index(drop=True)
     pd.testing.assert_frame_equal(some.layers, expected, check_exact=True)
@@ -121,7 +121,9 @@ def test_chosen_layers_are_those_of_all(small_model: Any) -> None:
 
 class TestParts:
     @pytest.mark.parametrize(("family", "kind"), [("bert", "id"), ("gpt2", "word"), ("llama", "surface")])
-    def test_merged_they_are_the_whole(self, small_model: Any, tmp_path: Path, family: str, kind: str) -> None:
+    def test_merged_parts_equal_the_complete_survey(
+        self, small_model: Any, tmp_path: Path, family: str, kind: str
+    ) -> None:
         model = small_model(family)
         whole = survey(model, DOCUMENTS, units=kind, out=tmp_path / "whole")
         folders = [tmp_path / f"part{number}" for number in range(3)]
@@ -132,7 +134,7 @@ class TestParts:
         assert sorted(merged.state.shards) == sorted(whole.state.shards)
         assert set(merged.units["unit"]) == set(whole.units["unit"])
 
-    def test_other_pilots_move_sums_exactly_but_lose_what_is_massive(
+    def test_other_pilots_shift_sums_exactly_but_change_massive_positions(
         self, small_model: Any, tmp_path: Path
     ) -> None:
         whole = survey(small_model("bert"), DOCUMENTS)
@@ -153,7 +155,7 @@ class TestParts:
             merge([part, part])
 
 
-def test_text_that_the_tokenizer_does_not_know_is_told(small_model: Any) -> None:
+def test_text_unknown_to_the_tokenizer_is_reported(small_model: Any) -> None:
     heard: list[str] = []
 
     class Ear(Listener):

@@ -54,7 +54,7 @@ def pairs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("units", ["id", "word"])
-def test_a_decoder_is_fed_the_labels_that_are_given(pairs: Path, tmp_path: Path, units: str) -> None:
+def test_a_decoder_receives_the_given_labels(pairs: Path, tmp_path: Path, units: str) -> None:
     folder = saved("T5", tmp_path / "model")
     found = theodolite.survey(folder, pairs, target="summary", units=units, max_tokens=48, sample_size=64)
     rows = found.layers[found.layers["population"] == "all"].set_index("layer_name")
@@ -77,14 +77,14 @@ def test_a_decoder_is_fed_the_labels_that_are_given(pairs: Path, tmp_path: Path,
     assert rows.loc["encoder block 1", "n"] != rows.loc["decoder block 1", "n"]
 
 
-def test_labels_are_part_of_what_a_survey_is_of(pairs: Path, tmp_path: Path) -> None:
+def test_labels_are_part_of_the_identity_of_a_survey(pairs: Path, tmp_path: Path) -> None:
     folder = saved("T5", tmp_path / "model")
     theodolite.survey(folder, pairs, target="summary", out=tmp_path / "s", layers="4")
     with pytest.raises(InputError, match="other settings"):
         theodolite.survey(folder, pairs, out=tmp_path / "s", layers="4", resume=True)
 
 
-def test_labels_that_cannot_be_used(pairs: Path, tmp_path: Path, small_model: Any) -> None:
+def test_invalid_labels_are_rejected(pairs: Path, tmp_path: Path, small_model: Any) -> None:
     folder = saved("T5", tmp_path / "model")
     with pytest.raises(InputError, match=r"no field 'sumary'.*--target.*summary"):
         theodolite.survey(folder, pairs, target="sumary")

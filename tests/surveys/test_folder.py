@@ -36,11 +36,11 @@ def copied(finished: Path, tmp_path: Path) -> Path:
     return tmp_path / "survey"
 
 
-def test_what_a_survey_leaves(finished: Path) -> None:
+def test_the_files_of_a_survey(finished: Path) -> None:
     assert {path.name for path in finished.iterdir()} == {*FILES, "survey.json"}
 
 
-def test_opened_it_is_what_was_surveyed(finished: Path, small_model: Any) -> None:
+def test_an_opened_survey_equals_the_original(finished: Path, small_model: Any) -> None:
     found, again = survey(small_model("bert"), DOCUMENTS), open_survey(finished)
     for table in ("layers", "tokens", "units", "coordinates"):
         pd.testing.assert_frame_equal(getattr(found, table), getattr(again, table), check_exact=True)
@@ -50,7 +50,7 @@ def test_opened_it_is_what_was_surveyed(finished: Path, small_model: Any) -> Non
 
 
 @pytest.mark.parametrize("kind", ["id", "surface", "word"])
-def test_saved_again_it_is_the_same(small_model: Any, tmp_path: Path, kind: str) -> None:
+def test_a_survey_saved_again_is_the_same(small_model: Any, tmp_path: Path, kind: str) -> None:
     first = survey(small_model("gpt2"), [*DOCUMENTS, "lone \udc80 surrogate"], units=kind)
     first.save(tmp_path / "one")
     open_survey(tmp_path / "one").save(tmp_path / "two")
@@ -119,7 +119,7 @@ def test_tables_can_be_read_without_the_state(copied: Path) -> None:
     assert len(tables["layers"]) == 12
 
 
-def test_what_is_no_survey_is_told(copied: Path, tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_survey_is_reported(copied: Path, tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"is not a folder\. Give the folder that `theodolite survey --out` wrote"
     ):
@@ -132,7 +132,7 @@ def test_what_is_no_survey_is_told(copied: Path, tmp_path: Path) -> None:
         open_survey(copied)
 
 
-def test_another_schema_is_refused(copied: Path) -> None:
+def test_another_schema_is_rejected(copied: Path) -> None:
     facts = json.loads((copied / "survey.json").read_text())
     (copied / "survey.json").write_text(json.dumps(facts | {"schema": 99}))
     with pytest.raises(InputError, match="has schema 99; this version reads schema 1"):
@@ -140,13 +140,13 @@ def test_another_schema_is_refused(copied: Path) -> None:
 
 
 class TestInUse:
-    def test_a_survey_is_not_replaced_unasked(self, copied: Path, small_model: Any) -> None:
+    def test_a_survey_is_not_replaced_by_default(self, copied: Path, small_model: Any) -> None:
         with pytest.raises(
             InputError, match=r"--out .* files of a survey \(coordinates.parquet, .*\)\. .* use --overwrite to"
         ):
             survey(small_model("bert"), DOCUMENTS, out=copied)
 
-    def test_it_is_told_before_anything_is_loaded(self, copied: Path) -> None:
+    def test_a_folder_in_use_is_reported_before_anything_is_loaded(self, copied: Path) -> None:
         with pytest.raises(InputError, match="contains files of a survey"):
             survey("no/such/model/at/all", "no such corpus", out=copied)
 
@@ -157,24 +157,24 @@ class TestInUse:
         assert open_survey(copied).facts["corpus"]["documents"] == 9
         assert {path.name for path in copied.iterdir()} == {*FILES, "survey.json"}
 
-    def test_overwrite_touches_nothing_that_no_survey_made(self, copied: Path, small_model: Any) -> None:
+    def test_overwrite_keeps_files_that_no_survey_wrote(self, copied: Path, small_model: Any) -> None:
         (copied / "thesis.tex").write_text("years of work")
         with pytest.raises(InputError, match=r"not part of a survey \(thesis.tex\).* Choose another folder"):
             survey(small_model("bert"), DOCUMENTS, out=copied, overwrite=True)
         assert (copied / "thesis.tex").read_text() == "years of work"
         assert open_survey(copied)
 
-    def test_what_a_killed_run_left_half_written_is_not_in_the_way(self, small_model: Any, tmp_path: Path) -> None:
+    def test_partial_files_of_a_killed_run_are_ignored(self, small_model: Any, tmp_path: Path) -> None:
         (tmp_path / ".unfinished.json.4711.part").write_text('{"mod')
         survey(small_model("bert"), DOCUMENTS, out=tmp_path)
         assert {path.name for path in tmp_path.iterdir()} == {*FILES, "survey.json"}
 
-    def test_a_file_is_no_folder(self, small_model: Any, tmp_path: Path) -> None:
+    def test_a_file_is_not_a_folder(self, small_model: Any, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
         with pytest.raises(InputError, match=r"is a file. Give the name of a folder"):
             survey(small_model("bert"), DOCUMENTS, out=tmp_path / "file")
 
-    def test_a_folder_that_may_not_be_written(self, small_model: Any, tmp_path: Path) -> None:
+    def test_an_unwritable_folder(self, small_model: Any, tmp_path: Path) -> None:
         if os.geteuid() == 0:
             pytest.skip("the superuser may write anywhere")
         tmp_path.chmod(0o500)

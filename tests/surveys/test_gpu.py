@@ -29,7 +29,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("family", ["bert", "llama", "gpt2"])
-def test_the_same_as_on_the_processor(small_model: Any, corpus: Path, family: str) -> None:
+def test_the_same_as_on_the_cpu(small_model: Any, corpus: Path, family: str) -> None:
     model = small_model(family)
     here = theodolite.survey(model, corpus, device="cpu")
     there = theodolite.survey(model, corpus, device="cuda", batch_tokens=here.facts["settings"]["batch_tokens"])

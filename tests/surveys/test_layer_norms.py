@@ -43,7 +43,7 @@ def bent(small_model: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("family", FACTS)
-def test_the_word_and_the_layers(small_model: Any, tmp_path: Path, family: str) -> None:
+def test_the_norm_placement_and_the_layers(small_model: Any, tmp_path: Path, family: str) -> None:
     found = survey(small_model(family), DOCUMENTS, out=tmp_path / "out")
     post = family in ("bert", "roberta")
     assert found.facts["model"]["norm_placement"] == ("post" if post else "pre")
@@ -53,7 +53,7 @@ def test_the_word_and_the_layers(small_model: Any, tmp_path: Path, family: str) 
     assert sorted(found.norms) == (list(range(last + 1)) if post else [last + 1])
 
 
-def test_the_file_is_what_the_model_has(bent: Path, tmp_path: Path) -> None:
+def test_the_file_has_the_parameters_of_the_model(bent: Path, tmp_path: Path) -> None:
     survey(bent, DOCUMENTS, out=tmp_path / "out")
     model = load(bent)[0]
     norms = load_norms(tmp_path / "out")
@@ -94,14 +94,14 @@ def test_merged_surveys_keep_them(bent: Path, tmp_path: Path) -> None:
     assert torch.equal(norms[3].beta, parts[0].norms[3].beta)
 
 
-def test_vectors_leave_no_norm(tmp_path: Path) -> None:
+def test_surveys_of_vectors_have_no_norm(tmp_path: Path) -> None:
     measure(np.random.default_rng(0).normal(size=(50, 4)), out=tmp_path / "out")
     assert load_norms(tmp_path / "out") == {}
     _, tables = open_tables(tmp_path / "out", ["layer_norms"])
     assert tables["layer_norms"].columns.tolist() == COLUMNS
 
 
-def test_a_folder_from_before_says_so(bent: Path, tmp_path: Path) -> None:
+def test_an_older_folder_is_reported(bent: Path, tmp_path: Path) -> None:
     from theodolite.surveys.folder import _seal
 
     out = tmp_path / "out"
@@ -120,7 +120,7 @@ def test_a_folder_from_before_says_so(bent: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.weights
-def test_minilm_as_it_was_measured(tmp_path: Path) -> None:
+def test_minilm_has_the_expected_ratios(tmp_path: Path) -> None:
     # Chitchat, 100 documents: 0.70, 0.97, 1.00, 0.96, 0.94, 0.74, 0.20 of the prediction.
     survey("minilm-l6", "chitchat", limit=12, out=tmp_path / "out", populations=("all",), sample_size=64)
     table = predict_q(read_survey_data(tmp_path / "out", TABLES))

@@ -146,7 +146,7 @@ def test_other_units(vit: Path, pictures: Path, units: str, count: int, tmp_path
     assert len(theodolite.open(tmp_path / "out").units) == count
 
 
-def test_maps_are_flat_as_in_the_paper_unless_places_are_wanted(resnet: Path, pictures: Path) -> None:
+def test_maps_are_flat_as_in_the_paper_by_default(resnet: Path, pictures: Path) -> None:
     flat, places = theodolite.survey(resnet, pictures), theodolite.survey(resnet, pictures, maps="places")
     assert [row(flat, layer)["n"] for layer in range(3)] == [8, 8, 8]
     assert row(places, 1)["n"] == 8 * row(flat, 1)["dim"] / row(places, 1)["dim"]
@@ -154,7 +154,7 @@ def test_maps_are_flat_as_in_the_paper_unless_places_are_wanted(resnet: Path, pi
     assert list(flat.layers["layer_name"].unique()) == ["embeddings", "stage 1", "stage 2"]
 
 
-def test_frames_of_speech_are_those_of_each_clip_alone(wav2vec2: Path, recordings: Path) -> None:
+def test_frames_of_speech_equal_those_of_single_clips(wav2vec2: Path, recordings: Path) -> None:
     found = theodolite.survey(wav2vec2, recordings)
     model, extractor = Wav2Vec2Model.from_pretrained(wav2vec2).eval(), Wav2Vec2FeatureExtractor()
     states = []
@@ -200,7 +200,7 @@ def test_bad_files_are_named_or_skipped_and_counted(vit: Path, pictures: Path) -
         (np.random.default_rng(0).standard_normal(50), 100, "samples per second"),
     ],
 )
-def test_sound_that_cannot_be_used(
+def test_unusable_audio_is_rejected(
     wav2vec2: Path, recordings: Path, values: np.ndarray, rate: int, words: str
 ) -> None:
     sound(recordings / "bad.wav", values, rate)
@@ -214,7 +214,7 @@ def test_another_rate_is_resampled(wav2vec2: Path, recordings: Path) -> None:
     assert theodolite.survey(wav2vec2, recordings).facts["corpus"]["sorts"] == {"16000 Hz": 3, "8000 Hz": 1}
 
 
-def test_options_of_text_are_refused(vit: Path, pictures: Path) -> None:
+def test_text_options_are_rejected(vit: Path, pictures: Path) -> None:
     for options, flag in [({"wrap": True}, "--wrap"), ({"max_tokens": 8}, "--max-tokens"), ({"min_words": 3}, "")]:
         with pytest.raises(InputError, match=f"{flag}.* applies to text only"):
             theodolite.survey(vit, pictures, **options)
@@ -226,7 +226,7 @@ def test_options_of_text_are_refused(vit: Path, pictures: Path) -> None:
         theodolite.survey(vit, ["some", "text"])
 
 
-def test_a_model_that_does_not_say_how_it_is_fed(vit: Path, pictures: Path, tmp_path: Path) -> None:
+def test_a_model_without_a_preprocessor_config_is_rejected(vit: Path, pictures: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     ViTModel.from_pretrained(vit).save_pretrained(bare)
     with pytest.raises(TheodoliteError, match=r"preprocessor_config\.json"):

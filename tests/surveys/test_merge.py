@@ -24,7 +24,7 @@ def part(model: Path, number: int, of: int) -> theodolite.Survey:
     return theodolite.survey(str(model), TEXTS, part=f"{number}/{of}", device="cpu", sample_size=64)
 
 
-def test_parts_tell_of_the_corpus_what_the_whole_tells(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merged_parts_report_the_same_corpus_as_one_survey(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_survey, "SHARD_CHARS", 500)
     whole = theodolite.survey(str(model), TEXTS, device="cpu", sample_size=64).facts
     parts = [part(model, number, 3) for number in range(3)]
@@ -37,7 +37,7 @@ def test_parts_tell_of_the_corpus_what_the_whole_tells(model: Path, monkeypatch:
         assert [one["part"] for one in found["corpus"]["parts"]] == ["0/3", "1/3", "2/3"]
 
 
-def test_parts_that_were_cut_otherwise_are_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_cut_differently_are_rejected(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a GPU shards are larger: the second halves of both are other documents."""
     monkeypatch.setattr(text_survey, "SHARD_CHARS", 500)
     ours, rest = part(model, 0, 3), part(model, 1, 3)
@@ -50,14 +50,14 @@ def test_parts_that_were_cut_otherwise_are_refused(model: Path, monkeypatch: pyt
     assert theodolite.merge([elsewhere, theirs]).facts["counts"]["shards"] > 1  # other text may be cut otherwise
 
 
-def test_what_is_not_finite_is_counted_in_all_of_them() -> None:
+def test_non_finite_vectors_are_counted_over_all_parts() -> None:
     vectors = np.random.default_rng(0).normal(size=(2, 300, 8))
     vectors[1, :7] = np.nan
     merged = theodolite.merge([theodolite.measure(each) for each in vectors])
     assert merged.facts["counts"]["nonfinite"] == 7
 
 
-def test_a_survey_that_is_read_is_not_written_over(tmp_path: Path) -> None:
+def test_a_survey_that_is_an_input_is_not_overwritten(tmp_path: Path) -> None:
     vectors = np.random.default_rng(0).normal(size=(2, 300, 8))
     for name, each in zip("ab", vectors, strict=True):
         theodolite.measure(each, out=tmp_path / name)
@@ -66,7 +66,7 @@ def test_a_survey_that_is_read_is_not_written_over(tmp_path: Path) -> None:
     assert theodolite.open(tmp_path / "a").facts["counts"]["positions"] == 300
 
 
-def test_no_other_run_writes_there_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_other_run_writes_to_the_folder_during_a_merge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = np.random.default_rng(0).normal(size=(2, 300, 8))
     surveys = [theodolite.measure(each) for each in vectors]
 

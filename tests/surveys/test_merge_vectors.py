@@ -9,7 +9,7 @@ import numpy as np
 import theodolite
 
 
-def test_halves_of_a_file_add_up_to_the_whole(tmp_path: Path) -> None:
+def test_halves_of_a_file_merge_into_the_complete_survey(tmp_path: Path) -> None:
     vectors = np.random.default_rng(3).normal(2.0, 1.0, (400, 12)).astype(np.float32)
     for name, part in {"whole": vectors, "one": vectors[:150], "other": vectors[150:]}.items():
         theodolite.measure(part, out=tmp_path / name)

@@ -68,7 +68,7 @@ def told(model: str | Path, corpus: Any, **given: Any) -> str:
         ("no-such-file.txt", {"max_seconds": 0.01}),
     ],
 )
-def test_in_the_same_words(
+def test_a_missing_corpus_has_the_same_message_on_a_cluster(
     model: Path, corpus: str, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -87,13 +87,13 @@ def test_in_the_same_words(
         ("no-such.gguf", "is neither a file nor a corpus of the catalogue"),
     ],
 )
-def test_no_model_is_fetched_for_it(model: str, words: str, tmp_path: Path) -> None:
+def test_no_model_is_fetched_for_a_missing_corpus(model: str, words: str, tmp_path: Path) -> None:
     said = told(model, "no-such-corpus", out=tmp_path / "out", **CLUSTER)
     assert said.startswith("CORPUS 'no-such-corpus' ")
     assert words in said
 
 
-def test_what_the_hub_gave_before_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hub_cache_is_used_for_the_model_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "wav2vec2"}')
     asked = []
 
@@ -111,7 +111,9 @@ def test_what_the_hub_gave_before_is_known(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "corpus", ["there.txt", "th*.txt", "folder", "shakespeare", "hf:org/name", "list", "iterator"]
 )
-def test_what_may_be_there_is_left_for_later(corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_corpus_that_may_exist_is_checked_later(
+    corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither read nor fetched: Ray is asked for first."""
 
     def opened(*given: Any, **named: Any) -> NoReturn:
@@ -128,7 +130,7 @@ def test_what_may_be_there_is_left_for_later(corpus: str, tmp_path: Path, monkey
     assert list(texts) == ["One."]
 
 
-def test_a_folder_that_a_glob_matches_is_no_file(tmp_path: Path) -> None:
+def test_a_folder_matched_by_a_glob_is_not_a_file(tmp_path: Path) -> None:
     (tmp_path / "a.txt").mkdir()
     (tmp_path / ".b.txt").write_text("hidden")
     assert is_missing(tmp_path / "*.txt")
@@ -141,6 +143,6 @@ def test_a_folder_that_a_glob_matches_is_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ["bert"], indirect=True)
-def test_the_address_is_told_first(model: Path, tmp_path: Path) -> None:
+def test_the_address_is_reported_first(model: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"--address lcoal: .* Did you mean 'local'\?"):
         survey(model, "no-such-file.txt", out=tmp_path / "out", engine="ray", address="lcoal")

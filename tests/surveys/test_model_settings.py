@@ -43,7 +43,7 @@ def test_other_settings_are_neither_resumed_nor_merged(tmp_path: Path) -> None:
         ("preprocessor_config.json", lambda told: told.update(do_rescale=False), False),
     ],
 )
-def test_what_acts_is_told_and_who_saved_it_is_not(
+def test_the_settings_digest_covers_what_affects_the_states(
     tmp_path: Path, file: str, change: Callable[[dict[str, Any]], object], same: bool
 ) -> None:
     model = make("bert", tmp_path)
@@ -53,6 +53,6 @@ def test_what_acts_is_told_and_who_saved_it_is_not(
     assert (settings_sha256(model) == before) is same
 
 
-def test_older_surveys_that_do_not_tell_are_taken_up() -> None:
+def test_older_surveys_without_a_settings_digest_are_resumed() -> None:
     assert differences({"model": {"sha256": "a"}}, {"model": {"sha256": "a", "settings": "b"}}) == []
     assert differences({"model": {"settings": "a"}}, {"model": {"settings": "b"}}) != []

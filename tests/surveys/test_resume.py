@@ -94,7 +94,7 @@ KILLS = ["write 1", "pilot 3", "write 1", "batch 1", "write 9", "batch 4", "writ
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["id", "word"])
-def test_killed_at_every_kind_of_moment(
+def test_killed_at_every_kind_of_write(
     run: Callable[..., int], undisturbed: Callable[[str], Path], tmp_path: Path, kind: str
 ) -> None:
     out = tmp_path / "killed"
@@ -182,7 +182,7 @@ class TestDamagedCheckpoints:
         assert_equal(halted, undisturbed("id"))
 
     @pytest.mark.usefixtures("small_steps")
-    def test_a_damaged_pilot_is_told(self, halted: Path, corpus: Path, small_model: Any) -> None:
+    def test_a_damaged_pilot_is_reported(self, halted: Path, corpus: Path, small_model: Any) -> None:
         # Sums about another centre would be wrong without a sign.
         harm(halted / "pilot.safetensors", "flipped at the end")
         with pytest.raises(TheodoliteError, match=r"pilot.safetensors is damaged"):
@@ -279,14 +279,14 @@ class TestInThisProcess:
         with pytest.raises(InputError, match=r"settings.sample_size: 256 there, 99 here"):
             resumed(folder, corpus, small_model("bert"), sample_size=99)
 
-    def test_nothing_to_resume_is_a_start(
+    def test_resuming_an_empty_folder_starts_a_new_run(
         self, undisturbed: Callable[[str], Path], tmp_path: Path, corpus: Path, small_model: Any
     ) -> None:
         resumed(tmp_path / "new", corpus, small_model("bert"))
         assert_equal(tmp_path / "new", undisturbed("id"))
 
     @pytest.mark.slow
-    def test_words_keep_their_codes_when_memory_grows_short(
+    def test_words_keep_their_codes_when_resumed_with_less_memory(
         self, undisturbed: Callable[[str], Path], tmp_path: Path, corpus: Path, small_model: Any
     ) -> None:
         # The resumed run counts the words beforehand, which the first did not: their codes must not move.
@@ -297,7 +297,7 @@ class TestInThisProcess:
         resumed(out, corpus, model, units="word", memory=estimate["bytes"] - 1)
         assert_equal(out, undisturbed("word"))
 
-    def test_a_corpus_that_changed_is_told(self, tmp_path: Path, small_model: Any) -> None:
+    def test_a_changed_corpus_is_reported(self, tmp_path: Path, small_model: Any) -> None:
         text = tmp_path / "corpus.txt"
         text.write_text("\n".join(DOCUMENTS[:40]), encoding="utf-8")
         with pytest.raises(TheodoliteError, match="Interrupted"):
@@ -363,7 +363,7 @@ class TestInThisProcess:
 
 
 @pytest.mark.slow
-def test_a_run_that_was_overwritten_midway_is_no_survey(
+def test_a_run_overwritten_midway_is_not_a_survey(
     undisturbed: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # survey.json goes first: a folder that has it is whole.

@@ -68,7 +68,7 @@ def test_a_wrapped_survey_counts_the_ends(
         assert float((x**2).sum(dim=1).mean()) == pytest.approx(row["q"], rel=1e-4)  # float32, other batches
 
 
-def test_where_the_tokenizer_wraps_itself_nothing_happens_and_that_is_told(
+def test_wrapping_has_no_effect_if_the_tokenizer_wraps_and_this_is_reported(
     small_model: Callable[[str], Path], corpus: Path, tmp_path: Path
 ) -> None:
     heard = Heard()
@@ -104,7 +104,7 @@ def test_cleaned_words_are_counted(small_model: Callable[[str], Path], corpus: P
     assert made_sets.chosen["n"].tolist() == [naive[unit] for unit in made_sets.chosen["unit"]]
 
 
-def test_surveys_from_before_the_switches_count_as_without(
+def test_surveys_older_than_the_options_count_as_without(
     small_model: Callable[[str], Path], corpus: Path, tmp_path: Path
 ) -> None:
     folder, options = small_model("gpt2"), {"layers": "1", "sample_size": 8}
@@ -123,7 +123,7 @@ def test_surveys_from_before_the_switches_count_as_without(
     assert differences({"settings": {}}, {"settings": {"wrap": False, "clean_words": False}}) == []
 
 
-def test_a_pilot_that_is_gone_does_not_stop_a_run_that_has_its_own(
+def test_a_missing_pilot_file_does_not_stop_a_run_with_its_own_copy(
     small_model: Callable[[str], Path], corpus: Path, tmp_path: Path
 ) -> None:
     survey(small_model("bert"), corpus, out=tmp_path / "s", layers="1", sample_size=8)

@@ -66,7 +66,7 @@ class Heard(Listener):
         self.shares.append(progress.share)
 
 
-def test_under_the_cap_a_set_is_every_state(surveyed: Path, small_model: Callable[[str], Path]) -> None:
+def test_below_the_limit_a_set_is_every_state(surveyed: Path, small_model: Callable[[str], Path]) -> None:
     made = make_token_sets(surveyed, layer=LAYER, units=["mountain", "##or", "the"], most=1000)
     tensors, _ = read_tensors(surveyed / "token_sets.safetensors")
     for number, unit in enumerate(made.chosen["unit"]):
@@ -79,7 +79,7 @@ def test_under_the_cap_a_set_is_every_state(surveyed: Path, small_model: Callabl
         assert m == pytest.approx(made.chosen["m"][number], rel=ROUNDING)
 
 
-def test_above_the_cap_the_smallest_keys_stay_and_the_mean_is_of_all(surveyed: Path) -> None:
+def test_above_the_limit_the_smallest_keys_are_kept_and_the_mean_is_over_all(surveyed: Path) -> None:
     whole = make_token_sets(surveyed, layer=LAYER, units=["the", "of"], most=1000)
     every, _ = read_tensors(surveyed / "token_sets.safetensors")
     capped = make_token_sets(surveyed, layer=LAYER, units=["the", "of"], most=5)
@@ -144,7 +144,7 @@ def test_parts_and_filters_are_read_again_as_they_were(
 
 
 @pytest.mark.parametrize("population", ["all", "without-first", "without-massive"])
-def test_positions_are_left_out_as_in_the_survey(
+def test_positions_are_excluded_as_in_the_survey(
     population: str,
     small_model: Callable[[str], Path],
     corpus: Path,

@@ -82,7 +82,7 @@ def test_a_survey_of_a_module_is_saved_resumed_and_opened(model: Small, tmp_path
         theodolite.watch(model, inputs[:5], ["first"], out=tmp_path / "s", resume=True)
 
 
-def test_counts_and_labels_of_ones_own(model: Small) -> None:
+def test_counts_and_labels_given_by_the_user(model: Small) -> None:
     inputs = [torch.randn(2, 7, 4, generator=torch.Generator().manual_seed(seed)) for seed in range(12)]
     labels = [["cat", "dog"]] * 12
     found = theodolite.watch(
@@ -108,7 +108,7 @@ def test_maps_are_places_or_flat() -> None:
     assert (row(flat, 0)["n"], row(flat, 0)["dim"]) == (30, 120)
 
 
-def test_wide_vectors_have_no_matrix_and_are_told_from_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wide_vectors_have_no_matrix_and_are_measured_on_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(16, 200))
     inputs = [torch.randn(8, 16) for _ in range(30)]
@@ -131,7 +131,7 @@ def test_wide_vectors_have_no_matrix_and_are_told_from_the_sample(monkeypatch: p
     assert found.coordinates.empty
 
 
-def test_what_cannot_be_watched_is_told(model: Small) -> None:
+def test_modules_that_cannot_be_watched_are_reported(model: Small) -> None:
     one = [torch.randn(2, 3, 4)]
     with pytest.raises(InputError, match=r"has no submodule 'frist'.*first"):
         theodolite.watch(model, one, ["frist"])
@@ -150,7 +150,7 @@ def test_what_cannot_be_watched_is_told(model: Small) -> None:
         theodolite.watch(model, one, ["first"], labels=[["a"], ["b"]], units="label")
 
 
-def test_the_model_is_left_as_it_was(model: Small) -> None:
+def test_the_model_is_unchanged(model: Small) -> None:
     model.train()
     state = {name: value.clone() for name, value in model.state_dict().items()}
     theodolite.watch(model, [torch.randn(4, 5, 4)], ["first"])
@@ -190,7 +190,7 @@ class Scaled(nn.Module):
         return self.bend(-x if negative else x) * scale
 
 
-def test_inputs_that_are_no_rows_and_a_model_without_parameters() -> None:
+def test_inputs_without_rows_and_a_model_without_parameters() -> None:
     given = {"x": torch.randn(6, 4), "scale": torch.tensor(2.0), "negative": True}
     survey = theodolite.watch(Scaled(), [given], ["bend"])
     q = float(torch.relu(-given["x"]).double().square().sum(dim=1).mean())
@@ -244,7 +244,7 @@ def reader() -> Read:
     ],
     ids=["list", "tuple", "generator", "dicts", "tuples", "lists", "loader", "dataset"],
 )
-def test_inputs_come_in_many_forms_and_are_the_same(reader: Read, inputs: object) -> None:
+def test_every_form_of_input_gives_the_same_survey(reader: Read, inputs: object) -> None:
     found = theodolite.watch(reader, inputs, ["emb"])  # type: ignore[arg-type]
     plain = theodolite.watch(reader, [{"ids": pair} for pair in PAIRS], ["emb"])
     pd.testing.assert_frame_equal(found.layers, plain.layers)
@@ -261,7 +261,7 @@ def test_a_lone_tensor_or_dict_is_one_input_and_a_lone_string_one_module(reader:
     assert found.name == "Read on 1 input"
 
 
-def test_arguments_without_names_are_taken_in_their_order(reader: Read) -> None:
+def test_positional_arguments_are_passed_in_order(reader: Read) -> None:
     mask = torch.zeros(6, 5)
     found = theodolite.watch(reader, [(IDS, mask)], "out")
     assert row(found, 0)["q"] == pytest.approx(float(reader.out.bias.detach().double().square().sum()), rel=1e-6)
@@ -281,11 +281,11 @@ def test_argument_names_where_a_tensor_goes(model: Small) -> None:
     assert told == theodolite.watch(model, [x], "first").facts["corpus"]
 
 
-def test_a_wrapper_that_hands_its_arguments_on_is_looked_through(reader: Read) -> None:
+def test_a_wrapper_that_passes_its_arguments_on_is_unwrapped(reader: Read) -> None:
     assert row(theodolite.watch(nn.DataParallel(reader), IDS, "module.emb"), 0)["n"] == IDS.numel()
 
 
-def test_the_digest_of_an_input_called_input_is_the_one_of_old(model: Small) -> None:
+def test_the_digest_of_an_input_named_input_is_unchanged(model: Small) -> None:
     x = torch.arange(8, dtype=torch.float32).reshape(1, 2, 4)
     plain = b"input (1, 2, 4) torch.float32 " + x.numpy().tobytes()
     found = theodolite.watch(model, [x], ["first"])
@@ -306,17 +306,17 @@ def test_the_digest_of_an_input_called_input_is_the_one_of_old(model: Small) -> 
         (IDS, "embb", "no submodule 'embb'. Did you mean 'emb'"),
     ],
 )
-def test_what_is_no_input_is_told(reader: Read, inputs: object, modules: object, words: str) -> None:
+def test_invalid_inputs_are_reported(reader: Read, inputs: object, modules: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
         theodolite.watch(reader, inputs, modules)  # type: ignore[arg-type]
 
 
-def test_an_error_of_the_models_own_is_left_as_it_is(reader: Read) -> None:
+def test_an_error_raised_by_the_model_is_not_changed(reader: Read) -> None:
     with pytest.raises(TypeError, match="not subscriptable"):
         theodolite.watch(reader, [{"ids": IDS, "mask": 2}], "out")
 
 
-def test_a_loaded_model_is_no_name(reader: Read) -> None:
+def test_a_loaded_model_is_not_a_name(reader: Read) -> None:
     with pytest.raises(InputError, match=r"MODEL: expected a name or a folder, got Read\. .*watch"):
         theodolite.survey(reader, ["A text."])  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"model: expected a torch\.nn\.Module, got str"):

@@ -106,7 +106,7 @@ def naive_share(x: Array) -> float:
     return float(values[0] / values.sum())
 
 
-def test_few_vectors_alone_explain_much() -> None:
+def test_few_vectors_have_a_high_explained_variance_by_chance() -> None:
     random = np.random.default_rng(0)
     sample = random.standard_normal((4096, 64))
     chance = chance_explainable_variance(np.array([5, 5, 20]), sample)
@@ -122,7 +122,7 @@ def test_a_static_table_is_wholly_self_similar() -> None:
     assert row["mev"] is None  # nothing varies within a unit
 
 
-def test_without_the_switch_it_is_null_and_says_so(case: Case) -> None:
+def test_without_the_option_it_is_null_with_a_reason(case: Case) -> None:
     fold = case.fold()
     row, _, _, similarity = make_layer_row(fold, POPULATIONS["all"])
     assert all(row[column] is None for column in contextuality.REASONS)
@@ -130,7 +130,7 @@ def test_without_the_switch_it_is_null_and_says_so(case: Case) -> None:
     assert np.isnan(similarity).all()
 
 
-def test_zero_vectors_and_lone_positions_are_left_out() -> None:
+def test_zero_vectors_and_lone_positions_are_excluded() -> None:
     states = torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 2.0], [5.0, 0.0]])
     case = of_states(states, torch.tensor([0, 0, 0, 0, 1]))
     places = replace(case.places, window=torch.tensor([0, 0, 0, 0, 1]))

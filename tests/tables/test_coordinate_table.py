@@ -103,7 +103,7 @@ def test_without_units_there_is_no_within_and_between(tmp_path: Path) -> None:
     assert found["q_i"][:6].to_numpy() == pytest.approx((x**2).mean(axis=0), rel=1e-6)
 
 
-def test_a_population_of_nobody_has_no_rows() -> None:
+def test_an_empty_population_has_no_rows() -> None:
     case = of_states(torch.randn(20, 4))
     cells = (1,)
     row, sums, *_ = make_layer_row(case.fold(), cells)

@@ -197,7 +197,7 @@ def check_error_bars(row: dict[str, Any], case: Case, rows: Rows) -> None:
     assert row["mean_cosine_se"] == pytest.approx(truth, rel=ERROR_BAR, abs=COSINE / 10)
 
 
-def test_populations_without_what_spoils_them_are_not_spoilt(case: Case) -> None:
+def test_populations_without_outliers_are_not_affected_by_them(case: Case) -> None:
     """What the populations are for: a fortieth of the positions holds nearly all of Q until it is left out."""
     fold = case.fold()
     everything, kept = measured(fold), measured(fold, "without-massive")
@@ -252,7 +252,7 @@ def test_fewer_than_three_frequent_units_have_no_fits() -> None:
     assert row["unfiltered_text_m_of_q_se"] > 0
 
 
-def test_special_units_are_left_out_of_the_sums_over_text() -> None:
+def test_special_units_are_excluded_from_the_sums_over_text() -> None:
     """Three of twelve units are special: their codes are told, and what is left is the sums over nine."""
     case = plain()
     row = measured(case.fold(), special=(0, 4, 11, 99))
@@ -294,7 +294,7 @@ def test_three_frequent_units_are_enough() -> None:
     assert row["filtered_q"] == pytest.approx(row["q"], rel=FLOAT64)
 
 
-def test_one_vector_has_a_length_and_little_else() -> None:
+def test_one_vector_has_a_norm_and_few_other_numbers() -> None:
     case = plain(rows=1)
     row = measured(case.fold())
     assert (row["n"], row["types"], row["v"]) == (1, 1, 0)
@@ -307,7 +307,7 @@ def test_one_vector_has_a_length_and_little_else() -> None:
     assert row["norm_min"] == row["norm_p50"] == row["norm_max"]
 
 
-def test_an_empty_population_is_null_and_says_so() -> None:
+def test_an_empty_population_is_null_with_a_reason() -> None:
     case = plain()
     for cells in ((0, 1, 2, 3), (0,)):
         row, sums, *_ = make_layer_row(LayerFold(case.frame), cells)
@@ -325,7 +325,7 @@ def test_only_vectors_that_are_not_finite_are_an_empty_population_that_is_counte
     assert (row["n"], row["nonfinite"]) == (0, 40)
 
 
-def test_zero_vectors_alone_have_neither_direction_nor_spread() -> None:
+def test_only_zero_vectors_have_neither_direction_nor_spread() -> None:
     case = plain(rows=120, units=4)
     row = measured(
         replace(
@@ -355,7 +355,7 @@ def test_documents_of_one_group_have_no_error_bars() -> None:
     assert row["mean_cosine"] is not None
 
 
-def test_no_sample_is_told() -> None:
+def test_a_missing_sample_is_reported() -> None:
     case = plain()
     row = measured(case.fold(replace(case.frame, sample_size=0)))
     assert_told(row, "the sample is empty", "twonn", "twonn_se")

@@ -168,7 +168,7 @@ def test_few_vectors_are_null_with_a_reason(n: int) -> None:
     assert (row["stable_rank"] is None) == (n < 1)
 
 
-def test_no_sample_is_told() -> None:
+def test_a_missing_sample_is_reported() -> None:
     case = hard(rows=200)
     row = measured(case.fold(replace(case.frame, sample_size=0)))
     assert {column: reasons(row).get(column) for column in SAMPLED} == dict.fromkeys(
@@ -204,7 +204,7 @@ def test_curves() -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_no_curves_are_a_table_all_the_same(name: str) -> None:
+def test_no_curves_give_an_empty_table(name: str) -> None:
     table = curve_table(name, [(0, "all", pd.DataFrame(columns=TABLES[name][2:]))])
     assert table.columns.tolist() == TABLES[name]
     assert len(table) == 0

@@ -111,7 +111,7 @@ def test_from_an_index_in_a_folder(sdist, shop, tmp_path, monkeypatch):
     assert download_entry(entry, tmp_path / "into").exists()
 
 
-def test_without_pip_a_wheel_comes_from_the_page(wheel, shop, tmp_path, monkeypatch):
+def test_without_pip_a_wheel_is_downloaded_from_the_index_page(wheel, shop, tmp_path, monkeypatch):
     entry = wheel()
     monkeypatch.setattr(download, "has_pip", lambda: False)
     monkeypatch.setattr(fetching, "has_pip", lambda: False)
@@ -120,7 +120,7 @@ def test_without_pip_a_wheel_comes_from_the_page(wheel, shop, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("packing", ["wheel", "sdist"])
-def test_unreachable_names_package_trial_and_way_out(packing, request, shop, tmp_path, monkeypatch):
+def test_an_unreachable_index_error_names_package_attempt_and_fix(packing, request, shop, tmp_path, monkeypatch):
     entry = request.getfixturevalue(packing)()
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")
@@ -136,7 +136,7 @@ def test_unreachable_names_package_trial_and_way_out(packing, request, shop, tmp
     assert "secret" not in sentence
 
 
-def test_a_file_that_no_place_lists(sdist, shop, tmp_path):
+def test_a_file_missing_from_every_index_is_reported(sdist, shop, tmp_path):
     entry = sdist(filename="tinytexts-2.0.tar.gz")
     with pytest.raises(OfflineError, match=r"does not list tinytexts-2.0.tar.gz"):
         download_entry(entry, tmp_path)
@@ -152,7 +152,7 @@ def test_pip_settings_are_read_from_pip(monkeypatch):
     assert read.timeout == 7.0
 
 
-def test_a_pip_of_the_working_folder_does_not_run(wheel, shop, tmp_path, monkeypatch):
+def test_a_pip_module_in_the_working_folder_is_not_run(wheel, shop, tmp_path, monkeypatch):
     """`python -m pip` alone would look for pip in the folder that the user happens to be in."""
     entry, here, mark = wheel(), tmp_path / "here", tmp_path / "mark"
     here.mkdir()

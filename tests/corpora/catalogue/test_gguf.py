@@ -60,7 +60,7 @@ def tiny_llama(path: Path) -> None:
     writer.close()
 
 
-def test_the_folder_gives_the_states_of_the_file(cache, tmp_path):
+def test_the_folder_gives_the_same_states_as_the_file(cache, tmp_path):
     import torch
     from transformers import AutoModel, AutoTokenizer
 
@@ -90,7 +90,7 @@ def test_the_folder_gives_the_states_of_the_file(cache, tmp_path):
     assert len(said) == 1
 
 
-def test_no_gguf_is_the_users_fault(cache, tmp_path):
+def test_a_file_that_is_not_gguf_is_a_user_error(cache, tmp_path):
     (tmp_path / "model.gguf").write_bytes(b"PK\x03\x04 a zip")
     with pytest.raises(InputError, match=r"model\.gguf is not a GGUF file.*b'PK"):
         gguf_folder(tmp_path / "model.gguf")
@@ -98,7 +98,7 @@ def test_no_gguf_is_the_users_fault(cache, tmp_path):
         gguf_folder(tmp_path / "absent.gguf")
 
 
-def test_a_gguf_that_cannot_be_read_is_the_users_fault(cache, tmp_path):
+def test_an_unreadable_gguf_is_a_user_error(cache, tmp_path):
     pytest.importorskip("accelerate")
     (tmp_path / "cut.gguf").write_bytes(b"GGUF\x03\x00\x00\x00" + bytes(8))
     with pytest.raises(InputError, match=r"transformers cannot read cut\.gguf"):

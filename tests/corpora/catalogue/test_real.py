@@ -117,7 +117,7 @@ def test_corpora_are_complete(name):
     assert count == CORPORA[name].documents
 
 
-def test_corpora_read_as_they_should():
+def test_corpora_are_read_as_expected():
     def first(name: str) -> str:
         with corpus_file(name).open(encoding="utf-8") as lines:
             return str(json.loads(next(lines))["text"])
@@ -127,7 +127,7 @@ def test_corpora_read_as_they_should():
     assert "To be, or not to be" in corpus_file("shakespeare").read_text("utf-8")
 
 
-def test_enwik8_is_all_there():
+def test_enwik8_is_complete():
     record = json.loads((corpus_file("enwik8").parent / "entry.json").read_text())
     assert record["bytes_read"] == 100_000_000
     assert record["documents"] > 12_000
@@ -175,7 +175,7 @@ def test_pictures_are_pictures():
     assert all(np.asarray(read_picture(picture)).std() > 5 for _, picture in found.pieces)
 
 
-def test_whispers_decoder_is_fed_what_it_heard():
+def test_the_decoder_of_whisper_receives_the_transcript():
     import torch
     from transformers import AutoFeatureExtractor, WhisperForConditionalGeneration
 

@@ -42,7 +42,7 @@ def test_dialogues_are_messages_in_order(tmp_path):
     assert [json.loads(line) for line in lines] == [{"text": "hello\nyou there?\nyes"}, {"text": "a\nb"}]
 
 
-def test_pages_unescaped_once_empty_and_cut_ones_left_out():
+def test_pages_are_unescaped_once_and_empty_or_truncated_ones_skipped():
     dump = b"<mediawiki>\n" + page("[[a]] &lt;br&gt; &amp;nbsp; &quot;q&quot;\nmore") + page("") + page("  ")
     dump += page("x").replace(b'<text xml:space="preserve">x</text>', b'<text xml:space="preserve" />')
     dump += page("é") + page("cut off")[:-20]
@@ -65,7 +65,7 @@ def test_a_dump_is_streamed(tmp_path):
     assert peak < 2_000_000
 
 
-def test_members_are_taken_by_name_whatever_their_paths_say(tmp_path):
+def test_archive_members_are_selected_by_name_not_path(tmp_path):
     with zipfile.ZipFile(tmp_path / "evil.whl", "w") as archive:
         archive.writestr("../../escaped.txt", "x")
         archive.writestr("good.txt", "y")

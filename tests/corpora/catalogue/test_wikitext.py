@@ -95,7 +95,7 @@ def test_a_dump_gives_the_words_of_its_articles() -> None:
 
 
 @given(st.lists(st.sampled_from([*"{}[]|'<>=\n ", "{{", "}}", "[[", "]]", "{|", "|}", "<ref>", "<!--", "a"])))
-def test_any_markup_ends_and_is_tidy(marks: list[str]) -> None:
+def test_any_markup_terminates_and_gives_clean_text(marks: list[str]) -> None:
     text = strip_markup("".join(marks))
     assert text == text.strip()
     assert "\n\n\n" not in text
@@ -103,7 +103,7 @@ def test_any_markup_ends_and_is_tidy(marks: list[str]) -> None:
 
 
 @pytest.mark.parametrize("mark", ["{{", "[[", "{|\n", "<ref>", "<nowiki>", "''", "[http://a ", "=", "<!--x-->"])
-def test_time_does_not_explode_with_what_is_never_closed(mark: str) -> None:
+def test_unclosed_markup_takes_linear_time(mark: str) -> None:
     started = time.process_time()  # of this process alone: the machine may be busy
     strip_markup(mark * 5_000)
     # Milliseconds where linear; unclosed elements cost count times length, which for 35 kB is a fraction of this.

@@ -25,7 +25,7 @@ def clips(what: Path, **options: float) -> list[Clip]:
 
 @pytest.mark.parametrize("extensible", [False, True])
 @pytest.mark.parametrize("form", list(STEP))
-def test_every_form_of_wav(tmp_path: Path, form: str, extensible: bool) -> None:
+def test_every_wav_encoding(tmp_path: Path, form: str, extensible: bool) -> None:
     values = tone(0.3, 16_000)
     path = wav(tmp_path / "a.wav", values, 16_000, form, extensible=extensible)
     (clip,) = clips(path)
@@ -65,7 +65,7 @@ def test_channels_are_averaged(tmp_path: Path) -> None:
     assert np.abs(read_clip(clip, 8_000) - (left + right) / 2).max() <= 2**-16
 
 
-def test_flac_is_read_as_wav_is(tmp_path: Path) -> None:
+def test_flac_equals_wav(tmp_path: Path) -> None:
     values = np.round(np.stack([tone(7, 22_050), tone(7, 22_050, 97)], 1) * 2**15) / 2**15
     wav(tmp_path / "a.wav", values, 22_050)
     soundfile.write(tmp_path / "b.flac", values, 22_050, subtype="PCM_16")
@@ -77,7 +77,7 @@ def test_flac_is_read_as_wav_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("rate", "wanted"), [(44_100, 16_000), (8_000, 16_000), (48_000, 16_000)])
-def test_resampled_clips_are_the_resampled_whole(tmp_path: Path, rate: int, wanted: int) -> None:
+def test_resampled_clips_equal_the_resampled_recording(tmp_path: Path, rate: int, wanted: int) -> None:
     values = tone(3.3, rate)
     path = wav(tmp_path / "a.wav", values, rate, "f32")
     whole = resample_poly(values, *(number // np.gcd(rate, wanted) for number in (wanted, rate)))
@@ -105,7 +105,7 @@ def test_a_rate_with_little_in_common_keeps_pitch_and_length(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("frames", "most"), [(0, 5), (1, 5), (5, 5), (6, 5), (31, 30), (10**7, 480_000)])
-def test_cuts_are_whole_few_and_even(frames: int, most: int) -> None:
+def test_clips_cover_the_recording_and_are_few_and_equal(frames: int, most: int) -> None:
     bounds = cut_frames(frames, most)
     assert [bounds[0][0], bounds[-1][1]] == [0, frames]
     assert all(one[1] == other[0] for one, other in pairwise(bounds))
@@ -115,7 +115,7 @@ def test_cuts_are_whole_few_and_even(frames: int, most: int) -> None:
     assert len(bounds) == max(1, -(-frames // most))
 
 
-def test_a_long_recording_is_never_whole_in_memory(tmp_path: Path) -> None:
+def test_a_long_recording_is_never_completely_in_memory(tmp_path: Path) -> None:
     # Three hours at 8 kHz: 173 MB of samples. A little noise, then a hole in the file, which reads as zeros.
     path = wav(tmp_path / "long.wav", tone(10, 8_000), 8_000)
     frames = 3 * 3600 * 8_000
@@ -136,7 +136,7 @@ def test_a_long_recording_is_never_whole_in_memory(tmp_path: Path) -> None:
     assert peak < 30 * 2**20
 
 
-def test_a_length_that_a_stream_left_untold(tmp_path: Path) -> None:
+def test_a_stream_without_its_length_is_read(tmp_path: Path) -> None:
     values: Values = tone(0.2, 16_000)
     path = wav(tmp_path / "a.wav", values, 16_000)
     raw = path.read_bytes()
@@ -146,7 +146,7 @@ def test_a_length_that_a_stream_left_untold(tmp_path: Path) -> None:
     assert clip.seconds == 0.2
 
 
-def test_speech_of_the_real_world() -> None:
+def test_recorded_speech_is_read() -> None:
     folder = Path(__file__).parents[4] / "shared/data/audio"
     if not folder.is_dir():
         pytest.skip("no clips beside the checkout")

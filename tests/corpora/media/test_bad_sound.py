@@ -90,7 +90,7 @@ BAD: list[tuple[Callable[[Path], Path], str]] = [
 
 
 @pytest.mark.parametrize(("make", "words"), BAD, ids=range(len(BAD)))
-def test_bad_sound_is_named(tmp_path: Path, make: Callable[[Path], Path], words: str) -> None:
+def test_bad_audio_files_are_named(tmp_path: Path, make: Callable[[Path], Path], words: str) -> None:
     path = make(tmp_path / "b.wav")
     with pytest.raises(BadFileError) as caught:
         scan_audio(open_audio(tmp_path))
@@ -106,14 +106,14 @@ def test_bad_sound_is_named(tmp_path: Path, make: Callable[[Path], Path], words:
     assert reason.startswith(words)
 
 
-def test_all_bad_is_an_error_even_so(tmp_path: Path) -> None:
+def test_only_bad_files_is_an_error_even_if_skipped(tmp_path: Path) -> None:
     for number in range(7):
         wav(tmp_path / f"{number}.wav", np.zeros(8_000), 8_000)
     with pytest.raises(InputError, match=r"none can be used: .* 7 cannot be used \('0.wav' .* and 2 more\)"):
         scan_audio(open_audio(tmp_path, AudioOptions(skip_bad=True)))
 
 
-def test_a_file_that_goes_after_the_scan_is_named(tmp_path: Path) -> None:
+def test_a_file_deleted_after_the_scan_is_named(tmp_path: Path) -> None:
     from theodolite.corpora.audio_corpus import read_clip
 
     path = wav(tmp_path / "a.wav", tone(1, 8_000), 8_000)
@@ -123,7 +123,7 @@ def test_a_file_that_goes_after_the_scan_is_named(tmp_path: Path) -> None:
         read_clip(clip, 8_000)
 
 
-def test_bounds_that_contradict_each_other() -> None:
+def test_contradictory_bounds_are_rejected() -> None:
     with pytest.raises(
         InputError, match="--min-seconds 20 and --max-seconds 30: expected a minimum of at least 0 and a maximum"
     ):

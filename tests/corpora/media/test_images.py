@@ -58,7 +58,7 @@ def test_sixteen_bits_keep_their_upper_half(tmp_path: Path) -> None:
         assert (read == 255).mean() < 0.01
 
 
-def test_a_turned_photograph_is_upright(tmp_path: Path) -> None:
+def test_exif_rotation_is_applied(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera lay on its side
     Image.fromarray(gradient()).save(tmp_path / "a.png", exif=exif)
@@ -67,13 +67,13 @@ def test_a_turned_photograph_is_upright(tmp_path: Path) -> None:
     assert np.array_equal(np.asarray(read_picture(picture)), np.rot90(gradient(), -1))
 
 
-def test_the_first_frame_speaks_for_an_animation(tmp_path: Path) -> None:
+def test_an_animation_is_read_as_its_first_frame(tmp_path: Path) -> None:
     frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
     frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
     assert decode_image(tmp_path / "a.gif", "a.gif").getpixel((0, 0)) == (255, 0, 0)
 
 
-def test_a_large_jpeg_is_decoded_small(tmp_path: Path) -> None:
+def test_a_large_jpeg_is_decoded_at_reduced_size(tmp_path: Path) -> None:
     across = np.broadcast_to(np.linspace(0, 255, 6_000).astype(np.uint8), (4_000, 6_000))
     Image.fromarray(across).convert("RGB").save(tmp_path / "a.jpg")
     image = decode_image(tmp_path / "a.jpg", "a.jpg", most_pixels=2**20)
@@ -161,6 +161,6 @@ def test_labels_shards_and_pilot(tmp_path: Path) -> None:
     assert pieces[0] == (0, Picture(tmp_path / "cats" / "00.png", "cats/00.png", "cats", 4, 4))
 
 
-def test_a_limit_below_one_pixel_is_refused() -> None:
+def test_a_limit_below_one_pixel_is_rejected() -> None:
     with pytest.raises(InputError, match=r"--max-pixels requires at least 1 \(got 0\)"):
         ImageOptions(max_pixels=0)

@@ -90,7 +90,7 @@ def test_the_pilot_is_chosen_by_hash(folder: Path) -> None:
     assert scan_audio(opened, pilot_seconds=0.5).pilot[0] in found.pilot
 
 
-def test_sample_and_limit_are_those_of_text(folder: Path) -> None:
+def test_sample_and_limit_work_as_for_text(folder: Path) -> None:
     kept = {number for number in range(5) if int(mix(7, number)) < 2**63}
     found = scan_audio(open_audio(folder, AudioOptions(sample=0.5, seed=7)))
     assert {number for number, _ in found.pieces} == kept
@@ -107,7 +107,7 @@ def test_a_corpus_and_its_pieces_pickle(folder: Path) -> None:
     assert len(read_clip(clip, 4_000)) == 20_000
 
 
-def test_what_is_not_there_is_told(folder: Path, tmp_path: Path) -> None:
+def test_missing_input_is_reported(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for what, words in (
         ("speach", r"is neither a folder, a file nor audio of the catalogue.*: speech\. Did you mean 'speech'\?"),

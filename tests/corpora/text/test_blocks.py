@@ -34,7 +34,7 @@ def test_words_are_counted_as_split_counts_them(texts: list[str]) -> None:
     assert count_words(texts).tolist() == [len(text.split()) for text in texts]
 
 
-def test_every_white_space_there_is_parts_words() -> None:
+def test_every_white_space_character_separates_words() -> None:
     spaces = [chr(code) for code in range(0x110000) if chr(code).isspace()]
     assert count_words([f"a{space}b" for space in spaces]).tolist() == [2] * len(spaces)
 
@@ -60,7 +60,7 @@ def one_by_one(texts: list[str], options: CorpusOptions) -> tuple[list[tuple[int
 
 
 @given(st.lists(SPACED, max_size=40), OPTIONS, st.lists(st.integers(1, 9), min_size=1, max_size=9))
-def test_filters_look_at_blocks_as_at_documents(
+def test_filters_of_blocks_equal_filters_of_documents(
     texts: list[str], options: CorpusOptions, sizes: list[int]
 ) -> None:
     edges = [0, *(end for end in accumulate(sizes) if end < len(texts)), len(texts)]
@@ -71,7 +71,9 @@ def test_filters_look_at_blocks_as_at_documents(
 
 
 @given(st.lists(st.integers(1, 30), max_size=40), st.integers(1, 60), st.integers(1, 12))
-def test_shards_are_cut_from_many_lengths_as_from_one(lengths: list[int], shard_chars: int, block: int) -> None:
+def test_shards_of_many_lengths_equal_shards_of_one_length(
+    lengths: list[int], shard_chars: int, block: int
+) -> None:
     one, many = ShardCutter(shard_chars), ShardCutter(shard_chars)
     for length in lengths:
         one.add(length)
@@ -114,7 +116,7 @@ def test_lengths_of_every_number_of_bytes_are_hashed() -> None:
     assert scan(open_corpus(texts)).sha256 == sha256(naive).hexdigest()
 
 
-def test_only_what_python_reads_by_itself_may_be_read_in_a_copy() -> None:
+def test_only_formats_read_in_pure_python_are_read_in_a_forked_process() -> None:
     plain = CorpusOptions()
     assert Corpus("list", plain, texts=("a",)).plain
     assert Corpus("file", plain, files=(Path("a.txt"), Path("b.jsonl.gz"))).plain

@@ -36,7 +36,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", "parquet:train parquet:default:train parquet::train saved splits:train".split())
-def test_the_same_documents_whatever_holds_them(held: Path, name: str) -> None:
+def test_every_container_gives_the_same_documents(held: Path, name: str) -> None:
     opened = open_corpus(f"hf:{held}/{name}")
     found, plain = scan(opened), scan(open_corpus([text or "" for text in TEXTS]))
     assert (found.sha256, found.documents, found.pilot) == (plain.sha256, 402, plain.pilot)
@@ -66,21 +66,21 @@ def test_the_only_split_needs_no_name(held: Path) -> None:
         ("a:b:c:d", "is not of the form hf:NAME[@REVISION][:CONFIG][:SPLIT]"),
     ],
 )
-def test_what_is_not_there_is_told(held: Path, name: str, words: str) -> None:
+def test_missing_input_is_reported(held: Path, name: str, words: str) -> None:
     with pytest.raises(InputError) as caught:
         open_corpus(f"hf:{held}/{name}")
     assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["parquet:test", "saved"])
-def test_a_wrong_column_is_told_at_once(held: Path, name: str) -> None:
+def test_a_wrong_column_is_reported_at_once(held: Path, name: str) -> None:
     with pytest.raises(InputError, match=r"has no column 'txt' \(its columns: 'text', 'label'\).*mean 'text'"):
         open_corpus(f"hf:{held}/{name}", CorpusOptions(column="txt"))
     with pytest.raises(InputError, match=r"--column 'label' requires strings, but .* holds values of type int"):
         open_corpus(f"hf:{held}/{name}", CorpusOptions(column="label"))
 
 
-def test_a_folder_of_nothing_and_a_damaged_file_are_told(held: Path, tmp_path: Path) -> None:
+def test_an_empty_folder_and_a_damaged_file_are_reported(held: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "train.parquet").write_bytes(b"no parquet")
@@ -89,7 +89,7 @@ def test_a_folder_of_nothing_and_a_damaged_file_are_told(held: Path, tmp_path: P
             open_corpus(f"hf:{tmp_path}/{name}")
 
 
-def test_the_missing_library_is_told_with_the_way_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_missing_library_error_gives_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(TheodoliteError, match=r"pip install 'theodolite\[datasets\]'"):
         open_corpus("hf:org/name")
@@ -130,7 +130,9 @@ def test_a_name_on_the_hub_is_pinned_to_a_commit(held: Path, monkeypatch: pytest
     assert set(loaded) == {("org/name", "plain_text", "train", "c0ffee", True)}
 
 
-def test_no_connection_and_no_such_dataset_are_told_apart(held: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_connection_and_an_unknown_dataset_are_distinguished(
+    held: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hub(monkeypatch, OSError("no route"))
     with pytest.raises(OfflineError, match=r"the hub could not be reached \(no route\); give a folder"):
         open_corpus("hf:org/name")

@@ -29,7 +29,7 @@ def told(what: str | Path | Iterable[str], **options: object) -> str:
     return str(caught.value)
 
 
-def test_a_missing_file_names_its_neighbours(here: Path) -> None:
+def test_a_missing_file_error_names_similar_files(here: Path) -> None:
     (here / "reviews.txt").touch()
     (here / "reviews.md").touch()
     assert told("review.txt") == (
@@ -39,13 +39,13 @@ def test_a_missing_file_names_its_neighbours(here: Path) -> None:
     )
 
 
-def test_a_missing_name_names_the_catalogue() -> None:
+def test_a_missing_name_error_names_the_catalogue() -> None:
     assert told("wikitxt2").endswith("Did you mean 'wikitext-2'?")
     assert told("nowhere/at/all.jsonl").endswith("a name of the catalogue: novels, wikitext-2.")
 
 
 @pytest.mark.parametrize("what", ["a text in place of a file " * 30, "a\0b"])
-def test_what_can_be_no_name_is_missing(what: str) -> None:
+def test_an_invalid_name_is_missing(what: str) -> None:
     assert "is neither a file nor a corpus of the catalogue" in told(what)
     assert len(told(what)) < 400
 
@@ -68,7 +68,7 @@ def test_a_glob_that_matches_nothing(here: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["a.csv", "*.csv"])
-def test_an_unknown_ending(here: Path, what: str) -> None:
+def test_an_unknown_extension(here: Path, what: str) -> None:
     (here / "a.csv").write_text("x", encoding="utf-8")
     assert told(what) == (
         "CORPUS 'a.csv' has an unknown ending; expected one of .txt, .txt.gz, .jsonl, "
@@ -100,7 +100,7 @@ def test_other_blank_corpora(here: Path) -> None:
         assert "contains no text" in told(what)
 
 
-def test_every_document_filtered_away_says_by_what() -> None:
+def test_filtering_out_every_document_names_the_filter() -> None:
     corpus = ["a"] * 3 + ["a b c d"] * 1_200
     assert told(corpus, min_words=2, max_words=4) == (
         "CORPUS 'list of 1,203' has 1,203 documents, of which the filters keep none "
@@ -136,7 +136,7 @@ def test_invalid_utf8_in_a_column(here: Path) -> None:
 
 
 @pytest.mark.parametrize("errors", ["strict", "replace"])
-def test_files_that_are_no_utf8_at_all(here: Path, errors: str) -> None:
+def test_files_in_other_encodings_are_reported(here: Path, errors: str) -> None:
     (here / "a.txt").write_bytes("some words\n".encode("utf-16"))
     assert told("a.txt", encoding_errors=errors) == (
         "CORPUS requires text in UTF-8, but 'a.txt' begins like a UTF-16 file; convert it to UTF-8."
@@ -161,7 +161,7 @@ def test_invalid_json(here: Path, line: str) -> None:
     ("line", "kind"),
     [("[1]", "an array"), ("1.5", "a number"), ('"x"', "a string"), ("null", "null"), ("true", "a boolean")],
 )
-def test_a_line_that_is_no_object(here: Path, line: str, kind: str) -> None:
+def test_a_line_that_is_not_an_object(here: Path, line: str, kind: str) -> None:
     (here / "a.jsonl").write_text(line, encoding="utf-8")
     assert told("a.jsonl") == (
         'a.jsonl:1: CORPUS requires one JSON object per line, such as {"text": "..."}, '
@@ -180,7 +180,7 @@ def test_a_line_without_the_field(here: Path) -> None:
 
 
 @pytest.mark.parametrize(("value", "kind"), [("1", "a number"), ("[]", "an array"), ("{}", "an object")])
-def test_a_field_that_is_no_string(here: Path, value: str, kind: str) -> None:
+def test_a_field_that_is_not_a_string(here: Path, value: str, kind: str) -> None:
     (here / "a.jsonl").write_text(f'{{"text": {value}}}\n', encoding="utf-8")
     assert told("a.jsonl") == (
         "a.jsonl:1: --field 'text' requires a string (or null, which counts as blank), "
@@ -188,7 +188,7 @@ def test_a_field_that_is_no_string(here: Path, value: str, kind: str) -> None:
     )
 
 
-def test_a_column_that_is_not_there(here: Path) -> None:
+def test_a_missing_column(here: Path) -> None:
     pq.write_table(pa.table({"id": [1], "texts": ["x"]}), here / "a.parquet")
     assert told("a.parquet") == (
         "'a.parquet' has no column 'text' (its columns: 'id', 'texts'); "
@@ -199,7 +199,7 @@ def test_a_column_that_is_not_there(here: Path) -> None:
     )
 
 
-def test_every_file_of_a_glob_is_looked_into_at_once(here: Path) -> None:
+def test_every_file_of_a_glob_is_checked_at_once(here: Path) -> None:
     (here / "a.txt").write_text("x\n", encoding="utf-8")
     pq.write_table(pa.table({"body": ["x"]}), here / "b.parquet")
     with pytest.raises(InputError, match=r"'b\.parquet' has no column 'text'"):
@@ -227,7 +227,7 @@ def test_a_damaged_parquet_file(here: Path, cut: slice) -> None:
     assert "\n" not in words
 
 
-def test_a_file_that_goes_away_or_is_closed_to_us(here: Path) -> None:
+def test_a_deleted_or_unreadable_file(here: Path) -> None:
     (here / "a.txt").write_text("x\n", encoding="utf-8")
     corpus = open_corpus("a.txt")
     (here / "a.txt").unlink()
@@ -246,7 +246,7 @@ def test_a_file_that_goes_away_or_is_closed_to_us(here: Path) -> None:
         (3, "(got a value of type int);"),
     ],
 )
-def test_values_that_are_no_documents(what: Iterable[str], words: str) -> None:
+def test_values_that_are_not_documents(what: Iterable[str], words: str) -> None:
     assert words in told(what)
 
 
@@ -271,5 +271,5 @@ def test_values_that_are_no_documents(what: Iterable[str], words: str) -> None:
         ({"encoding_errors": "ignore"}, "--encoding-errors requires 'strict' or 'replace' (got 'ignore');"),
     ],
 )
-def test_options_that_make_no_sense(options: dict[str, object], words: str) -> None:
+def test_invalid_options_are_rejected(options: dict[str, object], words: str) -> None:
     assert words in told(["a"], **options)

@@ -53,7 +53,7 @@ def test_filters_keep_what_the_definition_keeps(
     assert found.read == (wanted[-1][0] + 1 if stopped else len(corpus))
 
 
-def test_a_sample_is_of_the_wanted_size() -> None:
+def test_a_sample_has_the_requested_size() -> None:
     share = len(numbers(MANY, sample=0.2)) / len(MANY)
     assert abs(share - 0.2) < 5 * np.sqrt(0.2 * 0.8 / len(MANY))
     assert numbers(MANY, sample=1.0) == list(range(len(MANY)))
@@ -68,7 +68,7 @@ def test_a_sample_depends_on_the_seed_and_on_nothing_but_number_and_seed() -> No
     assert set(numbers(MANY, sample=0.1)) < set(kept), "a smaller sample lies within a larger"
 
 
-def test_a_sample_and_the_pilot_choose_apart() -> None:
+def test_a_sample_and_the_pilot_are_independent() -> None:
     sampled = open_corpus(MANY, CorpusOptions(sample=0.5))
     pilot = {number for number, _ in scan(open_corpus(MANY)).pilot}
     share = len(pilot & {number for number, _ in sampled.documents()}) / len(pilot)
@@ -76,10 +76,10 @@ def test_a_sample_and_the_pilot_choose_apart() -> None:
 
 
 @pytest.mark.parametrize(("words", "kept"), [(1, [0, 1, 2]), (2, [1, 2]), (3, [2])])
-def test_min_words_keeps_at_least_so_many(words: int, kept: list[int]) -> None:
+def test_min_words_is_inclusive(words: int, kept: list[int]) -> None:
     assert numbers(["a", "a b", "a  b\tc"], min_words=words) == kept
 
 
 @pytest.mark.parametrize(("words", "kept"), [(2, [0]), (3, [0, 1]), (4, [0, 1, 2])])
-def test_max_words_keeps_fewer_than_so_many(words: int, kept: list[int]) -> None:
+def test_max_words_is_exclusive(words: int, kept: list[int]) -> None:
     assert numbers(["a", "a b", "a  b\tc"], max_words=words) == kept

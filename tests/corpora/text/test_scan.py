@@ -37,7 +37,7 @@ def test_shards_cover_every_document_once(corpus: list[str], shard_chars: int) -
 
 
 @given(texts, st.integers(1, 20), st.integers(1, 30), st.randoms(use_true_random=False))
-def test_any_split_into_shards_read_again_equals_the_whole(
+def test_any_split_into_shards_equals_the_corpus(
     corpus: list[str], shard_chars: int, limit: int, chance: random.Random
 ) -> None:
     opened = open_corpus(corpus, CorpusOptions(limit=limit))
@@ -49,7 +49,7 @@ def test_any_split_into_shards_read_again_equals_the_whole(
     assert [document for _, documents in parts for document in documents] == list(opened.documents())
 
 
-def test_wanted_shards_come_in_order_and_reading_ends_with_the_last(tmp_path: Path) -> None:
+def test_requested_shards_are_in_order_and_reading_stops_after_the_last(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"one\ntwo\nthree\n" + b"x" * 300_000 + b"\n\xff\n")
     opened = open_corpus(path)
@@ -58,12 +58,12 @@ def test_wanted_shards_come_in_order_and_reading_ends_with_the_last(tmp_path: Pa
     assert list(shard_documents(opened, [])) == []
 
 
-def test_overlapping_shards_are_refused() -> None:
+def test_overlapping_shards_are_rejected() -> None:
     with pytest.raises(ValueError, match="shards must not overlap"):
         list(shard_documents(open_corpus(["a", "b"]), [Shard(0, 0, 2), Shard(1, 1, 2)]))
 
 
-def test_a_corpus_that_shrank_is_told(tmp_path: Path) -> None:
+def test_a_corpus_that_shrank_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one\ntwo\n", encoding="utf-8")
     opened = open_corpus(str(path))
@@ -87,7 +87,7 @@ def test_sha256_and_counts_equal_their_definition(corpus: list[str]) -> None:
     assert (found.documents, found.read, found.characters) == (len(corpus), len(corpus), len("".join(corpus)))
 
 
-def test_sha256_minds_boundaries_and_nothing_that_was_removed() -> None:
+def test_sha256_depends_on_boundaries_but_not_on_removed_documents() -> None:
     assert scan(open_corpus(["ab", "c"])).sha256 != scan(open_corpus(["a", "bc"])).sha256
     filtered = open_corpus(["a b", "c", "d e"], CorpusOptions(min_words=2))
     assert scan(filtered).sha256 == scan(open_corpus(["a b", "d e"])).sha256
@@ -118,7 +118,7 @@ def test_the_pilot_is_the_smallest_hashes_within_the_budget(
     assert list(found.pilot) == naive_pilot(corpus, documents, chars, per_document)
 
 
-def test_the_pilot_is_chosen_across_the_corpus_and_by_number_alone() -> None:
+def test_the_pilot_is_chosen_across_the_corpus_by_number_only() -> None:
     def pilot(corpus: list[str]) -> list[int]:
         return [number for number, _ in scan(open_corpus(corpus), pilot_documents=100).pilot]
 
@@ -129,7 +129,7 @@ def test_the_pilot_is_chosen_across_the_corpus_and_by_number_alone() -> None:
     assert set(pilot(["same length"] * 8_000)) >= {number for number in chosen if number < 8_000}
 
 
-def test_the_pilot_has_a_document_even_if_it_is_beyond_the_budget() -> None:
+def test_the_pilot_has_at_least_one_document() -> None:
     found = scan(open_corpus(["x" * 100_000]), per_document=50_000)
     assert [(number, len(text)) for number, text in found.pilot] == [(0, 50_000)]
 

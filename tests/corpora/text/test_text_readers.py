@@ -43,13 +43,13 @@ def test_every_format_gives_the_same_documents(tmp_path: Path, name: str) -> Non
     assert scan(corpus).sha256 == scan(open_corpus(TEXTS)).sha256
 
 
-def test_an_iterator_is_read_again_and_again() -> None:
+def test_an_iterator_can_be_read_repeatedly() -> None:
     corpus = open_corpus(iter(TEXTS))
     assert list(corpus.documents()) == list(corpus.documents()) == DOCUMENTS
     assert corpus.name == "list_iterator of 7"
 
 
-def test_a_corpus_travels(tmp_path: Path) -> None:
+def test_a_corpus_can_be_pickled(tmp_path: Path) -> None:
     corpus = open_corpus(write(tmp_path / "a.txt", TEXTS), CorpusOptions(limit=2))
     assert list(pickle.loads(pickle.dumps(corpus)).documents()) == DOCUMENTS[:2]
 
@@ -62,7 +62,7 @@ def test_a_name_of_the_catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert list(corpus.documents()) == [(0, "call me"), (1, "it was")]
 
 
-def test_a_glob_is_sorted_and_may_mix_endings(tmp_path: Path) -> None:
+def test_a_glob_is_sorted_and_may_mix_extensions(tmp_path: Path) -> None:
     for name in ["b.txt", "a.parquet", "d.txt.gz", "c.jsonl"]:
         write(tmp_path / name, [name, "x"])
     write(tmp_path / "._b.txt", ["hidden"])
@@ -72,7 +72,7 @@ def test_a_glob_is_sorted_and_may_mix_endings(tmp_path: Path) -> None:
     assert [number for number, _ in read(tmp_path / "*.*")] == list(range(8))
 
 
-def test_a_glob_goes_into_folders_and_a_real_name_is_no_glob(tmp_path: Path) -> None:
+def test_a_glob_descends_into_folders_and_an_existing_name_is_not_a_glob(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     write(tmp_path / "sub" / "a[1].txt", ["deep"])
     assert read(str(tmp_path / "**" / "*.txt")) == [(0, "deep")]
@@ -105,7 +105,7 @@ def test_a_byte_order_mark_is_dropped_and_windows_line_ends_are_line_ends(tmp_pa
     assert read(tmp_path / "a.jsonl") == [(0, "x")]
 
 
-def test_bytes_that_are_no_text_are_replaced_if_asked(tmp_path: Path) -> None:
+def test_invalid_bytes_are_replaced_on_request(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"caf\xe9\n\xe6\x97\nok\n")
     assert read(tmp_path / "a.txt", encoding_errors="replace") == [(0, "caf\ufffd"), (1, "\ufffd"), (2, "ok")]
     bad_strings(tmp_path / "a.parquet")
@@ -119,7 +119,7 @@ def bad_strings(path: Path) -> None:
     pq.write_table(pa.table({"text": column}), path)
 
 
-def test_lone_surrogates_pass(tmp_path: Path) -> None:
+def test_lone_surrogates_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(r'{"text": "a \ud800"}' + "\n", encoding="utf-8")
     corpus = open_corpus(tmp_path / "a.jsonl")
     assert list(corpus.documents()) == [(0, "a \ud800")]

@@ -44,7 +44,7 @@ def test_a_port_of_another_program(answer: bytes, monkeypatch: pytest.MonkeyPatc
         thread.join()
 
 
-def test_a_port_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_does_not_respond(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reachability, "TIMEOUT", 0.2)
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
@@ -114,7 +114,7 @@ def test_the_address_behind_auto_is_checked(monkeypatch: pytest.MonkeyPatch) -> 
         reachability.check_reachable("auto")
 
 
-def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_the_error_gives_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "ray", None)

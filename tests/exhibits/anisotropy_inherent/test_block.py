@@ -57,7 +57,7 @@ def labelled(ax: Axes) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize(("name", "ending"), take_turns(NAMES, ["png", "svg"]))
-def test_each_is_drawn_of_one_and_of_both(
+def test_each_is_drawn_for_one_and_for_both(
     name: str, ending: str, surveys: list[SurveyData], tmp_path: Path
 ) -> None:
     found = find(name)
@@ -82,7 +82,7 @@ def test_fig6_has_both_ends_and_the_fixed_point(surveys: list[SurveyData]) -> No
     assert "lowest to highest of 4 runs" in plate.caption
 
 
-def test_fig9_tells_rows_by_their_length_where_masked(surveys: list[SurveyData]) -> None:
+def test_fig9_separates_rows_by_length_if_masked(surveys: list[SurveyData]) -> None:
     _, axes = drawn("fig9", surveys)
     table = surveys[1].tables["softmax"].query("run == 0 and length == 4")
     assert labelled(axes[3])["4 entries"] == pytest.approx(table["maximum"].to_numpy())
@@ -90,13 +90,13 @@ def test_fig9_tells_rows_by_their_length_where_masked(surveys: list[SurveyData])
     assert set(labelled(axes[0])) == {"12 entries", "all weights equal"}
 
 
-def test_fig10_leaves_short_rows_out(surveys: list[SurveyData]) -> None:
+def test_fig10_omits_short_rows(surveys: list[SurveyData]) -> None:
     plate, _ = drawn("fig10", surveys)
     assert set(plate.data["least_length"]) == {1, 8}
     assert "at least half the maximum length" in plate.caption
 
 
-def test_a_survey_is_no_block(surveys: list[SurveyData]) -> None:
+def test_a_survey_is_not_a_block(surveys: list[SurveyData]) -> None:
     with pytest.raises(InputError, match="theodolite block --config bert-base --out DIR"):
         make(find(NAMES[0]), [SurveyData({**surveys[0].facts, "laboratory": "weights"})])
 

@@ -116,7 +116,7 @@ def test_models_of_unequal_depth_share_an_axis_where_asked() -> None:
 
 
 @pytest.mark.parametrize(("number", "survey"), [("fig2", BYT5), ("fig4", RESNET)])
-def test_other_kinds_have_figures_of_their_own(number: str, survey: SurveyData) -> None:
+def test_other_kinds_have_their_own_figures(number: str, survey: SurveyData) -> None:
     plate, _, (ax,) = drawn(f"anisotropy-inherent/{number}", EVERY)
     assert joined(lines_of(ax))[:, 1] == pytest.approx(column(survey, "mean_cosine"))
     assert set(plate.data["survey"]) == {survey.model}
@@ -156,13 +156,13 @@ def test_fig3_has_a_panel_for_speech_and_one_for_vision() -> None:
         ("anisotropy-inherent/contextuality", [GPT2], "--corpus notes.txt --contextuality --out DIR`"),
     ],
 )
-def test_where_none_is_left_the_refusal_names_a_command(name: str, surveys: list[SurveyData], words: str) -> None:
+def test_if_no_survey_remains_the_error_names_a_command(name: str, surveys: list[SurveyData], words: str) -> None:
     with pytest.raises(InputError) as error:
         make(find(name), surveys)
     assert words in str(error.value)
 
 
-def test_a_population_matters_only_of_those_that_are_drawn() -> None:
+def test_only_populations_of_drawn_surveys_are_checked() -> None:
     plate, _, _ = drawn("anisotropy-inherent/fig1", [BERT, VECTORS], Choice("without-first"))
     assert set(plate.data["survey"]) == {"bert"}
     with pytest.raises(InputError, match="--population 'without-first'"):
@@ -170,7 +170,7 @@ def test_a_population_matters_only_of_those_that_are_drawn() -> None:
 
 
 @pytest.mark.parametrize("name", ["norm-variance/fig4", "anisotropy-inherent/fig5"])
-def test_what_has_no_axis_of_layers_does_not_use_depth(name: str) -> None:
+def test_exhibits_without_a_layer_axis_do_not_use_depth(name: str) -> None:
     with pytest.raises(InputError, match="does not use --depth"):
         make(find(name), [BERT], Choice(depth="layer"))
     with pytest.raises(InputError, match="--depth 'deep' is not one of layer, normalised"):
@@ -180,7 +180,7 @@ def test_what_has_no_axis_of_layers_does_not_use_depth(name: str) -> None:
 @pytest.mark.parametrize(
     ("number", "test", "theirs"), [("fig5", "spearman", spearmanr), ("fig11", "pearson", pearsonr)]
 )
-def test_p_values_stand_in_a_row_a_model(number: str, test: str, theirs) -> None:
+def test_p_values_have_one_row_per_model(number: str, test: str, theirs) -> None:
     surveys = [WAV, BERT, T5, RESNET]
     plate, _, axes = drawn(f"anisotropy-inherent/{number}", surveys)
     assert [label.get_text() for label in axes[0].get_yticklabels()] == ["bert", "t5", "wav2vec", "resnet"]
@@ -209,7 +209,7 @@ def test_p_values_stand_in_a_row_a_model(number: str, test: str, theirs) -> None
     assert on_axes == pytest.approx(shifts.tolist())
 
 
-def test_p_that_is_zero_or_undefined_is_drawn_and_told() -> None:
+def test_zero_or_undefined_p_is_drawn_and_stated() -> None:
     perfect = make_layer_survey(
         "perfect", m=[k**2 for k in range(1, 8)], mean_cosine=[k / 10 for k in range(1, 8)]
     )
@@ -230,7 +230,7 @@ def test_the_table_of_drift_has_everything() -> None:
     assert plate.shown.iloc[0, 4] == f"{expected:.2g}".replace("-", "−")
 
 
-def test_dynamics_sets_encoders_against_decoders() -> None:
+def test_dynamics_compares_encoders_with_decoders() -> None:
     plate, _, axes = drawn("dynamics/fig1", [BERT, GPT2, T5, RESNET], Choice("without-massive"))
     assert [ax.get_title() for ax in axes] == ["encoders", "decoders"]
     t5 = column(T5, "anisotropy_svd", "without-massive")
@@ -259,7 +259,7 @@ def batched(survey: SurveyData, layers: Sequence[int], count: int = 3) -> Survey
     return SurveyData(facts, survey.tables | {"batches": pd.DataFrame(rows)})
 
 
-def test_dynamics_draws_means_of_batches_where_there_are_some() -> None:
+def test_dynamics_draws_means_of_batches_if_available() -> None:
     whole, part = batched(GPT2, range(11)), batched(BERT, [0, 3])
     plate, _, axes = drawn("dynamics/fig1", [part, whole], Choice("without-first"))
     bert = column(BERT, "anisotropy_svd", "without-first")
@@ -284,7 +284,7 @@ def test_dynamics_draws_means_of_batches_where_there_are_some() -> None:
     )
 
 
-def test_populations_of_a_model_stand_side_by_side() -> None:
+def test_populations_of_a_model_are_side_by_side() -> None:
     plate, _, axes = drawn("dynamics/fig1-populations", [BERT, GPT2])
     for ax, survey in zip(axes, (BERT, GPT2), strict=True):
         found = lines_of(ax)
@@ -298,7 +298,7 @@ def test_populations_of_a_model_stand_side_by_side() -> None:
     assert "differ most" not in plate.caption
 
 
-def test_contextuality_stands_beside_the_published_figures() -> None:
+def test_contextuality_is_beside_the_published_figures() -> None:
     plate, _, axes = drawn("anisotropy-inherent/contextuality", [BERT, GPT2])
     assert "Omitted: gpt2 (surveyed without `--contextuality`)." in plate.caption
     for ax, name in zip(axes, CONTEXTUAL, strict=True):
@@ -334,7 +334,7 @@ def test_every_exhibit_is_drawn_in_every_format(name: str, ending: str, tmp_path
 
 
 @pytest.mark.parametrize("name", MINE)
-def test_nothing_known_is_rejected_as_a_figure_and_named_beside_another(name: str) -> None:
+def test_undefined_numbers_are_rejected_as_a_figure_and_named_beside_another_survey(name: str) -> None:
     """Columns all null, one layer: a refusal that says why; beside a known survey, a word in the caption."""
     empty = "m m_se mean_cosine mean_cosine_se anisotropy_svd".split()
     nothing: dict[str, list[float | None]] = {key: [None] for key in empty}
@@ -358,7 +358,7 @@ def test_nothing_known_is_rejected_as_a_figure_and_named_beside_another(name: st
     assert "known on" not in plate.caption.partition("Not drawn")[2]
 
 
-def test_many_models_have_many_looks() -> None:
+def test_many_models_have_distinct_styles() -> None:
     many = [
         make_layer_survey(f"model-{number}", make_layer_names(3 + number % 5), seed=number) for number in range(24)
     ]

@@ -53,7 +53,7 @@ def clouds(folder: Path, *, methods: tuple[str, ...] = ("pca",), empty: bool = F
     return read_survey_data(folder)
 
 
-def test_fig24_has_a_mark_a_pair_and_an_arrow_a_class(tmp_path: Path) -> None:
+def test_fig24_has_one_mark_per_pair_and_one_arrow_per_class(tmp_path: Path) -> None:
     survey = contrast(tmp_path / "c", {"a$b": 5, "c": 4})
     plate = make(find("bert-spaces/fig24"), [survey])
     figure = compose(plate)
@@ -69,7 +69,7 @@ def test_fig24_has_a_mark_a_pair_and_an_arrow_a_class(tmp_path: Path) -> None:
     save(find("bert-spaces/fig24"), plate, tmp_path / "fig24.png")
 
 
-def test_a_layer_where_nothing_differs_is_drawn_all_the_same(tmp_path: Path) -> None:
+def test_a_layer_without_differences_is_drawn(tmp_path: Path) -> None:
     survey = contrast(tmp_path / "c", {"a": 5, "b": 4})
     for name in ("fig24", "table7"):
         plate = make(find(f"bert-spaces/{name}"), [survey], Choice(layers=(0,)))
@@ -84,7 +84,7 @@ def test_cosines_by_layer_are_drawn_with_one_folder_or_two_or_one_class(tmp_path
         assert sum(len(sub.axes) for sub in figure.subfigs) == panels
 
 
-def test_the_tables_say_what_was_found(tmp_path: Path) -> None:
+def test_the_tables_report_the_findings(tmp_path: Path) -> None:
     survey = contrast(tmp_path / "c", {"a": 12, "b": 12})
     used = make(find("bert-spaces/table6"), [survey])
     assert used.shown is not None

@@ -53,14 +53,14 @@ def test_each_is_drawn_for_one_model_and_for_two(figure, models):
         assert len(plate.data)
 
 
-def test_captions_tell_of_the_tail_and_of_the_period(models):
+def test_captions_report_the_tail_and_the_period(models):
     caption = make(find("bert-spaces/fig13"), models).caption
     assert "positions 64 to 95 look untrained" in caption
     assert "without: no untrained positions" in caption
     assert "period" in make(find("bert-spaces/fig19"), models).caption
 
 
-def test_a_model_without_a_table_gets_its_curve_or_a_sentence(models, rotary):
+def test_a_model_without_a_table_has_a_curve_or_a_note(models, rotary):
     plate = make(find("bert-spaces/fig17"), [rotary])
     compose(plate).canvas.draw()
     assert "rotary frequencies" in plate.caption

@@ -44,7 +44,7 @@ def plate(*surveys: SurveyData) -> Plate:
     return make(find("bert-spaces/table1"), surveys)
 
 
-def test_a_row_a_probe_and_word_with_the_likeliest_class_bold() -> None:
+def test_one_row_per_probe_and_word_with_the_likeliest_class_bold() -> None:
     made = plate(probed())
     assert made.shown is not None
     first = ["bert", "input table", "no hidden layer", "bear", "verb", "0.10", "0.30", "0.60"]
@@ -56,14 +56,14 @@ def test_a_row_a_probe_and_word_with_the_likeliest_class_bold() -> None:
     assert sorted(bold) == sorted([*made.shown.columns, *["0.60", "0.70"] * 3])
 
 
-def test_the_caption_tells_scores_control_and_guessing() -> None:
+def test_the_caption_reports_scores_control_and_chance() -> None:
     caption = plate(probed()).caption
     assert "40 words in each of 3 classes of list.csv (omitted: several tokens: 5), guessing 0.33" in caption
     assert "no hidden layer 0.84 [0.80, 0.88], control 0.35" in caption
     assert "–: two words (several tokens)." in caption
 
 
-def test_models_of_other_classes_stand_side_by_side() -> None:
+def test_models_with_other_classes_are_side_by_side() -> None:
     made = plate(probed(), probed("gpt2", ("noun", "verb", "adverb")))
     assert made.shown is not None
     assert made.shown.columns[5:].tolist() == ["adjective", "noun", "verb", "adverb"]
@@ -73,7 +73,7 @@ def test_models_of_other_classes_stand_side_by_side() -> None:
     assert "null" in to_json(find("bert-spaces/table1"), made)
 
 
-def test_without_displayed_words_or_with_other_folders_the_way_is_told() -> None:
+def test_without_displayed_words_or_with_other_folders_the_error_names_the_command() -> None:
     bare = probed()
     with pytest.raises(InputError, match="has no displayed word"):
         plate(SurveyData(bare.facts, {"probes": bare.tables["probes"]}))

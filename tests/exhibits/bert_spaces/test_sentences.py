@@ -89,12 +89,12 @@ def test_fig23_draws_every_sentence_with_and_without_nonsense(folders: dict[str,
     assert "bags of words" in plate.caption
 
 
-def test_fig23_says_why_there_is_nothing_to_see(folders: dict[str, SurveyData]) -> None:
+def test_fig23_states_why_it_is_empty(folders: dict[str, SurveyData]) -> None:
     axes = compose(make(find("bert-spaces/fig23"), [folders["groups"]], Choice(layers=(0,)))).axes
     assert [text.get_text() for ax in axes for text in ax.texts] == ["all vectors are equal"] * 2
 
 
-def test_what_cannot_be_drawn_is_answered(folders: dict[str, SurveyData]) -> None:
+def test_what_cannot_be_drawn_is_rejected(folders: dict[str, SurveyData]) -> None:
     with pytest.raises(
         InputError, match=r"parting needs two sentences: .* has one; compare two with `theodolite trace"
     ):

@@ -15,7 +15,7 @@ def ticks(ax: Axes) -> tuple[list[str], list[str]]:
     )
 
 
-def test_an_empty_panel_has_no_ticks_of_its_own() -> None:
+def test_an_empty_panel_has_no_ticks() -> None:
     full, none = Figure().subplots(1, 2)
     full.plot([1, 2], [3, 4])
     mark_empty(none, "undefined at every layer")
@@ -24,7 +24,7 @@ def test_an_empty_panel_has_no_ticks_of_its_own() -> None:
     assert [text.get_text() for text in none.texts] == ["undefined at every layer"]
 
 
-def test_ticks_that_another_panel_shares_stay() -> None:
+def test_ticks_shared_with_another_panel_are_kept() -> None:
     full, none = Figure().subplots(2, 1, sharex=True)
     full.plot([1, 2], [3, 4])
     mark_empty(none, "undefined")
@@ -32,7 +32,7 @@ def test_ticks_that_another_panel_shares_stay() -> None:
     assert not ticks(none)[1]
 
 
-def test_a_note_beside_points_leaves_the_ticks() -> None:
+def test_a_note_beside_points_keeps_the_ticks() -> None:
     ax = Figure().subplots()
     ax.plot([1, 2], [3, 4], "o")
     write_note(ax, "no line", height=0.7)

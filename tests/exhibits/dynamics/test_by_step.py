@@ -66,7 +66,7 @@ def test_the_axis_of_steps() -> None:
         drawn("fig3", [ONE], Choice(steps="log"))
 
 
-def test_fig3_has_a_profile_a_step() -> None:
+def test_fig3_has_one_profile_per_step() -> None:
     data, caption, figure = drawn("fig3", [ONE, TWO])
     panels = [ax for ax in figure.axes if ax.get_xlabel() == "layer"]
     for ax, series in zip(panels, MADE, strict=True):
@@ -82,7 +82,7 @@ def test_fig3_has_a_profile_a_step() -> None:
     assert find("dynamics/fig4").make is find("dynamics/fig3").make
 
 
-def test_fig3_by_depth_and_of_one_step() -> None:
+def test_fig3_by_depth_and_with_one_step() -> None:
     single = make_series(steps=(7,)).as_survey_data()
     _, caption, figure = drawn("fig3", [single], Choice("without-first", depth="normalised"))
     assert lines(figure.axes[0])[0][:, 0] == pytest.approx([0, 0.25, 0.5, 0.75, 1, 1.25])
@@ -111,7 +111,7 @@ def test_attention_is_the_mean_over_blocks() -> None:
         drawn("attention", [odd.as_survey_data()], Choice("without-first"))
 
 
-def test_a_planted_lead_is_told() -> None:
+def test_a_planted_lead_is_reported() -> None:
     series = make_series(steps=(1, 2, 4, 8, 16, 32, 64))
     table = series.tables["attention"]
     place = np.log2(table["step"].to_numpy(float))
@@ -134,7 +134,7 @@ def test_every_format(name: str, ending: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["fig2", "fig3", "attention"])
-def test_what_is_undefined_at_some_step_or_all_is_drawn_all_the_same(name: str) -> None:
+def test_values_undefined_at_some_or_all_steps_are_drawn(name: str) -> None:
     series = make_series(steps=(5, 6, 7))
     series.table["anisotropy_svd"] = np.nan
     series.table.loc[series.table["step"] == 6, "twonn"] = np.nan
@@ -143,7 +143,7 @@ def test_what_is_undefined_at_some_step_or_all_is_drawn_all_the_same(name: str) 
     drawn(name, [series.as_survey_data()])
 
 
-def test_what_is_needed_names_the_command() -> None:
+def test_missing_input_names_the_command() -> None:
     survey = make_layer_survey("bert")
     way = r"with `theodolite dynamics MODEL --checkpoints 'runs/checkpoint-\{step\}' --corpus CORPUS --out DIR`"
     for name in ("fig2", "fig3", "fig4", "attention"):

@@ -46,7 +46,7 @@ def test_the_table_has_every_layer_and_prints_those_that_leave_a_norm() -> None:
     assert "The vector of a word" not in plate.caption
 
 
-def test_words_are_told_of() -> None:
+def test_word_surveys_are_mentioned_in_the_caption() -> None:
     words = SurveyData(BERT.facts | {"units": "word"}, BERT.tables)
     assert (
         "The vector of a word is the mean over its tokens, which is not the output of a norm."
@@ -90,7 +90,7 @@ def test_the_spread_of_a_model_without_normed_states_is_rejected() -> None:
 
 
 @pytest.mark.parametrize("word", [*PLACEMENT_LABELS, None])
-def test_a_block_is_drawn_with_the_norms_where_they_stand(word: str | None) -> None:
+def test_a_block_is_drawn_with_its_norms_in_place(word: str | None) -> None:
     survey = add_norms(make_survey("tiny"), placement=word).survey
     plate = make(PLACES, [survey])
     (ax,) = compose(plate).axes
@@ -119,7 +119,7 @@ def test_an_rms_norm_is_named() -> None:
     assert table["placement"].tolist() == ["post", "pre"]
 
 
-def test_a_survey_that_does_not_say_is_rejected() -> None:
+def test_a_survey_without_norm_information_is_rejected() -> None:
     with pytest.raises(InputError, match=r"did not record it; repeat it with `theodolite survey old --corpus"):
         make(PLACES, [make_survey("old").survey])
 
@@ -144,7 +144,7 @@ def test_empty_surveys(found: Exhibit, tmp_path: Path) -> None:
         assert (tmp_path / "empty.png").stat().st_size > 500
 
 
-def test_numbers_of_the_table_are_finite_where_a_norm_is_left() -> None:
+def test_numbers_of_the_table_are_finite_for_normed_states() -> None:
     data = make(TABLE, [BERT]).data
     assert np.isfinite(
         data.drop(columns=["survey", "layer_name", "population", "norm", "reason"]).to_numpy(float)

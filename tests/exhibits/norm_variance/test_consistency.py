@@ -73,7 +73,7 @@ def test_correlations_are_printed_above_with_the_p_of_shifts() -> None:
             assert f"shifts {row[f'{pair.pair}_spearman_shift_p']:.2g})" in words
 
 
-def test_below_both_stand_by_layer_and_what_equal_norms_would_give() -> None:
+def test_the_lower_panels_show_both_by_layer_and_the_value_for_equal_norms() -> None:
     plate, _, axes = drawn([ONE])
     for ax, pair in zip(axes[2:], PAIRS, strict=True):
         assert lines_of(ax, "-")[0] == pytest.approx(plate.data[["layer", pair.ratio]].to_numpy())
@@ -85,7 +85,7 @@ def test_below_both_stand_by_layer_and_what_equal_norms_would_give() -> None:
     assert lines_of(axes[2], "-")[0][0, 0] == 0
 
 
-def test_the_caption_says_which_units() -> None:
+def test_the_caption_names_the_units() -> None:
     caption = drawn([ONE])[0].caption
     assert "M/Q is computed over all units; special units are included." in caption
     assert "V_W/V is computed over units with 1" in caption
@@ -115,7 +115,7 @@ def test_empty_and_one_layer(tmp_path: Path) -> None:
     assert "Bars and strips" not in plate.caption
 
 
-def test_a_survey_without_self_similarity_is_rejected_with_the_command_or_left_out() -> None:
+def test_a_survey_without_self_similarity_is_rejected_with_the_command_or_skipped() -> None:
     command = r"`theodolite survey old --corpus notes\.txt --contextuality --out DIR`"
     with pytest.raises(InputError, match=rf"consistency needs surveys made with `--contextuality`: .*{command}"):
         make(FOUND, [BARE.survey])
@@ -124,7 +124,7 @@ def test_a_survey_without_self_similarity_is_rejected_with_the_command_or_left_o
     assert "Omitted: old on notes.txt" in make(FOUND, [BARE.survey, twin]).caption  # which of the two
 
 
-def test_what_it_does_not_use_is_rejected() -> None:
+def test_unused_options_are_rejected() -> None:
     vectors = SurveyData(ONE.facts | {"model": None}, ONE.tables)
     with pytest.raises(InputError, match="measured without a model; survey one with `theodolite survey MODEL"):
         make(FOUND, [vectors])

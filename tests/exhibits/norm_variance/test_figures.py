@@ -71,7 +71,7 @@ def test_fig2_shows_every_unit_and_the_line_of_those_in_the_fit() -> None:
     assert "bert and gpt2 on notes.txt (500 documents)" in plate.caption
 
 
-def test_fig2_shows_what_was_asked_for() -> None:
+def test_fig2_follows_the_choice() -> None:
     choice = Choice("without-first", "unbiased", "all", "kept", (0,))
     plate, _, (ax,) = drawn("fig2", choice=choice)
     table = ONE.survey.tokens.query("layer == 0 and population == 'without-first' and n > 1")
@@ -182,7 +182,7 @@ def test_sums_of_many_documents_keep_the_special_units_beside_those_of_few() -> 
 @pytest.mark.parametrize(
     ("number", "column", "error"), [("fig6", "v_within_of_v", 0.27), ("fig20", "v_within", 0.12)]
 )
-def test_strips_are_of_the_same_units(number: str, column: str, error: float) -> None:
+def test_confidence_bands_use_the_same_units(number: str, column: str, error: float) -> None:
     plate, _, axes = drawn(number)
     strip = axes[0].collections[0].get_paths()[0].vertices
     assert strip[:, 1].max() == pytest.approx(plate.data[column].max() + 1.96 * error)
@@ -248,7 +248,7 @@ def test_fig19_of_all_units_has_the_errors_of_the_groups() -> None:
     assert "Computed over all units; special units are included." in plate.caption
 
 
-def test_fig7_has_three_panels_a_model() -> None:
+def test_fig7_has_three_panels_per_model() -> None:
     _, _, axes = drawn("fig7", BOTH)
     table = ONE.survey.tokens.query("layer == 1 and population == 'all'")
     for ax, column in zip(axes[:3], "qmv", strict=True):
@@ -260,7 +260,7 @@ def test_fig7_has_three_panels_a_model() -> None:
     assert len(axes) == 6
 
 
-def test_fig9_has_a_panel_a_corpus() -> None:
+def test_fig9_has_one_panel_per_corpus() -> None:
     _, _, axes = drawn("fig9", BOTH)
     (ax,) = axes
     assert [bar.get_height() for bar in ax.patches] == [0, 3, 5, 0, 2]
@@ -274,7 +274,7 @@ def test_fig10_counts_units() -> None:
     assert "special units are included" in plate.caption
 
 
-def test_fig11_is_a_row_a_layer_and_a_block_a_model() -> None:
+def test_fig11_has_one_row_per_layer_and_one_block_per_model() -> None:
     _, _, axes = drawn("fig11", BOTH)
     assert len(axes) == 4 * (3 + 5)
     for layer in range(3):
@@ -288,7 +288,7 @@ def test_fig11_is_a_row_a_layer_and_a_block_a_model() -> None:
     assert len(drawn("fig13", BOTH, Choice(layers=(2, 0)))[2]) == 4 * 4
 
 
-def test_fig14_outlines_three_histograms_a_layer() -> None:
+def test_fig14_outlines_three_histograms_per_layer() -> None:
     plate, _, axes = drawn("fig14", BOTH)
     assert len(axes) == 3 + 5
     for quantity, patch in zip("qmv", axes[1].patches[::2], strict=True):
@@ -302,7 +302,7 @@ def test_fig14_outlines_three_histograms_a_layer() -> None:
     assert len(drawn("fig16", BOTH, Choice(layers=(1,)))[2]) == 2
 
 
-def test_fig14_says_how_high_a_bar_is_that_it_cuts() -> None:
+def test_fig14_states_the_height_of_a_cut_bar() -> None:
     tokens = ONE.survey.tokens
     still = tokens.assign(v=tokens["v"].where(tokens["n"] >= 10, 0.0))
     survey = SurveyData(ONE.survey.facts, ONE.survey.tables | {"tokens": still})
@@ -322,7 +322,7 @@ def test_fig17_shows_slopes_of_logarithms() -> None:
         assert lines_of(ax)[0][:, 1] == pytest.approx(expected)
 
 
-def test_fig22_tells_words_apart_by_their_tokens() -> None:
+def test_fig22_separates_words_by_number_of_tokens() -> None:
     words = make_survey("bert", kind="word").survey
     plate, figure, axes = drawn("fig22", [words])
     assert len(axes) == 12
@@ -362,14 +362,14 @@ def test_the_table_of_fits_has_both_versions_of_everything() -> None:
     assert set(plate.shown["layer"]) == {"1"}
 
 
-def test_massive_positions_are_told_in_the_caption() -> None:
+def test_massive_positions_are_reported_in_the_caption() -> None:
     layers = ONE.survey.layers.assign(massive=[0, 0, 7, 0, 3, 0])
     survey = SurveyData(ONE.survey.facts, ONE.survey.tables | {"layers": layers})
     assert "per layer up to 7 in bert (see --population)" in drawn("fig4", [survey])[0].caption
     assert "Massive" not in drawn("fig4", [survey], Choice("without-first"))[0].caption
 
 
-def test_names_from_outside_are_drawn_as_they_are() -> None:
+def test_user_supplied_names_are_drawn_verbatim() -> None:
     odd = make_survey("$odd_{name}$\n<b>" + "x" * 90).survey
     _, figure, (ax,) = drawn("fig2", [odd])
     figure.canvas.draw()

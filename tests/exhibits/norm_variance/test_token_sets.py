@@ -52,7 +52,7 @@ def test_fig1_shows_every_vector_the_means_and_the_origin() -> None:
     assert "At most 200 vectors" in caption
 
 
-def test_one_vector_far_out_does_not_flatten_the_picture() -> None:
+def test_one_outlier_does_not_shrink_the_picture() -> None:
     _, figure = drawn("fig1", SURVEY, OTHER)
     ax = figure.axes[1]
     found = get_token_sets(OTHER)
@@ -113,7 +113,7 @@ def of_population(survey: SurveyData, population: str) -> SurveyData:
     return TokenSetTables(found.chosen, found.places, found.facts | {"population": population}).attach_to(survey)
 
 
-def test_captions_tell_the_positions_and_fig8_draws_those_of_the_sets() -> None:
+def test_captions_state_the_positions_and_fig8_draws_those_of_the_sets() -> None:
     later = of_population(SURVEY, "without-first")
     caption, _ = drawn("fig1", SURVEY)
     assert "Vectors: all positions." in caption
@@ -133,7 +133,7 @@ def test_captions_tell_the_positions_and_fig8_draws_those_of_the_sets() -> None:
     assert "Population: all positions except the first of each window." in asked.caption
 
 
-def test_names_stand_on_no_other_name_and_in_the_box() -> None:
+def test_names_do_not_overlap_and_stay_in_the_axes() -> None:
     rng = np.random.default_rng(0)
     anchors = np.vstack([rng.uniform(0, [400, 260], (30, 2)), rng.normal([200, 130], 8, (12, 2))])
     sizes = np.stack([rng.uniform(12, 45, 42), np.full(42, 8.0)], axis=1)

@@ -12,7 +12,7 @@ ROUNDING = 3e-6
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 30.0])
-def test_causal_rows_leave_masked_entries_out(scale: float) -> None:
+def test_causal_rows_ignore_masked_entries(scale: float) -> None:
     scores = scale * np.random.default_rng(0).normal(size=(2, 17, 17))
     lengths = np.arange(1, 18)
     masked = np.where(np.tri(17, dtype=bool), scores, np.inf).astype(np.float32)

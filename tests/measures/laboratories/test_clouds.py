@@ -70,7 +70,7 @@ def test_the_p_of_equal_clouds_is_uniform() -> None:
     assert kstest(np.array(found)[:, 1], "uniform").pvalue > 0.01
 
 
-def test_planted_clouds_are_told_apart() -> None:
+def test_planted_clouds_are_distinguished() -> None:
     x = RNG.normal(size=(80, 12))
     x[:40, 0] += 4
     labels, fold, shuffled = setting(40)
@@ -79,7 +79,7 @@ def test_planted_clouds_are_told_apart() -> None:
     assert found.p == apart.p == 0.01  # as small as 99 relabellings can tell
 
 
-def test_energy_sees_a_spread_that_no_line_does() -> None:
+def test_energy_detects_a_spread_that_a_linear_classifier_misses() -> None:
     x = RNG.normal(size=(120, 6))
     x[:60] *= 3
     labels, fold, shuffled = setting(60)
@@ -100,7 +100,7 @@ def test_the_energy_distance_is_its_definition() -> None:
     assert np.isnan(energy(cdist(x, x), np.ones(14, dtype=bool), np.empty((0, 14), dtype=bool)).distance)
 
 
-def test_vectors_that_are_all_one_are_a_coin() -> None:
+def test_equal_vectors_give_chance_accuracy() -> None:
     labels, fold, shuffled = setting(20)
     found = linear_accuracy(np.full((40, 3), 7.0), labels, fold, shuffled)
     assert (found.value, found.p) == (0.5, 1.0)

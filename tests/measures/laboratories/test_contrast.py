@@ -75,7 +75,7 @@ def test_nothing_to_flip_is_undefined() -> None:
     assert np.isnan(cosine_p(np.empty((0, 3)), list_flips(0), list_flips(3)))
 
 
-def test_a_null_p_is_uniform_and_a_planted_one_is_small() -> None:
+def test_p_is_uniform_under_the_null_and_small_for_a_planted_effect() -> None:
     """Class a points nowhere, b somewhere: p of their cosine must be uniform, whatever b does."""
     ways, null, planted = list_flips(10), [], []
     for seed in range(200):
@@ -95,7 +95,7 @@ def naive_p_of_a(a: np.ndarray, b: np.ndarray, ways: object) -> float:
     return cosine_p(a @ steady.T, ways, ways)  # type: ignore[arg-type]
 
 
-def test_flipping_the_cosine_itself_would_never_be_surprised() -> None:
+def test_flipping_the_cosine_itself_would_never_be_significant() -> None:
     """The tempting statistic: classes that hardly vary keep their direction under flips, so its p is near 1."""
     shared = RNG.normal(size=DIM)
     a = shared + 1e-3 * RNG.normal(size=(8, DIM))
@@ -147,7 +147,7 @@ def test_the_interval_holds_what_it_promises() -> None:
     assert 0.9 <= held <= 1.0
 
 
-def test_an_interval_that_cannot_be_is_nan_with_a_reason() -> None:
+def test_an_undefined_interval_is_nan_with_a_reason() -> None:
     one, two = np.ones((1, DIM)), RNG.normal(size=(2, DIM))
     assert bootstrap_interval(grams(one, two))[2] == ONE_PAIR
     assert bootstrap_interval(grams(two, 0 * two))[2] == NO_DIRECTION

@@ -31,13 +31,13 @@ def test_a_curved_gap_is_followed_to_its_zero(power: float) -> None:
     assert power == 0.5 or abs(straight - 3) > 0.1
 
 
-def test_falling_and_rising_crossings_are_told_apart_and_a_zero_counts_once() -> None:
+def test_falling_and_rising_crossings_are_distinguished_and_a_zero_counts_once() -> None:
     found = find_brackets([0, 1, 2, 3, 4], [1.0, 0.0, -1.0, 2.0, 3.0])
     assert [(each.low, each.high, each.attracting) for each in found] == [(0, 1, True), (2, 3, False)]
     assert find_brackets([0, 1], [1.0, 2.0]) == []
     assert find_brackets([5], [1.0]) == []
 
 
-def test_inputs_longer_than_what_leaves_have_no_closed_form() -> None:
+def test_inputs_longer_than_the_output_have_no_closed_form() -> None:
     assert post_ln_fixed_point(768, 768 * 0.02**2) == pytest.approx(math.sqrt(768 * (1 - 0.0004)))
     assert math.isnan(post_ln_fixed_point(4.0, 5.0))

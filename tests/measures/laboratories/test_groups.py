@@ -48,7 +48,7 @@ def test_distances_survive_a_rogue_coordinate() -> None:
     assert np.abs(gram - wanted).max() > 1e-6
 
 
-def test_silhouettes_are_rousseeuws() -> None:
+def test_silhouettes_equal_the_definition_of_rousseeuw() -> None:
     table = distances(PLANTED)
     for i in range(19):
         own = [table[i, j] for j in range(19) if j != i and GROUP[j] == GROUP[i]]
@@ -58,7 +58,7 @@ def test_silhouettes_are_rousseeuws() -> None:
         assert silhouettes(table, GROUP)[i] == pytest.approx(wanted, rel=1e-12)
 
 
-def test_silhouettes_are_scikit_learns() -> None:
+def test_silhouettes_equal_scikit_learn() -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     assert silhouettes(distances(PLANTED), GROUP) == pytest.approx(metrics.silhouette_samples(PLANTED, GROUP))
 
@@ -72,7 +72,7 @@ def test_planted_groups_are_found_and_a_null_is_not() -> None:
     assert abs(separation(distances(NULL), GROUP).value) < 0.1 * planted.value
 
 
-def test_p_values_of_nulls_are_even() -> None:
+def test_p_values_are_uniform_under_the_null() -> None:
     """Of 200 nulls about a tenth has p below 0.1: 20 plus or minus 3 standard deviations of 4.2."""
     found = [
         separation(distances(RNG.normal(size=(12, 3))), np.repeat([0, 1, 2], 4), permutations=199, seed=number).p
@@ -81,7 +81,7 @@ def test_p_values_of_nulls_are_even() -> None:
     assert 7 <= sum(p <= 0.1 for p in found) <= 33
 
 
-def test_p_is_the_share_of_labellings_that_do_as_well() -> None:
+def test_p_is_the_share_of_labellings_with_at_least_the_score() -> None:
     group = np.array([0, 0, 0, 1, 1])
     vectors = RNG.normal(size=(5, 3))
     table = distances(vectors)
@@ -96,7 +96,7 @@ def test_p_is_the_share_of_labellings_that_do_as_well() -> None:
     assert separation(table, group).value == pytest.approx(value(group) / table[np.triu_indices(5, 1)].mean())
 
 
-def test_few_sentences_cannot_be_sure() -> None:
+def test_few_sentences_cannot_be_significant() -> None:
     group = np.array([0, 0, 1, 1])
     vectors = np.array([[0.0], [0.1], [9.0], [9.1]])
     assert separation(distances(vectors), group).p_least == pytest.approx(1 / 3)
@@ -118,5 +118,5 @@ def test_what_is_undefined_is_nan() -> None:
     assert np.isnan(cosines(np.array([[0.0, 0.0], [1.0, 0.0]]))[0, 1])
 
 
-def test_turns_are_one_less_the_cosine() -> None:
+def test_turns_are_one_minus_the_cosine() -> None:
     assert cosine_distances(PLANTED) == pytest.approx(1 - cosines(PLANTED), abs=1e-14)

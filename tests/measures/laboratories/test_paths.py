@@ -44,14 +44,14 @@ def test_a_step_is_its_radial_and_its_tangential_part() -> None:
     assert radial(X, Y) ** 2 + tangential(X, Y) ** 2 == pytest.approx(step(X, Y) ** 2, rel=1e-9)
 
 
-def test_a_turn_is_no_step_inwards() -> None:
+def test_a_rotation_is_not_a_step_inwards() -> None:
     """The tempting split, by projection on the old direction, calls a quarter turn a step to the origin."""
     x, y = np.array([3.0, 0.0]), np.array([0.0, 3.0])
     assert (radial(x, y), tangential(x, y)) == (0.0, pytest.approx(math.sqrt(18)))
     assert (y - x) @ x / 3.0 == -3.0
 
 
-def test_small_angles_keep_their_digits() -> None:
+def test_small_angles_keep_their_precision() -> None:
     small = 1e-9
     x, y = np.array([1.0, 0.0]), np.array([math.cos(small), math.sin(small)])
     assert angle(x, y) == pytest.approx(math.degrees(small), rel=1e-6)
@@ -88,13 +88,13 @@ def test_principal_components_are_those_of_the_covariance() -> None:
         assert abs(found.points[:, place]) == pytest.approx(abs(theirs), rel=1e-6, abs=1e-9)
 
 
-def test_a_projection_does_not_depend_on_the_sign_that_came() -> None:
+def test_a_projection_does_not_depend_on_the_signs_of_eigenvectors() -> None:
     assert principal_components(X).points == pytest.approx(
         principal_components(X[::-1])[0][::-1], rel=1e-8, abs=1e-9
     )
 
 
-def test_one_vector_is_projected_to_the_origin_and_shows_nothing() -> None:
+def test_one_vector_is_projected_to_the_origin() -> None:
     found = principal_components(np.ones((1, 4)))
     assert found.points.tolist() == [[0.0, 0.0, 0.0]]
     assert np.isnan(found.shares).all()

@@ -52,14 +52,14 @@ def test_neither_noise_nor_a_smooth_path_has_a_period():
         assert sum(said) <= 1, name  # 6 tests at 2.5%: two would happen once in 110 times
 
 
-def test_fishers_test_takes_a_random_walk_for_a_period():
+def test_fishers_test_mistakes_a_random_walk_for_a_period():
     """The tempting test: its null is white noise, which every smooth component refutes."""
     walk = np.random.default_rng(2).normal(size=(N, DIM)).cumsum(axis=0)
     assert fisher_g(leading_scores(walk)[0][:, 0])[1] < 1e-10
     assert period_of_path(walk, surrogates=39)[0].p > 0.05
 
 
-def test_one_long_row_is_no_period():
+def test_one_long_row_is_not_a_period():
     rows = np.random.default_rng(3).normal(size=(N, DIM)).cumsum(axis=0)
     rows[50] *= 150
     assert period_of_path(rows, surrogates=39)[0].p > 0.05
@@ -81,7 +81,7 @@ def test_scores_are_those_of_a_singular_value_decomposition():
     assert shares == pytest.approx((scales**2 / (scales**2).sum())[:4], abs=1e-12)
 
 
-def test_the_null_has_the_spectrum_that_it_should():
+def test_the_null_has_the_expected_spectrum():
     rows = np.random.default_rng(6).normal(size=(64, 16)).cumsum(axis=0)
     wanted = falling_spectrum(rows)
     assert (np.diff(wanted[1:]) <= 1e-9).all()

@@ -26,7 +26,7 @@ def spread_by_distance(rows):
     return max(np.ptp(np.diagonal(found, lag)) for lag in range(len(rows)))
 
 
-def test_sinusoids_are_as_vaswani_has_them():
+def test_sinusoids_equal_the_definition_of_vaswani():
     found = sinusoidal(20, 16)
     for n in (0, 3, 19):
         for k in (0, 1, 6, 15):
@@ -34,12 +34,12 @@ def test_sinusoids_are_as_vaswani_has_them():
             assert found[n, k] == pytest.approx(np.sin(angle) if k % 2 == 0 else np.cos(angle), abs=1e-15)
 
 
-def test_their_cosines_depend_on_distance_alone_and_those_of_the_printed_formula_do_not():
+def test_cosines_of_sinusoids_depend_on_distance_only_unlike_the_printed_formula():
     assert spread_by_distance(sinusoidal(64, 512)) < 1e-12
     assert spread_by_distance(sinusoidal_as_printed(64, 512)) > 0.05
 
 
-def test_rotation_leaves_what_sinusoids_leave():
+def test_rotation_gives_the_cosines_of_sinusoids():
     dim = 64
     frequencies = 10000.0 ** (-2 * np.arange(dim // 2) / dim)
     found = rotary_similarity(frequencies, np.arange(30.0))
@@ -60,7 +60,7 @@ def circle(centre, one, other, n=100):
     return np.asarray(centre) + np.cos(angle) * np.asarray(one) + np.sin(angle) * np.asarray(other)
 
 
-def test_circles_are_linked_once_twice_removed_not_at_all():
+def test_linking_numbers_of_circles():
     first = circle((0, 0, 0), (1, 0, 0), (0, 1, 0))
     through = circle((1, 0, 0), (1, 0, 0), (0, 0, 1))
     apart = circle((5, 0, 0), (1, 0, 0), (0, 0, 1))
@@ -104,7 +104,7 @@ def test_the_share_is_that_of_a_least_squares_fit():
     assert np.isnan(shares[0])
 
 
-def test_p_is_even_for_rows_drawn_without_regard_to_each_other():
+def test_p_is_uniform_for_independent_rows():
     rows = np.random.default_rng(1).normal(size=(2000, 32)) * np.exp(
         np.random.default_rng(2).normal(size=(2000, 1))
     )
@@ -136,7 +136,7 @@ def test_a_table_that_was_never_trained_is_reported_completely():
     assert "complete table" in found.reason
 
 
-def test_norms_tell_nothing_where_the_test_does():
+def test_the_tail_is_found_if_norms_are_equal():
     """The tempting way: the tail's norms differ. Here they do not, and the rows are random all the same."""
     rows = planted(np.random.default_rng(4))
     norms = np.linalg.norm(rows, axis=1)
@@ -145,7 +145,7 @@ def test_norms_tell_nothing_where_the_test_does():
 
 
 @pytest.mark.parametrize("spoil", ["rogue", "long first", "offset", "bf16", "duplicates"])
-def test_hard_cases_do_not_hide_the_tail(spoil):
+def test_distortions_do_not_hide_the_tail(spoil):
     rows = planted(np.random.default_rng(5))
     if spoil == "rogue":
         rows[:, 7] += 3000.0
@@ -176,7 +176,7 @@ def test_tables_too_small_have_a_reason(rows):
     assert "too small" in found.reason
 
 
-def test_numbers_that_are_not_finite_are_no_tail():
+def test_non_finite_numbers_are_not_a_tail():
     rows = trained(np.random.default_rng(8))
     rows[-1, 0] = np.nan
     assert tail_of(rows).first is None

@@ -21,7 +21,7 @@ def test_the_interval_is_nadeau_and_bengios() -> None:
     assert reach > 1.4 * naive
 
 
-def test_it_covers_the_truth_where_the_naive_one_does_not() -> None:
+def test_the_interval_covers_the_truth_and_the_naive_one_does_not() -> None:
     """Folds that share training words share their luck: scores = truth + what all share + what each has."""
     rng = np.random.default_rng(0)
     hit = naive = 0
@@ -36,7 +36,7 @@ def test_it_covers_the_truth_where_the_naive_one_does_not() -> None:
     assert naive / 2000 < 0.9
 
 
-def test_it_stays_within_what_a_share_can_be_and_is_undefined_for_one_fold() -> None:
+def test_the_interval_stays_within_0_and_1_and_is_undefined_for_one_fold() -> None:
     assert fold_interval([0.9, 1.0], 5, 5)[2] == 1.0
     assert fold_interval([0.0, 0.1], 5, 5)[1] == 0.0
     mean, low, high = fold_interval([0.5], 5, 5)

@@ -51,7 +51,7 @@ class TestWaves:
         assert [layer.library_index for layer in source.layers[:4]] == [0, 1, 2, 3]
         assert {layer.dim for layer in source.layers} == {32}
 
-    def test_states_do_not_depend_on_what_else_is_there(self, name: str) -> None:
+    def test_states_do_not_depend_on_the_rest_of_the_batch(self, name: str) -> None:
         model = wave_model(name)
         source = MediaSource(model, feeder(model))
         found = taken(source, DOCUMENTS)
@@ -75,7 +75,7 @@ class TestWaves:
         assert taken(source, DOCUMENTS)[3][0].states.dtype == torch.bfloat16
 
 
-def test_padding_would_move_the_states_of_a_group_norm() -> None:
+def test_padding_would_change_the_states_of_a_group_norm() -> None:
     # The tempting wrong way: sounds of several lengths in one batch, under a mask. The norm of the first
     # convolution runs over time, silence included.
     from transformers import Wav2Vec2FeatureExtractor
@@ -133,7 +133,7 @@ class TestWhisper:
                     theirs = getattr(output, f"{info.stack}_hidden_states")[info.library_index][0, : len(states)]
                     assert (states - theirs).norm() <= 1e-5 * theirs.norm(), info.name
 
-    def test_a_stretch_longer_than_it_hears_is_refused(self, whisper: WhisperFeeder) -> None:
+    def test_a_clip_longer_than_the_model_limit_is_rejected(self, whisper: WhisperFeeder) -> None:
         long = WhisperFeeder(whisper.model, whisper.extractor, lambda _: np.ones(480_001, np.float32))
         with pytest.raises(InputError, match=r"abc: a segment of 30.0001 s is longer .* --max-seconds 30 or less"):
             long.prepare(DOCUMENTS[:1])

@@ -69,7 +69,7 @@ class TestEvery:
             assert torch.equal(batch.states, expected), info.name
         assert prepared.positions == len(taken(source, DOCUMENTS)[0][0].states)
 
-    def test_one_at_a_time_is_as_together(self, name: str) -> None:
+    def test_single_items_equal_a_batch(self, name: str) -> None:
         model = picture_model(name)
         together = taken(MediaSource(model, VisionFeeder(processor(), picture)), DOCUMENTS)
         alone = taken(MediaSource(model, VisionFeeder(processor(), picture, size=1)), DOCUMENTS)
@@ -106,14 +106,14 @@ def test_units(kind: str, expected: list[str]) -> None:
     assert [source.units.known[int(code)].key for code in batch.places.unit[at]] == expected
 
 
-def test_an_unknown_kind_of_units_is_refused() -> None:
+def test_an_unknown_kind_of_units_is_rejected() -> None:
     with pytest.raises(
         InputError, match="--units 'word' is not available for images and sound; choose one of none, "
     ):
         MediaSource(picture_model("ViT"), VisionFeeder(processor(), picture), kind="word")
 
 
-def test_some_layers_run_nothing_above() -> None:
+def test_no_layer_above_the_requested_ones_runs() -> None:
     model = picture_model("ResNet")
     source = MediaSource(model, VisionFeeder(processor(), picture), layers="0,1")
     ran: list[int] = []
@@ -123,7 +123,7 @@ def test_some_layers_run_nothing_above() -> None:
     assert ran == [1]
 
 
-def test_efficientnets_stages_end_where_its_configuration_says() -> None:
+def test_stages_of_efficientnet_end_as_configured() -> None:
     model = picture_model("EfficientNet")
     config = model.config
     repeats = [int(np.ceil(config.depth_coefficient * count)) for count in config.num_block_repeats]
@@ -133,7 +133,7 @@ def test_efficientnets_stages_end_where_its_configuration_says() -> None:
     assert [list(model.encoder.blocks).index(module) for module in taps] == ends.tolist()
 
 
-def test_pictures_of_different_sizes_are_told_apart_by_name() -> None:
+def test_pictures_of_different_sizes_are_rejected_by_name() -> None:
     class Keeping:  # as processors do that were saved with do_resize=False
         def __call__(self, images: list[Any], return_tensors: str) -> dict[str, torch.Tensor]:
             pixels = torch.stack([torch.from_numpy(np.array(image)).permute(2, 0, 1) / 255 for image in images])
@@ -147,7 +147,7 @@ def test_pictures_of_different_sizes_are_told_apart_by_name() -> None:
         source.prepare([(0, Document("a")), (1, Document("odd.png"))])
 
 
-def test_what_is_no_block_is_refused() -> None:
+def test_modules_that_are_not_blocks_are_rejected() -> None:
     model = picture_model("ViT")
     model.config.num_hidden_layers = 99  # so that the longest list is looked for
     model.other = torch.nn.ModuleList([torch.nn.Linear(400, 400) for _ in range(2)])

@@ -60,7 +60,7 @@ def test_states_and_units_are_those_of_transformers(source: TextSource, document
         assert len(batch.places.key.unique()) == len(batch.states)
 
 
-def test_documents_of_one_length_together_are_as_alone(source: TextSource) -> None:
+def test_documents_of_one_length_in_a_batch_equal_single_ones(source: TextSource) -> None:
     # Four characters become one state, so padding would be mixed in: windows of one length only.
     assert not source.anatomy.pads
     assert all(bool(prepared.mask.all()) for prepared in source.prepare(DOCUMENTS))
@@ -78,7 +78,7 @@ def test_documents_of_one_length_together_are_as_alone(source: TextSource) -> No
                     assert (everywhere[key] - state).norm() <= 1e-5 * state.norm()  # another order of summation
 
 
-def test_padding_would_move_the_states(source: TextSource) -> None:
+def test_padding_would_change_the_states(source: TextSource) -> None:
     model: Any = source.anatomy.model
     both = source.tokenizer(["a river", "a river that is much longer"], padding=True, return_tensors="pt")
     alone = source.tokenizer(["a river"], return_tensors="pt")
@@ -88,7 +88,7 @@ def test_padding_would_move_the_states(source: TextSource) -> None:
     assert ((padded - plain).norm(dim=1) / plain.norm(dim=1)).max() > 0.01
 
 
-def test_what_is_shorter_than_one_downsampled_state_is_left_out(source: TextSource) -> None:
+def test_documents_shorter_than_one_downsampled_state_are_skipped(source: TextSource) -> None:
     assert source.prepare([(0, ""), (1, "x")]) == []  # [CLS] [SEP], [CLS] x [SEP]
     assert len(source.prepare([(0, ""), (1, "xy")])) == 1
 
@@ -100,6 +100,6 @@ def test_long_documents_are_cut(source: TextSource) -> None:
     assert all(len(window) <= POSITIONS for window in windows)
 
 
-def test_words_are_refused() -> None:
+def test_words_are_rejected() -> None:
     with pytest.raises(InputError, match="--units word: CanineTokenizer reads characters"):
         TextSource(*canine(), kind="word")

@@ -123,13 +123,13 @@ def test_states_equal_hidden_states_exactly(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_gives_other_rows_than_it_was_fed_is_refused(name: str) -> None:
+def test_a_model_with_other_rows_than_its_input_is_rejected(name: str) -> None:
     with pytest.raises(InputError, match=REFUSED[name][1]):
         Anatomy.of(build(name))
 
 
 @pytest.mark.parametrize("name", SENT)
-def test_the_tempting_wrong_ways_miss(name: str) -> None:
+def test_tempting_wrong_inputs_give_other_states(name: str) -> None:
     model = build(name)
     source = TextSource(model, tokenizer(), max_tokens=POSITIONS)
     (prepared,) = source.prepare([(0, "the river was high and the valley was under it")])
@@ -191,7 +191,7 @@ def test_words_of_a_decoder_are_averages_of_their_own_tokens() -> None:
 
 
 @pytest.mark.parametrize("kind", ["id", "word"])
-def test_special_tokens_can_be_left_out(kind: str) -> None:
+def test_special_tokens_can_be_excluded(kind: str) -> None:
     source = TextSource(build("T5"), tokenizer(), max_tokens=POSITIONS, kind=kind, drop_special=True)
     documents = [(0, "the river was high"), (1, ""), (2, "x")]
     for layer, batches in rows(source, documents).items():
@@ -204,7 +204,7 @@ def test_special_tokens_can_be_left_out(kind: str) -> None:
         )
 
 
-def test_a_text_that_no_token_closes_loses_its_last_to_the_shift() -> None:
+def test_a_text_without_an_end_token_loses_its_last_token_to_the_shift() -> None:
     reader = TOKENIZERS["gpt2"]()  # adds nothing before or after
     source = TextSource(build("Bart"), reader, max_tokens=POSITIONS, drop_special=True)
     ids = reader("the river was high")["input_ids"]
@@ -304,7 +304,7 @@ class TestBytes:
             for key, state in states.items():
                 assert (together[layer][key] - state).norm() <= TOLERANCE * state.norm()
 
-    def test_words_are_refused(self) -> None:
+    def test_words_are_rejected(self) -> None:
         with pytest.raises(InputError, match=r"--units word: ByT5Tokenizer reads characters or bytes .* id"):
             TextSource(*byt5(), kind="word")
 

@@ -71,7 +71,7 @@ def test_texts_that_spell_special_tokens(
     )
 
 
-def test_a_text_that_spells_the_mark_is_not_cut_there(small_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_spells_the_separator_is_not_cut(small_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = load(small_model("bert"))[1]
     calls: list[int] = []
     slower = encoding._encode_by_word
@@ -84,7 +84,7 @@ def test_a_text_that_spells_the_mark_is_not_cut_there(small_model: Any, monkeypa
     assert calls
 
 
-def test_what_a_window_gets_around_it_is_told_by_the_tokenizer(small_model: Any) -> None:
+def test_the_tokenizer_determines_the_special_tokens_of_a_window(small_model: Any) -> None:
     from tokenizers.processors import TemplateProcessing
 
     tokenizer = load(small_model("bert"))[1]
@@ -96,7 +96,7 @@ def test_what_a_window_gets_around_it_is_told_by_the_tokenizer(small_model: Any)
     assert_same(tokenizer, ["a b", "", "c d e f g"], 3)
 
 
-def test_a_vocabulary_of_likely_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_unigram_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
     """T5's kind: pieces by likelihood, a mark for spaces, unknown characters."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
@@ -126,14 +126,14 @@ def test_one_special_token_for_everything_still_marks(small_model: Any) -> None:
     assert encoding._find_separator(tokenizer) == (tokenizer.eos_token, tokenizer.eos_token_id)
 
 
-def test_a_tokenizer_that_cuts_in_front_goes_its_own_way(small_model: Any) -> None:
+def test_a_tokenizer_that_truncates_on_the_left_is_called_directly(small_model: Any) -> None:
     tokenizer = load(small_model("bert"))[1]
     assert encode(tokenizer, ["a"], 16) is not None
     tokenizer.truncation_side = "left"
     assert encode(tokenizer, ["a"], 16) is None
 
 
-def test_no_room_for_a_token_is_left_to_the_tokenizer(small_model: Any) -> None:
+def test_a_window_without_capacity_is_left_to_the_tokenizer(small_model: Any) -> None:
     assert encode(load(small_model("bert"))[1], ["a"], 2) is None
 
 
@@ -179,16 +179,14 @@ def greedy(lengths: list[int], budget: int, pads: bool) -> list[list[int]]:
 
 
 @given(st.lists(st.integers(1, 40), max_size=80), st.integers(1, 400), st.booleans())
-def test_bounds_of_buckets_are_those_of_one_window_after_the_other(
-    lengths: list[int], budget: int, pads: bool
-) -> None:
+def test_bucket_bounds_equal_those_of_single_windows(lengths: list[int], budget: int, pads: bool) -> None:
     ordered = np.sort(np.array(lengths, dtype=np.int64))
     bounds = padded_bounds(ordered, budget, pads=pads)
     assert [ordered[start:stop].tolist() for start, stop in bounds] == greedy(lengths, budget, pads)
 
 
 @given(st.lists(st.integers(0, 5), max_size=20), st.data())
-def test_windows_taken_from_flat_ones(lengths: list[int], data: st.DataObject) -> None:
+def test_windows_from_flat_arrays(lengths: list[int], data: st.DataObject) -> None:
     sizes = np.array(lengths, dtype=np.int64)
     tokens, windows = np.arange(sizes.sum()), np.arange(len(sizes))
     flat = WindowArrays(tokens, tokens % 3 == 0, sizes, windows + 100, windows % 4)
@@ -224,7 +222,7 @@ def test_threads_that_share_a_call_change_nothing(
         encoding._SHARED[0].shutdown()
 
 
-def test_slices_are_even_and_lose_nothing() -> None:
+def test_slices_are_even_and_complete() -> None:
     sizes = np.array([5, 1, 1, 1, 1, 1, 40, 0, 3, 7])
     groups = [[str(at)] for at in range(len(sizes))]
     for most in (1, 2, 4, 10, 50):

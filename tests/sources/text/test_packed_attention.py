@@ -122,7 +122,7 @@ def anatomy(small_model: Any) -> Anatomy:
     return Anatomy.of(load_model(resolve(str(small_model("gpt2"))), dtype="float32", device="cpu"))
 
 
-def test_a_model_that_sees_beyond_its_window_is_found_out(
+def test_a_model_that_attends_beyond_its_window_is_detected(
     anatomy: Anatomy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert can_pack(anatomy, 0, 24)
@@ -136,22 +136,20 @@ def test_a_model_that_sees_beyond_its_window_is_found_out(
     assert not can_pack(anatomy, 0, 24)
 
 
-def test_a_model_that_does_not_hear_of_positions_is_found_out(
-    anatomy: Anatomy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_ignores_position_ids_is_detected(anatomy: Anatomy, monkeypatch: pytest.MonkeyPatch) -> None:
     forward = anatomy.model.forward
     monkeypatch.setattr(anatomy.model, "forward", lambda position_ids=None, **more: forward(**more))
     assert not can_pack(anatomy, 0, 24)
     assert not can_pack(anatomy, 1, 24)
 
 
-def test_a_model_that_looks_near_is_padded(anatomy: Anatomy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_with_local_attention_is_padded(anatomy: Anatomy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(anatomy.model.config, "sliding_window", 16, raising=False)
     assert can_pack(anatomy, 0, 16)
     assert not can_pack(anatomy, 0, 17)
 
 
-def test_what_the_model_attends_with_is_left_as_it_was(anatomy: Anatomy) -> None:
+def test_the_attention_implementation_is_restored(anatomy: Anatomy) -> None:
     before = anatomy.model.config._attn_implementation
     assert can_pack(anatomy, 0, 24)
     assert anatomy.model.config._attn_implementation == before
@@ -161,7 +159,7 @@ def test_what_the_model_attends_with_is_left_as_it_was(anatomy: Anatomy) -> None
     assert packed_attention._CURRENT_SPANS == []
 
 
-def test_positions_of_roberta_begin_behind_the_padding(small_model: Any) -> None:
+def test_positions_of_roberta_start_after_the_padding_id(small_model: Any) -> None:
     anatomy = Anatomy.of(load_model(resolve(str(small_model("roberta"))), dtype="float32", device="cpu"))
     begin = first_position_id(anatomy.model.config)
     assert begin > 0
@@ -170,7 +168,7 @@ def test_positions_of_roberta_begin_behind_the_padding(small_model: Any) -> None
 
 
 @given(some.lists(some.integers(1, 40), min_size=1, max_size=200), some.integers(1, 300))
-def test_batches_are_even_and_hold_no_more_than_they_may(sizes: list[int], budget: int) -> None:
+def test_batches_are_even_and_within_the_limit(sizes: list[int], budget: int) -> None:
     lengths = np.array(sizes)
     bounds = packed_bounds(lengths, budget)
     assert [start for start, _ in bounds] == [0, *(stop for _, stop in bounds[:-1])]
@@ -181,7 +179,7 @@ def test_batches_are_even_and_hold_no_more_than_they_may(sizes: list[int], budge
         assert len(bounds) <= -(-sum(sizes) // (budget - max(sizes) + 1))
 
 
-def test_no_batch_has_more_windows_than_a_gpu_starts() -> None:
+def test_no_batch_has_more_windows_than_a_gpu_can_launch() -> None:
     bounds = packed_bounds(np.full(200_000, 2), 10**6)
     assert all(stop - start <= MOST_WINDOWS for start, stop in bounds)
     assert all(a[1] == b[0] for a, b in pairwise(bounds))

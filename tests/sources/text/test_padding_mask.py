@@ -38,7 +38,7 @@ def test_models_give_the_same(small_model: Any, family: str, padded: int) -> Non
 
 
 @pytest.mark.parametrize("family", ["bert", "llama"])
-def test_models_ask_a_plain_mask_whether_it_is_whole(small_model: Any, family: str) -> None:
+def test_models_check_whether_a_plain_mask_is_all_ones(small_model: Any, family: str) -> None:
     """Else there would be nothing to spare."""
     model = load_model(resolve(str(small_model(family))), dtype="float32", device="cpu")
     ids = torch.randint(5, 60, (2, 6), generator=torch.Generator().manual_seed(0))
@@ -48,7 +48,7 @@ def test_models_ask_a_plain_mask_whether_it_is_whole(small_model: Any, family: s
     assert Asked.count > 0
 
 
-def test_what_is_known_stays_known_where_only_type_or_place_changes() -> None:
+def test_a_cached_answer_is_kept_if_only_dtype_or_device_changes() -> None:
     mask = torch.tensor([[1, 1, 0], [1, 1, 1]])
     known = PaddingMask.of(mask, mask).to(torch.bool)
     assert isinstance(known, PaddingMask)

@@ -71,7 +71,7 @@ def test_the_pad_id_is_the_models_own(small_model: Any) -> None:
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
-def test_padding_on_the_left_would_move_states(small_model: Any, family: str) -> None:
+def test_padding_on_the_left_would_change_states(small_model: Any, family: str) -> None:
     # The tempting wrong way, which generation in batches needs: positions then begin with the padding.
     source = TextSource(*load(small_model(family)), max_tokens=POSITIONS)
     last, moved = len(source.anatomy.blocks), 0.0
@@ -105,7 +105,7 @@ def test_a_model_that_mixes_padding_in_runs_unpadded() -> None:
     assert_same(taken(source, DOCUMENTS), alone)
 
 
-def test_places_depend_on_where_a_row_stands_alone(small_model: Any) -> None:
+def test_places_depend_on_the_position_of_a_row_only(small_model: Any) -> None:
     model, tokenizer = load(small_model("bert"))
     narrow = TextSource(model, tokenizer, max_tokens=32, batch_tokens=64, corpus_key=5)
     wide = TextSource(model, tokenizer, max_tokens=32, batch_tokens=4096, corpus_key=5)

@@ -52,7 +52,7 @@ def test_a_tokenizer_that_pads_and_truncates_by_itself_does_not(small_model: Any
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_blank_documents_hold_special_tokens_alone(small_model: Any, family: str) -> None:
+def test_blank_documents_have_special_tokens_only(small_model: Any, family: str) -> None:
     tokenizer, facts = load(small_model(family))[1], FACTS[family]
     windows = cut_windows([(7, ""), (8, "word")], tokenizer, 16)
     wrapped = bool(facts.before + facts.after)
@@ -64,7 +64,7 @@ def test_blank_documents_hold_special_tokens_alone(small_model: Any, family: str
 
 @pytest.mark.parametrize("text", ["a\ud800b", "\udc00", "x \ud83d\ude42 y", "\ud800\ud800", "ok"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_lone_surrogates_are_taken(small_model: Any, family: str, text: str) -> None:
+def test_lone_surrogates_are_accepted(small_model: Any, family: str, text: str) -> None:
     tokenizer = load(small_model(family))[1]
     readable = text.replace("\ud83d\ude42", "🙂").encode("utf-8", "replace").decode().replace("?", "\ufffd")
     expected = tokenizer(readable)["input_ids"]
@@ -105,14 +105,14 @@ class TestLongestWindow:
         ):
             choose_window_length(model.config, tokenizer, POSITIONS + 1)
 
-    def test_is_512_unless_asked_for_more(self, small_model: Any) -> None:
+    def test_is_512_by_default(self, small_model: Any) -> None:
         tokenizer = load(small_model("gpt2"))[1]
         config = SimpleNamespace(max_position_embeddings=4096, pad_token_id=None, model_type="llama")
         assert choose_window_length(config, tokenizer, None) == 512
         assert choose_window_length(config, tokenizer, 4096) == 4096
         assert choose_window_length(SimpleNamespace(model_type="bloom"), tokenizer, 100_000) == 100_000
 
-    def test_must_leave_room_for_text(self, small_model: Any) -> None:
+    def test_must_leave_capacity_for_text(self, small_model: Any) -> None:
         model, tokenizer = load(small_model("bert"))
         assert choose_window_length(model.config, tokenizer, 3) == 3
         with pytest.raises(

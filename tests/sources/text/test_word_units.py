@@ -32,7 +32,7 @@ def collected(source: TextSource, documents: list[tuple[int, str]]) -> list[tupl
 
 class TestVocabulary:
     @pytest.mark.parametrize("family", FAMILIES)
-    def test_ids_have_a_unit_each(self, small_model: Any, family: str) -> None:
+    def test_each_id_has_one_unit(self, small_model: Any, family: str) -> None:
         tokenizer = load(small_model(family))[1]
         units, codes = list_vocabulary(tokenizer, "id")
         assert codes == list(range(len(tokenizer)))
@@ -66,7 +66,7 @@ class TestVocabulary:
             assert units.known[codes[one]].key == units.known[codes[one]].text == "a"
             assert units.known[codes[one]].id is None
 
-    def test_a_mark_alone_stays(self) -> None:
+    def test_a_lone_mark_is_kept(self) -> None:
         assert [strip_marks(token) for token in ("Ġ", "▁", "Ġthe", "▁the", "the")] == [
             "Ġ",
             "▁",
@@ -78,7 +78,7 @@ class TestVocabulary:
         assert strip_marks("##ing") == "##ing"  # only WordPiece marks continuation so
         assert strip_marks("##ing", "##") == "ing"
 
-    def test_bytes_are_read_as_far_as_they_go(self, small_model: Any) -> None:
+    def test_valid_bytes_are_decoded(self, small_model: Any) -> None:
         tokenizer = load(small_model("gpt2"))[1]
         units, _ = list_vocabulary(tokenizer, "id")
         text = {unit.key: unit.text for unit in units.known}
@@ -101,7 +101,7 @@ class TestVocabulary:
         assert codes[:5] == [0, -1, 1, 2, 3]
         assert set(codes[5:]) == {-1}
 
-    def test_another_kind_is_refused(self, small_model: Any) -> None:
+    def test_another_kind_is_rejected(self, small_model: Any) -> None:
         with pytest.raises(InputError, match="--units 'lemma' is not one of id, surface, word"):
             list_vocabulary(load(small_model("bert"))[1], "lemma")
 
@@ -225,7 +225,7 @@ def test_words_after_surrogates_keep_their_places(small_model: Any) -> None:
     assert {"river", "angle"} <= keys
 
 
-def test_white_space_alone_is_a_word_by_its_own_text(small_model: Any) -> None:
+def test_white_space_only_is_a_word(small_model: Any) -> None:
     source = TextSource(*load(small_model("gpt2")), max_tokens=POSITIONS, layers=[0], kind="word")
     assert {key for key, _ in collected(source, [(0, "on\n\nit")])} == {"on", "\n", "it"}
 

@@ -27,7 +27,7 @@ TEXTS = [*sentences(8, seed=4), " ".join(sentences(9, seed=5)), "x", ""]
 
 
 @pytest.mark.parametrize("family", AROUND)
-def test_only_what_the_tokenizer_leaves_out_is_added(small_model: Any, family: str) -> None:
+def test_only_missing_special_tokens_are_added(small_model: Any, family: str) -> None:
     tokenizer = load(small_model(family))[1]
     wrap = find_wrap(tokenizer)
     assert (
@@ -102,7 +102,7 @@ def test_wrapping_tokens_can_be_dropped_from_the_numbers(small_model: Any) -> No
     assert prepared.ids.shape[1] == prepared.positions + 2
 
 
-def test_room_is_left(small_model: Any) -> None:
+def test_capacity_for_special_tokens_is_reserved(small_model: Any) -> None:
     model, tokenizer = load(small_model("gpt2"))
     wrap = find_wrap(tokenizer)
     assert choose_window_length(model.config, tokenizer, 3, wrap) == 3
@@ -114,7 +114,7 @@ def test_room_is_left(small_model: Any) -> None:
     assert choose_window_length(model.config, tokenizer, None, wrap) == POSITIONS
 
 
-def test_the_token_that_exists_stands_for_both_and_none_is_refused(small_model: Any) -> None:
+def test_a_single_special_token_is_used_for_both_ends_and_none_is_rejected(small_model: Any) -> None:
     tokenizer = load(small_model("gpt2"))[1]
     tokenizer.bos_token = None
     assert find_wrap(tokenizer) == Wrap((0,), (0,))

@@ -250,7 +250,7 @@ def test_it_is_repeatable_keeps_the_global_generator_and_opens_again(post: Findi
         block(config="gpt2", out=tmp_path / "out")
 
 
-def test_dropout_is_off_and_weights_are_as_the_configuration_says(tmp_path: Path) -> None:
+def test_dropout_is_off_and_weights_follow_the_configuration(tmp_path: Path) -> None:
     config = load_configuration(small_bert(tmp_path))
     model = make_untrained(config, 0)
     states = torch.randn(1, 8, 64)

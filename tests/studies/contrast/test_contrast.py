@@ -71,7 +71,7 @@ def found(vectors: np.ndarray, pairs: Pairs) -> dict[str, dict[str, object]]:
     return {f"{row['class_a']} {row['class_b']}": row for row in tables["cosines"].to_dict("records")}  # type: ignore[misc]
 
 
-def test_a_planted_bias_is_sure_and_a_null_one_is_not() -> None:
+def test_a_planted_bias_is_significant_and_a_null_one_is_not() -> None:
     pairs = classes(gender=12, job=12, colour=12)
     way, other = np.eye(DIM)[0] * 3, np.eye(DIM)[1] * 3
     vectors = planted(pairs, {"gender": way, "job": -0.9 * way + 0.3 * other, "colour": np.eye(DIM)[5] * 3})
@@ -85,7 +85,7 @@ def test_a_planted_bias_is_sure_and_a_null_one_is_not() -> None:
     assert {rows["gender colour"]["verdict"], rows["job colour"]["verdict"]} <= {OPEN, SMALL}
 
 
-def test_classes_without_direction_are_seldom_sure() -> None:
+def test_classes_without_direction_are_seldom_significant() -> None:
     pairs = classes(a=8, b=8, c=8)
     verdicts = [row["verdict"] for seed in range(20) for row in found(planted(pairs, {}, seed), pairs).values()]
     assert verdicts.count(SURE) + verdicts.count(HINT) <= 6  # 60 tests at 5%, and 2 standard errors
@@ -296,7 +296,9 @@ def test_the_shipped_example_is_valid() -> None:
     assert not table[["same", "punctuation_differs", "repeated"]].to_numpy().any()
 
 
-def test_a_lone_surrogate_is_as_the_tokenizer_sees_it(tmp_path: Path, small_model: Callable[[str], Path]) -> None:
+def test_a_lone_surrogate_is_replaced_as_by_the_tokenizer(
+    tmp_path: Path, small_model: Callable[[str], Path]
+) -> None:
     given = {"odd \udce9": [["the \ud83d valley", "a valley"], ["the river", "a river"]]}
     theodolite.contrast(small_model("bert"), given).save(tmp_path / "c")
     pairs = open_laboratory(tmp_path / "c").tables["pairs"]

@@ -202,7 +202,9 @@ def test_findings_are_saved_and_opened(tmp_path: Path, small_model: Callable[[st
     assert made.facts["settings"]["file"].endswith("groups.json")
 
 
-def test_a_lone_surrogate_is_as_the_tokenizer_sees_it(tmp_path: Path, small_model: Callable[[str], Path]) -> None:
+def test_a_lone_surrogate_is_replaced_as_by_the_tokenizer(
+    tmp_path: Path, small_model: Callable[[str], Path]
+) -> None:
     given = {
         "odd \udce9": ["the \ud83d valley", "a valley", "a {\udce9|\udcea}"],
         "hills": ["the ridge", "a ridge"],

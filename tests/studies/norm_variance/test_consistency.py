@@ -143,7 +143,7 @@ def test_correlations_are_those_of_the_definition() -> None:
         assert (found[f"{pair}_layers"] == 5).all()
 
 
-def test_ranks_that_agree_throughout_are_no_certainty() -> None:
+def test_perfect_rank_agreement_has_a_nonzero_p() -> None:
     told = correlate_layers(table(m_of_q=[0.1, 0.2, 0.3, 0.4], mean_cosine=[0.1, 0.2, 0.3, 0.9]))
     assert spearmanr([1, 2, 3, 4], [1, 2, 3, 4]).pvalue == 0  # what Student's t says
     assert told["cosine_spearman_p"] == pytest.approx(2 / 24)
@@ -153,14 +153,14 @@ def test_ranks_that_agree_throughout_are_no_certainty() -> None:
     ("values", "reason"),
     [([], "fewer than three layers"), ([0.1, 0.2], "fewer than three"), ([0.3] * 4, "one of the two series is")],
 )
-def test_what_has_no_correlation_says_why(values: list[float], reason: str) -> None:
+def test_an_undefined_correlation_has_a_reason(values: list[float], reason: str) -> None:
     told = correlate_layers(table(m_of_q=values, mean_cosine=list(range(len(values)))))
     assert np.isnan(told["cosine_pearson"])
     assert np.isnan(told["cosine_spearman_p"])
     assert reason in str(told["cosine_undefined"])
 
 
-def test_layers_without_a_number_are_left_out() -> None:
+def test_layers_without_a_number_are_excluded() -> None:
     told = correlate_layers(table(m_of_q=[0.1, np.nan, 0.2, 0.4], mean_cosine=[0.3, 0.1, 0.4, 0.9]))
     assert told["cosine_layers"] == 3
     assert told["cosine_pearson"] == pytest.approx(pearsonr([0.1, 0.2, 0.4], [0.3, 0.4, 0.9]).statistic)

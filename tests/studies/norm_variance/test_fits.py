@@ -71,7 +71,7 @@ def test_the_interval_is_that_of_drawing_units_again() -> None:
     assert (found["slope_low"], found["slope_high"]) == pytest.approx(np.quantile(slopes, [0.025, 0.975]))
 
 
-def test_the_interval_is_about_as_wide_as_theory_says() -> None:
+def test_the_interval_has_about_the_theoretical_width() -> None:
     rng = np.random.default_rng(3)
     m = rng.normal(50, 10, 400)
     v = 100 - 0.8 * m + rng.normal(0, 4, 400)
@@ -82,7 +82,7 @@ def test_the_interval_is_about_as_wide_as_theory_says() -> None:
     assert found["slope_high"] - found["slope_low"] == pytest.approx(theory, rel=0.2)
 
 
-def test_undefined_fits_say_why() -> None:
+def test_undefined_fits_have_a_reason() -> None:
     few = fit_units(select_units(make_survey(units=3).survey, 1, Choice()))
     assert {row["reason"] for row in few.values()} == {"fewer than three units"}
     assert all(np.isnan(row["slope"]) and row["units"] == 1 for row in few.values())
@@ -97,7 +97,7 @@ def test_undefined_fits_say_why() -> None:
     assert alike["v_on_m"]["reason"] == "V is 0 for every unit"
 
 
-def test_a_negative_unbiased_m_is_left_out_of_the_logarithm_alone() -> None:
+def test_a_negative_unbiased_m_is_excluded_from_the_logarithm_only() -> None:
     table = select_units(SURVEY, 1, Choice(variant="unbiased"))
     first = table.index[table["used"]][0]
     table.loc[first, "m"] = -1.5

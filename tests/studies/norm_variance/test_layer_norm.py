@@ -30,7 +30,7 @@ def normed(layer: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("population", ["all", "without-first"])
 @pytest.mark.parametrize("layer", [0, 1])
-def test_the_prediction_and_what_it_drops(layer: int, population: str) -> None:
+def test_the_prediction_and_its_neglected_terms(layer: int, population: str) -> None:
     gamma, beta = normed(layer)
     x = np.concatenate(list(MADE.vectors[layer, population].values()))
     z = (x - beta) / gamma
@@ -59,7 +59,7 @@ def test_by_coordinate() -> None:
     assert found["z_square"].to_numpy() == pytest.approx((z**2).mean(axis=0), rel=1e-10)
 
 
-def test_a_state_that_leaves_no_norm_says_so() -> None:
+def test_a_state_without_a_norm_has_a_reason() -> None:
     row = predict_q(MADE.survey).set_index("layer").loc[2]
     assert row["reason"] == NO_NORM
     assert pd.isna(row["norm"])
@@ -69,7 +69,7 @@ def test_a_state_that_leaves_no_norm_says_so() -> None:
     assert layers_with_norms(MADE.survey) == [0, 1]
 
 
-def test_an_rms_norm_predicts_gamma_alone() -> None:
+def test_an_rms_norm_predicts_gamma_only() -> None:
     made = add_norms(leaving={2: "RMSNorm"}, placement="pre")
     row = predict_q(made.survey).set_index("layer").loc[2]
     norms = made.survey.tables["layer_norms"]
@@ -78,7 +78,7 @@ def test_an_rms_norm_predicts_gamma_alone() -> None:
     assert layers_with_norms(made.survey) == [2]
 
 
-def test_vectors_that_left_a_norm_unbent_meet_the_prediction() -> None:
+def test_normed_vectors_meet_the_prediction() -> None:
     rng = np.random.default_rng(0)
     h = rng.normal(size=(20_000, 64))
     z = (h - h.mean(1, keepdims=True)) / h.std(1, keepdims=True)
@@ -89,7 +89,7 @@ def test_vectors_that_left_a_norm_unbent_meet_the_prediction() -> None:
     assert row["z_square_sd"] < 0.03
 
 
-def test_a_large_coordinate_behind_a_gamma_of_0_is_told() -> None:
+def test_a_large_coordinate_with_gamma_0_is_reported() -> None:
     rng = np.random.default_rng(1)
     h = rng.normal(size=(4000, 32))
     h[:, 5] += 40

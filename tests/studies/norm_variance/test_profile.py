@@ -43,7 +43,7 @@ ROUNDING = 1e-9
         ("all", "auto", "unfiltered_text_"),
     ],
 )
-def test_the_makeup_is_that_of_the_vectors(
+def test_the_decomposition_equals_that_of_the_vectors(
     population: str,
     filter: str,  # noqa: A002
     specials: str,
@@ -78,7 +78,7 @@ def test_errors_are_those_of_the_same_units(choice: Choice, times: int) -> None:
     assert table["v_between_of_v_se"].equals(table["v_within_of_v_se"])
 
 
-def test_only_what_is_over_everything_has_errors_by_documents() -> None:
+def test_only_numbers_over_all_units_have_errors_by_documents() -> None:
     everything = Choice(filter="all", specials="kept")
     assert {name for name in (*PARTS, *RATIOS) if uses_document_jackknife(MADE.survey, everything, name)} == {
         "q",
@@ -91,7 +91,7 @@ def test_only_what_is_over_everything_has_errors_by_documents() -> None:
     assert not uses_document_jackknife(MADE.survey, Choice(specials="kept"), "q")
 
 
-def test_special_units_are_kept_of_many_documents_and_where_there_are_none() -> None:
+def test_special_units_are_kept_for_many_documents_and_if_none_exist() -> None:
     assert column_prefix(make_survey(documents=100_000).survey, Choice()) == "filtered_"
     units = MADE.survey.units.assign(special=False)
     plain = SurveyData(MADE.survey.facts, MADE.survey.tables | {"units": units})
@@ -99,7 +99,7 @@ def test_special_units_are_kept_of_many_documents_and_where_there_are_none() -> 
     assert column_prefix(plain, Choice(filter="all")) == ""
 
 
-def test_a_survey_from_before_the_columns_is_told_apart() -> None:
+def test_a_survey_older_than_the_columns_is_recognised() -> None:
     layers = MADE.survey.layers
     old = layers.drop(columns=[name for name in layers if "text_" in name or name.endswith("of_q_se")])
     assert has_sums(MADE.survey)
@@ -107,7 +107,7 @@ def test_a_survey_from_before_the_columns_is_told_apart() -> None:
 
 
 @pytest.mark.parametrize("specials", ["kept", "left-out"])
-def test_the_unbiased_makeup_still_adds_up_to_q(specials: str) -> None:
+def test_the_unbiased_decomposition_adds_up_to_q(specials: str) -> None:
     made = [Choice(variant=variant, specials=specials) for variant in ("biased", "unbiased")]
     biased, unbiased = (profile(MADE.survey, choice) for choice in made)
     assert unbiased["q"].to_numpy() == pytest.approx(biased["q"].to_numpy())
@@ -118,7 +118,7 @@ def test_the_unbiased_makeup_still_adds_up_to_q(specials: str) -> None:
 
 
 @pytest.mark.parametrize("specials", ["kept", "left-out"])
-def test_the_unbiased_makeup_is_right_on_average_and_the_other_is_not(specials: str) -> None:
+def test_the_unbiased_decomposition_is_right_on_average_and_the_plain_one_is_not(specials: str) -> None:
     """Forty units of known mean and spread, ten occurrences each, drawn 60 times; two far ones may be left out."""
     rng = np.random.default_rng(1)
     means = rng.normal(0, 0.5, (40, 3)) + 1
@@ -149,12 +149,12 @@ def test_the_unbiased_makeup_is_right_on_average_and_the_other_is_not(specials: 
     assert abs(error["biased"]["v_between"]) > 6 * scatter["v_between"]
 
 
-def test_the_unbiased_makeup_of_units_that_occur_once_is_refused() -> None:
+def test_the_unbiased_decomposition_of_units_that_occur_once_is_rejected() -> None:
     with pytest.raises(InputError, match=r"tiny some units occur once.*use --filter frequent"):
         profile(MADE.survey, Choice(variant="unbiased", filter="all"))
 
 
-def test_a_special_unit_that_occurs_once_is_no_matter_where_it_is_left_out() -> None:
+def test_an_excluded_special_unit_may_occur_once() -> None:
     """Each of the others occurs twice or more: only sums that hold the special one cannot be told without bias."""
     often, first = make_survey(layers=1, units=20).survey, Choice(variant="unbiased", filter="all")
     once = often.tokens.assign(n=often.tokens["n"].where(often.tokens["unit"] != "[SEP]", 1))
@@ -189,7 +189,7 @@ def test_the_table_of_sums_has_every_version() -> None:
     assert set(make_sum_table(MADE.survey, layers=[1])["layer"]) == {1}
 
 
-def test_the_table_of_sums_says_why_a_number_is_not_there() -> None:
+def test_the_table_of_sums_gives_a_reason_for_missing_numbers() -> None:
     layers = MADE.survey.layers.assign(text_q=np.nan, undefined='{"text_q": "fewer than three"}')
     table = make_sum_table(SurveyData(MADE.survey.facts, MADE.survey.tables | {"layers": layers}))
     lacking = table.query("filter == 'frequent' and specials == 'left-out'")
@@ -198,7 +198,7 @@ def test_the_table_of_sums_says_why_a_number_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("variant", ["biased", "unbiased"])
-def test_the_slope_is_minus_one_plus_what_q_owes_to_m(variant: str) -> None:
+def test_the_slope_is_minus_one_plus_the_slope_of_q_on_m(variant: str) -> None:
     choice = Choice(variant=variant)
     table = tradeoff(MADE.survey, choice)
     assert table["slope"].to_numpy() == pytest.approx(table["identity"].to_numpy(), rel=ROUNDING)
@@ -207,7 +207,7 @@ def test_the_slope_is_minus_one_plus_what_q_owes_to_m(variant: str) -> None:
         assert row["q_cv"] == pytest.approx(used["q"].std(ddof=0) / used["q"].mean())
 
 
-def test_a_survey_without_units_has_rows_of_nothing() -> None:
+def test_a_survey_without_units_has_empty_rows() -> None:
     survey = remove_units(MADE)
     for table in (profile(survey, Choice()), tradeoff(survey, Choice())):
         assert list(table["layer"]) == [0, 1, 2]

@@ -29,7 +29,7 @@ def zipf(units: int = 900) -> dict[str, int]:
     return {f"word{i}": int(200_000 / (i + 1) ** 1.2) + 1 for i in range(units)} | {"[SEP]": 5_000, "of": 4_000}
 
 
-def test_every_interval_gives_as_many_as_the_formula_says() -> None:
+def test_every_interval_gives_the_number_of_the_formula() -> None:
     counts = zipf()
     drawn = select_tokens(survey_of(counts), 0)
     can = {u: math.log10(n) for u, n in counts.items() if 1 <= math.log10(n) <= 5 and u not in ("[SEP]", "of")}
@@ -47,7 +47,7 @@ def test_every_interval_gives_as_many_as_the_formula_says() -> None:
     assert 6 in drawn["interval"].value_counts().to_numpy()  # with the 4 inside the root it would be 4 at most
 
 
-def test_the_seed_draws_and_the_order_does_not() -> None:
+def test_draws_depend_on_the_seed_not_on_the_order() -> None:
     counts = zipf()
     drawn = select_tokens(survey_of(counts), 0, seed=3)
     backwards = select_tokens(survey_of(dict(reversed(counts.items()))), 0, seed=3)
@@ -67,7 +67,7 @@ def test_a_draw_is_fair_enough() -> None:
 @pytest.mark.parametrize(
     ("unit", "n"), [("of", 50), ("##of", 50), ("Ġof", 50), ("[SEP]", 50), ("rare", 9), ("often", 100_001)]
 )
-def test_what_is_never_drawn(unit: str, n: int) -> None:
+def test_excluded_units_are_never_drawn(unit: str, n: int) -> None:
     survey = survey_of({"one": 10, "three": 100_000, unit: n})
     assert sorted(select_tokens(survey, 0)["unit"]) == ["one", "three"]
 
@@ -77,7 +77,7 @@ def test_too_few_to_draw_from() -> None:
         select_tokens(survey_of({"one": 10, "of": 20}), 0)
 
 
-def test_in_whole_numbers_the_root_is_exact() -> None:
+def test_the_integer_root_is_exact() -> None:
     for size in range(1, 300):
         assert draw_counts([size, 300])[0] == 2 + math.floor(4 * math.sqrt(size / 300))
     assert draw_counts([9, 0, 16]) == [5, 2, 6]
@@ -94,7 +94,7 @@ def test_by_hand() -> None:
         find_tokens(survey, 0, ["once", "once"])
 
 
-def test_by_hand_what_reads_alike_is_the_most_frequent() -> None:
+def test_of_tokens_with_the_same_text_the_most_frequent_is_chosen() -> None:
     survey = survey_of({"Ġonce": 70, "##once": 2, "winked": 4})
     assert "Ġonce" in find_tokens(survey, 0, ["once", "winked"])["unit"].tolist()
     with pytest.raises(InputError, match="are the same unit"):

@@ -46,14 +46,14 @@ def test_lengths_may_be_listed_or_named(found: object) -> None:
     assert length_histogram(survey).to_numpy().tolist() == [[0, 0], [1, 3], [2, 5], [3, 0], [4, 2]]
 
 
-def test_lengths_that_were_not_recorded_are_refused() -> None:
+def test_lengths_that_were_not_recorded_are_rejected() -> None:
     with pytest.raises(
         InputError, match=r"`theodolite survey tiny --corpus notes\.txt --out DIR` with this version"
     ):
         length_histogram(make_survey(words=False).survey)
 
 
-def test_histograms_count_every_unit_and_tell_what_is_beyond() -> None:
+def test_histograms_count_every_unit_and_report_those_out_of_range() -> None:
     rows = SURVEY.tokens.query("layer == 2 and population == 'all'").reset_index(drop=True)
     tables = dict(SURVEY.tables, tokens=SURVEY.tokens.copy())
     massive = SURVEY.tokens.index[SURVEY.tokens["layer"] == 2][5]

@@ -18,7 +18,7 @@ def test_every_word_is_tested_once_and_every_test_set_is_balanced(size: int, cou
     assert sorted(tested) == list(range(len(labels)))
 
 
-def test_control_labels_are_dealt_afresh_in_each_fold_and_the_same_every_time() -> None:
+def test_control_labels_are_drawn_per_fold_and_reproducible() -> None:
     labels = np.repeat(np.arange(3), 50)
     splits, again = make_control_splits(labels, 5, 7), make_control_splits(labels, 5, 7)
     for one, two in zip(splits, again, strict=True):

@@ -94,7 +94,7 @@ def test_the_tables_agree_with_each_other(found: Findings) -> None:
         assert right / row["words"] == pytest.approx(row["accuracy"])  # folds are of one size
 
 
-def test_confidences_are_shares_and_one_spelling_to_the_model_is_one_word(found: Findings) -> None:
+def test_confidences_are_shares_and_equal_token_ids_are_one_word(found: Findings) -> None:
     table = found.tables["confidence"]
     for (_, _, word), rows in table.groupby(["layer_name", "probe", "word"]):
         if word == "zzz":
@@ -109,7 +109,7 @@ def test_confidences_are_shares_and_one_spelling_to_the_model_is_one_word(found:
     assert wide.loc[wide.groupby("probe")["confidence"].idxmax(), "label"].tolist() == ["class 0"] * 3
 
 
-def test_the_folder_reads_back(found: Findings, tmp_path: Path) -> None:
+def test_the_folder_can_be_opened(found: Findings, tmp_path: Path) -> None:
     again = open_laboratory(found.save(tmp_path / "probe"))
     pd.testing.assert_frame_equal(again.tables["probes"], found.tables["probes"])
     assert again.facts["counts"]["probed"] == CLASSES * COUNT
@@ -172,7 +172,7 @@ def test_a_rogue_coordinate_hides_nothing(tmp_path: Path) -> None:
     assert (found.tables["probes"]["unconverged"] == 0).all()
 
 
-def test_features_are_standardised_by_the_training_words_alone() -> None:
+def test_features_are_standardised_by_the_training_words_only() -> None:
     rng = np.random.default_rng(0)
     x, labels = rng.normal(3, 5, size=(40, 6)), np.repeat([0, 1], 20)
     scaler = fit_probe("no hidden layer", x[:30], labels[:30], 0).pipeline[0]
@@ -240,7 +240,7 @@ def test_classes_are_balanced_and_the_surplus_is_reported(planted: tuple[str, li
         ({"layer": 9}, "--layer 9 does not exist: this model has layers 0 to 2"),
     ],
 )
-def test_bad_input_is_answered(
+def test_bad_input_is_rejected(
     planted: tuple[str, list[tuple[str, str]]], change: dict[str, object], words: str
 ) -> None:
     model, labels = planted
@@ -272,9 +272,7 @@ def test_unconverged_fits_are_reported(
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "roberta"])
-def test_states_are_those_of_the_word_alone_at_its_own_position(
-    family: str, small_model: Callable[[str], Path]
-) -> None:
+def test_states_are_those_of_the_word_without_context(family: str, small_model: Callable[[str], Path]) -> None:
     """Against transformers' own hidden_states, one word at a time, the token looked up in the input."""
     model, tokenizer = load(small_model(family))
     words = [
@@ -295,7 +293,7 @@ def test_states_are_those_of_the_word_alone_at_its_own_position(
             assert np.linalg.norm(row - theirs) < 1e-5 * np.linalg.norm(theirs)
 
 
-def test_a_lone_surrogate_is_as_the_tokenizer_sees_it(
+def test_a_lone_surrogate_is_replaced_as_by_the_tokenizer(
     planted: tuple[str, list[tuple[str, str]]], tmp_path: Path
 ) -> None:
     model, labels = planted

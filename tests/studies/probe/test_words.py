@@ -45,13 +45,13 @@ def test_a_mark_quotes_other_columns_and_any_script_are_read(tmp_path: Path) -> 
         ('word,label\n"cat,a\n', "is not a valid .csv file"),
     ],
 )
-def test_bad_files_are_answered(tmp_path: Path, content: str | bytes, words: str) -> None:
+def test_bad_files_are_rejected(tmp_path: Path, content: str | bytes, words: str) -> None:
     with pytest.raises(InputError) as told:
         read_word_list(written(tmp_path, content))
     assert words in str(told.value)
 
 
-def test_a_missing_file_and_empty_pairs_are_answered(tmp_path: Path) -> None:
+def test_a_missing_file_and_empty_pairs_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="file not found"):
         read_word_list(tmp_path / "none.csv")
     with pytest.raises(InputError, match="the label of pair 1 is empty"):
@@ -132,7 +132,7 @@ def test_wn_serves_where_nltk_has_no_data(monkeypatch: pytest.MonkeyPatch) -> No
     assert opened == ["oewn:2024"]
 
 
-def test_without_wordnet_the_way_to_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_wordnet_the_error_gives_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TheodoliteError, match=r"nltk is not installed; wn is not installed.*pip install nltk"):
         read_wordnet(["noun", "verb"])
     nltk(monkeypatch, here=False)
@@ -141,7 +141,7 @@ def test_without_wordnet_the_way_to_it_is_told(monkeypatch: pytest.MonkeyPatch) 
         read_wordnet(["noun", "verb"])
 
 
-def test_unknown_and_single_classes_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_and_single_classes_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     nltk(monkeypatch)
     with pytest.raises(InputError, match=r"'noun.animals' is not a class of WordNet. Did you mean 'noun.animal'"):
         read_wordnet(["noun.animals", "verb"])

@@ -15,7 +15,7 @@ ANY = st.text(st.characters(exclude_categories=()))
 
 
 @given(ANY, ANY)
-def test_one_cell_of_one_line_and_no_two_alike(text: str, other: str) -> None:
+def test_cells_are_single_lines_and_unique(text: str, other: str) -> None:
     line = escape_cell(text)
     assert line.strip()
     assert not set(line) & set("\t\n\r\v\f\0\x85\u2028\u2029\u202e\u2066\ufeff")

@@ -79,7 +79,7 @@ def plain(family: str, folder, first: int) -> list[dict[str, float]]:
 
 
 @pytest.mark.parametrize("population", ["all", "without-first"])
-def test_every_block_is_as_transformers_has_it(family, population: str) -> None:
+def test_every_block_equals_transformers(family, population: str) -> None:
     name, folder = family
     table, _ = measure_attention(*load(folder), TEXTS)
     rows = table[table["population"] == population].to_dict("records")

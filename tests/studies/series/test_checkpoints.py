@@ -30,7 +30,7 @@ def steps(*checkpoints: str, **more) -> list[int]:
     return [moment.step for moment in find_checkpoints("tiny", checkpoints, **more)]
 
 
-def test_a_pattern_takes_whole_numbers_in_their_order(runs: Path) -> None:
+def test_a_pattern_matches_integers_in_numeric_order(runs: Path) -> None:
     found = find_checkpoints("tiny", ["runs/checkpoint-{step}"])
     assert [moment.step for moment in found] == [3, 20, 100]  # sorted as names it would be 100, 20, 3
     assert found[0] == StepCheckpoint(3, "runs/checkpoint-3")
@@ -43,7 +43,7 @@ def test_a_globs_last_number_is_the_step(runs: Path) -> None:
     assert steps("runs/v*/*/hf") == [40]  # not 2
 
 
-def test_a_number_above_is_no_step(runs: Path) -> None:
+def test_a_number_in_a_parent_folder_is_not_the_step(runs: Path) -> None:
     (runs / "run-7" / "best").mkdir(parents=True)
     for given in ("run-7/best", "run-7/b*", "run-7/gone"):
         with pytest.raises(InputError, match="the name has no number for the step"):
@@ -71,7 +71,7 @@ def test_folders_in_any_order_by_commas_or_by_name(runs: Path) -> None:
         (["3=runs/final", "runs/checkpoint-3"], {}, "Step 3 is given twice"),
     ],
 )
-def test_what_is_refused(runs: Path, given, more, words: str) -> None:
+def test_invalid_input_is_rejected(runs: Path, given, more, words: str) -> None:
     with pytest.raises(InputError, match=words):
         find_checkpoints("tiny", given, **more)
 
@@ -87,7 +87,7 @@ def test_revisions_of_a_hub_model() -> None:
         find_checkpoints("org/model", revisions=["main"])
 
 
-def test_what_seems_to_be_missing() -> None:
+def test_gaps_in_the_steps_are_found() -> None:
     assert missing_steps([0, 1000, 2000, 3000, 6000]) == [4000, 5000]
     assert missing_steps([0, 1, 2, 4, 8, 32, 64]) == [16]
     assert missing_steps([0, 1, 2, 4, 8, 16]) == []
@@ -110,7 +110,7 @@ def test_what_seems_to_be_missing() -> None:
         ("of[{step}]", [8]),
     ],
 )
-def test_brackets_are_a_folders_own_or_else_a_set(runs: Path, given: str, found: list[int]) -> None:
+def test_brackets_are_part_of_a_folder_name_or_a_set(runs: Path, given: str, found: list[int]) -> None:
     for name in ("run[1]/checkpoint-5", "run[1]/checkpoint-60", "run[1]/best", "of[8]"):
         (runs / name).mkdir(parents=True)
     for name in ("run1/checkpoint-4", "run2/checkpoint-700"):
@@ -119,7 +119,7 @@ def test_brackets_are_a_folders_own_or_else_a_set(runs: Path, given: str, found:
     assert steps(f"{runs}/{given}" if "=" not in given and "," not in given else given) == found
 
 
-def test_a_bracket_that_is_there_is_no_part_left_open(runs: Path) -> None:
+def test_an_existing_folder_name_may_contain_a_bracket(runs: Path) -> None:
     (runs / "run[7]" / "best").mkdir(parents=True)
     with pytest.raises(InputError, match="the name has no number for the step"):
         steps("run[7]/b*")

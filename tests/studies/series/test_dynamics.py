@@ -106,7 +106,7 @@ def test_more_checkpoints_are_added(made, runs: Path, corpus: Path, tmp_path: Pa
     assert len(added.tables["attention"]) == 4 * 3 * 2
 
 
-def test_two_steps_with_the_same_weights_are_refused_by_name(runs: Path, corpus: Path, tmp_path: Path) -> None:
+def test_two_steps_with_the_same_weights_are_rejected_by_name(runs: Path, corpus: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "checkpoint-10", tmp_path / "checkpoint-4000")
     both = [*folders(runs), str(tmp_path / "checkpoint-4000")]
     heard = Heard()
@@ -116,7 +116,7 @@ def test_two_steps_with_the_same_weights_are_refused_by_name(runs: Path, corpus:
     assert not any("loading" in line for line in heard.lines)
 
 
-def test_a_duplicate_of_what_the_series_has_is_refused_too(made, runs: Path, corpus: Path, tmp_path: Path) -> None:
+def test_a_duplicate_of_a_step_in_the_series_is_rejected(made, runs: Path, corpus: Path, tmp_path: Path) -> None:
     shutil.copytree(made[1], tmp_path / "series")
     shutil.copytree(runs / "checkpoint-10", tmp_path / "checkpoint-4000")
     with pytest.raises(InputError, match="Steps 10 and 4000 have the same weights"):
@@ -167,7 +167,7 @@ def test_a_step_surveyed_but_not_in_the_series_yet_is_used(
     assert again.table["twonn"].equals(series.table["twonn"])
 
 
-def test_an_error_of_a_step_keeps_its_kind_and_is_told_with_the_step(
+def test_an_error_of_a_step_keeps_its_class_and_names_the_step(
     runs: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*given, **named):
@@ -179,7 +179,7 @@ def test_an_error_of_a_step_keeps_its_kind_and_is_told_with_the_step(
     assert caught.value.name == "a.png"
 
 
-def test_what_else_is_refused(made, runs: Path, corpus: Path, tmp_path: Path) -> None:
+def test_other_invalid_input_is_rejected(made, runs: Path, corpus: Path, tmp_path: Path) -> None:
     given = {"checkpoints": folders(runs)}
     with pytest.raises(InputError, match=r"a series with other options:\n  sample_size: 64 there, 65 here"):
         dynamics("tiny", str(corpus), made[1], options=OPTIONS | {"sample_size": 65}, **given)
@@ -196,7 +196,7 @@ def test_what_else_is_refused(made, runs: Path, corpus: Path, tmp_path: Path) ->
         dynamics("tiny", str(corpus), tmp_path / "x", attention=-1, **given)
 
 
-def test_a_gap_is_told_and_one_step_alone(runs: Path, corpus: Path, tmp_path: Path) -> None:
+def test_a_gap_and_a_single_step_are_reported(runs: Path, corpus: Path, tmp_path: Path) -> None:
     heard = Heard()
     one = dynamics(
         "tiny", str(corpus), tmp_path / "one", checkpoints=folders(runs, [10]), options=OPTIONS, listener=heard
@@ -211,7 +211,7 @@ def test_a_gap_is_told_and_one_step_alone(runs: Path, corpus: Path, tmp_path: Pa
     assert average_layers(one.as_survey_data())["step"].unique().tolist() == [10]
 
 
-def test_a_tokenizer_that_was_saved_once_is_lent(runs: Path, corpus: Path, tmp_path: Path) -> None:
+def test_a_tokenizer_saved_with_one_checkpoint_is_used_for_all(runs: Path, corpus: Path, tmp_path: Path) -> None:
     bare = checkpoints(tmp_path / "bare", (0, 10), tokenizer=False)
     given = {"checkpoints": [f"{bare}/checkpoint-{{step}}"], "options": OPTIONS, "attention": 0}
     with pytest.raises(InputError, match="has no tokenizer, and the tokenizer of MODEL 'tiny' was not found"):
@@ -221,7 +221,7 @@ def test_a_tokenizer_that_was_saved_once_is_lent(runs: Path, corpus: Path, tmp_p
     assert set(lent.tables) == {"series"}  # no attention was asked for
 
 
-def test_another_model_is_no_step_of_this_one(made, runs: Path, corpus: Path, tmp_path: Path) -> None:
+def test_another_model_is_rejected_as_a_step(made, runs: Path, corpus: Path, tmp_path: Path) -> None:
     make("bert", tmp_path / "checkpoint-500")
     shutil.copytree(made[1], tmp_path / "series")
     with pytest.raises(InputError, match=r"Step 500 is not comparable with step 0; its survey differs:\n"):

@@ -56,14 +56,14 @@ def test_revisions_are_surveyed_by_their_step(hub: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_two_revisions_with_the_same_weights_are_refused_by_name(hub: Path, tmp_path: Path) -> None:
+def test_two_revisions_with_the_same_weights_are_rejected_by_name(hub: Path, tmp_path: Path) -> None:
     done = run(hub, tmp_path / "series", "--revisions", "step10,step100,step200")
     assert done.returncode != 0
     assert "Steps 100 and 200 have the same weights" in " ".join(done.stderr.split())
     assert not (tmp_path / "series" / "steps").exists()
 
 
-def test_a_revision_that_is_not_there_is_told(hub: Path, tmp_path: Path) -> None:
+def test_a_missing_revision_is_reported(hub: Path, tmp_path: Path) -> None:
     done = run(hub, tmp_path / "series", "--revisions", "step10,step999")
     assert done.returncode != 0
     assert "step999" in done.stderr

@@ -39,7 +39,7 @@ def three() -> Series:
     return series
 
 
-def test_steps_are_sorted_and_every_column_is_there(tmp_path: Path) -> None:
+def test_steps_are_sorted_and_every_column_exists(tmp_path: Path) -> None:
     series = Series.read(three().write(tmp_path / "series"))
     assert [step.step for step in series.steps] == [0, 300, 1000]
     assert list(series.table.columns) == ["step", *LAYERS]
@@ -68,7 +68,7 @@ def test_exhibits_read_it_as_they_read_surveys(tmp_path: Path) -> None:
     assert found.folder == folder
 
 
-def test_a_step_and_its_weights_are_there_once() -> None:
+def test_steps_and_weights_are_unique() -> None:
     series = three()
     with pytest.raises(InputError, match="Step 300 is given twice"):
         series.append(300, "again", "f" * 64, layers())
@@ -106,7 +106,9 @@ def test_one_step_and_none(tmp_path: Path) -> None:
     assert again.model == {"name": "tiny", "blocks": 2}
 
 
-def test_a_run_killed_at_any_moment_leaves_a_whole_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_killed_at_any_moment_leaves_a_complete_series(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The tempting way, a table and then its checksum, would leave a table that its checksum does not fit."""
     folder = three().write(tmp_path / "series")
     moments: list[str] = []
@@ -201,7 +203,7 @@ def test_two_runs_killed_one_after_the_other_lose_nothing(tmp_path: Path, first:
         assert not (folder / files.PENDING).exists()
 
 
-def test_every_moment_is_one_to_be_killed_at(tmp_path: Path) -> None:
+def test_every_write_is_tested_as_a_kill_point(tmp_path: Path) -> None:
     write_moment(tmp_path, 1)
     with killed_at(MOMENTS - 1):
         write_moment(tmp_path, 2)
@@ -213,7 +215,7 @@ def test_every_moment_is_one_to_be_killed_at(tmp_path: Path) -> None:
     pytest.fail("there are more moments than were tried")
 
 
-def test_damage_is_told(tmp_path: Path) -> None:
+def test_damage_is_reported(tmp_path: Path) -> None:
     folder = three().write(tmp_path / "series")
     file = folder / "series.parquet"
     file.write_bytes(file.read_bytes()[:-3] + b"abc")

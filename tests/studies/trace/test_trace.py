@@ -40,7 +40,7 @@ def bert(small_model: Callable[[str], Path]) -> Findings:
     return trace(small_model("bert"), [ONE, OTHER], reference=ORDINARY)
 
 
-def test_paths_are_what_a_loop_finds(bert: Findings, small_model: Callable[[str], Path]) -> None:
+def test_paths_equal_a_loop(bert: Findings, small_model: Callable[[str], Path]) -> None:
     path = bert.tables["path"].set_index(["sentence", "layer", "position"]).sort_index()
     for number, text in enumerate((ONE, OTHER)):
         ids, states = states_of(small_model("bert"), text)
@@ -110,7 +110,7 @@ def test_the_reference_is_pairs_of_different_and_of_same_tokens(
         assert row.parted == (row.nearer_different >= 0.05)
 
 
-def test_what_a_causal_model_has_not_read_cannot_part(small_model: Callable[[str], Path]) -> None:
+def test_tokens_before_a_difference_are_equal_in_a_causal_model(small_model: Callable[[str], Path]) -> None:
     found = trace(small_model("gpt2"), [ONE, OTHER], reference=ORDINARY)
     ids = [part["id"].tolist() for _, part in found.tables["tokens"].groupby("sentence")]
     first = next(place for place, (one, other) in enumerate(zip(*ids, strict=False)) if one != other)
@@ -121,7 +121,7 @@ def test_what_a_causal_model_has_not_read_cannot_part(small_model: Callable[[str
     assert found.tables["partings"].set_index("position").loc[: first - 1, "parted_at"].isna().all()
 
 
-def test_a_planted_parting_is_found_where_it_is(tmp_path: Path, small_model: Callable[[str], Path]) -> None:
+def test_a_planted_divergence_is_found_at_its_layer(tmp_path: Path, small_model: Callable[[str], Path]) -> None:
     """A model whose second block alone mixes tokens: shared tokens are equal before it and differ after it."""
     model, tokenizer = load(small_model("bert"))
     for number, block in enumerate(model.encoder.layer):
@@ -146,7 +146,7 @@ def test_sentences_that_tokenize_differently_are_aligned() -> None:
     assert align([], [1]) == []
 
 
-def test_sentences_with_nothing_in_common_are_told_apart(small_model: Callable[[str], Path]) -> None:
+def test_sentences_without_common_tokens_share_none(small_model: Callable[[str], Path]) -> None:
     found = trace(small_model("gpt2"), ["the mountain", "river"], reference=ORDINARY)
     assert not found.tables["compared"]["same"].any()
     assert found.tables["projection"]["x"].notna().all()
@@ -216,7 +216,7 @@ def test_a_massive_first_position_is_marked_and_kept_out_of_the_means(
     assert 0 in set(points[points["tokens"] == "all"]["position"])
 
 
-def test_findings_are_saved_and_come_back(tmp_path: Path, small_model: Callable[[str], Path]) -> None:
+def test_findings_are_saved_and_opened(tmp_path: Path, small_model: Callable[[str], Path]) -> None:
     found = trace(small_model("llama"), [ONE, OTHER], reference=ORDINARY[:3], out=tmp_path / "t")
     again = open_laboratory(tmp_path / "t")
     for name, table in found.tables.items():
@@ -238,7 +238,7 @@ def test_findings_are_saved_and_come_back(tmp_path: Path, small_model: Callable[
         ([ONE], {"device": "abacus"}, "--device 'abacus' is not a device"),
     ],
 )
-def test_odd_input_is_answered(
+def test_invalid_input_is_rejected(
     small_model: Callable[[str], Path], texts: list[str], more: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(InputError, match=words):
@@ -249,7 +249,9 @@ def _cosine(x: np.ndarray, y: np.ndarray) -> float:
     return float(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
 
 
-def test_a_lone_surrogate_is_as_the_tokenizer_sees_it(tmp_path: Path, small_model: Callable[[str], Path]) -> None:
+def test_a_lone_surrogate_is_replaced_as_by_the_tokenizer(
+    tmp_path: Path, small_model: Callable[[str], Path]
+) -> None:
     """Written as it came, laboratory.json could not be read again."""
     made = trace(
         small_model("bert"), ["the \udce9 river", ONE], reference=["a \ud83d", *ORDINARY], out=tmp_path / "t"

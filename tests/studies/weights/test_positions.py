@@ -64,7 +64,7 @@ def test_heat_maps_hold_the_table_and_its_cosines(found):
     assert cosines[(3, 90)] == pytest.approx(cosine(ROWS[3], ROWS[90]), abs=1e-6)
 
 
-def test_large_tables_are_thinned_for_heat_maps_and_only_there(monkeypatch):
+def test_large_tables_are_subsampled_for_heat_maps_only(monkeypatch):
     monkeypatch.setattr(positions, "HEAT_MAP_SIZE", 20)
     rows = np.random.default_rng(2).normal(size=(30, 8)).cumsum(axis=0)
     thinned = tables_from_rows(rows)
