@@ -1,4 +1,4 @@
-"""Memory is worked out before a run, and a run that would not fit is refused with the way out."""
+"""Memory is estimated before a run, and a run that would not fit is rejected with a fix."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DOCUMENTS = sentences(30, seed=51)
 LAYERS = [Layer(index, f"block {index}", 64) for index in range(12)]
 
 
-def test_what_does_not_fit_is_refused(small_model: Any) -> None:
+def test_a_survey_that_does_not_fit_is_rejected(small_model: Any) -> None:
     with pytest.raises(InputError) as told:
         survey(small_model("bert"), DOCUMENTS, memory=2**20)
     words = str(told.value)
@@ -38,9 +38,14 @@ def test_types_are_counted_only_where_the_bound_would_not_fit() -> None:
         raise AssertionError("counted in vain")
 
     roomy = memory.check_memory(LAYERS, 5000, fail, budget=needed(5000), sample_size=100, populations=3)
-    assert roomy == {"types": 5000, "bytes": needed(5000), "budget": needed(5000)}
+    assert roomy.facts() == {"types": 5000, "bytes": needed(5000), "budget": needed(5000)}
     tight = memory.check_memory(LAYERS, 5000, lambda: 70, budget=needed(5000) - 1, sample_size=100, populations=3)
-    assert tight == {"types": 70, "bytes": needed(70), "budget": needed(5000) - 1}
+    assert tight.facts() == {"types": 70, "bytes": needed(70), "budget": needed(5000) - 1}
+    assert roomy.bytes_within(needed(5000)) == needed(5000)
+    roomy.count = lambda: 70
+    assert roomy.bytes_within(needed(5000) - 1) == needed(70)  # somebody else has less
+    roomy.count = fail
+    assert roomy.bytes_within(needed(70)) == needed(70)
     with pytest.raises(InputError, match="12 layers and 4,999 units"):
         memory.check_memory(LAYERS, 5000, lambda: 4999, budget=needed(100), sample_size=100, populations=3)
 
@@ -67,7 +72,7 @@ def test_the_estimate_covers_what_is_held(small_model: Any) -> None:
     assert held <= found.facts["memory"]["bytes"]
 
 
-def test_more_of_anything_needs_more() -> None:
+def test_more_of_anything_needs_more_memory() -> None:
     base = memory.estimate_bytes(LAYERS, 1000, sample_size=100, populations=3)
     assert memory.estimate_bytes(LAYERS[:6], 1000, sample_size=100, populations=3) < base
     assert memory.estimate_bytes(LAYERS, 2000, sample_size=100, populations=3) > base
@@ -103,12 +108,12 @@ def test_without_a_budget_most_of_the_free_memory_may_be_used(monkeypatch: pytes
         ("77", 77),
     ],
 )
-def test_sizes_are_read(text: str, size: int) -> None:
+def test_sizes_are_parsed(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1G", "0", "G", "8Q", "1e400", "nan"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_an_invalid_size_is_rejected(text: str) -> None:
     with pytest.raises(InputError, match=r"is not a size\. Write it as 8G, 512M or a number of bytes"):
         parse_size(text)
 
@@ -117,7 +122,7 @@ def test_what_is_no_size_is_refused(text: str) -> None:
     ("count", "text"),
     [(7, "7 bytes"), (2**20, "1.0 MB"), (3 * 2**30, "3.0 GB"), (1500, "1.5 kB"), (2**50, "1024.0 TB")],
 )
-def test_sizes_are_told(count: int, text: str) -> None:
+def test_sizes_are_formatted(count: int, text: str) -> None:
     assert format_bytes(count) == text
 
 
@@ -126,7 +131,7 @@ def test_families_have_the_dims_that_the_estimate_uses(small_model: Any) -> None
     assert [layer.dim for layer in found.layer_objects()] == [FACTS["llama"].dim] * 2
 
 
-def test_how_many_layers_would_fit_is_told_only_if_any_do(small_model: Any) -> None:
+def test_the_number_of_layers_that_fit_is_reported_only_if_positive(small_model: Any) -> None:
     with pytest.raises(InputError, match=r"--layers; about [123] would fit"):
         survey(small_model("bert"), DOCUMENTS, memory=4 * 2**20)
     with pytest.raises(InputError, match=r"\(--layers\), "):

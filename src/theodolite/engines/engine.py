@@ -58,8 +58,14 @@ class Work:
 class Engine(Protocol):
     """Runs a plan; the result does not depend on the engine."""
 
-    def ready(self, plan: Plan, out: Location | None, memory: int, listener: Listener) -> None:
-        """Reject what cannot work, before anything is written; `memory` is the size of a state in bytes."""
+    def ready(
+        self, plan: Plan, out: Location | None, bytes_within: Callable[[int], int], listener: Listener
+    ) -> None:
+        """Reject what cannot work, before anything is written.
+
+        `bytes_within` returns the size of a state in bytes. It is given what one may have: if an upper bound is
+        larger, it reads the corpus to be exact.
+        """
 
     def pilot(self, plan: Plan, listener: Listener) -> Pilot:
         """Take the pilot."""

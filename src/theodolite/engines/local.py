@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from theodolite.batch import Batch, Places
+from theodolite.batch import Places
 from theodolite.engines.engine import Plan, Work
 from theodolite.engines.gpu import accumulate_on_device
 from theodolite.engines.progress import Listener, Progress
@@ -22,15 +22,9 @@ from theodolite.state.skipped import Skipped
 from theodolite.state.state import SavedState, ShardKey, State
 from theodolite.state.worker_states import WorkerStates
 from theodolite.statistics.fold import LayerFold
+from theodolite.statistics.sinks import BatchLayers, Fold
 from theodolite.storage.file_names import UNFINISHED
 from theodolite.storage.location import Location
-
-
-class Fold(Protocol):
-    """Accumulates the batches of one layer."""
-
-    def update(self, batch: Batch) -> None:
-        """Add one batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +67,12 @@ def fold_prepared(
 ) -> float:
     """Do what `fold_shards` does with (index, batches) pairs; return the seconds spent waiting for batches."""
 
-    def sink(batch: Batch) -> None:
-        folds[batch.layer].update(batch)
-
+    layers = BatchLayers(folds)
     with closing(Prefetcher(_steps(shards, skip, on_places))) as steps:
         for prepared, step in steps:
             if prepared is not None:
-                source.run(prepared, sink)
+                source.run(prepared, layers.add)
+                layers.finish()
             on_step(step)
     return steps.waited
 
@@ -152,7 +145,9 @@ class LocalEngine:
         if self._early_start is not None:
             self._early_start.close()
 
-    def ready(self, plan: Plan, out: Location | None, memory: int, listener: Listener) -> None:
+    def ready(
+        self, plan: Plan, out: Location | None, bytes_within: Callable[[int], int], listener: Listener
+    ) -> None:
         """Start to prepare the text on the CPU, if a GPU would wait for it."""
         if out is None or not (out / UNFINISHED).is_file():  # a resumed run starts with another shard
             self._early_start = EarlyStart(plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import psutil
 import torch
@@ -32,6 +33,31 @@ def estimate_bytes(
     return total + 3 * 8 * types * widest + 8 * 9 * types * len(layers) * populations
 
 
+@dataclass
+class Estimate:
+    """The memory that a survey needs: for an upper bound of its units, until that refuses somebody."""
+
+    types: int
+    budget: int
+    bytes_for: Callable[[int], int]  # from the number of units
+    count: Callable[[], int] | None  # counts the units with a pass over the corpus; None: `types` is counted
+
+    @property
+    def bytes(self) -> int:
+        """The bytes for that many units."""
+        return self.bytes_for(self.types)
+
+    def bytes_within(self, allowed: int) -> int:
+        """Return the bytes needed; the units are counted first if the upper bound needs more than `allowed`."""
+        if self.bytes > allowed and self.count is not None:
+            self.types, self.count = self.count(), None
+        return self.bytes
+
+    def facts(self) -> dict[str, int]:
+        """Return what survey.json records."""
+        return {"types": self.types, "bytes": self.bytes, "budget": self.budget}
+
+
 def check_memory(
     layers: Sequence[Layer],
     bound: int,
@@ -41,8 +67,8 @@ def check_memory(
     sample_size: int,
     populations: int,
     contextuality: bool = False,
-) -> dict[str, int]:
-    """Raise if the survey does not fit in memory; return the estimate.
+) -> Estimate:
+    """Raise if the survey does not fit in the memory of this process; return the estimate.
 
     `bound` is an upper bound of the number of units. Only if that many would not fit are they counted, which
     takes a pass over the corpus without the model.
@@ -54,16 +80,14 @@ def check_memory(
             layers, units, sample_size=sample_size, populations=populations, contextuality=contextuality
         )
 
-    types, need = bound, of(bound)
-    if need > allowed:
-        types = count()
-        need = of(types)
+    estimate = Estimate(bound, allowed, of, count)
+    need = estimate.bytes_within(allowed)
     if need > allowed:
         fewer = int(len(layers) * allowed / need)
         hint = f"; about {fewer} would fit" if fewer else ""
         raise InputError(
-            f"This survey needs about {format_bytes(need)} for {len(layers)} layers and {types:,} units, "
+            f"This survey needs about {format_bytes(need)} for {len(layers)} layers and {estimate.types:,} units, "
             f"but only {format_bytes(allowed)} may be used. Survey fewer layers at a time (--layers{hint}), "
             "choose coarser --units, or allow more with --memory."
         )
-    return {"types": types, "bytes": need, "budget": allowed}
+    return estimate

@@ -96,7 +96,7 @@ def _run(
         return survey
     closed = len(plan.source.units)
     estimate = _check_memory(plan)
-    engine.ready(plan, out, estimate["bytes"], listener)
+    engine.ready(plan, out, estimate.bytes_within, listener)
     clock.lap("start")
     pilot = _pilot(plan, out if resuming else None, listener, engine)
     # Words get their codes in the fold only: a resumed run takes no pilot, and must give the same codes.
@@ -170,7 +170,7 @@ def _can_resume(out: Location, plan: Plan) -> bool:
     return False
 
 
-def _check_memory(plan: Plan) -> dict[str, int]:
+def _check_memory(plan: Plan) -> memory.Estimate:
     def count() -> int:
         seen: set[int] = set()
         for _, documents in plan.read(plan.shards):
@@ -195,12 +195,12 @@ def _make_survey(
     on_device: dict[int, CellSums],
     pilot: Pilot,
     clock: Clock,
-    estimate: dict[str, int],
+    estimate: memory.Estimate,
     listener: Listener,
     engine: Engine,
 ) -> Survey:
     layers = plan.source.layers
-    spare = max(estimate["budget"] - estimate["bytes"], 0)
+    spare = max(estimate.budget - estimate.bytes, 0)
     tables = make_tables(
         state, layers, plan.populations, say=listener.say, device=plan.device, spare=spare, on_device=on_device
     )
@@ -238,6 +238,6 @@ def _make_survey(
             "nonfinite": nonfinite(tables.layers, plan.populations),
             "left_out": skipped.documents,
         },
-        "memory": estimate,
+        "memory": estimate.facts(),
     }
     return Survey(facts, tables, state, pilot, norms=plan.norms)

@@ -54,7 +54,11 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "SHARE", float("inf"))  # a checkpoint whenever one is due
 
 
-@pytest.fixture(autouse=True, params=[False, True], ids=["one shard at a time", "next shard prepared meanwhile"])
+@pytest.fixture(
+    autouse=True,
+    params=[False, pytest.param(True, marks=pytest.mark.slow)],
+    ids=["one shard at a time", "next shard prepared meanwhile"],
+)
 def preparing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Let workers prepare the next shard, as they do with GPUs, except for words, which are numbered in order."""
     monkeypatch.setattr(
@@ -500,6 +504,14 @@ class TestFaults:
         monkeypatch.setattr(engine, "MEMORY_SHARE", 1e-9)
         with pytest.raises(InputError, match=r"its workers \(2\) need about .* Use fewer --workers"):
             run_with(plan, tmp_path / "out", LocalPool(2))
+
+
+    def test_words_are_counted_before_a_worker_is_refused(self, small_model: Any, tmp_path: Path) -> None:
+        plan = make_plan(small_model("gpt2"), units="word")
+        loose = replace(plan, types_bound=10**10, budget=2**62)  # fits here, and would not in any worker
+        made = run_with(loose, tmp_path / "out", LocalPool(2))
+        assert made.facts["memory"]["types"] == made.facts["counts"]["types"]
+        assert_same_numbers(made, run(plan, out=tmp_path / "local"))
 
 
 def test_a_survey_of_a_cluster_merges_with_a_local_one(plan: Plan, local: Any, tmp_path: Path) -> None:

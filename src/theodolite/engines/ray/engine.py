@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -61,7 +61,9 @@ class RayEngine:
             for probe in self._probes.values():
                 probe.unlink(missing_ok=True)
 
-    def ready(self, plan: Plan, out: Location | None, memory: int, listener: Listener) -> None:
+    def ready(
+        self, plan: Plan, out: Location | None, bytes_within: Callable[[int], int], listener: Listener
+    ) -> None:
         """Wait for all workers, check their machines and the shared folder, and load the model on each."""
         if plan.remake is None:
             raise InputError("--engine ray requires a model to survey, and there is none: use --engine local.")
@@ -72,7 +74,7 @@ class RayEngine:
         for name, machine in machines.items():
             self._check_machine(name, machine)
         self._hosts = Counter(machine.host for machine in machines.values())
-        check_memory(list(machines.values()), memory)
+        check_memory(list(machines.values()), bytes_within)
         started = time.monotonic()
         workers, hosts = pluralize(capacity.workers, "worker"), pluralize(len(self._hosts), "machine")
         listener.say(f"{workers} on {hosts}: loading the model")
@@ -180,11 +182,12 @@ def check_versions(machine: MachineInfo) -> None:
         )
 
 
-def check_memory(machines: Sequence[MachineInfo], needed: int) -> None:
+def check_memory(machines: Sequence[MachineInfo], bytes_within: Callable[[int], int]) -> None:
     """Raise if the workers of a machine do not fit in its memory, each with a complete state."""
     for host in sorted({machine.host for machine in machines}):
         workers = [machine for machine in machines if machine.host == host]
-        free, total = int(MEMORY_SHARE * min(worker.memory for worker in workers)), len(workers) * needed
+        free = int(MEMORY_SHARE * min(worker.memory for worker in workers))
+        total = len(workers) * bytes_within(free // len(workers))
         if total > free:
             raise InputError(
                 f"{host}: its workers ({len(workers)}) need about {format_bytes(total)} for their sums, but only "
