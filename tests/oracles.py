@@ -117,7 +117,7 @@ def coefficient_of_variation(values: Array) -> float:
 
 
 def jackknife(parts: list[Array], estimate) -> float:  # type: ignore[no-untyped-def]
-    """Standard error of estimate(rows) when one part of the rows is left out at a time."""
+    """Standard error of estimate(rows) when one part of the rows is omitted at a time."""
     without = [estimate(np.concatenate(parts[:i] + parts[i + 1 :])) for i in range(len(parts))]
     mean = sum(without) / len(without)
     return sqrt((len(parts) - 1) / len(parts) * sum((value - mean) ** 2 for value in without))

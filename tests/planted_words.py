@@ -57,7 +57,7 @@ def plant(folder: Path, rows: Mapping[str, NDArray[np.float64]]) -> str:
 def clusters(
     classes: int, count: int, *, apart: float, seed: int = 0
 ) -> tuple[dict[str, NDArray[np.float64]], list[tuple[str, str]]]:
-    """Return rows of words, `count` a class, about class centres `apart` from the middle, and their labels."""
+    """Return rows of words, `count` per class, about class centres `apart` from the middle, and their labels."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(classes, DIM)) * apart
     rows, labels = {}, []

@@ -1,4 +1,4 @@
-"""Folders that are made once in a run of the tests, for all tests and all workers; tests only read them."""
+"""Folders that are made once per test run, for all tests and workers; tests only read them."""
 
 from __future__ import annotations
 

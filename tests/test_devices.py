@@ -1,4 +1,4 @@
-"""Sums that are away on a device are, to all who ask, what they would be on the processor."""
+"""Sums on a device behave as sums on the CPU."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ CODES, N = torch.tensor([5, 0, 3]), torch.tensor([2, 1, 4])
 SUMS, SQUARES = torch.arange(6, dtype=torch.float64).reshape(3, 2) / 7, torch.tensor([3.0, 1.0, 9.0]).double()
 
 
-def table(away: DeviceTensor | None = None) -> UnitTable:
+def table(held: DeviceTensor | None = None) -> UnitTable:
     made = UnitTable(2)
-    made.load(CODES.clone(), N.clone(), SUMS.clone() if away is None else away, SQUARES.clone())
+    made.load(CODES.clone(), N.clone(), SUMS.clone() if held is None else held, SQUARES.clone())
     return made
 
 
@@ -32,17 +32,17 @@ def parts(of: UnitTable) -> list[list[object]]:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_tensor_is_copied_once_and_released(device: str) -> None:
-    there = SUMS.clone().to(device)
-    gone, away = weakref.ref(there), DeviceTensor(there)
-    assert away.on_device is there
-    assert (away.shape, away.dtype, away.nbytes) == (SUMS.shape, SUMS.dtype, SUMS.nbytes)
-    del there
+    on_device = SUMS.clone().to(device)
+    gone, held = weakref.ref(on_device), DeviceTensor(on_device)
+    assert held.on_device is on_device
+    assert (held.shape, held.dtype, held.nbytes) == (SUMS.shape, SUMS.dtype, SUMS.nbytes)
+    del on_device
     with ThreadPoolExecutor(4) as pool:
         start = threading.Barrier(4)
-        found = list(pool.map(lambda _: (start.wait(10), away.cpu())[1], range(4)))
+        found = list(pool.map(lambda _: (start.wait(10), held.cpu())[1], range(4)))
     assert all(one is found[0] for one in found)
     assert torch.equal(found[0], SUMS)
-    assert away.on_device is None
+    assert held.on_device is None
     assert gone() is None
 
 
@@ -52,18 +52,18 @@ def test_large_tensors_are_copied_in_blocks(
     monkeypatch: pytest.MonkeyPatch, device: str, dtype: torch.dtype
 ) -> None:
     monkeypatch.setattr("theodolite.devices.BLOCK", 48)
-    wanted = torch.randn(37, 5).to(dtype)
-    assert torch.equal(copy_to_cpu(wanted.to(device)), wanted)
-    assert copy_to_cpu(wanted[:0].to(device)).shape == (0, 5)
-    assert torch.equal(copy_to_cpu(wanted.to(device)[:, 2]), wanted[:, 2])
+    expected = torch.randn(37, 5).to(dtype)
+    assert torch.equal(copy_to_cpu(expected.to(device)), expected)
+    assert copy_to_cpu(expected[:0].to(device)).shape == (0, 5)
+    assert torch.equal(copy_to_cpu(expected.to(device)[:, 2]), expected[:, 2])
 
 
 def test_the_tensor_on_the_device_is_not_changed_through_the_copy() -> None:
-    there = SUMS.clone()
-    away = DeviceTensor(there)
-    copy = away.cpu()
-    copy += 1  # what is merged into later is not what is measured
-    assert torch.equal(there, SUMS)
+    on_device = SUMS.clone()
+    held = DeviceTensor(on_device)
+    copy = held.cpu()
+    copy += 1  # merging into the copy must not change the tensor that is measured
+    assert torch.equal(on_device, SUMS)
 
 
 @pytest.mark.parametrize(
@@ -78,25 +78,25 @@ def test_the_tensor_on_the_device_is_not_changed_through_the_copy() -> None:
     ids=["add_sums", "add_rows", "recode", "recentre", "sum"],
 )
 def test_a_table_changes_as_with_sums_on_the_cpu(change: Callable[[UnitTable], object]) -> None:
-    away = DeviceTensor(SUMS.clone())
-    found, wanted = table(away), table()
-    assert found.stored_sum is away
+    held = DeviceTensor(SUMS.clone())
+    found, expected = table(held), table()
+    assert found.stored_sum is held
     change(found)
-    change(wanted)
-    assert parts(found) == parts(wanted)
+    change(expected)
+    assert parts(found) == parts(expected)
     assert isinstance(found.stored_sum, torch.Tensor)
 
 
 def test_a_fold_returns_its_state_in_place_or_copied() -> None:
-    wanted = hard(rows=400).fold()
-    found = LayerFold(wanted.frame)
-    found.load(wanted.state())
+    expected = hard(rows=400).fold()
+    found = LayerFold(expected.frame)
+    found.load(expected.state())
     for one in found.moments.tables:
         if one.size:
             one.load(one.codes, one.n, DeviceTensor(one.sum.clone()), one.squares)
     left = {name for name, part in found.state_in_place().items() if isinstance(part, DeviceTensor)}
-    assert left == {name for name in wanted.state() if name.startswith("moments.") and name.endswith(".sum")}
-    assert found.holds(0) == wanted.holds(0)
+    assert left == {name for name in expected.state() if name.startswith("moments.") and name.endswith(".sum")}
+    assert found.holds(0) == expected.holds(0)
     state = found.state()
-    assert all(torch.equal(state[name], tensor) for name, tensor in wanted.state().items())
+    assert all(torch.equal(state[name], tensor) for name, tensor in expected.state().items())
     assert not any(isinstance(part, DeviceTensor) for part in found.state_in_place().values())

@@ -1,4 +1,4 @@
-"""What an example of the docs finds; tests/docs runs them all."""
+"""The result of an example of the docs; tests/docs runs them all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/models.md names what the tests run, no more and no less, with the outcome that they assert."""
+"""docs/models.md names what the tests run, no more and no less, with the result that they assert."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[1] / "docs/models.md"
 SPELLED = {"bert": "Bert", "roberta": "Roberta", "gpt2": "GPT2", "llama": "Llama"}
 
 
-def told() -> dict[str, list[str]]:
+def table_rows() -> dict[str, list[str]]:
     """Return the cells of each row by the class in the first."""
     rows = [
         line.strip("| \n").split(" | ") for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| ")
@@ -30,7 +30,7 @@ def test_the_page_lists_exactly_the_classes_that_are_run() -> None:
     supported = {*(SPELLED[family] for family in FACTS), *FURTHER, *encoder_decoders.SUPPORTED, "ByT5", "Canine"}
     supported |= {*media_models.VISION, *media_models.WAVES, "Whisper"}
     refused = {*REFUSED_ALONE, *encoder_decoders.REFUSED}
-    rows = told()
+    rows = table_rows()
     assert {name for name, cells in rows.items() if cells[-1].startswith("SUPPORTED")} == supported
     assert {name for name, cells in rows.items() if cells[-1].startswith("rejected")} == refused
     assert rows.keys() == supported | refused
@@ -42,7 +42,7 @@ def test_norms_on_the_page_agree_with_the_tests() -> None:
     norm |= {name: ends for name, (_, ends) in encoder_decoders.SUPPORTED.items()}
     norm |= {name: "final norm" in kind.names for name, kind in media_models.VISION.items()}
     norm |= {name: ends for name, (_, _, ends) in media_models.WAVES.items()}
-    rows = told()
+    rows = table_rows()
     assert {name: rows[name][-2].startswith("yes") for name in norm} == norm
     assert {name: rows[name][1] == "yes" for name in media_models.VISION} == {
         name: kind.first for name, kind in media_models.VISION.items()
@@ -58,5 +58,5 @@ def test_error_messages_are_quoted(name: str) -> None:
     model = built(name, REFUSED_ALONE[name][0]) if alone else encoder_decoders.build(name)
     with pytest.raises(InputError) as refusal:
         Anatomy.of(model)
-    said = re.search('"(.*)"', told()[name][-1])
-    assert said is None or said[1] in str(refusal.value)
+    quoted = re.search('"(.*)"', table_rows()[name][-1])
+    assert quoted is None or quoted[1] in str(refusal.value)

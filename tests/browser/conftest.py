@@ -31,9 +31,9 @@ ARGUMENTS = ["--no-sandbox", "--enable-unsafe-swiftshader", "--use-gl=angle", "-
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     for item in items:
-        if here in item.path.parents:
+        if folder in item.path.parents:
             item.add_marker(pytest.mark.browser)
 
 
@@ -119,7 +119,7 @@ def go(page: Page, part: str) -> None:
 
 
 def rest(page: Page, milliseconds: int) -> None:
-    """Wait by the page's own clock: what it had begun to wait for earlier, and not longer, has come by then."""
+    """Wait by the page's own clock: earlier timers with no longer delay have fired by then."""
     page.evaluate("wait => new Promise((done) => setTimeout(done, wait))", milliseconds)
 
 
@@ -130,7 +130,7 @@ def parts_of(page: Page) -> list[str]:
 
 @pytest.fixture
 def reader(browser: Browser) -> Iterator[Reader]:
-    """Give a reader; at the end of the test no page may have complained, spoken up or asked for anything."""
+    """Give a reader; at the end of the test no page may have logged an error, opened a dialog or sent requests."""
     one = Reader(browser)
     yield one
     for context in browser.contexts:
@@ -179,7 +179,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 @pytest.fixture(scope="session")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """Give a page of vectors that someone had already: one layer, three groups."""
+    """Give a page of vectors from a file: one layer, three groups."""
     path = tmp_path_factory.mktemp("pages") / "vectors.html"
     surveys = [vectors()]
     write(surveys, path)

@@ -1,4 +1,4 @@
-"""The address tells what was chosen: read anew it shows the same view; nonsense shows the usual one, quietly."""
+"""The address stores the choices: opened again it shows the same view; unknown parameters are ignored."""
 
 import re
 from typing import Any
@@ -18,7 +18,7 @@ CONTROLS = """() => Object.fromEntries([...document.querySelectorAll("section[da
 
 
 def address(page: Page) -> str:
-    """Return what stands after the # once it is at rest: it is not written while a slider moves."""
+    """Return the fragment of the address once the page is idle: it is not written while a slider moves."""
     rest(page, 250)
     found: str = page.evaluate("location.hash")
     return found
@@ -42,7 +42,7 @@ def anew(reader: Reader, page: Page, **options: Any) -> Page:
 
 
 def edit(page: Page, words: str) -> None:
-    """Do as a reader who writes something else after the #."""
+    """Replace the fragment of the address, as a user would."""
     page.evaluate(
         """words => new Promise((done) => {
           addEventListener("hashchange", () => done(), { once: true });
@@ -72,13 +72,13 @@ def test_shared_choices_are_written_to_the_address_and_restored(reader: Reader, 
     bar.get_by_label("Layer").fill("4")
     page.locator("#profiles").get_by_label("Measure").select_option("anisotropy_svd")
     page.evaluate("theodolite.choose({ token: 3, step: 1 })")
-    told = address(page)
-    assert told.startswith(
+    fragment = address(page)
+    assert fragment.startswith(
         "#profiles&survey=smollm+%3Cb%3Eon%3C%2Fb%3E+chitchat&population=without-first&layer=4&"
     )
-    assert "&measure=anisotropy_svd&" in told
-    assert "&token=" in told
-    assert told.endswith("&step=10")  # the step itself, not which of them
+    assert "&measure=anisotropy_svd&" in fragment
+    assert "&token=" in fragment
+    assert fragment.endswith("&step=10")  # the step itself, not its index
 
     other = anew(reader, page)
     assert other.evaluate(STATE) == page.evaluate(STATE)
@@ -87,7 +87,7 @@ def test_shared_choices_are_written_to_the_address_and_restored(reader: Reader, 
     go(other, "profiles")
     drawn = "[...document.querySelector('#profiles .js-plotly-plot').data].map(({ name, y }) => [name, [...y]])"
     assert other.evaluate(drawn) == page.evaluate(drawn)
-    assert address(other) == told
+    assert address(other) == fragment
     # It opens where it was left, under the toolbar.
     assert 0 <= other.evaluate("document.getElementById('profiles').getBoundingClientRect().top") < 200
 
@@ -114,19 +114,19 @@ def test_the_choices_of_each_part_are_restored(reader: Reader, two: Report) -> N
     page.locator("#profiles").get_by_label("Axis").select_option("linear")
     chosen = page.evaluate(CONTROLS)
     assert sum(chosen[key] != before[key] for key in before) >= 12
-    told = address(page)
-    assert "&profiles.axis=linear" in told
-    assert "profiles.show.all=no" in told
-    assert "without-first" not in told.split("profiles.show.", 1)[1].split("&")[0]
-    assert "token-map.least=3" in told
+    fragment = address(page)
+    assert "&profiles.axis=linear" in fragment
+    assert "profiles.show.all=no" in fragment
+    assert "without-first" not in fragment.split("profiles.show.", 1)[1].split("&")[0]
+    assert "token-map.least=3" in fragment
 
     other = anew(reader, page)
-    # Parts that nobody has come near to are kept all the same.
-    assert address(other) == told
+    # Choices of parts that are not built yet are kept.
+    assert address(other) == fragment
     other.evaluate(ALL_PARTS)
     assert other.evaluate(CONTROLS) == chosen
 
-    # Without them all is as usual again, on the page as it stands.
+    # Without them the open page has its defaults again.
     edit(page, "layer=2")
     page.evaluate(ALL_PARTS)
     assert page.evaluate(CONTROLS) == {
@@ -152,7 +152,7 @@ NONSENSE = [
 def test_unknown_parameters_are_ignored(reader: Reader, one: Report) -> None:
     page = reader(one.path, built=True)
     usual, controls = page.evaluate(STATE), page.evaluate(CONTROLS)
-    # On the page as it stands, then all at once on one that is opened, which takes seconds.
+    # On the open page one by one, then all at once on a new page, which takes seconds.
     for words in NONSENSE:
         edit(page, words)
         assert page.evaluate(STATE) == usual, words
@@ -188,7 +188,7 @@ def test_links_scroll_to_their_target_and_keep_the_choices(reader: Reader, one: 
     page.wait_for_function("location.hash === '#definitions&layer=3'")
     assert page.evaluate("theodolite.state.layer") == 3
     assert page.evaluate("document.getElementById('definitions').getBoundingClientRect().top") < 200
-    # Opened anew it stands there too, and not under the toolbar.
+    # Opened again it is at the same place, and not under the toolbar.
     other = anew(reader, page)
     edge = other.locator("#toolbar").evaluate("bar => bar.getBoundingClientRect().bottom")
     assert edge <= other.locator("#definitions").evaluate("head => head.getBoundingClientRect().top") < 200
@@ -212,11 +212,11 @@ def test_tokens_with_the_same_text_are_distinguished(reader: Reader, one: Report
         page.evaluate("text => { theodolite.survey().units.text[5] = text; }", text)
         page.evaluate("theodolite.choose({ token: -1 })")
         page.evaluate("theodolite.choose({ token: 5 })")
-        told = address(page)
+        fragment = address(page)
         edit(page, "token-map")
         page.evaluate("theodolite.choose({ token: -1 })")
-        edit(page, told[1:])
-        assert page.evaluate("theodolite.state.token") == 5, told
+        edit(page, fragment[1:])
+        assert page.evaluate("theodolite.state.token") == 5, fragment
     page.evaluate("theodolite.survey().units.text[6] = theodolite.survey().units.text[5]")
     page.evaluate("theodolite.choose({ token: 6 })")
     assert "token=%7E6" in address(page)
@@ -234,7 +234,7 @@ def test_a_slider_writes_the_address_once_it_stops(reader: Reader, one: Report) 
       for (let turn = 0; turn < 300; turn += 1) theodolite.choose({ layer: turn % 7 });
     }""")
     assert "layer=5" in address(page)
-    assert page.evaluate("window.written") == 1  # Safari refuses more than a hundred in half a minute
+    assert page.evaluate("window.written") == 1  # Safari rejects more than a hundred in half a minute
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Every chart can be taken away: as png, as svg and as its data."""
+"""Every chart can be exported as PNG, as SVG and as data."""
 
 import csv
 import io
@@ -106,9 +106,9 @@ def test_tokens_are_unchanged_in_csv(reader: Reader, one: Report) -> None:
     )
     assert set(found) <= set(shown)
     tables = one.surveys[0]
-    here = tables.tokens[(tables.tokens["layer"] == 5) & (tables.tokens["population"] == "all")]
+    layer_rows = tables.tokens[(tables.tokens["layer"] == 5) & (tables.tokens["population"] == "all")]
     unit = tables.units["unit"][tables.units["text"] == "##ing"].iloc[0]
-    row = here[here["unit"] == unit].iloc[0]
+    row = layer_rows[layer_rows["unit"] == unit].iloc[0]
     # Three bytes a number.
     assert [float(found["##ing"][name]) for name in ("n", "m", "v")] == pytest.approx(
         [row["n"], row["m"], row["v"]], rel=2.0**-16

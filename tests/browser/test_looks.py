@@ -1,4 +1,4 @@
-"""How charts look where that carries meaning: parts of Q as in the exhibits, axes whose names do not collide."""
+"""The looks of charts that carry meaning: parts of Q as in the exhibits, axis labels that do not overlap."""
 
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ NAMES = """part => [...document.querySelectorAll(`#${part} .js-plotly-plot .ytic
 
 
 def hue(colour: str) -> str:
-    """Say whether a colour is blue, sky or orange."""
+    """Return whether a colour is blue, sky or orange."""
     red, green, blue = (int(colour.lstrip("#")[at : at + 2], 16) for at in (0, 2, 4))
     return "orange" if red > blue else "sky" if green > 160 else "blue"
 
@@ -36,7 +36,7 @@ def test_the_parts_of_q_have_the_colours_of_the_exhibits(reader: Reader, one: Re
 
 
 def named(page: Page, part: str) -> list[str]:
-    """Return what stands on a part's upright axis; no name may lie on another."""
+    """Return the labels of a part's vertical axis; no label may overlap another."""
     found = page.evaluate(NAMES, part)
     for (above, _, bottom), (below, top, _) in pairwise(found):
         assert top > bottom - 4, (above, below)

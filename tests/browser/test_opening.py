@@ -1,4 +1,4 @@
-"""The page opens from disk at once, asks for nothing, and works without its script, on paper and on a phone."""
+"""The page opens from disk at once, requests nothing, and works without its script, in print and on a phone."""
 
 import re
 import time
@@ -40,7 +40,7 @@ def test_the_page_is_usable_within_the_time_limit(
     began = time.perf_counter()
     page = reader(large.path)
     page.locator("#toolbar select").first.wait_for()
-    took = time.perf_counter() - began  # is told, not asserted: the machine may be busy
+    took = time.perf_counter() - began  # is printed, not asserted: the machine may be busy
     size = large.path.stat().st_size
     with capsys.disabled():
         print(f"\n25,000 tokens at 13 layers: {size / 1e6:.1f} MB, ready in {took:.2f} s")
@@ -56,7 +56,7 @@ def test_the_security_policy_blocks_outgoing_requests(browser: Browser, one: Rep
     answered: list[str] = []
     context.on("response", lambda response: answered.append(response.url))
     page.goto(one.path.as_uri())
-    wanted = {"connect-src", "img-src", "script-src-elem", "script-src-attr", "frame-src", "style-src-elem"}
+    expected = {"connect-src", "img-src", "script-src-elem", "script-src-attr", "frame-src", "style-src-elem"}
     stopped = page.evaluate(
         """async (wanted) => {
           const seen = [];
@@ -78,12 +78,12 @@ def test_the_security_policy_blocks_outgoing_requests(browser: Browser, one: Rep
           await rest(300);
           return { failed, ran: window.ran === true, seen };
         }""",
-        sorted(wanted),
+        sorted(expected),
     )
     context.close()
     assert stopped["failed"] == "refused"
     assert not stopped["ran"]
-    assert wanted <= set(stopped["seen"])
+    assert expected <= set(stopped["seen"])
     # Stopped by the policy, not for want of a network.
     assert set(stopped_by.values()) <= {"csp"}
     assert [url for url in answered if not url.startswith(("file:", "data:", "blob:"))] == []
@@ -99,7 +99,7 @@ def test_hostile_names_are_shown_as_text(reader: Reader, one: Report) -> None:
     assert page.locator("#token-list li").first.inner_text().startswith("<script>alert(1)</script>")
     page.keyboard.press("Enter")
     chosen = page.locator("#token-map .chosen").filter(has_text="<script>alert(1)</script>")
-    chosen.wait_for()  # a part is drawn when the browser has told that it is seen
+    chosen.wait_for()  # a part is drawn when the browser reports that it is visible
     assert chosen.inner_text().startswith("<script>alert(1)</script>")
     drawn = page.locator("#profiles .js-plotly-plot").text_content() or ""
     assert "<b>block</b>" in re.sub(r"\s", "", drawn)

@@ -1,4 +1,4 @@
-"""On paper parts share sheets, and afterwards the page on the screen is as it was."""
+"""In print, parts share pages; afterwards the page on the screen is unchanged."""
 
 import re
 

@@ -22,7 +22,7 @@ def drawn(page: Page, part: str = "profiles") -> dict[str, np.ndarray]:
     return {name: np.array(y, dtype=np.float32) for name, y, _ in lines}
 
 
-def wanted(tables: Tables, column: str, population: str) -> np.ndarray:
+def expected(tables: Tables, column: str, population: str) -> np.ndarray:
     rows = tables.layers[tables.layers["population"] == population].sort_values("layer")
     return rows[column].to_numpy(dtype=np.float32)
 
@@ -31,7 +31,7 @@ def check(page: Page, tables: Tables, column: str, populations: list[str]) -> No
     found = drawn(page)
     assert list(found) == populations
     for population in populations:
-        np.testing.assert_array_equal(found[population], wanted(tables, column, population))
+        np.testing.assert_array_equal(found[population], expected(tables, column, population))
 
 
 def test_each_measure_draws_its_column(reader: Reader, one: Report) -> None:

@@ -1,10 +1,10 @@
-"""For people who do not see the page or use no pointer: names, labels, order, and every control by keyboard."""
+"""Accessibility: names, labels, order, and every control by keyboard."""
 
 import pytest
 from playwright.sync_api import Page
 from tests.browser.conftest import Reader, Report
 
-# What a screen reader would have to be told and is not.
+# Information that a screen reader needs and that is missing.
 FAULTS = """() => {
   const faults = [];
   const seen = (one) => one.checkVisibility();
@@ -62,7 +62,7 @@ def stops(page: Page, most: int = 400) -> list[str]:
     page.evaluate("document.activeElement.blur()")
     for _ in range(most):
         page.keyboard.press("Tab")
-        here = page.evaluate(
+        control = page.evaluate(
             """() => {
               const one = document.activeElement;
               if (!one || one === document.body) return "";
@@ -71,9 +71,9 @@ def stops(page: Page, most: int = 400) -> list[str]:
               return `${part}: ${name.trim().slice(0, 40)}`;
             }"""
         )
-        if not here:
+        if not control:
             break
-        found.append(here)
+        found.append(control)
     return found
 
 
@@ -82,8 +82,8 @@ def test_the_tab_key_reaches_the_controls_in_their_order(reader: Reader, one: Re
     page = reader(one.path, built=True)
     page.evaluate("scrollTo(0, 0)")
     reached = stops(page)
-    wanted = [": Theme: system", ": Population", ": Layer", "profiles: Measure", "profiles: Axis"]
-    order = [reached.index(stop) for stop in wanted]
+    expected = [": Theme: system", ": Population", ": Layer", "profiles: Measure", "profiles: Axis"]
+    order = [reached.index(stop) for stop in expected]
     assert order == sorted(order)
     for part in page.evaluate("[...document.querySelectorAll('section[data-part]')].map(one => one.id)"):
         assert any(stop.startswith(f"{part}: Save as png") for stop in reached), part
@@ -100,7 +100,7 @@ def test_the_focus_is_visible(reader: Reader, one: Report) -> None:
         "#profiles .exports button",
     ):
         page.locator(selector).first.focus()
-        page.keyboard.press("Shift")  # from here on the browser takes the reader for one at the keyboard
+        page.keyboard.press("Shift")  # from now on the browser assumes keyboard use
         assert page.locator(selector).first.evaluate("one => getComputedStyle(one).outlineStyle") == "solid", (
             selector
         )

@@ -13,7 +13,7 @@ ALIKE = """part => {
 
 
 def check(page: Page, *parts: str) -> str:
-    """Every chart of these parts has the page's colours once it is looked at; returns the page's background."""
+    """Check that every visible chart of these parts has the page's colours; return the page's background."""
     for part in parts:
         go(page, part)
         page.wait_for_function(ALIKE, arg=part)

@@ -15,13 +15,13 @@ SHORT = 2.0**-16
 
 
 def column(tables: Tables, layer: int, name: str, population: str = "all") -> dict[str, float]:
-    here = tables.tokens[(tables.tokens["layer"] == layer) & (tables.tokens["population"] == population)]
+    rows = tables.tokens[(tables.tokens["layer"] == layer) & (tables.tokens["population"] == population)]
     texts = dict(zip(tables.units["unit"], tables.units["text"], strict=True))
-    return {texts[unit]: value for unit, value in zip(here["unit"], here[name], strict=True)}
+    return {texts[unit]: value for unit, value in zip(rows["unit"], rows[name], strict=True)}
 
 
 def points(page: Page) -> int:
-    """How many points are drawn as tokens."""
+    """The number of points drawn as tokens."""
     return int(
         page.evaluate(
             """document.querySelector("#token-map .map .js-plotly-plot").data
@@ -52,8 +52,8 @@ def test_search_finds_a_token_and_choosing_shows_its_path(reader: Reader, one: R
     path.wait_for()
     lines = path.evaluate("plot => Object.fromEntries(plot.data.map(({ name, y }) => [name, Array.from(y)]))")
     for name in ("M", "V"):
-        wanted = [column(one.surveys[0], layer, name.lower())["word7"] for layer in range(8)]
-        np.testing.assert_allclose(lines[name], wanted, rtol=SHORT)
+        expected = [column(one.surveys[0], layer, name.lower())["word7"] for layer in range(8)]
+        np.testing.assert_allclose(lines[name], expected, rtol=SHORT)
     np.testing.assert_allclose(lines["Q"], np.add(lines["M"], lines["V"]), rtol=1e-6)
     page.locator("#token-map .chosen").get_by_role("button", name="Clear").click()
     assert page.evaluate("theodolite.state.token") == -1
@@ -70,13 +70,13 @@ def test_the_table_sorts_both_ways(reader: Reader, one: Report) -> None:
         head = page.locator("#token-map thead button", has_text=re.compile(f"^{name}$"))
         values = column(one.surveys[0], 4, name.lower())
         words = sorted(value for text, value in values.items() if text.startswith("word"))
-        for way, wanted in (("descending", words[::-1]), ("ascending", words)):
+        for way, expected in (("descending", words[::-1]), ("ascending", words)):
             head.click()
             assert page.locator(f"#token-map th[aria-sort={way}]").inner_text() == name
             # By their values, as two that are the same in three bytes may stand either way.
             shown = [values[text] for text in texts(page) if text.startswith("word")]
             assert len(shown) > 20
-            np.testing.assert_allclose(shown, wanted[: len(shown)], rtol=2 * SHORT)
+            np.testing.assert_allclose(shown, expected[: len(shown)], rtol=2 * SHORT)
     row = page.locator("#token-map tbody tr").nth(3)
     row.get_by_role("button").click()
     assert page.locator("#token-map tbody tr[aria-current=true]").count() == 1

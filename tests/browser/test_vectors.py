@@ -1,4 +1,4 @@
-"""A page of vectors alone: no word of texts, no slider without a layer to move to, no chart of one dot."""
+"""A page of vectors only: texts are not mentioned, there is no slider for one layer and no chart of one point."""
 
 import re
 

@@ -139,7 +139,7 @@ def test_a_bad_model_is_reported(theodolite: Theodolite, corpus, tmp_path, monke
 
 
 def test_an_unknown_name_suggests_the_nearest(corpus, tmp_path):
-    """In a process of its own: the hub's client reads the environment when it is imported."""
+    """In a separate process: the hub's client reads the environment when it is imported."""
     command = [sys.executable, "-m", "theodolite", "survey", "minilm", "--corpus", corpus, "--out", tmp_path / "s"]
     ran = subprocess.run(
         list(map(str, command)), capture_output=True, text=True, env={"HF_HUB_OFFLINE": "1", "HOME": str(tmp_path)}

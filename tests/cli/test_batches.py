@@ -32,17 +32,17 @@ def test_from_a_survey_to_the_figure(theodolite, surveyed, tmp_path):
     assert len(table) == 4 * 3 * 2 * 3
     again = theodolite("batches", surveyed, "--count", 3, "--size", 300, "--json", "--quiet")
     assert (again.code, again.err) == (0, "")
-    told = json.loads(again.out)
-    assert (told["facts"]["size"], told["facts"]["stretches"]) == (300, 3)
-    assert len(told["rows"]) == 4 * 3
+    printed = json.loads(again.out)
+    assert (printed["facts"]["size"], printed["facts"]["stretches"]) == (300, 3)
+    assert len(printed["rows"]) == 4 * 3
     drawn = theodolite(
         "exhibit", "dynamics/fig1", surveyed, "--out", tmp_path / "b.png", "--data", tmp_path / "b.csv"
     )
     assert drawn.code == 0, drawn.err
     before, after = (pd.read_csv(tmp_path / name) for name in ("a.csv", "b.csv"))
     assert (before["batches"].unique().tolist(), after["batches"].unique().tolist()) == ([0], [3])
-    wanted = [row["contiguous"] for row in told["rows"] if row["population"] == "all"]
-    assert after["anisotropy_svd"].tolist() == pytest.approx(wanted)
+    expected = [row["contiguous"] for row in printed["rows"] if row["population"] == "all"]
+    assert after["anisotropy_svd"].tolist() == pytest.approx(expected)
     assert theodolite("show", surveyed).code == 0  # the survey itself is as it was
 
 

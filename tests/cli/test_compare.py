@@ -67,9 +67,9 @@ def test_a_folder_receives_figures_and_numbers(theodolite, surveys, tmp_path):
     assert sorted(path.name for path in out.iterdir()) == ["compare.csv", "compare.png", "compare.svg"]
     shown = pd.read_csv(out / "compare.csv").columns
     assert {"mean_cosine", "mean_norm", "anisotropy_svd", "effective_rank", "iso_score", "twonn"} <= set(shown)
-    told = tmp_path / "a.json"
-    theodolite("compare", *surveys, "--out", told)
-    assert json.loads(told.read_text("utf-8"))["exhibit"] == "compare"
+    as_json = tmp_path / "a.json"
+    theodolite("compare", *surveys, "--out", as_json)
+    assert json.loads(as_json.read_text("utf-8"))["exhibit"] == "compare"
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,10 @@ def test_contrast(theodolite: Theodolite, model: Path, tmp_path: Path) -> None:
     again = theodolite("contrast", model, pairs, "--out", out)
     assert again.code == 2
     assert "--overwrite" in again.err
-    told = theodolite(
+    as_json = theodolite(
         "contrast", model, pairs, "--out", out, "--overwrite", "--json", "--quiet", "--layers", "0,-1"
     )
-    found = json.loads(told.out)
+    found = json.loads(as_json.out)
     assert len(found["cosines"]) == 2
     drawn = theodolite("exhibit", "bert-spaces/table7", out, "--out", tmp_path / "table7.md")
     assert drawn.code == 0
@@ -55,8 +55,8 @@ def test_clouds(theodolite: Theodolite, model: Path, corpus: Path, tmp_path: Pat
     assert ran.code == 0
     assert "matched" in ran.out
     assert "by length" in ran.out
-    told = theodolite("clouds", model, corpus, other, *options, "--overwrite", "--json", "--quiet")
-    assert {row["lengths"] for row in json.loads(told.out)["separations"]} == {"as-is", "matched"}
+    as_json = theodolite("clouds", model, corpus, other, *options, "--overwrite", "--json", "--quiet")
+    assert {row["lengths"] for row in json.loads(as_json.out)["separations"]} == {"as-is", "matched"}
     twice = theodolite("clouds", model, corpus, corpus, "--out", tmp_path / "x")
     assert twice.code == 2
     assert "was given twice" in twice.err

@@ -31,10 +31,10 @@ def test_from_checkpoints_to_the_figure(theodolite, runs, corpus, tmp_path):
     assert "Lagged correlations are omitted: they require 6 pairs" in ran.out
     more = theodolite(*given, "--out", out, "--json", "--quiet")
     assert (more.code, more.err) == (0, "warning: 1 intermediate step seems to be missing: 30\n")
-    told = json.loads(more.out)
-    assert [step["step"] for step in told["steps"]] == [0, 10, 20, 40]
-    assert {row["scope"] for row in told["averages"]} == {"blocks", "with-embeddings"}  # BERT has no final norm
-    assert {row["order"] for row in told["leads"]} <= {"before", "after", "undecided"}
+    printed = json.loads(more.out)
+    assert [step["step"] for step in printed["steps"]] == [0, 10, 20, 40]
+    assert {row["scope"] for row in printed["averages"]} == {"blocks", "with-embeddings"}  # BERT has no final norm
+    assert {row["order"] for row in printed["leads"]} <= {"before", "after", "undecided"}
     for name in ("fig2", "fig3", "attention"):
         drawn = theodolite("exhibit", f"dynamics/{name}", out, "--out", tmp_path / f"{name}.png")
         assert drawn.code == 0, drawn.err

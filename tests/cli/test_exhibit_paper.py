@@ -1,4 +1,4 @@
-"""theodolite exhibit PAPER: all of a paper that finished surveys allow, and why the rest was not drawn."""
+"""theodolite exhibit PAPER: all of a paper that finished surveys allow, and why the others were not drawn."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def by_word(tmp_path_factory: pytest.TempPathFactory, model: Path, corpus: Path)
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave what tells exhibits apart: of a choice, of none, of words, of token sets, a table; all quick."""
+    """Keep one exhibit of each kind: with and without a choice, of words, of token sets, a table; all quick."""
     kept = {f"{PAPER}/{id_}" for id_ in ("fig1", "fig6", "fig9", "fig22", "table1")}
     known = {name: found for name, found in all_exhibits().items() if name in kept}
     monkeypatch.setattr(draw_paper, "all_exhibits", lambda: known)
@@ -58,8 +58,8 @@ def test_exhibits_are_drawn_if_the_surveys_allow_and_others_are_listed(
     assert ran.out.splitlines()[-1] == f"3 of 5 exhibits of {PAPER} drawn; index: {out / 'index.html'}"
     assert "drawing 2 of 5: fig6" in ran.err
     ids = {"fig6": ("png", "svg", "csv"), "fig9": ("png", "svg", "csv"), "table1": ("png", "md", "csv")}
-    wanted = {f"{id_}.{ending}" for id_, endings in ids.items() for ending in endings}
-    assert {path.name for path in out.iterdir()} == wanted | {"index.html", "index.json"}
+    expected = {f"{id_}.{ending}" for id_, endings in ids.items() for ending in endings}
+    assert {path.name for path in out.iterdir()} == expected | {"index.html", "index.json"}
 
 
 def test_the_page_has_every_exhibit_and_no_broken_links(few: None, theodolite, by_id, tmp_path):
@@ -69,8 +69,8 @@ def test_the_page_has_every_exhibit_and_no_broken_links(few: None, theodolite, b
     links = re.findall(r'(?:href|src)="([^"#]+)"', page)
     assert "fig6.svg" in links
     assert all((tmp_path / "figs" / link).is_file() for link in links)  # a survey without a report is no link
-    told = json.loads((tmp_path / "figs" / "index.json").read_text("utf-8"))
-    assert {row["name"]: row["state"] for row in told["exhibits"]}[f"{PAPER}/fig22"] == "not drawn"
+    index = json.loads((tmp_path / "figs" / "index.json").read_text("utf-8"))
+    assert {row["name"]: row["state"] for row in index["exhibits"]}[f"{PAPER}/fig22"] == "not drawn"
 
 
 def test_an_option_applies_to_the_exhibits_that_use_it(few: None, theodolite, by_id, tmp_path):

@@ -115,7 +115,7 @@ def test_several_layers_share_positions_and_do_not_jump(
 def test_other_projections(
     theodolite: Theodolite, surveyed: Path, tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are tested where they are made; here that theirs are the points written."""
+    """Projections are tested elsewhere; this tests that their points are written."""
     from theodolite.studies.sample_export import viewers
 
     pytest.importorskip({"tsne": "sklearn", "umap": "umap"}[method])
@@ -199,9 +199,9 @@ def test_plain_vectors_have_no_text(theodolite: Theodolite, tmp_path: Path) -> N
 def test_a_single_column_has_no_name() -> None:
     from theodolite.studies.sample_export.viewers import METADATA_COLUMNS, format_metadata
 
-    told = pd.DataFrame({"text": ["a", "", "\t"]}).reindex(columns=METADATA_COLUMNS)
-    assert format_metadata(told) == 'a\n""\n"\\t"\n'
-    assert format_metadata(told.drop(columns="text").assign(text=None)) == ""
+    metadata = pd.DataFrame({"text": ["a", "", "\t"]}).reindex(columns=METADATA_COLUMNS)
+    assert format_metadata(metadata) == 'a\n""\n"\\t"\n'
+    assert format_metadata(metadata.drop(columns="text").assign(text=None)) == ""
 
 
 def test_massive_vectors_are_excluded_on_request(theodolite: Theodolite, hard: Path, tmp_path: Path) -> None:

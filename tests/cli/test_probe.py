@@ -45,10 +45,10 @@ def test_from_words_to_the_table(theodolite, planted, tmp_path):
     assert (again.code, "--overwrite" in again.err) == (2, True)
     ran = theodolite(*asked, "--overwrite", "--json", "--quiet")
     assert ran.code == 0, ran.err
-    told = json.loads(ran.out)
-    assert [row["probe"] for row in told["probes"]] == list(classifiers.PROBES)
-    assert told["counts"]["probed"] == 24
-    assert {row["word"] for row in told["confidence"]} == {"bear"}
+    printed = json.loads(ran.out)
+    assert [row["probe"] for row in printed["probes"]] == list(classifiers.PROBES)
+    assert printed["counts"]["probed"] == 24
+    assert {row["word"] for row in printed["confidence"]} == {"bear"}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""theodolite report: what it reads, what it writes and what it refuses."""
+"""theodolite report: what it reads, writes and rejects."""
 
 from __future__ import annotations
 
@@ -140,6 +140,6 @@ def test_format_and_file_name_determine_each_other(out, form, kind, file):
     ],
 )
 def test_contradictory_options_are_rejected(out, form, words):
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as error:
         choose_output(None if out is None else Path(out), form)
-    assert words in str(refused.value)
+    assert words in str(error.value)

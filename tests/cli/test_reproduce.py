@@ -1,4 +1,4 @@
-"""theodolite reproduce, on two small models: everything drawn, surveys used again, faults told in a sentence."""
+"""theodolite reproduce, on two small models: everything is drawn, surveys are reused, errors are one sentence."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def reproduce(out: Path, models: list[Path], corpus: Path, exhibits: dict[str, Exhibit]) -> module.Reproduction:
-    """Draw exhibits as png alone and one of them beyond the paper; the command below writes all formats."""
+    """Draw exhibits as PNG only and one of them beyond the paper; the command below writes all formats."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "all_exhibits", lambda: exhibits)
         patch.setattr(drawing, "ENDINGS", {"figure": ("png",), "table": ("png", "md")})
@@ -45,7 +45,7 @@ def reproduce(out: Path, models: list[Path], corpus: Path, exhibits: dict[str, E
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, models: list[Path], corpus: Path) -> module.Reproduction:
-    """Exhibits that are told apart: of a choice, of none, of words, a table."""
+    """Exhibits of each kind: with and without a choice, of words, a table."""
     kept = [f"{PAPER}/{id_}" for id_ in ("fig4", "fig6", "fig9", "fig22", "table1")]
     exhibits = {name: found for name, found in all_exhibits().items() if name in kept}
     return reproduce(tmp_path_factory.mktemp("made") / "out", models, corpus, exhibits)
@@ -73,8 +73,8 @@ def _written(folder: Path) -> dict[Path, int]:
 def test_every_exhibit_is_drawn(tmp_path, models, corpus):
     made = reproduce(tmp_path / "out", models, corpus, all_exhibits())
     assert [(one.edition.stem, one.note) for one in made.results if not one.drawn] == []
-    wanted = [found for found in all_exhibits().values() if found.paper == PAPER]
-    assert {one.edition.exhibit.make for one in made.results} == {found.make for found in wanted}
+    expected = [found for found in all_exhibits().values() if found.paper == PAPER]
+    assert {one.edition.exhibit.make for one in made.results} == {found.make for found in expected}
     for one in made.results:
         assert {"png", "csv"} <= set(one.files)
         assert (made.out / one.files["png"]).read_bytes().startswith(b"\x89PNG")
@@ -104,10 +104,10 @@ def test_the_index_lists_all_and_is_escaped(made):
 
 
 def test_the_json_index_equals_the_page(made):
-    told = json.loads((made.out / "index.json").read_text("utf-8"))
-    assert told == made.to_dict()
-    assert [survey["units"] for survey in told["surveys"]] == ["surface", "surface", "word", "word"]
-    assert {row["state"] for row in told["exhibits"]} == {"drawn"}
+    as_json = json.loads((made.out / "index.json").read_text("utf-8"))
+    assert as_json == made.to_dict()
+    assert [survey["units"] for survey in as_json["surveys"]] == ["surface", "surface", "word", "word"]
+    assert {row["state"] for row in as_json["exhibits"]} == {"drawn"}
 
 
 def test_surveys_with_the_same_settings_are_reused(made, few, theodolite):
@@ -178,7 +178,7 @@ def test_options_are_passed_to_the_surveys_that_use_them(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("paper", "given", "wanted"),
+    ("paper", "given", "expected"),
     [
         (PAPER, None, {"surface": True, "word": False}),
         (PAPER, False, {"surface": False, "word": False}),
@@ -186,7 +186,7 @@ def test_options_are_passed_to_the_surveys_that_use_them(monkeypatch, tmp_path):
         ("dynamics", None, {"id": False}),
     ],
 )
-def test_contextuality_is_surveyed_if_the_paper_uses_it(monkeypatch, tmp_path, paper, given, wanted):
+def test_contextuality_is_surveyed_if_the_paper_uses_it(monkeypatch, tmp_path, paper, given, expected):
     asked = {}
     monkeypatch.setattr(module, "ensure_survey", lambda task, o, _: asked.update({task.units: o["contextuality"]}))
     monkeypatch.setattr(module, "run_second_passes", lambda *given: None)
@@ -195,7 +195,7 @@ def test_contextuality_is_surveyed_if_the_paper_uses_it(monkeypatch, tmp_path, p
     monkeypatch.setattr(listener, "stop", lambda: True)  # nothing is drawn
     with pytest.raises(TheodoliteError, match="Interrupted"):
         module.reproduce(paper, ["bert"], "t.txt", tmp_path, options={"contextuality": given}, listener=listener)
-    assert asked == wanted
+    assert asked == expected
 
 
 @pytest.mark.parametrize(
@@ -216,24 +216,24 @@ def test_contextuality_is_surveyed_if_the_paper_uses_it(monkeypatch, tmp_path, p
     ],
 )
 def test_errors_caused_by_contextuality_name_the_option(monkeypatch, tmp_path, error, words):
-    def refuse(*given, **options):
+    def fail(*given, **options):
         raise InputError(error)
 
-    monkeypatch.setattr(surveys, "survey", refuse)
-    with pytest.raises(InputError) as refused:
+    monkeypatch.setattr(surveys, "survey", fail)
+    with pytest.raises(InputError) as raised:
         surveys.ensure_survey(plan.Task("m", "id", tmp_path / "m"), {"contextuality": True}, Listener())
-    assert words in str(refused.value)
+    assert words in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("massive", "populations", "wanted"),
+    ("massive", "populations", "expected"),
     [
         (3, ["all", "without-massive"], "without-massive"),
         (0, ["all", "without-massive"], "all"),
         (3, ["all", "without-first"], "all"),
     ],
 )
-def test_sets_exclude_massive_positions_if_there_are_any(monkeypatch, tmp_path, massive, populations, wanted):
+def test_sets_exclude_massive_positions_if_there_are_any(monkeypatch, tmp_path, massive, populations, expected):
     layers = pd.DataFrame({"layer": [0, 1, 2], "population": "all", "massive": [9, massive, 9]})
     facts = {"model": {"name": "m", "blocks": 2}, "populations": populations}
     facts["layers"] = [{"index": index, "name": f"block {index}"} for index in range(3)]
@@ -243,7 +243,7 @@ def test_sets_exclude_massive_positions_if_there_are_any(monkeypatch, tmp_path, 
     )
     monkeypatch.setattr(surveys, "make_token_sets", lambda folder, **options: asked.append(options["population"]))
     surveys.ensure_token_sets(plan.Task("m", "surface", tmp_path, "texts.txt"), Listener())
-    assert asked == [wanted]
+    assert asked == [expected]
 
 
 def test_the_plan_names_a_folder_for_every_survey(tmp_path):

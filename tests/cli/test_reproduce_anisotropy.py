@@ -1,4 +1,4 @@
-"""theodolite reproduce anisotropy-inherent and dynamics, from surveys of text models alone."""
+"""theodolite reproduce anisotropy-inherent and dynamics, from surveys of text models only."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_a_laboratory_is_run_for_the_exhibits_that_need_it(theodolite, model, co
     options = ["--corpus", corpus, "--limit", 30, "--out", tmp_path / "out", "--json", "--quiet"]
     ran = theodolite("reproduce", paper, "--model", model, *options)
     assert ran.code == 0, ran.err
-    told = json.loads(ran.out)
-    states = {(row["name"], row["edition"]): row["state"] for row in told["exhibits"]}
+    printed = json.loads(ran.out)
+    states = {(row["name"], row["edition"]): row["state"] for row in printed["exhibits"]}
     assert states[f"{paper}/fig1", ""] == states[f"{paper}/fig1", "without-first"] == "drawn"
     assert states[f"{paper}/fig6a", ""] == "drawn"
     assert states[f"{paper}/fig2", ""] == "not drawn"
-    assert [row["laboratory"] for row in told["laboratories"]] == ["block"]
+    assert [row["laboratory"] for row in printed["laboratories"]] == ["block"]
 
 
 @pytest.mark.slow
@@ -57,10 +57,10 @@ def test_both_papers_are_drawn_from_one_command_each(theodolite, tmp_path_factor
         options = ["--corpus", corpus, "--limit", 60, "--out", out, "--json", "--quiet"]
         ran = theodolite("reproduce", paper, *given, *options)
         assert ran.code == 0, ran.err
-        told = json.loads(ran.out)
-        assert {survey["units"] for survey in told["surveys"]} == {"id"}
-        states = {(row["name"], row["edition"]): row["state"] for row in told["exhibits"]}
-        notes = {row["name"]: row["note"] for row in told["exhibits"] if row["state"] == "not drawn"}
+        printed = json.loads(ran.out)
+        assert {survey["units"] for survey in printed["surveys"]} == {"id"}
+        states = {(row["name"], row["edition"]): row["state"] for row in printed["exhibits"]}
+        notes = {row["name"]: row["note"] for row in printed["exhibits"] if row["state"] == "not drawn"}
         if paper == "dynamics":
             assert states["dynamics/fig1", ""] == states["dynamics/fig1-populations", ""] == "drawn"
         else:
@@ -68,13 +68,13 @@ def test_both_papers_are_drawn_from_one_command_each(theodolite, tmp_path_factor
                 for edition in ("", "without-first", "without-massive"):
                     assert states[f"{paper}/{figure}", edition] == "drawn"
             assert states[f"{paper}/fig1", "by-depth"] == "drawn"
-            # What text models are not is told once, with a command, and tried in no other edition.
+            # Exhibits of other models are reported once, with a command, and not tried in other editions.
             for figure, words in (("fig2", "byt5"), ("fig3", "whisper"), ("fig4", "resnet")):
                 assert words in notes[f"{paper}/{figure}"]
                 assert [key for key in states if key[0] == f"{paper}/{figure}"] == [(f"{paper}/{figure}", "")]
             assert "--contextuality" in notes[f"{paper}/contextuality"]
             assert states[f"{paper}/fig6a", ""] == states[f"{paper}/fig10", ""] == "drawn"
-            assert [row["laboratory"] for row in told["laboratories"]] == ["block"]
+            assert [row["laboratory"] for row in printed["laboratories"]] == ["block"]
         assert "failed" not in states.values()
     drawn = pd.read_csv(root / "anisotropy-inherent" / "figures" / "fig1-without-first.csv")
     assert set(drawn["population"]) == {"without-first"}

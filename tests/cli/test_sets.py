@@ -1,4 +1,4 @@
-"""theodolite sets, from the survey to the pictures, and what it refuses."""
+"""theodolite sets, from the survey to the figures, and rejected input."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def test_chosen_tokens_and_quiet_output(theodolite, surveyed):
 
 
 def test_moved_files_are_found_and_changed_ones_rejected(theodolite, model, corpus, tmp_path):
-    here = shutil.copytree(model, tmp_path / "here")
+    moved_model = shutil.copytree(model, tmp_path / "here")
     texts = shutil.copy(corpus, tmp_path / "texts.txt")
     out = tmp_path / "survey"
-    package.survey(here, texts, out=out, layers=[1], sample_size=8)
+    package.survey(moved_model, texts, out=out, layers=[1], sample_size=8)
     Path(texts).unlink()
     ran = theodolite("sets", out)
     assert ran.code == 2
@@ -84,7 +84,7 @@ def test_moved_files_are_found_and_changed_ones_rejected(theodolite, model, corp
     ran = theodolite("sets", out, "--corpus", other)
     assert ran.code == 2
     assert "does not contain the surveyed documents: its sha256 is" in ran.err
-    shutil.rmtree(here)
+    shutil.rmtree(moved_model)
     ran = theodolite("sets", out, "--corpus", corpus)
     assert ran.code == 2
     assert "Give the current location of the surveyed model with --model." in ran.err

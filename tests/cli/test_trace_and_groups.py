@@ -27,10 +27,10 @@ def test_trace_prints_its_tables_and_writes_a_folder(theodolite: Theodolite, mod
 def test_trace_reads_sentences_from_files(theodolite: Theodolite, model: Path, tmp_path: Path) -> None:
     (tmp_path / "s.txt").write_text(f"{ONE}\n\n{OTHER}\n", encoding="utf-8")
     ran = theodolite("trace", model, "--file", tmp_path / "s.txt", "--reference", tmp_path / "s.txt", "--json")
-    told = json.loads(ran.out)
-    assert told["settings"]["sentences"] == told["settings"]["reference"] == [ONE, OTHER]
-    assert {row["token"] for row in told["partings"]} >= {"mountain", "river"}
-    assert told["moves"][0]["step"] is None  # undefined is null
+    printed = json.loads(ran.out)
+    assert printed["settings"]["sentences"] == printed["settings"]["reference"] == [ONE, OTHER]
+    assert {row["token"] for row in printed["partings"]} >= {"mountain", "river"}
+    assert printed["moves"][0]["step"] is None  # undefined is null
 
 
 def test_groups_prints_layers_and_writes_a_folder(theodolite: Theodolite, model: Path, tmp_path: Path) -> None:
@@ -44,9 +44,9 @@ def test_groups_prints_layers_and_writes_a_folder(theodolite: Theodolite, model:
     assert "with-nonsense · 8 sentences in 4 groups" in ran.out
     assert "bag of words" in ran.out
     assert theodolite("exhibit", "bert-spaces/fig23", tmp_path / "g", "--out", tmp_path / "f.svg").code == 0
-    told = json.loads(theodolite(*asked, "--json", "--controls", 0, "--quiet").out)
-    assert {row["population"] for row in told["layers"]} == {"groups"}
-    assert [row["undefined"] for row in told["layers"]] == ["all vectors are equal", None, None, None]
+    printed = json.loads(theodolite(*asked, "--json", "--controls", 0, "--quiet").out)
+    assert {row["population"] for row in printed["layers"]} == {"groups"}
+    assert [row["undefined"] for row in printed["layers"]] == ["all vectors are equal", None, None, None]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""theodolite view: the page is made, and a browser, here a small program that notes its address, is given it."""
+"""theodolite view: the page is made and opened in a browser, here a small program that records its address."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _short(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
 
 @pytest.fixture(autouse=True)
 def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What browsers there are is asked once a process: ask again in every test."""
+    """The list of browsers is read once per process: read it again in every test."""
     monkeypatch.setattr("webbrowser._tryorder", None)
     monkeypatch.setattr("webbrowser._browsers", {})
 
@@ -40,7 +40,7 @@ def made(tmp_path_factory, model, corpus) -> Path:
 
 
 def browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int = 0) -> Path:
-    """Make a program that notes its arguments and put it where browsers are named; return its notes."""
+    """Make a program that records its arguments and register it as a browser; return the file of its records."""
     notes, program = tmp_path / "notes.txt", tmp_path / "browser"
     program.write_text(
         f'#!{sys.executable}\nimport sys\nopen({str(notes)!r}, "w").write(" ".join(sys.argv[1:]))\n'

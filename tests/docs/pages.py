@@ -1,4 +1,4 @@
-"""The examples of a page of the docs: its fenced blocks, with what comments before them say of the tests.
+"""The examples of a page of the docs: its fenced blocks, with the test instructions in comments before them.
 
 A comment on a line of its own before a block speaks to the tests and to nobody else, since no reader sees it:
 
@@ -24,7 +24,7 @@ _COMMENT = re.compile(r"^ *<!--\s*(not run|in tests):\s*(.*?)\s*-->\s*$")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: where it stands, what it says, and what the comments before it ask for."""
+    """A fenced block: its location, its text, and the instructions in the comments before it."""
 
     page: str
     line: int
@@ -42,7 +42,7 @@ class Block:
         return self.page.startswith("docs/reference/")
 
     def in_tests(self) -> Block:
-        """Return the block as the tests run it; what is to be replaced must be there."""
+        """Return the block as the tests run it; text to be replaced must exist."""
         text = self.text
         for old, new in self.smaller:
             assert old in text, f"{self.where}: `in tests` would replace {old!r}, which is not in the block"
@@ -68,9 +68,9 @@ def blocks(page: Path) -> list[Block]:
 def _blocks(page: str, lines: list[str]) -> Iterator[Block]:
     excused, smaller, number = None, list[tuple[str, str]](), 0
     while number < len(lines):
-        said, fence = _COMMENT.match(lines[number]), _FENCE.match(lines[number])
-        if said:
-            excused, smaller = _asked(f"{page}:{number + 1}", said, excused, smaller)
+        comment, fence = _COMMENT.match(lines[number]), _FENCE.match(lines[number])
+        if comment:
+            excused, smaller = _asked(f"{page}:{number + 1}", comment, excused, smaller)
         elif fence:
             end = next(k for k in range(number + 1, len(lines)) if lines[k].strip().startswith("```"))
             indent = len(fence[1])
@@ -84,18 +84,18 @@ def _blocks(page: str, lines: list[str]) -> Iterator[Block]:
 
 
 def _asked(
-    where: str, said: re.Match[str], excused: str | None, smaller: list[tuple[str, str]]
+    where: str, comment: re.Match[str], excused: str | None, smaller: list[tuple[str, str]]
 ) -> tuple[str | None, list[tuple[str, str]]]:
-    if said[1] == "not run":
-        assert said[2], f"{where}: `not run` wants a reason"
-        return said[2], smaller
-    old, arrow, new = said[2].partition(" -> ")
+    if comment[1] == "not run":
+        assert comment[2], f"{where}: `not run` wants a reason"
+        return comment[2], smaller
+    old, arrow, new = comment[2].partition(" -> ")
     assert arrow, f"{where}: `in tests` wants OLD -> NEW"
     return excused, [*smaller, (old, new)]
 
 
 def commands(block: Block) -> list[list[str]]:
-    """Return the words of every command of a shell block; a backslash carries on a line, # begins a comment."""
+    """Return the words of every command of a shell block; a backslash continues a line, # starts a comment."""
     joined = re.sub(r"\\\n\s*", " ", block.text)
     split = [shlex.split(line.removeprefix("$ "), comments=True) for line in joined.splitlines()]
     return [words for words in split if words]
@@ -104,7 +104,7 @@ def commands(block: Block) -> list[list[str]]:
 def indented_commands(page: Path) -> list[str]:
     """Return the lines of four spaces or in backquotes that begin with `theodolite`: usage, not for running."""
     text = re.sub(r"^( *)```.*?^\1```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
-    carried = re.sub(r"\n {8,}(?=[\[-])", " ", text)  # the options of a usage go on in the next line
+    carried = re.sub(r"\n {8,}(?=[\[-])", " ", text)  # options of a usage continue on the next line
     lines = re.findall(r"^ {4}(theodolite .*)$", carried, flags=re.MULTILINE)
     quoted = re.findall(r"`(theodolite [^`]*)`", text)
     return [*lines, *(re.sub(r"\s+", " ", each) for each in quoted)]

@@ -1,4 +1,4 @@
-"""Run the examples of a page in a folder of its own: Python in one namespace, commands by the real command."""
+"""Run the examples of a page in its own folder: Python in one namespace, commands with the real command."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check(block: Block) -> None:
 
 
 def check_command(words: list[str], where: str) -> None:
-    """Parse a command as the command line would, without doing it."""
+    """Parse a command as the command line would, without running it."""
     import typer
 
     if words[1:2] and words[1].startswith("--"):
@@ -43,9 +43,9 @@ def check_command(words: list[str], where: str) -> None:
         verb.make_context(verb.name, list(words[2:]), parent=context)
     except typer.Exit:  # --help
         return
-    except Exception as error:  # of the library that typer brings, which has no public name
-        told = error.format_message() if hasattr(error, "format_message") else str(error)
-        raise NotRunError(f"{where}: {' '.join(words)}: {told}") from None
+    except Exception as error:  # of the library that typer bundles, which has no public name
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        raise NotRunError(f"{where}: {' '.join(words)}: {message}") from None
 
 
 def check_usage(line: str, where: str) -> None:
@@ -128,7 +128,7 @@ class Page:
         raise NotRunError(f"{where}: `{' '.join(words)}` is neither run nor excused (<!-- not run: why -->)")
 
     def _compare(self, block: Block) -> None:
-        """Find every line that is shown in what was printed, numbers left aside.
+        """Find every shown line in the printed output, ignoring numbers.
 
         Numbers are of the example as it stands, and the tests run it smaller. A line may end in an ellipsis.
         """
@@ -158,5 +158,5 @@ def _redirected(words: list[str]) -> tuple[list[str], str | None]:
 
 
 def _words(text: str) -> str:
-    """Return the words of a text but for its numbers, one space between."""
+    """Return the words of a text without numbers, separated by single spaces."""
     return " ".join(word for word in text.split() if not _NUMBER.fullmatch(word))

@@ -1,4 +1,4 @@
-"""What a page takes for granted in the reader's folder: a model, texts and vectors of one's own, the sources."""
+"""Files that a page assumes in the reader's folder: a model, texts, vectors and the sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.small_models import sentences
 
 
 def furnish(folder: Path, model: Path) -> None:
-    """Put stand-ins into a folder: a small model under two names, a text a format, vectors with labels.
+    """Put stand-ins into a folder: a small model under two names, one text per format, vectors with labels.
 
     A folder called as a model of the hub is taken for it, so that no hub is asked.
     """

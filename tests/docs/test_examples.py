@@ -1,4 +1,4 @@
-"""Every example of README.md and the docs runs, or says why it does not; every command in them exists."""
+"""Every example of README.md and the docs runs or states why it does not; every command in them exists."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def test_the_examples_run(
     mpl.use("Agg")
     furnish(tmp_path, small_model("bert"))
     monkeypatch.chdir(tmp_path)
-    here = Page()
+    page_run = Page()
     for block in blocks(page):
-        here.take(block)
+        page_run.take(block)
 
 
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=name_of)

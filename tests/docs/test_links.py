@@ -14,7 +14,7 @@ LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
 
 
 def without_code(text: str) -> str:
-    """Leave out fences and what stands in backticks: what looks like a link there is none."""
+    """Remove fences and text in backticks, where apparent links are not links."""
     return re.sub(r"`[^`\n]*`", "", re.sub(r"^( *)```.*?^\1```", "", text, flags=re.DOTALL | re.MULTILINE))
 
 
@@ -31,7 +31,7 @@ def anchors(page: Path) -> frozenset[str]:
 
 
 def broken(page: Path) -> list[str]:
-    """Return the links of a page that lead nowhere."""
+    """Return the broken links of a page."""
     text = re.sub(r"\[`([^`\n]*)`\]", r"[\1]", page.read_text("utf-8"))  # `code` as the text of a link
     found = []
     for target in LINK.findall(without_code(text)):

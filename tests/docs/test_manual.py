@@ -1,4 +1,4 @@
-"""The generated pages are current, whole, and their examples are commands that exist."""
+"""The generated pages are current and complete, and their examples are commands that exist."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GROUP: Any = typer.main.get_command(app)
 
 
 def parses(line: str) -> None:
-    """Parse a command as the command line would, without doing it."""
+    """Parse a command as the command line would, without running it."""
     words = shlex.split(line, comments=True)
     assert words[0] == "theodolite"
     GROUP.commands[words[1]].make_context(words[1], words[2:])
@@ -36,10 +36,10 @@ def test_a_generated_page_is_current(name: str) -> None:
 
 def test_every_verb_has_a_chapter_a_section_and_examples_that_parse() -> None:
     page = (DOCS / "reference/cli.md").read_text("utf-8")
-    told = [verb for chapter in CHAPTERS for verb in chapter.verbs]
-    assert len(told) == len(set(told))
+    listed = [verb for chapter in CHAPTERS for verb in chapter.verbs]
+    assert len(listed) == len(set(listed))
     for verb in GROUP.commands:
-        assert verb in told, f"{verb}: name it in a chapter of manual/examples.py"
+        assert verb in listed, f"{verb}: name it in a chapter of manual/examples.py"
         assert EXAMPLES.get(verb), f"{verb}: give an example in manual/examples.py"
         assert page.count(f"### `{verb}`\n") == 1
         for line in EXAMPLES[verb]:

@@ -1,4 +1,4 @@
-"""The site opens from disk: no page asks for anything from the network, and search works."""
+"""The site opens from disk: no page sends a network request, and search works."""
 
 from __future__ import annotations
 

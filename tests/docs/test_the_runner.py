@@ -1,4 +1,4 @@
-"""The runner of the docs' examples can fail: each wrong example planted here is caught; a right one passes."""
+"""The runner of the docs' examples can fail: each planted wrong example is detected; a right one passes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.docs.running import NotRunError, Page, check_usage
 def run(folder: Path, text: str) -> Page:
     """Run a page of this text, as those of the docs are run."""
     (folder / "page.md").write_text(text.replace("~~~", "```"), "utf-8")
-    here = Page()
+    page_run = Page()
     for block in blocks(folder / "page.md"):
-        here.take(block)
-    return here
+        page_run.take(block)
+    return page_run
 
 
 @pytest.fixture(autouse=True)
@@ -112,11 +112,11 @@ name          kind    documents ...
 chitchat      text        1,000
 ~~~
 """
-    here = run(tmp_path, page)
-    assert here.names["numbers"] == [0, 1, 2]
+    page_run = run(tmp_path, page)
+    assert page_run.names["numbers"] == [0, 1, 2]
     assert (tmp_path / "told.txt").read_text() == "[0, 1, 2]"
     assert "minilm-l6" in (tmp_path / "models.json").read_text()
-    assert "chitchat" in here.printed
+    assert "chitchat" in page_run.printed
 
 
 def test_usage_in_the_text_is_read(tmp_path: Path) -> None:

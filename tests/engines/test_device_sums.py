@@ -41,7 +41,7 @@ def corpus(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where the sums are kept; on the processor too they are handed to formulas as a device's are."""
+    """The device of the sums; on the CPU, too, formulas receive them as tensors, as from a GPU."""
     if request.param == "cpu":
         monkeypatch.setattr(text_surveys, "_resident", lambda kind: True)
         monkeypatch.setattr(UnitSums, "readable", property(lambda sums: sums.sum))
@@ -54,7 +54,7 @@ def made(small_model: Any, corpus: Path, device: str, out: Path | None = None, *
 
 
 class Seen:
-    """Weak references to what lay on the device, and who copied it."""
+    """Weak references to the tensors that were on the device, and the threads that copied them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.left: list[weakref.ref[torch.Tensor]] = []
@@ -62,9 +62,9 @@ class Seen:
         self.threads: set[str] = set()
         begin, copy, over = DeviceTensor.__init__, statistics._copy_from_device, GpuFold.hand_over
 
-        def begun(away: DeviceTensor, tensor: torch.Tensor) -> None:
+        def record_start(device_tensor: DeviceTensor, tensor: torch.Tensor) -> None:
             self.left.append(weakref.ref(tensor))
-            begin(away, tensor)
+            begin(device_tensor, tensor)
 
         def copied(*given: Any) -> torch.Tensor:
             self.threads.add(threading.current_thread().name.split("_")[0])
@@ -76,7 +76,7 @@ class Seen:
             self.tables += [weakref.ref(tensor) for tensor in held]
             return over(fold)
 
-        monkeypatch.setattr(DeviceTensor, "__init__", begun)
+        monkeypatch.setattr(DeviceTensor, "__init__", record_start)
         monkeypatch.setattr(statistics, "_copy_from_device", copied)
         monkeypatch.setattr(GpuFold, "hand_over", handed_over)
 
@@ -95,12 +95,12 @@ def test_tables_and_files_equal_those_of_sums_copied_first(
 ) -> None:
     found = made(small_model, corpus, device, tmp_path / "there", populations=populations)
     monkeypatch.setattr(GpuFold, "hand_over", GpuFold.to_cpu)
-    wanted = made(small_model, corpus, device, tmp_path / "here", populations=populations)
+    expected = made(small_model, corpus, device, tmp_path / "here", populations=populations)
     for table in TABLES:
-        assert getattr(found.tables, table).equals(getattr(wanted.tables, table)), table
+        assert getattr(found.tables, table).equals(getattr(expected.tables, table)), table
     for name in (STATE, SAMPLE):
         assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
-    assert folders.open_survey(tmp_path / "there").facts["files"] == wanted.facts["files"]
+    assert folders.open_survey(tmp_path / "there").facts["files"] == expected.facts["files"]
 
 
 @pytest.mark.parametrize("to_disk", [True, False])
@@ -108,7 +108,7 @@ def test_nothing_stays_on_the_device(
     small_model: Any, corpus: Path, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to_disk: bool
 ) -> None:
     seen = Seen(monkeypatch)
-    gc.disable()  # what only the collector would find keeps a GPU's memory for long
+    gc.disable()  # reference cycles would keep GPU memory until the next collection
     try:
         survey = made(small_model, corpus, device, tmp_path / "out" if to_disk else None)
         assert seen.left
@@ -118,28 +118,28 @@ def test_nothing_stays_on_the_device(
         gc.enable()
     assert not survey.state.device_tensors()
     assert all(table.sum.device.type == "cpu" for f in survey.state.folds.values() for table in f.moments.tables)
-    assert seen.threads <= {"copying sums", "copying", "writing"}  # measuring asked for none
+    assert seen.threads <= {"copying sums", "copying", "writing"}  # measuring copied none
 
 
 def test_sums_that_do_not_fit_are_measured_on_the_cpu(
     small_model: Any, corpus: Path, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = made(small_model, corpus, device)
+    expected = made(small_model, corpus, device)
     monkeypatch.setattr("theodolite.tables.tables.copy_sums_to_device", lambda fold, device, left: None)
     found = made(small_model, corpus, device)
-    assert found.tables.tokens["n"].equals(wanted.tables.tokens["n"])
+    assert found.tables.tokens["n"].equals(expected.tables.tokens["n"])
     assert not found.state.device_tensors()
 
 
 def test_a_table_moved_to_the_host_is_handed_over_unchanged(
     small_model: Any, corpus: Path, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = made(small_model, corpus, device)
+    expected = made(small_model, corpus, device)
     monkeypatch.setattr("theodolite.statistics.cuda.tables.fits_on_device", lambda count, device: False)
     seen = Seen(monkeypatch)
     found = made(small_model, corpus, device)
     assert not seen.left
-    assert found.tables.tokens["n"].equals(wanted.tables.tokens["n"])
+    assert found.tables.tokens["n"].equals(expected.tables.tokens["n"])
 
 
 def test_sums_on_the_device_are_reused_and_others_copied() -> None:
@@ -163,10 +163,10 @@ def test_sums_on_the_device_are_reused_and_others_copied() -> None:
 def test_an_error_during_copying_is_raised(
     small_model: Any, corpus: Path, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to_disk: bool
 ) -> None:
-    def here(away: DeviceTensor) -> torch.Tensor:
+    def fail(device_tensor: DeviceTensor) -> torch.Tensor:
         raise MemoryError("no room for sums")
 
-    monkeypatch.setattr(DeviceTensor, "cpu", here)
+    monkeypatch.setattr(DeviceTensor, "cpu", fail)
     out = tmp_path / "out"
     with pytest.raises(MemoryError, match="no room for sums"):
         made(small_model, corpus, device, out if to_disk else None)
@@ -212,7 +212,7 @@ def test_an_interruption_while_measuring_leaves_no_survey(
 def test_an_overwritten_survey_is_renamed_before_its_space_is_freed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed before its space is free, a run leaves parts, which are in nobody's way and go with the next."""
+    """A run killed before its space is freed leaves .part files, which the next run deletes."""
     out = tmp_path / "out"
     out.mkdir()
     for name in (*FILES, FACTS):
@@ -227,7 +227,7 @@ def test_an_overwritten_survey_is_renamed_before_its_space_is_freed(
 
 
 def test_a_failing_flush_while_writing_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system tells of it once: the flush at the end would find nothing wrong."""
+    """The system reports the error once: the flush at the end would succeed."""
 
     def flush(file: int) -> None:
         raise OSError(5, os.strerror(5))

@@ -1,4 +1,4 @@
-"""A survey whose sums live where the states are tells what one tells that keeps them on the processor."""
+"""A survey with its sums on the device reports the same numbers as one with its sums on the CPU."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def corpus(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=DEVICES)
 def residing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A device on which a survey keeps its sums; on the processor only because the test says so."""
+    """A device on which a survey keeps its sums; on the CPU only because the test requests it."""
     if request.param == "cpu":
         monkeypatch.setattr(text_surveys, "_resident", lambda kind: True)
     return str(request.param)
@@ -39,11 +39,11 @@ def test_tables_are_the_same(
     small_model: Any, corpus: Path, residing: str, dtype: str, units: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"device": residing, "dtype": dtype, "units": units, "batch_tokens": 500, "sample_size": 256}
-    there = theodolite.survey(small_model("llama"), corpus, **settings)
+    on_device = theodolite.survey(small_model("llama"), corpus, **settings)
     monkeypatch.setattr(text_surveys, "_resident", lambda kind: False)
-    here = theodolite.survey(small_model("llama"), corpus, **settings)
+    on_cpu = theodolite.survey(small_model("llama"), corpus, **settings)
     for table in ("layers", "coordinates"):
-        ours, theirs = getattr(there, table), getattr(here, table)
+        ours, theirs = getattr(on_device, table), getattr(on_cpu, table)
         assert list(ours.columns) == list(theirs.columns)
         for column in ours.columns:
             if ours[column].dtype.kind == "f":
@@ -51,8 +51,8 @@ def test_tables_are_the_same(
                 np.testing.assert_allclose(a, b, rtol=SUMS, atol=SUMS, err_msg=f"{table} {column}")
             else:
                 assert ours[column].equals(theirs[column]), column
-    assert (there.tokens["n"].to_numpy() == here.tokens["n"].to_numpy()).all()
-    np.testing.assert_allclose(there.tokens["v"], here.tokens["v"], rtol=1e-6, atol=1e-9)
+    assert (on_device.tokens["n"].to_numpy() == on_cpu.tokens["n"].to_numpy()).all()
+    np.testing.assert_allclose(on_device.tokens["v"], on_cpu.tokens["v"], rtol=1e-6, atol=1e-9)
 
 
 def test_an_interrupted_run_resumes_with_equal_bits(
@@ -79,10 +79,10 @@ def test_an_interrupted_run_resumes_with_equal_bits(
 
 def test_a_gpu_fold_merges_with_a_cpu_fold(small_model: Any, corpus: Path, residing: str) -> None:
     half = {"pilot": None, "batch_tokens": 500}
-    there = theodolite.survey(small_model("bert"), corpus, device=residing, limit=90, **half)
-    assert there.state.folds[0].moments.population([0]).n.sum() > 0
+    on_device = theodolite.survey(small_model("bert"), corpus, device=residing, limit=90, **half)
+    assert on_device.state.folds[0].moments.population([0]).n.sum() > 0
     other = corpus.with_name("other.txt")
     other.write_text("\n".join(sentences(80, seed=9, longest=20)), encoding="utf-8")
-    here = theodolite.survey(small_model("bert"), other, device="cpu", **half)
-    both = theodolite.merge([there, here])
-    assert both.state.positions == there.state.positions + here.state.positions
+    on_cpu = theodolite.survey(small_model("bert"), other, device="cpu", **half)
+    both = theodolite.merge([on_device, on_cpu])
+    assert both.state.positions == on_device.state.positions + on_cpu.state.positions

@@ -1,4 +1,4 @@
-"""Shards may be prepared from before the pilot on: once, their very documents, and only where a GPU waits."""
+"""Preparing shards before the pilot: each once, with the right documents, and only if a GPU waits."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ DOCUMENTS = {3: [(0, "a"), (1, "b")], 5: [(2, "c")], 6: [(3, "d")]}
 
 @pytest.fixture(autouse=True)
 def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Has threads of this process prepare, so that what they do can be counted, and finds none of them after."""
+    """Prepare in threads of this process, so that calls can be counted; no thread may remain afterwards."""
     monkeypatch.setattr(worker_processes, "count_workers", lambda pieces: None)
     yield
     assert not multiprocessing.active_children()
     for thread in threading.enumerate():
         if thread.name.startswith("theodolite-"):
-            thread.join(timeout=600)  # one that has given its result may not have ended yet
+            thread.join(timeout=600)  # a thread that has returned its result may not have ended yet
             assert not thread.is_alive(), thread.name
 
 
 class Counted:
-    """A source that notes what it prepares and what it runs."""
+    """A source that records what it prepares and runs."""
 
     resident = True
     units = SimpleNamespace(open=False)
@@ -69,9 +69,9 @@ def plan(source: Counted, device: str | None = "cuda") -> Any:
 
 
 def folded(
-    source: Counted, begun: EarlyStart, shards: Sequence[int] = (3, 5, 6), left_out: Skipped | None = None
+    source: Counted, early: EarlyStart, shards: Sequence[int] = (3, 5, 6), left_out: Skipped | None = None
 ) -> None:
-    with closing(begun.prepare(shards, left_out or Skipped())) as made:
+    with closing(early.prepare(shards, left_out or Skipped())) as made:
         fold_prepared(source, {}, made, on_step=lambda step: None)  # type: ignore[arg-type]
 
 
@@ -84,10 +84,10 @@ def test_every_shard_is_prepared_once_and_folded_in_order() -> None:
 
 def test_preparation_starts_without_a_request() -> None:
     source = Counted()
-    begun = EarlyStart(plan(source))
+    early = EarlyStart(plan(source))
     wait_until(lambda: len(source.prepared) == prefetch.PREPARING_THREADS + 1)
     assert not source.ran
-    begun.close()
+    early.close()
 
 
 def test_other_shards_than_those_started_are_prepared_again() -> None:
@@ -109,9 +109,9 @@ def test_nothing_starts_without_a_gpu_or_with_open_units(device: str | None, ope
     source = Counted()
     source.units = SimpleNamespace(open=open_)  # type: ignore[misc]
     source.resident = device is not None
-    begun = EarlyStart(plan(source, device))
+    early = EarlyStart(plan(source, device))
     assert not threads()
-    folded(source, begun)
+    folded(source, early)
     assert source.prepared == ["ab", "c", "d"]
     assert source.ran == ["a", "b", "c", "d"]
 
@@ -151,7 +151,7 @@ def wait_until(so: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has a processor do what a GPU would: sums that reside, and text prepared by two copies of two threads."""
+    """Use the CPU as a GPU: resident sums, and text prepared by two processes with two threads each."""
     if not hasattr(os, "fork"):
         pytest.skip("this system cannot fork")
     monkeypatch.setattr(text_survey, "_resident", lambda device: True)
@@ -170,9 +170,9 @@ def test_a_survey_does_not_depend_on_who_prepares_its_text(
     assert by_copies.facts["counts"]["shards"] > 3
     assert 0 <= by_copies.facts["times"]["seconds"]["waiting_for_batches"] < 600
     monkeypatch.setattr(prefetch, "gpu_waits", lambda source: False)
-    here = surveyed(small_model)
+    locally = surveyed(small_model)
     for name in ("layers", "tokens"):
-        assert getattr(by_copies, name).equals(getattr(here, name))
+        assert getattr(by_copies, name).equals(getattr(locally, name))
 
 
 def test_a_scan_in_another_process_equals_a_local_scan(as_on_a_gpu: None, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ class BrokenError(Exception):
 
 
 def breaks(*given: Any, **named: Any) -> Any:
-    assert multiprocessing.active_children(), "nothing was begun"
+    assert multiprocessing.active_children(), "no worker process was started"
     raise BrokenError
 
 

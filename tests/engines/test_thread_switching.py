@@ -1,4 +1,4 @@
-"""Turns at the interpreter while a GPU is fed."""
+"""Thread switching while a GPU is in use."""
 
 from __future__ import annotations
 

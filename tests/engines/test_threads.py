@@ -1,4 +1,4 @@
-"""Layers measured side by side, or with their sums on a device, give the tables of one after the other."""
+"""Layers measured in parallel, or with their sums on a device, give the same tables as one by one."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def test_parallel_layers_give_the_same_bits(contextuality: bool) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        told: list[str] = []
+        messages: list[str] = []
         one = make_tables(made, LAYERS, ALL, workers=1)
-        several = make_tables(made, LAYERS, ALL, workers=3, say=told.append)
+        several = make_tables(made, LAYERS, ALL, workers=3, say=messages.append)
     finally:
         torch.set_num_threads(before)
     for name, table in frames(one).items():
@@ -65,12 +65,12 @@ def test_parallel_layers_give_the_same_bits(contextuality: bool) -> None:
         pd.testing.assert_frame_equal(
             table, other, check_exact=name != "layers", rtol=1e-12
         )  # numpy's own threads
-    assert [line.split()[2] for line in told] == ["0", "1", "2", "3"]
+    assert [line.split()[2] for line in messages] == ["0", "1", "2", "3"]
 
 
-def check_close(found: SurveyTables, wanted: SurveyTables) -> None:
-    """Whole numbers and reasons equal, the rest to rounding."""
-    for name, table in frames(wanted).items():
+def check_close(found: SurveyTables, expected: SurveyTables) -> None:
+    """Check that integers and reasons are equal and other numbers agree up to rounding."""
+    for name, table in frames(expected).items():
         other = frames(found)[name]
         assert list(table.columns) == list(other.columns)
         for column in table.columns:
@@ -80,19 +80,19 @@ def check_close(found: SurveyTables, wanted: SurveyTables) -> None:
             limit = DRAWN if column in SET_COLUMNS or column.endswith("_se") else CLOSE
             limit = 1e-6 if name == "scales" or column in ("mle_dim", "anisotropy_svd_shuffled") else limit
             ours, theirs = table[column].to_numpy(float), other[column].to_numpy(float)
-            # Two solvers know an eigenvalue to what rounding leaves of the largest.
+            # Two solvers agree on an eigenvalue up to rounding of the largest one.
             least = 1e-14 * ours.max() if column == "eigenvalue" else 1e-9
             np.testing.assert_allclose(theirs, ours, rtol=limit, atol=least, err_msg=f"{name}.{column}")
 
 
 @pytest.mark.parametrize("device", ["cpu", CUDA])
 def test_on_a_device_the_numbers_are_the_same(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
-    """On the processor too the sums are handed on as tensors, so that the device's way is gone."""
+    """On the CPU, too, the sums are passed on as tensors, so that the code path of devices runs."""
     made = state()
-    wanted = make_tables(made, LAYERS, ALL, workers=1)
+    expected = make_tables(made, LAYERS, ALL, workers=1)
     if device == "cpu":
         monkeypatch.setattr(UnitSums, "readable", property(lambda sums: sums.sum))
-    check_close(make_tables(made, LAYERS, ALL, workers=2, device=device), wanted)
+    check_close(make_tables(made, LAYERS, ALL, workers=2, device=device), expected)
 
 
 def test_sums_that_do_not_fit_on_the_device_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:

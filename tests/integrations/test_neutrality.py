@@ -30,7 +30,7 @@ def _nothing(model: Any, step: int) -> None:
 def _trained(
     kind: str, dropout: float, accumulate: int, bf16: bool, beside: Beside, device: str = "cpu"
 ) -> dict[str, torch.Tensor]:
-    """Train for a few steps; `beside` is called after every pass back, between the parts of a step too."""
+    """Train for a few steps; `beside` is called after every backward pass, also between the parts of a step."""
     model, tokenizer = tiny(kind, dropout=dropout)
     model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
@@ -75,7 +75,7 @@ def test_weights_are_identical_with_and_without_measurement(
 
 
 def test_a_measurement_that_only_runs_the_model_would_change_the_training() -> None:
-    """The tempting way: no gradients, and nothing else. With dropout it takes random numbers from the training."""
+    """The tempting way: only disable gradients. With dropout it takes random numbers from the training."""
 
     def careless(model: Any, step: int) -> None:
         with torch.no_grad():

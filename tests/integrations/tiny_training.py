@@ -1,4 +1,4 @@
-"""A tiny training, so that tests can ask whether something beside it changed it."""
+"""A tiny training run, so that tests can check whether something changes it."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ def weights_of(model: Any) -> dict[str, torch.Tensor]:
 
 
 def same_bits(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    """Say whether two models agree in every bit."""
+    """Return whether two models agree in every bit."""
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)

@@ -172,13 +172,13 @@ def test_memory_is_bounded_by_units_and_not_by_rows(kind: type[Statistic], sampl
 @given(sample=samples(), seed=st.integers(0, 99))
 @LAW
 def test_recentring_can_be_reversed(kind: type[Statistic], sample: Sample, seed: int) -> None:
-    there = elsewhere(sample.frame, seed)
+    moved_frame = elsewhere(sample.frame, seed)
     moved = fold(kind, sample.frame, sample.batch)
     before = snapshot(moved)
-    recentre(moved, there)
+    recentre(moved, moved_frame)
     recentre(moved, sample.frame)
     rows = len(sample.batch.places)
-    assert_same(kind, moved.state(), before, rows, sample.reach + there.centre.double().norm().item())
+    assert_same(kind, moved.state(), before, rows, sample.reach + moved_frame.centre.double().norm().item())
 
 
 @every_statistic
@@ -187,14 +187,14 @@ def test_recentring_can_be_reversed(kind: type[Statistic], sample: Sample, seed:
 def test_recentred_sums_equal_those_about_the_other_centre(
     kind: type[Statistic], sample: Sample, cuts: list[int], seed: int
 ) -> None:
-    there = elsewhere(sample.frame, seed)
+    moved_frame = elsewhere(sample.frame, seed)
     first, second, third = sample.split(cuts, whole_windows=kind.whole_windows)
     moved = fold(kind, sample.frame, first, second)
-    recentre(moved, there)
-    total = merged(moved, fold(kind, there, third))
-    whole = fold(kind, there, sample.batch)
+    recentre(moved, moved_frame)
+    total = merged(moved, fold(kind, moved_frame, third))
+    whole = fold(kind, moved_frame, sample.batch)
     rows = len(sample.batch.places)
-    assert_same(kind, total.state(), whole.state(), rows, sample.reach + there.centre.double().norm().item())
+    assert_same(kind, total.state(), whole.state(), rows, sample.reach + moved_frame.centre.double().norm().item())
 
 
 @given(
@@ -205,17 +205,17 @@ def test_recentred_sums_equal_those_about_the_other_centre(
 @LAW
 def test_folds_of_different_centres_merge(sample: Sample, cuts: list[int], seed: int) -> None:
     first, second, third = sample.split(cuts, whole_windows=True)
-    here, there = LayerFold(sample.frame), LayerFold(elsewhere(sample.frame, seed))
-    for into, batch in ((here, first), (there, second), (there, third)):
+    first_fold, second_fold = LayerFold(sample.frame), LayerFold(elsewhere(sample.frame, seed))
+    for into, batch in ((first_fold, first), (second_fold, second), (second_fold, third)):
         into.update(batch)
-    before = {name: tensor.clone() for name, tensor in there.state().items()}
-    here.merge(there)
-    assert_identical(there.state(), before)
-    assert torch.equal(here.frame.centre, sample.frame.centre)
-    reach = sample.reach + there.frame.centre.double().norm().item()
+    before = {name: tensor.clone() for name, tensor in second_fold.state().items()}
+    first_fold.merge(second_fold)
+    assert_identical(second_fold.state(), before)
+    assert torch.equal(first_fold.frame.centre, sample.frame.centre)
+    reach = sample.reach + second_fold.frame.centre.double().norm().item()
     for kind in KINDS:
         whole = fold(kind, sample.frame, sample.batch).state()
-        assert_same(kind, here.statistics[kind.name].state(), whole, len(sample.batch.places), reach)
+        assert_same(kind, first_fold.statistics[kind.name].state(), whole, len(sample.batch.places), reach)
 
 
 def through_a_file(statistic: Statistic, path: Path) -> Statistic:

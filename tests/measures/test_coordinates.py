@@ -28,21 +28,21 @@ def sums() -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_between_is_the_spread_of_the_units_means() -> None:
-    wanted = np.zeros(6)
+    expected = np.zeros(6)
     for code in range(9):
         mine = X[code == UNIT]
         for i in range(6):
-            wanted[i] += len(mine) / 120 * (mine[:, i].mean() - X[:, i].mean()) ** 2
+            expected[i] += len(mine) / 120 * (mine[:, i].mean() - X[:, i].mean()) ** 2
     n, total = sums()
     before = total.copy()
-    assert between(n, total) == pytest.approx(wanted, rel=EXACT)
+    assert between(n, total) == pytest.approx(expected, rel=EXACT)
     assert np.array_equal(total, before)
 
 
 def test_between_and_within_are_the_variance() -> None:
-    wanted = sum((code == UNIT).sum() / 120 * X[code == UNIT].var(axis=0) for code in range(9))
+    expected = sum((code == UNIT).sum() / 120 * X[code == UNIT].var(axis=0) for code in range(9))
     v = X.var(axis=0)
-    assert within(v, v, between(*sums())) == pytest.approx(wanted, rel=1e-10)
+    assert within(v, v, between(*sums())) == pytest.approx(expected, rel=1e-10)
 
 
 def test_within_is_0_below_the_rounding_of_its_sums() -> None:

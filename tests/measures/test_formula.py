@@ -14,7 +14,7 @@ COUNTS = set("n types dim twonn_n zero nonfinite massive sample_duplicates".spli
 SEEN = set("norm_min norm_max".split())
 """Extremes that were seen: no formula is between them and the states."""
 ERRORS = {column for column in LAYERS if column.endswith("_se")}
-"""Error bars: told by the `error` of the formula they belong to."""
+"""Error bars: described by the `error` of their formula."""
 
 
 def test_every_column_that_is_a_measure_has_a_formula() -> None:

@@ -14,7 +14,7 @@ from theodolite.measures.neighbours import neighbourhood
 
 
 def occurrences(x: np.ndarray, k: int) -> list[int]:
-    """How many have each row among their k nearest others."""
+    """The number of rows that have each row among their k nearest neighbours."""
     distances = cdist(x, x)
     counts = [0] * len(x)
     for row in range(len(x)):

@@ -1,4 +1,4 @@
-"""Which of two series comes first, and when that cannot be told."""
+"""Which of two series comes first, and when that is undecided."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_first_crossing_counts() -> None:
 
 
 def test_the_rise_counts_if_a_series_rises_and_falls() -> None:
-    """The tempting way, half of the way to the last value, would have no answer or that of the fall."""
+    """The tempting definition, half of the change to the last value, would be undefined or find the fall."""
     up_and_down = np.array([0.0, 1, 2, 10, 9, 4, 2, 1, 0.5, 0.1])
     half = half_way(STEPS, up_and_down)
     assert (half.low, half.high, half.peak, half.way) == (2, 4, 4, 10)

@@ -1,4 +1,4 @@
-"""The nearest others against all distances in float64, on clouds that float32 cannot tell apart."""
+"""Nearest neighbours against all distances in float64, on clouds that float32 cannot resolve."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_twonn_is_equal_bit_for_bit(name: str) -> None:
 
 
 def test_one_block_holds_all_the_nearest() -> None:
-    """The tempting shortcut, to trust a few candidates of each block, misses some; the bound beyond tells."""
+    """The tempting shortcut, to trust a few candidates per block, misses some; the bound detects it."""
     near = cloud(60, d=5) * 1e-2
     vectors = torch.cat([near, cloud(2400, d=5, seed=3) + 20])
     found = neighbourhood(vectors)

@@ -59,11 +59,11 @@ def test_a_gaussian_about_0_and_its_mean() -> None:
 
 def test_reversed_and_read_only_arrays() -> None:
     x = np.random.default_rng(2).normal(size=(30, 4)) + 1
-    wanted = partition_isotropy_log(x, directions(x))
+    expected = partition_isotropy_log(x, directions(x))
     forbidden = x.copy()
     forbidden.flags.writeable = False
-    assert partition_isotropy_log(x[::-1], directions(x)[:, ::-1]) == pytest.approx(wanted, rel=EXACT)
-    assert partition_isotropy_log(forbidden, directions(x)) == wanted
+    assert partition_isotropy_log(x[::-1], directions(x)[:, ::-1]) == pytest.approx(expected, rel=EXACT)
+    assert partition_isotropy_log(forbidden, directions(x)) == expected
 
 
 def test_nothing() -> None:

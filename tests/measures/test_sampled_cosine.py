@@ -65,8 +65,8 @@ def test_the_same_every_time_and_for_any_type() -> None:
 def test_vectors_in_a_tensor(device: str) -> None:
     x = np.random.default_rng(6).normal(0.2, 1, (50, 8)).astype(np.float32)
     x[7] = 0
-    found, wanted = sampled_cosine(torch.from_numpy(x).to(device)), sampled_cosine(x)
-    assert (found.value, found.se) == pytest.approx((wanted.value, wanted.se), abs=EXACT)
+    found, expected_value = sampled_cosine(torch.from_numpy(x).to(device)), sampled_cosine(x)
+    assert (found.value, found.se) == pytest.approx((expected_value.value, expected_value.se), abs=EXACT)
 
 
 def test_zero_vectors_are_excluded_and_scale_does_not_matter() -> None:
@@ -88,7 +88,7 @@ def test_too_few(x: np.ndarray) -> None:
 @pytest.mark.parametrize("cosine", [sampled_cosine, all_pairs_cosine])
 def test_reversed_and_read_only_arrays(cosine: Callable[[np.ndarray], Estimate]) -> None:
     x = np.random.default_rng(3).normal(size=(30, 4)) + 1
-    wanted = cosine(x)
-    assert cosine(x[::-1].copy()[::-1]) == wanted
+    expected_value = cosine(x)
+    assert cosine(x[::-1].copy()[::-1]) == expected_value
     x.flags.writeable = False
-    assert cosine(x) == wanted
+    assert cosine(x) == expected_value

@@ -169,25 +169,25 @@ def test_iso_score_needs_two_dimensions() -> None:
 def test_the_eigenproblem_of_a_tensor_is_solved_on_its_device(device: str) -> None:
     x = np.random.default_rng(0).normal(size=(300, 40)) * np.geomspace(1, 1e-3, 40)
     moment = x.T @ x / 300
-    there = torch.from_numpy(moment).to(device)
-    values, vectors = eigenvectors(there)
-    assert vectors.device == there.device
-    wanted = eigenvalues(moment)
-    for found in (values, eigenvalues(there)):
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-15 * wanted[0] * 40)
+    on_device = torch.from_numpy(moment).to(device)
+    values, vectors = eigenvectors(on_device)
+    assert vectors.device == on_device.device
+    expected = eigenvalues(moment)
+    for found in (values, eigenvalues(on_device)):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15 * expected[0] * 40)
     directions = vectors.cpu().numpy()
     np.testing.assert_allclose(moment @ directions, directions * values[::-1], atol=1e-13)
 
 
 def test_without_device_memory_for_the_solver_the_cpu_is_used() -> None:
-    here = torch.eye(2)
-    there: Any = SimpleNamespace(device=torch.device("cuda"), cpu=lambda: here)
+    on_cpu = torch.eye(2)
+    on_device: Any = SimpleNamespace(device=torch.device("cuda"), cpu=lambda: on_cpu)
 
     def solve(matrix: Any) -> Any:
-        if matrix is there:
+        if matrix is on_device:
             raise torch.OutOfMemoryError
         return matrix
 
-    assert _solve(solve, there) is here
-    with pytest.raises(RuntimeError):  # one on the processor has nowhere else to go
+    assert _solve(solve, on_device) is on_cpu
+    with pytest.raises(RuntimeError):  # on the CPU there is no fallback
         _solve(torch.linalg.eigh, torch.ones(2, 3))

@@ -50,18 +50,18 @@ def afresh(x: np.ndarray, name: str) -> np.ndarray:
 )
 def test_numbers_equal_those_of_transformed_vectors(name: str) -> None:
     x = vectors()
-    transform, wanted = made(x, 1, 4)[name], afresh(x, name)
-    largest = oracles.spectrum(wanted)[0]
-    assert transform(x) == pytest.approx(wanted, abs=1e-7 * np.abs(wanted).max())
-    assert transform.spectrum == pytest.approx(oracles.spectrum(wanted), abs=EXACT * largest)
-    second = np.linalg.eigvalsh(wanted.T @ wanted / len(wanted))[::-1]
+    transform, expected = made(x, 1, 4)[name], afresh(x, name)
+    largest = oracles.spectrum(expected)[0]
+    assert transform(x) == pytest.approx(expected, abs=1e-7 * np.abs(expected).max())
+    assert transform.spectrum == pytest.approx(oracles.spectrum(expected), abs=EXACT * largest)
+    second = np.linalg.eigvalsh(expected.T @ expected / len(expected))[::-1]
     assert transform.second == pytest.approx(second, abs=EXACT * second[0])
-    moment = wanted.T @ wanted / len(wanted)
+    moment = expected.T @ expected / len(expected)
     assert transform.axes @ np.diag(transform.second) @ transform.axes.T == pytest.approx(
         moment, abs=1e-7 * second[0]
     )
     norm = np.linalg.norm
-    assert stable_rank(transform.second) == pytest.approx(norm(wanted) ** 2 / norm(wanted, 2) ** 2, rel=1e-6)
+    assert stable_rank(transform.second) == pytest.approx(norm(expected) ** 2 / norm(expected, 2) ** 2, rel=1e-6)
     assert transform.kept == {"without-top-1": 5, "without-top-4": 2}.get(name, 6)
 
 

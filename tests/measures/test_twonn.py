@@ -19,7 +19,7 @@ from theodolite.measures.neighbours import two_nearest
 
 EXACT = 1e-9
 """On mu, relative. Two float64 distances of 768 terms each err by about 1e-13 at worst; a wrong neighbour by
-1e-3 in these clouds. Anything between tells the two apart."""
+1e-3 in these clouds. Any tolerance between separates the two."""
 
 
 def brute_force(vectors: Tensor) -> Tensor:

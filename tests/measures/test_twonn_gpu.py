@@ -1,4 +1,4 @@
-"""TwoNN on a GPU gives what it gives on the processor, whatever the vectors are like."""
+"""TwoNN on a GPU gives the same result as on the CPU, whatever the vectors are."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ CASES = {"plain": lambda x: x, "offset": offset, "massive": massive, "repeated":
 @pytest.mark.parametrize(("n", "dim"), [(9, 3), (5000, 64), (4096, 768), (9001, 576)])
 def test_the_same_as_on_the_cpu(case: str, n: int, dim: int, dtype: torch.dtype) -> None:
     x = CASES[case](cloud(n, dim, min(10, dim))).to(dtype)
-    here, there = twonn(x), twonn(x.cuda())
-    assert there.n == here.n
-    assert there.duplicates == here.duplicates
-    assert there.keep90 == pytest.approx(here.keep90, rel=EXACT, nan_ok=True)
-    assert there.ml == pytest.approx(here.ml, rel=EXACT, nan_ok=True)
+    on_cpu, on_device = twonn(x), twonn(x.cuda())
+    assert on_device.n == on_cpu.n
+    assert on_device.duplicates == on_cpu.duplicates
+    assert on_device.keep90 == pytest.approx(on_cpu.keep90, rel=EXACT, nan_ok=True)
+    assert on_device.ml == pytest.approx(on_cpu.ml, rel=EXACT, nan_ok=True)
 
 
 @pytest.mark.parametrize("case", ["plain", "offset", "massive"])

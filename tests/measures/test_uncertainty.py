@@ -27,8 +27,10 @@ def test_the_error_of_a_ratio_equals_the_spread_over_other_groups() -> None:
         return float(jackknife(20, lambda group: np.array([ratio(np.delete(parts, group, axis=1))]))[0])
 
     seen = np.std([ratio(groups()) for _ in range(2000)])
-    told = np.mean([error(groups()) for _ in range(100)])
-    assert told == pytest.approx(seen, rel=0.1)  # the mean of 100 errors, each known to 16%, and the s.d. of 2,000
+    estimated = np.mean([error(groups()) for _ in range(100)])
+    assert estimated == pytest.approx(
+        seen, rel=0.1
+    )  # the mean of 100 errors, each known to 16%, and the s.d. of 2,000
 
 
 def test_equal_groups_have_no_error() -> None:

@@ -93,18 +93,20 @@ def test_the_spread_of_means_by_coordinate(put: Put) -> None:
     made = Made()
     share = wide(made.n) / made.n.sum()
     mean = (share[:, None] * wide(made.means)).sum(0)
-    wanted = (share[:, None] * np.square(wide(made.means) - mean)).sum(0).astype(np.float64)
-    assert spread_of_means(made.n, put(made.total), mean.astype(np.float64)) == pytest.approx(wanted, rel=FLOAT64)
-    assert between(made.n, put(made.total)) == pytest.approx(wanted, rel=1e-10)
+    expected = (share[:, None] * np.square(wide(made.means) - mean)).sum(0).astype(np.float64)
+    assert spread_of_means(made.n, put(made.total), mean.astype(np.float64)) == pytest.approx(
+        expected, rel=FLOAT64
+    )
+    assert between(made.n, put(made.total)) == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize("put", PLACES)
 def test_formulas_give_the_same_on_every_device(put: Put) -> None:
     made = Made()
-    here, there = (
+    on_cpu, on_device = (
         unit_moments(made.n, total, made.squares, made.centre) for total in (made.total, put(made.total))
     )
-    for ours, theirs in zip(here, there, strict=True):
+    for ours, theirs in zip(on_cpu, on_device, strict=True):
         assert theirs == pytest.approx(ours, rel=FLOAT64, abs=1e-9)
     rows = np.arange(10, UNITS)
     some = made.n[rows], made.squares[rows], made.v[rows]
@@ -113,9 +115,9 @@ def test_formulas_give_the_same_on_every_device(put: Put) -> None:
     assert theirs == pytest.approx(ours, rel=FLOAT64)
     sets = np.stack([np.ones(UNITS, dtype=bool), made.n >= 10, np.arange(UNITS) > 20, np.zeros(UNITS, dtype=bool)])
     order = np.lexsort((made.v, made.n))
-    wanted = unit_errors(made.n, made.total, made.v, made.centre, sets, order, resamples=40)
+    expected = unit_errors(made.n, made.total, made.v, made.centre, sets, order, resamples=40)
     found = unit_errors(made.n, put(made.total), made.v, made.centre, sets, order, resamples=40)
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(found, expected, strict=True):
         assert one == pytest.approx(other, rel=RESAMPLED, nan_ok=True)
 
 
@@ -126,9 +128,9 @@ def test_float32_would_lose_what_is_between_units() -> None:
     made.means[7], made.total[7] = 0, 0  # the long one, whose own spread would cover it
     share, x = made.n / made.n.sum(), (made.means + made.centre).astype(np.float32)
     naive = share @ np.square(x) - np.square(share.astype(np.float32) @ x)
-    wanted = between(made.n, made.total)
-    assert abs(naive[3] / wanted[3] - 1) > 0.01
-    assert between(made.n, torch.from_numpy(made.total))[3] == pytest.approx(wanted[3], rel=1e-10)
+    expected = between(made.n, made.total)
+    assert abs(naive[3] / expected[3] - 1) > 0.01
+    assert between(made.n, torch.from_numpy(made.total))[3] == pytest.approx(expected[3], rel=1e-10)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -140,6 +142,6 @@ def test_the_partition_function_of_a_tensor_is_that_of_its_array(
     random = torch.Generator().manual_seed(0)
     x = (length * torch.randn(200, DIM, generator=random)).to(dtype)
     directions = np.linalg.qr(np.random.default_rng(0).normal(size=(DIM, DIM)))[0]
-    wanted = partition_isotropy_log(x.double().numpy(), directions)
-    assert partition_isotropy_log(x.to(device), directions) == pytest.approx(wanted, rel=FLOAT64)
+    expected = partition_isotropy_log(x.double().numpy(), directions)
+    assert partition_isotropy_log(x.to(device), directions) == pytest.approx(expected, rel=FLOAT64)
     assert np.isnan(partition_isotropy_log(x[:0].to(device), directions))

@@ -1,4 +1,4 @@
-"""From a model's name to a loaded model: folders, the hub's cache, and what is said when there is nothing."""
+"""From a model's name to a loaded model: folders, the hub's cache, and the errors if there is none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ print(json.dumps(said))
 
 @pytest.fixture(scope="module")
 def asked(small_model: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Survey by hub names in a process of its own, offline, over a cache laid out as huggingface_hub does."""
+    """Survey by hub names in a separate process, offline, over a cache laid out as huggingface_hub does."""
     cache = tmp_path_factory.mktemp("hub")
     repository = cache / "models--org--tiny"
     (repository / "refs").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Rows out of states: maps flat or a vector a place, sequences, single vectors, and how many of them count."""
+"""Rows from states: maps flat or one vector per place, sequences, single vectors, and their counts."""
 
 from __future__ import annotations
 

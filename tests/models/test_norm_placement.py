@@ -1,4 +1,4 @@
-"""Where the norm stands: families known from their papers, read by what runs and not by names."""
+"""The placement of norms: families known from their papers, detected from the computation and not by names."""
 
 from __future__ import annotations
 
@@ -79,22 +79,22 @@ def built(name: str, settings: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_families(family: str) -> None:
-    name, settings, wanted = FAMILIES[family]
+    name, settings, expected = FAMILIES[family]
     anatomy = Anatomy.of(built(name, settings))
     found = find_placement(anatomy)
-    assert found.word == wanted
+    assert found.word == expected
     assert found.word in PLACEMENTS
     names = {anatomy.layers[layer].name for layer in found.output_norms}
     blocks = {f"block {number}" for number in range(1, 4)}
-    assert names & blocks == (blocks if wanted == "post" else set())
+    assert names & blocks == (blocks if expected == "post" else set())
     assert ("final norm" in names) == (anatomy.final_norm is not None)
 
 
 def states(anatomy: Anatomy) -> dict[int, torch.Tensor]:
     seen: dict[int, torch.Tensor] = {}
     ids = torch.tensor([[9, 40, 41, 77, 12, 63]])
-    wanted = [layer.index for layer in anatomy.layers]
-    with anatomy.hook_layers(lambda index, state: seen.update({index: state[0].double()}), wanted) as forward:
+    expected = [layer.index for layer in anatomy.layers]
+    with anatomy.hook_layers(lambda index, state: seen.update({index: state[0].double()}), expected) as forward:
         forward(input_ids=ids, attention_mask=torch.ones_like(ids))
     return seen
 
@@ -144,15 +144,15 @@ class Plain(nn.Module):
         return self.inner(x)
 
 
-@pytest.mark.parametrize(("family", "wanted"), [("bert", "post"), ("gpt2", "pre")])
-def test_names_do_not_matter(small_model: Any, family: str, wanted: str) -> None:
+@pytest.mark.parametrize(("family", "expected"), [("bert", "post"), ("gpt2", "pre")])
+def test_names_do_not_matter(small_model: Any, family: str, expected: str) -> None:
     model = load(small_model(family))[0]
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.LayerNorm) and name != "ln_f":
                 child.__class__ = type("Attention", (nn.LayerNorm,), {})
                 setattr(module, name, Plain(child))
-    assert find_placement(Anatomy.of(model)).word == wanted
+    assert find_placement(Anatomy.of(model)).word == expected
 
 
 def test_a_norm_in_name_only_is_not_a_norm(small_model: Any) -> None:
@@ -169,8 +169,8 @@ def test_a_norm_in_name_only_is_not_a_norm(small_model: Any) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("family", ["BERT", "GPT-2", "Llama", "Gemma 2", "GPT-J", "OLMo 2"])
 def test_half_precision(family: str, dtype: torch.dtype) -> None:
-    name, settings, wanted = FAMILIES[family]
-    assert find_placement(Anatomy.of(built(name, settings).to(dtype))).word == wanted
+    name, settings, expected = FAMILIES[family]
+    assert find_placement(Anatomy.of(built(name, settings).to(dtype))).word == expected
 
 
 def test_non_finite_states_are_accepted(small_model: Any) -> None:

@@ -1,4 +1,4 @@
-"""Where states are taken: by hooks, equal to transformers' own, one layer at a time, no block run in vain."""
+"""States taken by hooks equal those of transformers, one layer at a time, and no block runs unnecessarily."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from theodolite.models.text_anatomy import Anatomy
 IDS = torch.tensor([[9, 40, 41, 77, 12, 12, 63, 90, 5]])
 
 
-def states_of(anatomy: Anatomy, wanted: list[int], **inputs: torch.Tensor) -> dict[int, torch.Tensor]:
+def states_of(anatomy: Anatomy, expected: list[int], **inputs: torch.Tensor) -> dict[int, torch.Tensor]:
     seen: dict[int, torch.Tensor] = {}
-    with anatomy.hook_layers(lambda index, state: seen.update({index: state.clone()}), wanted) as forward:
+    with anatomy.hook_layers(lambda index, state: seen.update({index: state.clone()}), expected) as forward:
         forward(**inputs)
     return seen
 
@@ -186,7 +186,7 @@ def test_unsupported_architectures_are_rejected(name: str) -> None:
 
 
 def test_a_layer_of_nan_is_still_found(small_model: Any) -> None:
-    # Half precision overflows; the survey tells the layer's name later, so finding the layers must not fail first.
+    # Half precision overflows; the survey reports the layer later, so finding the layers must not fail first.
     model = load(small_model("gpt2"))[0]
     with torch.no_grad():
         model.h[1].mlp.c_proj.bias.fill_(float("nan"))

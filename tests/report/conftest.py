@@ -237,14 +237,14 @@ def vectors(name: str = "tokens.npz", **columns: Any) -> Tables:
     """Make a survey of vectors in groups, as `theodolite measure` leaves one: no model, and one layer."""
     tables = make(name, layers=1, units=3, populations=("all", "without-massive"))
     corpus = {"name": name, "documents": 131072, "sha256": "0b" * 32}
-    told = {"model": None, "tokenizer": None, "corpus": corpus, "units": "group"}
+    of_vectors = {"model": None, "tokenizer": None, "corpus": corpus, "units": "group"}
     ordinary = {
         "layer_name": "vectors", "types": 3, "tradeoff_r2": 0.5, "tradeoff_slope": -0.4, "undefined": None,
         "rogue_coordinate": 7, "rogue_cosine_share": 0.977, "rogue_half": 1,
     }  # fmt: skip
     layers = tables.layers.assign(**(ordinary | columns))
     units = tables.units.assign(text=["cat", "dog", "bird"], special=False)
-    return with_curves(replace(tables, facts={**tables.facts, **told}, layers=layers, units=units))
+    return with_curves(replace(tables, facts={**tables.facts, **of_vectors}, layers=layers, units=units))
 
 
 @pytest.fixture

@@ -35,14 +35,14 @@ def charts(tables: Tables) -> dict[str, Chart]:
     return {chart.key: chart for chart in (layer_chart(tables, column, column) for column in COLUMNS)}
 
 
-def wanted(tables: Tables, column: str) -> list[tuple[str, str, float, float]]:
+def expected_values(tables: Tables, column: str) -> list[tuple[str, str, float, float]]:
     rows = tables.layers.dropna(subset=[column]).sort_values("layer", kind="stable")
     return sorted(zip(rows["population"], rows["layer_name"], rows["layer"], rows[column], strict=True))
 
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_a_line_chart_holds_the_table(tables: Tables, column: str) -> None:
-    assert sorted(charts(tables)[column.replace("_", "-")].points()) == wanted(tables, column)
+    assert sorted(charts(tables)[column.replace("_", "-")].points()) == expected_values(tables, column)
 
 
 @pytest.mark.parametrize("column", COLUMNS)
@@ -50,7 +50,7 @@ def test_what_is_drawn_is_the_table(tables: Tables, column: str) -> None:
     chart = charts(tables)[column.replace("_", "-")]
     across, up = chart_scales(chart)
     drawn = re.findall(r'class="dot" transform="translate\(([-\d.]+) ([-\d.]+)\)', draw_svg(chart, "p"))
-    expected = [(across(x), up(y)) for _, _, x, y in wanted(tables, column)]
+    expected = [(across(x), up(y)) for _, _, x, y in expected_values(tables, column)]
     assert np.allclose(sorted((float(x), float(y)) for x, y in drawn), sorted(expected), rtol=0, atol=PIXEL)
 
 

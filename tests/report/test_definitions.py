@@ -30,15 +30,15 @@ def test_links_point_to_a_definition(make_tables: Make, said: dict[str, str] | N
     # The second is of another version, which defined a column otherwise or in a way that this one does not know.
     surveys[1].facts["formulas"] = None if said is None else {"layers": said}
     known = find_formulas(surveys)
-    told = {one.formula for tables in surveys for one in collect_findings(tables)}
-    there = ids(render_definitions(known, told))
-    assert len(there) == len(set(there))
+    formulas_used = {one.formula for tables in surveys for one in collect_findings(tables)}
+    anchors = ids(render_definitions(known, formulas_used))
+    assert len(anchors) == len(set(anchors))
     pointed = {link for place, tables in enumerate(surveys) for link in links(render_opening(tables, place, 3))}
     pointed |= {
         str(entry[3])[1:] for group in list_measures(surveys, known) for entry in group["columns"] if entry[3]
     }  # type: ignore[attr-defined]
     assert pointed
-    assert pointed <= set(there)
+    assert pointed <= set(anchors)
 
 
 def test_every_offered_measure_exists_and_is_defined_or_counted(make_tables: Make) -> None:

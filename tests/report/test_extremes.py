@@ -10,10 +10,10 @@ from theodolite.report.extremes import find_extremes
 def test_lists_are_the_ends_of_the_table(tables: Tables) -> None:
     middle, last = find_extremes(tables)
     assert (middle.layer, last.layer, last.layer_name) == (4, 7, "final norm")
-    here = tables.tokens[(tables.tokens["layer"] == 7) & (tables.tokens["population"] == "all")]
+    rows = tables.tokens[(tables.tokens["layer"] == 7) & (tables.tokens["population"] == "all")]
     for column in ("m", "v"):
-        assert [getattr(u, column) for u in last.lists[f"{column}-high"]] == list(here[column].nlargest(8))
-        assert [getattr(u, column) for u in last.lists[f"{column}-low"]] == list(here[column].nsmallest(8))
+        assert [getattr(u, column) for u in last.lists[f"{column}-high"]] == list(rows[column].nlargest(8))
+        assert [getattr(u, column) for u in last.lists[f"{column}-low"]] == list(rows[column].nsmallest(8))
 
 
 def test_rare_units_are_excluded_and_counted(tables: Tables) -> None:

@@ -21,7 +21,7 @@ def findings_by_key(tables: Tables) -> dict[str, Finding]:
 
 
 def with_layers(tables: Tables, **columns: dict[str, list[float]]) -> Tables:
-    """Put per-population lists of values, a value a layer, into the layer table."""
+    """Put per-population lists of values, one per layer, into the layer table."""
     layers = tables.layers.copy()
     for column, by_population in columns.items():
         for population, values in by_population.items():
@@ -225,13 +225,13 @@ def test_many_duplicates_make_layers_incomparable(three: Tables) -> None:
 
 
 def test_undefined_measures_are_listed_by_reason(three: Tables) -> None:
-    said = {
+    reasons = {
         "v_within": "no units",
         "tradeoff_r2": "no units",
         "mev": "made without --contextuality",
         "q_se": "few",
     }
-    tables = replace(three, layers=three.layers.assign(undefined=json.dumps(said)))
+    tables = replace(three, layers=three.layers.assign(undefined=json.dumps(reasons)))
     assert collect_warnings(tables)[-1] == (
         "Undefined at one or more layers: v_within, tradeoff_r2 (no units). The column undefined of "
         "layers.parquet states where and why."

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 
 from theodolite.errors import InputError
 from theodolite.report import Tables
-from theodolite.report.escaping import escape_markdown, escape_summary, token_code
+from theodolite.escaping import escape_markdown, escape_summary, token_code
 from theodolite.report.markdown import LAYERS, LIMIT, render_markdown
 
 Make = Callable[..., Tables]
@@ -126,9 +126,9 @@ def test_all_hostile_tokens_are_present(make_tables: Make) -> None:
     "text", ["a|b", "`", "``", "\\", "\\|", "*_*", "<!--", "-->", "&lt;", "](", "@a", ":+1:", "#1", "$x$"]
 )
 def test_any_text_is_shown_verbatim(text: str) -> None:
-    said = [escape_markdown(text), token_code(text), escape_summary(text)]
-    table = f"| a | b |\n| --- | --- |\n| {said[0]} | {said[1]} |"
-    seen = Seen(f"{table}\n\n<details><summary>{said[2]}</summary>\n\nx {said[0]}\n\n</details>")
+    escaped = [escape_markdown(text), token_code(text), escape_summary(text)]
+    table = f"| a | b |\n| --- | --- |\n| {escaped[0]} | {escaped[1]} |"
+    seen = Seen(f"{table}\n\n<details><summary>{escaped[2]}</summary>\n\nx {escaped[0]}\n\n</details>")
     assert seen.cells == [2, 2]
     assert seen.text.replace("\u200b", "").count(text) == 4
 

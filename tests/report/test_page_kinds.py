@@ -50,7 +50,7 @@ def test_surveys_series_and_pictures_share_a_page(make_tables):
     Page(source)
     assert parts(source)[:2] == ["side-by-side", "steps"]
     names = [one["name"] for one in data_of(source)["surveys"]]
-    assert len(set(names)) == 2  # two lines of one name could not be told apart
+    assert len(set(names)) == 2  # two lines with one name could not be distinguished
     assert "2 surveys and 1 series" in source
     assert source.index('id="studies"') < source.index('id="numbers"')
 

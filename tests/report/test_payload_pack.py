@@ -83,7 +83,7 @@ def test_counts_and_marks_are_exact(many: list[int], few: list[int]) -> None:
 
 @given(st.lists(st.integers(0, 2**53), max_size=20))
 def test_counts_past_four_bytes_are_exact_too(many: list[int]) -> None:
-    """The tempting way, four bytes whatever comes, would tell 705,032,704 of 5,000,000,000."""
+    """The tempting way, always four bytes, would store 705,032,704 for 5,000,000,000."""
     for given_ in (many, np.array(many, dtype=np.int64), np.array(many, dtype=float)):
         assert unpack(pack_counts([5_000_000_000, *given_])).tolist() == [5_000_000_000, *many]
     assert pack_counts([2**32 - 1])["kind"] == "u4"

@@ -61,27 +61,27 @@ def test_rows_in_any_order_and_missing_rows_keep_the_matrix_aligned():
     lacking = shuffled[~((shuffled["step"] == 10) & (shuffled["layer"] == 2))]
     data = build_series_payload(Steps("tiny", {}, lacking))
     found = unpack(data["profiles"]["all"]["columns"]["mean_cosine"]).reshape(3, 4)
-    wanted = at(made, "mean_cosine")
-    wanted[1, 2] = np.nan
-    np.testing.assert_allclose(found, wanted, rtol=SHORT)
+    expected = at(made, "mean_cosine")
+    expected[1, 2] = np.nan
+    np.testing.assert_allclose(found, expected, rtol=SHORT)
 
 
 def test_means_are_over_the_layers_that_are_defined_at_every_step():
     made = series()
-    told = build_series_payload(made)["averages"]["all"]
+    payload = build_series_payload(made)["averages"]["all"]
     cosines = at(made, "mean_cosine")
     np.testing.assert_allclose(
-        unpack(told["blocks"]["mean_cosine"]["mean"]), cosines[:, 1:3].mean(1), rtol=2 * SINGLE
+        unpack(payload["blocks"]["mean_cosine"]["mean"]), cosines[:, 1:3].mean(1), rtol=2 * SINGLE
     )
     np.testing.assert_allclose(
-        unpack(told["with-embeddings"]["mean_cosine"]["mean"]), cosines[:, :3].mean(1), rtol=2 * SINGLE
+        unpack(payload["with-embeddings"]["mean_cosine"]["mean"]), cosines[:, :3].mean(1), rtol=2 * SINGLE
     )
-    np.testing.assert_allclose(unpack(told["blocks"]["mean_cosine"]["se"]), 0.025, rtol=2 * SINGLE)
-    assert "se" not in told["blocks"]["effective_rank"]
-    # Block 1 does not tell TwoNN at step 10: the mean of what each step tells would jump there for that alone.
+    np.testing.assert_allclose(unpack(payload["blocks"]["mean_cosine"]["se"]), 0.025, rtol=2 * SINGLE)
+    assert "se" not in payload["blocks"]["effective_rank"]
+    # TwoNN of block 1 is undefined at step 10: a mean over the blocks defined at each step would jump there.
     twonn = at(made, "twonn")
-    assert told["blocks"]["twonn"]["over"] == 1
-    np.testing.assert_allclose(unpack(told["blocks"]["twonn"]["mean"]), twonn[:, 2], rtol=2 * SINGLE)
+    assert payload["blocks"]["twonn"]["over"] == 1
+    np.testing.assert_allclose(unpack(payload["blocks"]["twonn"]["mean"]), twonn[:, 2], rtol=2 * SINGLE)
     assert not np.allclose(np.nanmean(twonn[:, 1:3], axis=1)[0], twonn[0, 2])
 
 
@@ -99,17 +99,17 @@ def test_attention_is_averaged_over_blocks():
         for step in (0, 10)
         for layer in (1, 2)
     ]
-    told = build_series_payload(Steps("tiny", {}, made.table, pd.DataFrame(rows)))["attention"]["all"]
-    assert (told["steps"], told["documents"]) == ([0, 10], 5)
-    np.testing.assert_allclose(unpack(told["measures"]["attention_max"]["mean"]), [0.15, 0.16], rtol=2 * SINGLE)
+    payload = build_series_payload(Steps("tiny", {}, made.table, pd.DataFrame(rows)))["attention"]["all"]
+    assert (payload["steps"], payload["documents"]) == ([0, 10], 5)
+    np.testing.assert_allclose(unpack(payload["measures"]["attention_max"]["mean"]), [0.15, 0.16], rtol=2 * SINGLE)
     assert build_series_payload(made)["attention"] == {}
 
 
 def test_undefined_columns_are_omitted_with_their_reason():
     data = build_series_payload(series(mev=np.nan, hubness_skew=np.inf))
-    told = data["profiles"]["all"]
-    assert not {"mev", "hubness_skew"} & set(told["columns"])
-    assert told["reasons"] == {"mev": "no unit occurs twice"}
+    payload = data["profiles"]["all"]
+    assert not {"mev", "hubness_skew"} & set(payload["columns"])
+    assert payload["reasons"] == {"mev": "no unit occurs twice"}
     assert "mev" not in data["averages"]["all"]["blocks"]
     json.dumps(data, allow_nan=False)
 

@@ -12,7 +12,7 @@ import pytest
 from tests.report.conftest import HOSTILE, SPECIAL
 
 from theodolite.report import Tables
-from theodolite.report.escaping import show_token
+from theodolite.escaping import show_token
 from theodolite.report.payload.pack import unpack
 from theodolite.report.payload.tokens import order_units, pack_tokens, pack_units
 
@@ -47,12 +47,12 @@ def test_matrices_are_the_table(make_tables: Make, share: float) -> None:
     found, order = pack_tokens(tables), listed(tables)
     assert list(found) == ["all", "without-first", "without-massive"]
     for name in ("m", "v"):
-        wanted = naive(tables, name)
+        expected_values = naive(tables, name)
         for population, columns in found.items():
             matrix = unpack(columns[name]).reshape(4, len(order))
             for layer, row in enumerate(matrix):
                 for unit, value in zip(order, row, strict=True):
-                    expected = wanted.get((population, layer, unit), math.nan)
+                    expected = expected_values.get((population, layer, unit), math.nan)
                     assert value == pytest.approx(expected, rel=SHORT, nan_ok=True)
 
 
@@ -60,10 +60,10 @@ def test_n_is_the_largest_count_over_populations(make_tables: Make) -> None:
     tables = make_tables(layers=3, units=30)
     changed = tables.tokens.assign(n=[random.Random(i).randrange(1, 10**6) for i in range(len(tables.tokens))])
     tables = replace(tables, tokens=changed)
-    order, wanted = listed(tables), naive(tables, "n")
+    order, expected_values = listed(tables), naive(tables, "n")
     for population, columns in pack_tokens(tables).items():
         assert unpack(columns["n"]).tolist() == [
-            max(wanted[population, layer, unit] for layer in range(3)) for unit in order
+            max(expected_values[population, layer, unit] for layer in range(3)) for unit in order
         ]
 
 
@@ -110,7 +110,7 @@ def test_nothing_to_show(tables: Tables) -> None:
 
 
 def test_massive_vectors_are_excluded_per_layer(make_tables: Make) -> None:
-    """One n a unit would be wrong where a population loses vectors at some layers only."""
+    """One n per unit would be wrong if a population loses vectors at some layers only."""
     tables = make_tables(layers=4, units=30)
     frame = tables.tokens.copy()
     chosen = (frame["population"] == "without-massive") & (frame["layer"] == 2) & (frame["n"] > 5)

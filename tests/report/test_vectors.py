@@ -1,4 +1,4 @@
-"""The report of vectors that someone had already: no positions, tokens or layers, which it does not have."""
+"""The report of vectors from a file: it does not mention positions, tokens or layers."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def test_findings_and_warnings_are_about_vectors_and_groups() -> None:
     tables = vectors(
         massive=2, zero=1, nonfinite=1, tradeoff_slope=0.4, undefined=json.dumps({"q_cv": "one unit"})
     )
-    said = [words for one in collect_findings(tables) for words in (one.headline, one.text)] + collect_warnings(
-        tables
-    )
-    assert len(said) >= 14
-    for words in said:
+    sentences = [
+        words for one in collect_findings(tables) for words in (one.headline, one.text)
+    ] + collect_warnings(tables)
+    assert len(sentences) >= 14
+    for words in sentences:
         assert not re.search(OF_TEXTS, words.replace("layers.parquet", "")), words
         assert not re.search(r"^(highest|largest)|tightest|of all layers", words), words
     found = {one.key: one for one in collect_findings(vectors())}

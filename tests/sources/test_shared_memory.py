@@ -1,4 +1,4 @@
-"""What is sent from process to process arrives as it was, in memory of one's own."""
+"""Data sent between processes arrives unchanged, in the receiver's own memory."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ pytestmark = pytest.mark.skipif(not can_share_memory(), reason="this system has 
 
 
 def there_and_back(thing: Any) -> Any:
-    here, there = multiprocessing.Pipe()
-    sender = Thread(target=lambda: send(there, *pack(thing)))
+    receiver, sending_end = multiprocessing.Pipe()
+    sender = Thread(target=lambda: send(sending_end, *pack(thing)))
     sender.start()
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # of arrays that may not be written to
-        found = receive(here)
+        found = receive(receiver)
     sender.join()
-    here.close()
-    there.close()
+    receiver.close()
+    sending_end.close()
     return found
 
 

@@ -1,4 +1,4 @@
-"""Copies of this process do the work of threads that would share its interpreter."""
+"""Worker processes, which do not share an interpreter as threads do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fold of a layer: all statistics at once, copied, renamed and asked what it holds."""
+"""The fold of a layer: all statistics at once, copied, renamed and queried."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_cell_with_only_non_finite_rows_is_kept() -> None:
     fold = LayerFold(case.frame)
     first = torch.tensor([True, True])
     fold.update(Batch(0, torch.full((2, case.frame.dim), torch.nan), places(torch.zeros(2), first)))
-    assert [fold.holds(cell) for cell in range(len(CELLS))] == [False, True, False, False]
+    assert [fold.holds(cell) for cell in range(len(CELLS))] == [cell == 1 for cell in range(len(CELLS))]
 
 
 def test_gradients_are_not_kept() -> None:
@@ -56,8 +56,10 @@ def test_gradients_are_not_kept() -> None:
 
 
 def test_populations_are_cells_and_cells_are_flags() -> None:
-    first, massive = ([cell for cell in range(len(CELLS)) if cell & flag] for flag in (1, 2))
+    first, massive, sink = ([cell for cell in range(len(CELLS)) if cell & flag] for flag in (1, 2, 4))
     assert set(POPULATIONS["all"]) == set(range(len(CELLS)))
     assert set(POPULATIONS["without-first"]) == set(POPULATIONS["all"]) - set(first)
     assert set(POPULATIONS["without-massive"]) == set(POPULATIONS["all"]) - set(massive)
-    assert cells_to_separate(["without-first"]) == (True, False)
+    assert set(POPULATIONS["without-sinks"]) == set(POPULATIONS["without-massive"]) - set(sink)
+    assert cells_to_separate(["without-first"]) == (True, False, False)
+    assert cells_to_separate(["without-sinks"]) == (False, True, True)

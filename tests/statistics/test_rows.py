@@ -1,4 +1,4 @@
-"""A batch made ready: its cells, their order, and what is left out and counted."""
+"""A prepared batch: its cells, their order, and the rows that are excluded and counted."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def test_every_finite_row_is_in_its_cell_and_every_other_one_is_counted(sample: 
     assert int(rows.nonfinite.sum()) == int((~finite).sum())
     assert int(rows.nonfinite[1]) == (int((~finite & where.first).sum()) if frame.separate_first else 0)
     by_key = {int(key): at for at, key in enumerate(where.key)}
-    came = torch.tensor([by_key[int(key)] for key in rows.places.key], dtype=torch.int64)
-    assert sorted(came.tolist()) == finite.nonzero().squeeze(1).tolist()
-    assert torch.equal(rows.x.double(), states[came].double())
+    origin = torch.tensor([by_key[int(key)] for key in rows.places.key], dtype=torch.int64)
+    assert sorted(origin.tolist()) == finite.nonzero().squeeze(1).tolist()
+    assert torch.equal(rows.x.double(), states[origin].double())
     for name in ("unit", "group", "first", "context"):
-        assert torch.equal(getattr(rows.places, name), getattr(where, name)[came])
-    assert rows.norms.numpy() == pytest.approx(oracles.norms(states[came].double().numpy()), rel=NORM, abs=2e-38)
+        assert torch.equal(getattr(rows.places, name), getattr(where, name)[origin])
+    assert rows.norms.numpy() == pytest.approx(oracles.norms(states[origin].double().numpy()), rel=NORM, abs=2e-38)
     end = 0
     for cell, part in rows.cells:
         assert part.start == end
@@ -82,7 +82,7 @@ def test_half_precision_is_converted_exactly() -> None:
 
 
 def test_a_row_that_is_not_finite_changes_nothing_about_the_others() -> None:
-    """Also the dtype: one NaN among float32 rows once turned the norms to float64, and a statistic fell over."""
+    """Also the dtype: one NaN among float32 rows once turned the norms to float64, and a statistic failed."""
     case = hard(rows=400)
     spoilt = torch.cat([case.states, torch.full((1, case.frame.dim), math.nan)])
     whole = places(torch.cat([case.places.unit, torch.tensor([5])]))
@@ -92,15 +92,15 @@ def test_a_row_that_is_not_finite_changes_nothing_about_the_others() -> None:
         a, b = getattr(with_nan, name), getattr(without, name)
         assert a.dtype == b.dtype
         assert torch.equal(a, b)
-    assert with_nan.nonfinite.tolist() == [1, 0, 0, 0]
+    assert with_nan.nonfinite.tolist() == [1, 0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_rows_that_are_not_finite_are_counted_by_whether_they_are_first(bad: float) -> None:
     states, first = torch.ones(6, 3), torch.tensor([True, False, True, False, True, False])
     states[:4, 1] = bad
-    assert rows_of(states, first).nonfinite.tolist() == [2, 2, 0, 0]
-    assert rows_of(states, first, separate_first=False).nonfinite.tolist() == [4, 0, 0, 0]
+    assert rows_of(states, first).nonfinite.tolist() == [2, 2, 0, 0, 0, 0]
+    assert rows_of(states, first, separate_first=False).nonfinite.tolist() == [4, 0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("length", [1e-44, 1e-30, SHORT, LONG, 1e25, 3e38])

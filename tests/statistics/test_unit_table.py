@@ -1,4 +1,4 @@
-"""The table that grows: rows, room, and what loading and renaming leave."""
+"""The table that grows: rows, capacity, loading and renaming."""
 
 from __future__ import annotations
 

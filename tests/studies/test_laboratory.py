@@ -1,4 +1,4 @@
-"""A laboratory's folder: whole or known as unfinished, and nobody else's replaced."""
+"""A laboratory's folder: complete or marked as unfinished; folders of others are not replaced."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def values(folder: Path) -> set[float]:
 
 
 def save_killed_at(moment: int, folder: Path, made: Findings) -> bool:
-    """Save, and end it before the so many-th file is on disk, moved or deleted; say whether it came to that."""
+    """Save, and stop before the n-th file is on disk, moved or deleted; return whether it was stopped."""
     moments = count()
 
     def dying(do):

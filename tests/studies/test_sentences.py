@@ -49,8 +49,8 @@ def test_pooled_states_equal_a_loop(
     found = embed_sentences(model, tokenizer, TEXTS, [0, 1], how, special=special, batch_tokens=60)
     assert list(found) == [0, 1]
     for layer, vectors in found.items():
-        wanted = np.array([by_hand(model, tokenizer, text, layer, how, special=special) for text in TEXTS])
-        assert vectors.numpy() == pytest.approx(wanted, abs=BATCHED * np.abs(wanted).max())
+        expected = np.array([by_hand(model, tokenizer, text, layer, how, special=special) for text in TEXTS])
+        assert vectors.numpy() == pytest.approx(expected, abs=BATCHED * np.abs(expected).max())
 
 
 def test_padding_would_change_the_mean(small_model: Callable[[str], Path]) -> None:
@@ -59,8 +59,8 @@ def test_padding_would_change_the_mean(small_model: Callable[[str], Path]) -> No
     encoded = tokenizer(TEXTS, return_tensors="pt", padding=True)
     with torch.no_grad():
         wrong = model(**encoded, output_hidden_states=True).hidden_states[1].mean(1).numpy()
-    wanted = np.array([by_hand(model, tokenizer, text, 1, "mean") for text in TEXTS])
-    assert np.abs(wrong - wanted).max() > 1e3 * BATCHED * np.abs(wanted).max()
+    expected = np.array([by_hand(model, tokenizer, text, 1, "mean") for text in TEXTS])
+    assert np.abs(wrong - expected).max() > 1e3 * BATCHED * np.abs(expected).max()
 
 
 def test_an_encoder_decoder_is_pooled_on_both_sides() -> None:

@@ -1,4 +1,4 @@
-"""What a study knows of a survey: names, layers, and the command that would make it again."""
+"""The data that a study reads from a survey: names, layers, and the command that makes it."""
 
 from __future__ import annotations
 

@@ -160,6 +160,6 @@ def test_a_dimension_above_the_number_of_directions_is_undefined() -> None:
             in json.loads(table.loc["whitened", "undefined"])[column]
         )
     assert table.loc["as-is", "twonn"] > 0
-    # A plane in two directions may well be told as 2.1: that is no reason to hide it.
+    # The dimension of a plane may be estimated as 2.1: that is no reason to hide it.
     plane = what_if(measure(np.random.default_rng(1).uniform(size=(300, 2))), remove=(1,)).set_index("transform")
     assert plane.loc["whitened", "twonn"] == pytest.approx(2, abs=0.3)

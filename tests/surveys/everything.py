@@ -41,7 +41,7 @@ class Tolerance:
 
 
 FORWARD = Tolerance(state=2e-6, ratio=1e-5, fit=2e-3)
-"""The oracle runs documents alone and the survey runs batches; a forward pass is not batch-invariant, and float32
+"""The oracle runs single documents and the survey runs batches; a forward pass is not batch-invariant, and float32
 states come out about 1e-6 of their norm apart."""
 SAME_STATES = Tolerance(state=0.0, ratio=1e-5, fit=1e-6)
 """Oracle and survey look at the same states: only the sums can differ. Unit sums are float64, spectral sums are
@@ -51,7 +51,7 @@ float32 within a batch, hence 1e-5 for what is made of them."""
 def everything(
     model: Any, tokenizer: Any, family: str, documents: Sequence[str], max_tokens: int
 ) -> dict[int, Vectors]:
-    """Run every window alone as plain transformers does and keep all states of all layers."""
+    """Run every window by itself as plain transformers does and keep all states of all layers."""
     facts = FACTS[family]
     before, after = (tokenizer.convert_tokens_to_ids(list(names)) for names in (facts.before, facts.after))
     room = max_tokens - len(before) - len(after)
@@ -85,16 +85,17 @@ def check(survey: Any, vectors: dict[int, Vectors], tolerance: Tolerance = FORWA
     assert sorted(vectors) == sorted(set(survey.layers["layer"]))
     tokens = dict(list(survey.tokens.groupby(["layer", "population"])))
     special = set(survey.units.loc[survey.units["special"], "unit"])
+    found = {layer: massive(held, 10 * survey.pilot.layers[layer].median_norm) for layer, held in vectors.items()}
+    sinks = np.logical_or.reduce(list(found.values()))  # every layer has the same positions
     for layer, held in vectors.items():
         finite = np.isfinite(held.x).all(axis=1)
-        bound = 10 * survey.pilot.layers[layer].median_norm
-        with np.errstate(invalid="ignore"):
-            massive = finite & (np.linalg.norm(held.x, axis=1) > bound)
         chosen = {
             "all": np.ones(len(finite), dtype=bool),
             "without-first": ~held.first,
-            "without-massive": ~massive,
+            "without-massive": ~found[layer],
+            "without-sinks": ~sinks,
         }
+        assert set(chosen) == set(survey.facts["populations"])
         for population, mask in chosen.items():
             row = layers.loc[(layer, population)]
             part = mask & finite
@@ -102,8 +103,15 @@ def check(survey: Any, vectors: dict[int, Vectors], tolerance: Tolerance = FORWA
             _check_layer(row, held.x[part], held.unit[part], tolerance, where=where)
             _check_text(row, held.x[part], held.unit[part], special, tolerance, where)
             assert row["nonfinite"] == (mask & ~finite).sum()
-            assert row["massive"] == (part & massive).sum()
+            assert row["massive"] == (part & found[layer]).sum()
             _check_tokens(tokens[layer, population], held.x[part], held.unit[part], tolerance)
+
+
+def massive(held: Vectors, bound: float) -> NDArray[np.bool_]:
+    """Return which positions are massive: finite, and longer than the bound."""
+    with np.errstate(invalid="ignore"):
+        longer: NDArray[np.bool_] = np.linalg.norm(held.x, axis=1) > bound
+    return longer & np.isfinite(held.x).all(axis=1)
 
 
 def _codes(units: NDArray[np.object_]) -> tuple[list[str], NDArray[np.int64]]:

@@ -1,4 +1,4 @@
-"""Surveys in processes of their own, which can be killed: at a given write, at a given batch, or from outside.
+"""Surveys in separate processes, which can be killed: at a given write, at a given batch, or from outside.
 
 Processes are forked from a server that has imported everything, so that one costs a fraction of a second.
 """
@@ -26,7 +26,7 @@ SETTINGS = {"batch_tokens": 256, "checkpoint_every": 0.0, "sample_size": 256}
 
 
 class Log(Listener):
-    """Writes what a run says to a file."""
+    """Writes the messages of a run to a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -64,7 +64,7 @@ def survey(model: Path, corpus: Path, out: Path, die: str, settings: dict[str, A
 
 
 def start(*arguments: Any) -> Any:
-    """Start a survey in a process of its own and return the process."""
+    """Start a survey in a separate process and return the process."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.surveys.runner", "tests.surveys.preloaded"])
     process = context.Process(target=survey, args=arguments)

@@ -60,7 +60,7 @@ def quick() -> Bucket:
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make many small shards and a checkpoint after every batch; a lock is silent soon."""
+    """Make many small shards and a checkpoint after every batch; a lock expires soon."""
     monkeypatch.setattr(text_surveys, "SHARD_CHARS", SHARD_CHARS)
     monkeypatch.setattr(checkpoints, "SHARE", float("inf"))
     monkeypatch.setattr(lock, "RENEW_SECONDS", 0.05)
@@ -93,8 +93,8 @@ def made(model: Path, store: str) -> Bucket:
     return place
 
 
-class Ear(Listener):
-    """Keeps what is said, and asks the run to end after so many batches."""
+class RecordingListener(Listener):
+    """Keeps the messages, and stops the run after a number of batches."""
 
     def __init__(self, batches: int = 10**6) -> None:
         self.left, self.said = batches, list[str]()
@@ -110,7 +110,7 @@ class Ear(Listener):
 
 
 def assert_equal(out: Bucket, folder: Path) -> None:
-    """Compare, bit for bit, what lies in the bucket with what lies in the folder, and the names of all of it."""
+    """Compare the files in the bucket with those in the folder, bit for bit, and their names."""
     for name in TENSORS:
         mine, about = read_tensors(out / name)
         theirs, about_theirs = read_tensors(folder / name)
@@ -131,7 +131,7 @@ class KilledError(BaseException):
 
 @pytest.fixture
 def dying(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Have the run die before its n-th upload from now on, its lock left behind."""
+    """Let the run die before its n-th upload from now on, with its lock left behind."""
     put, unlink = Bucket.put, Bucket.unlink
 
     def after(uploads: int) -> None:
@@ -160,7 +160,7 @@ class TestEqual:
 
     def test_stopped_and_resumed(self, model: Path, out: Bucket, on_disk: Path) -> None:
         with pytest.raises(TheodoliteError, match=r"Interrupted after [0-9,]+ positions, all saved\. .* --resume"):
-            survey(model, DOCUMENTS, out=str(out), listener=Ear(6), **SETTINGS)
+            survey(model, DOCUMENTS, out=str(out), listener=RecordingListener(6), **SETTINGS)
         names = {path.name for path in out.iterdir()}
         assert names == {"unfinished.json", "pilot.safetensors", "checkpoints"}
         assert len(BucketRotation(out / "checkpoints").names()) <= 3  # the last is not followed by a tidying
@@ -170,9 +170,9 @@ class TestEqual:
             theodolite.open(str(out))
         with pytest.raises(InputError, match=r"files of a survey .*use --resume to continue it or --overwrite"):
             survey(model, DOCUMENTS, out=str(out), **SETTINGS)
-        ear = Ear()
-        survey(model, DOCUMENTS, out=str(out), resume=True, listener=ear, **SETTINGS)
-        assert any(line.startswith("resuming after") for line in ear.said)
+        listener = RecordingListener()
+        survey(model, DOCUMENTS, out=str(out), resume=True, listener=listener, **SETTINGS)
+        assert any(line.startswith("resuming after") for line in listener.said)
         assert_equal(out, on_disk)
 
     def test_killed_before_every_kind_of_upload(
@@ -187,9 +187,9 @@ class TestEqual:
             with pytest.raises(InputError, match=r"no folder|no survey|unfinished survey"):
                 open_survey(out)
         dying(10**6)
-        ear = Ear()
-        survey(model, DOCUMENTS, out=str(out), resume=True, listener=ear, **SETTINGS)
-        assert any(line.startswith("resuming after") for line in ear.said)
+        listener = RecordingListener()
+        survey(model, DOCUMENTS, out=str(out), resume=True, listener=listener, **SETTINGS)
+        assert any(line.startswith("resuming after") for line in listener.said)
         assert_equal(out, on_disk)  # and nothing half uploaded stays
 
     def test_killed_while_the_survey_is_written(
@@ -208,20 +208,20 @@ class TestEqual:
     def test_a_damaged_checkpoint_falls_back(self, model: Path, quick: Bucket, on_disk: Path) -> None:
         out = quick
         with pytest.raises(TheodoliteError, match="Interrupted"):
-            survey(model, DOCUMENTS, out=str(out), listener=Ear(6), **SETTINGS)
+            survey(model, DOCUMENTS, out=str(out), listener=RecordingListener(6), **SETTINGS)
         newest = Bucket(BucketRotation(out / "checkpoints").names()[0]) / "sample.safetensors"
         newest._store.pipe_file(newest._key, newest.read_bytes()[:-1] + b"?")
-        ear = Ear()
-        survey(model, DOCUMENTS, out=str(out), resume=True, listener=ear, **SETTINGS)
-        assert sum("Using the checkpoint before it." in line for line in ear.said) == 1
+        listener = RecordingListener()
+        survey(model, DOCUMENTS, out=str(out), resume=True, listener=listener, **SETTINGS)
+        assert sum("Using the checkpoint before it." in line for line in listener.said) == 1
         assert_equal(out, on_disk)
 
 
 class TestFinished:
     def test_resuming_a_finished_survey_does_nothing(self, model: Path, made: Bucket) -> None:
-        ear = Ear()
-        found = survey(model, DOCUMENTS, out=str(made), resume=True, listener=ear, **SETTINGS)
-        assert f"{made} already contains this survey: nothing to do" in ear.said
+        listener = RecordingListener()
+        found = survey(model, DOCUMENTS, out=str(made), resume=True, listener=listener, **SETTINGS)
+        assert f"{made} already contains this survey: nothing to do" in listener.said
         assert found.layers.equals(open_survey(made).layers)
 
     def test_show_fetches_no_more_than_it_shows(self, made: Bucket) -> None:
@@ -314,7 +314,7 @@ class TestRefused:
 
     @pytest.fixture
     def clients(self, store: str) -> Iterator[Any]:
-        """The class of clients, none of which is left from before or stays."""
+        """The class of clients, with an empty instance cache before and after."""
         import s3fs
 
         s3fs.S3FileSystem.clear_instance_cache()
@@ -340,9 +340,9 @@ class TestRefused:
     def test_an_unreachable_store_is_not_an_empty_one(
         self, model: Path, out: Bucket, on_disk: Path, clients: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """fsspec's own isfile says no to every error; a resumed run would begin anew and delete what was saved."""
+        """fsspec's isfile returns False for every error; a resumed run would start again and delete the saves."""
         with pytest.raises(TheodoliteError, match="Interrupted"):
-            survey(model, DOCUMENTS, out=str(out), listener=Ear(6), **SELDOM)
+            survey(model, DOCUMENTS, out=str(out), listener=RecordingListener(6), **SELDOM)
 
         async def cut_off(self: Any, *given: Any, **more: Any) -> None:
             raise ConnectionError("the network is down")
@@ -354,9 +354,9 @@ class TestRefused:
             with pytest.raises(TheodoliteError, match="cannot be reached: ConnectionError: the network is down"):
                 survey(model, DOCUMENTS, out=str(out), resume=True, **SELDOM)
         clients.clear_instance_cache()
-        ear = Ear()
-        survey(model, DOCUMENTS, out=str(out), resume=True, listener=ear, **SELDOM)
-        assert any(line.startswith("resuming after") for line in ear.said)
+        listener = RecordingListener()
+        survey(model, DOCUMENTS, out=str(out), resume=True, listener=listener, **SELDOM)
+        assert any(line.startswith("resuming after") for line in listener.said)
         assert_equal(out, on_disk)
 
     def test_foreign_objects_are_not_changed(self, out: Bucket) -> None:

@@ -156,14 +156,14 @@ class TestParts:
 
 
 def test_text_unknown_to_the_tokenizer_is_reported(small_model: Any) -> None:
-    heard: list[str] = []
+    listener: list[str] = []
 
-    class Ear(Listener):
+    class RecordingListener(Listener):
         def warn(self, text: str) -> None:
-            heard.append(text)
+            listener.append(text)
 
-    survey(small_model("bert"), ["☃ ☃ ☃ ☃", "☃ ☃"], listener=Ear())
-    assert "of the positions are [UNK]" in heard[0]
-    heard.clear()
-    survey(small_model("bert"), DOCUMENTS, listener=Ear())
-    assert not heard
+    survey(small_model("bert"), ["☃ ☃ ☃ ☃", "☃ ☃"], listener=RecordingListener())
+    assert "of the positions are [UNK]" in listener[0]
+    listener.clear()
+    survey(small_model("bert"), DOCUMENTS, listener=RecordingListener())
+    assert not listener

@@ -1,4 +1,4 @@
-"""Surveys of encoder-decoders from a saved folder, as a user makes them: whole, again, and opened."""
+"""Surveys of encoder-decoders from a saved folder, as a user makes them: complete, resumed, and opened."""
 
 from __future__ import annotations
 

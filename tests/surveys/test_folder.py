@@ -1,4 +1,4 @@
-"""The folder: what is refused, what is replaced, and that no damage to any file goes unnoticed."""
+"""The folder: what is rejected, what is replaced, and that no damage to any file goes unnoticed."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class TestInUse:
 
 
 class TestWords:
-    """What no model or corpus could mend is refused before anything is loaded."""
+    """Errors that no model or corpus could fix are raised before anything is loaded."""
 
     @pytest.mark.parametrize(
         ("settings", "words"),

@@ -1,4 +1,4 @@
-"""A survey on a GPU tells what one on the processor tells, to the rounding of its forward pass."""
+"""A survey on a GPU reports the numbers of one on the CPU, up to the rounding of its forward pass."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def corpus(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("family", ["bert", "llama", "gpt2"])
 def test_the_same_as_on_the_cpu(small_model: Any, corpus: Path, family: str) -> None:
     model = small_model(family)
-    here = theodolite.survey(model, corpus, device="cpu")
-    there = theodolite.survey(model, corpus, device="cuda", batch_tokens=here.facts["settings"]["batch_tokens"])
-    assert there.facts["model"]["device"] == "cuda"
-    assert (here.layers["n"] == there.layers["n"]).all()
+    on_cpu = theodolite.survey(model, corpus, device="cpu")
+    on_gpu = theodolite.survey(model, corpus, device="cuda", batch_tokens=on_cpu.facts["settings"]["batch_tokens"])
+    assert on_gpu.facts["model"]["device"] == "cuda"
+    assert (on_cpu.layers["n"] == on_gpu.layers["n"]).all()
     for column in COLUMNS:
-        ours, theirs = here.layers[column].to_numpy(float), there.layers[column].to_numpy(float)
+        ours, theirs = on_cpu.layers[column].to_numpy(float), on_gpu.layers[column].to_numpy(float)
         np.testing.assert_allclose(theirs, ours, rtol=FORWARD, atol=1e-6, err_msg=column)
 
 

@@ -1,4 +1,4 @@
-"""What a survey keeps of the norms: the file, the table, the word in survey.json, merged and resumed."""
+"""The norms that a survey keeps: the file, the table, the entry in survey.json, merged and resumed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TABLES = ("layers", "tokens", "units", "coordinates", "layer_norms")
 
 @pytest.fixture(scope="module")
 def bent(small_model: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small BERT whose norms have gammas and betas of their own."""
+    """A small BERT whose norms have random gammas and betas."""
     model, tokenizer = load(small_model("bert"))
     torch.manual_seed(5)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Speech and vision end to end: a folder of files, a model's folder, and the survey that comes of it."""
+"""Speech and vision end to end: a folder of files, a model's folder, and the resulting survey."""
 
 from __future__ import annotations
 
@@ -180,16 +180,16 @@ def test_bad_files_are_named_or_skipped_and_counted(vit: Path, pictures: Path) -
     (pictures / "cats" / "broken.png").write_bytes(b"no picture")
     with pytest.raises(InputError, match=r"cats/broken.png.*--skip-bad"):
         theodolite.survey(vit, pictures)
-    told: list[str] = []
+    messages: list[str] = []
 
     class Listening(Listener):
         def warn(self, text: str) -> None:
-            told.append(text)
+            messages.append(text)
 
     found = theodolite.survey(vit, pictures, skip_bad=True, listener=Listening())
     assert found.facts["corpus"]["documents"] == 8
     assert found.facts["corpus"]["skipped"][0][0] == "cats/broken.png"
-    assert "1 files cannot be used" in told[0]
+    assert "1 files cannot be used" in messages[0]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Surveys made apart and merged: nothing counts twice, and what is told of the corpus is that of the whole."""
+"""Surveys made separately and merged: nothing counts twice, and the corpus facts are those of one survey."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def test_merged_parts_report_the_same_corpus_as_one_survey(model: Path, monkeypa
     at_once = theodolite.merge(parts)
     in_turn = theodolite.merge([theodolite.merge(parts[:2]), parts[2]])
     for found in (at_once.facts, in_turn.facts):
-        told = ("name", "sha256", "documents", "characters", "read", "words_histogram")
-        assert {key: found["corpus"][key] for key in told} == {key: whole["corpus"][key] for key in told}
+        keys = ("name", "sha256", "documents", "characters", "read", "words_histogram")
+        assert {key: found["corpus"][key] for key in keys} == {key: whole["corpus"][key] for key in keys}
         assert found["counts"] == whole["counts"]
         assert [one["part"] for one in found["corpus"]["parts"]] == ["0/3", "1/3", "2/3"]
 

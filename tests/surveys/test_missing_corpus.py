@@ -1,4 +1,4 @@
-"""A corpus that is nowhere is told before Ray is started, in the words that a survey without it has."""
+"""A missing corpus is reported before Ray is started, with the message of a local survey."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FED = {"bert": "text", "wav2vec2": "speech", "vit": "vision", "resnet": "convolu
 
 
 class StartedError(Exception):
-    """Ray was asked for."""
+    """Ray was started."""
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def no_fetching(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def model(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """Return a folder that says what it is; its weights are not looked into before the corpus."""
+    """Return a model folder with a configuration; its weights are not read before the corpus."""
     folder = tmp_path / request.param
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps({"model_type": request.param}))
@@ -47,7 +47,7 @@ def model(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return folder
 
 
-def told(model: str | Path, corpus: Any, **given: Any) -> str:
+def error_message(model: str | Path, corpus: Any, **given: Any) -> str:
     with pytest.raises(TheodoliteError) as error:
         survey(model, corpus, **given)
     return str(error.value)
@@ -62,7 +62,7 @@ def told(model: str | Path, corpus: Any, **given: Any) -> str:
         ("no/such/folder", {}),
         ("none-*.txt", {}),
         ("x" * 100 + "/y", {}),
-        ("no-such-file.txt", {"target": "label"}),  # two faults: the same of them is told
+        ("no-such-file.txt", {"target": "label"}),  # two errors: the same one is reported
         ("no-such-file.txt", {"min_words": 3}),
         ("no-such-file.txt", {"maps": "round"}),
         ("no-such-file.txt", {"max_seconds": 0.01}),
@@ -72,8 +72,8 @@ def test_a_missing_corpus_has_the_same_message_on_a_cluster(
     model: Path, corpus: str, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    local = told(model, corpus, out=tmp_path / "out", **settings)
-    assert told(model, corpus, out=tmp_path / "out", **settings, **CLUSTER) == local
+    local = error_message(model, corpus, out=tmp_path / "out", **settings)
+    assert error_message(model, corpus, out=tmp_path / "out", **settings, **CLUSTER) == local
     assert not (tmp_path / "out").exists()
 
 
@@ -88,9 +88,9 @@ def test_a_missing_corpus_has_the_same_message_on_a_cluster(
     ],
 )
 def test_no_model_is_fetched_for_a_missing_corpus(model: str, words: str, tmp_path: Path) -> None:
-    said = told(model, "no-such-corpus", out=tmp_path / "out", **CLUSTER)
-    assert said.startswith("CORPUS 'no-such-corpus' ")
-    assert words in said
+    message = error_message(model, "no-such-corpus", out=tmp_path / "out", **CLUSTER)
+    assert message.startswith("CORPUS 'no-such-corpus' ")
+    assert words in message
 
 
 def test_the_hub_cache_is_used_for_the_model_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,8 +102,8 @@ def test_the_hub_cache_is_used_for_the_model_type(tmp_path: Path, monkeypatch: p
         return str(tmp_path / file)
 
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", kept)
-    said = told("org/model", "no-such-folder", out=tmp_path / "out", revision="v2", **CLUSTER)
-    assert "nor audio of the catalogue" in said
+    message = error_message("org/model", "no-such-folder", out=tmp_path / "out", revision="v2", **CLUSTER)
+    assert "nor audio of the catalogue" in message
     assert asked == [("org/model", "config.json", "v2")]
 
 
@@ -114,7 +114,7 @@ def test_the_hub_cache_is_used_for_the_model_type(tmp_path: Path, monkeypatch: p
 def test_a_corpus_that_may_exist_is_checked_later(
     corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither read nor fetched: Ray is asked for first."""
+    """Neither read nor fetched: Ray is started first."""
 
     def opened(*given: Any, **named: Any) -> NoReturn:
         pytest.fail("the corpus was opened")

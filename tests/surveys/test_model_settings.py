@@ -17,9 +17,9 @@ from theodolite.surveys.provenance import differences
 
 
 def changed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    told = json.loads(path.read_text())
-    change(told)
-    path.write_text(json.dumps(told))
+    settings = json.loads(path.read_text())
+    change(settings)
+    path.write_text(json.dumps(settings))
 
 
 def test_other_settings_are_neither_resumed_nor_merged(tmp_path: Path) -> None:
@@ -36,11 +36,11 @@ def test_other_settings_are_neither_resumed_nor_merged(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "change", "same"),
     [
-        ("config.json", lambda told: told.update(transformers_version="0", dtype="bfloat16"), True),
-        ("config.json", lambda told: told.update(hidden_act="relu"), False),
-        ("tokenizer.json", lambda told: told.update(truncation={"max_length": 8}), True),
-        ("tokenizer.json", lambda told: told.update(normalizer=None), False),
-        ("preprocessor_config.json", lambda told: told.update(do_rescale=False), False),
+        ("config.json", lambda settings: settings.update(transformers_version="0", dtype="bfloat16"), True),
+        ("config.json", lambda settings: settings.update(hidden_act="relu"), False),
+        ("tokenizer.json", lambda settings: settings.update(truncation={"max_length": 8}), True),
+        ("tokenizer.json", lambda settings: settings.update(normalizer=None), False),
+        ("preprocessor_config.json", lambda settings: settings.update(do_rescale=False), False),
     ],
 )
 def test_the_settings_digest_covers_what_affects_the_states(

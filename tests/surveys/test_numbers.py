@@ -1,4 +1,4 @@
-"""A whole survey against an oracle that keeps every vector: all columns, all layers, three populations."""
+"""A complete survey against an oracle that keeps every vector: all columns, all layers, three populations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CORPUS = [
 
 
 class Warned(Listener):
-    """Keeps what the user must not miss."""
+    """Keeps the warnings."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
@@ -43,7 +43,7 @@ class Warned(Listener):
 
 @contextmanager
 def states_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], dict[int, Vectors]]]:
-    """Keep the very states that a survey folds, by key, so that only its sums are in question."""
+    """Keep the states that a survey folds, by key, so that only its sums can differ."""
     kept: dict[int, dict[int, tuple[Any, int, bool]]] = {}
     run = text_source.TextSource.run
 
@@ -107,7 +107,7 @@ def far_coordinate(model: Any) -> None:
 
 
 def long_first_position(model: Any) -> None:
-    """Make what stands first 150 times as long as the rest, as attention sinks do."""
+    """Make first positions 150 times as long as the others, as attention sinks are."""
     model.wpe.weight[0] *= 1500  # of a length like the rest of the sum at layer 1
 
 
@@ -161,7 +161,7 @@ def test_other_units(small_model: Any, kind: str, monkeypatch: pytest.MonkeyPatc
 
 
 class TestNotFinite:
-    """NaN and infinite states are counted, left out, and told."""
+    """NaN and infinite states are counted, excluded and reported."""
 
     @pytest.fixture
     def spoilt(self, small_model: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Path]:
@@ -191,14 +191,14 @@ class TestNotFinite:
             states[:, 5::11] = float("inf")
             return states
 
-        folder, heard = spoilt(change), Warned()
+        folder, listener = spoilt(change), Warned()
         with states_kept(monkeypatch) as vectors:
-            found = survey(folder, CORPUS, listener=heard)
+            found = survey(folder, CORPUS, listener=listener)
         held = vectors(found)
         check(found, held, SAME_STATES)
         lost = int((~np.isfinite(held[3].x).all(axis=1)).sum())
         assert lost > 100
-        assert f"layer 3 (block 3): {lost:,} NaN or infinite states were excluded" in heard.warnings
+        assert f"layer 3 (block 3): {lost:,} NaN or infinite states were excluded" in listener.warnings
         # What the norm makes of an infinite state is NaN, so the final norm loses the same ones.
         assert found.facts["counts"]["nonfinite"] == 2 * lost
         assert found.layers.query("layer < 3")["nonfinite"].sum() == 0
@@ -227,7 +227,7 @@ class TestNotFinite:
 
 
 def real_text() -> list[str]:
-    """Return real sentences: WikiText's where they are at hand, else small talk from the catalogue."""
+    """Return real sentences: WikiText's if available, else small talk from the catalogue."""
     wikitext = Path(__file__).parents[3] / "shared" / "data" / "wikitext2-valid.sentences.txt"
     if wikitext.is_file():
         return wikitext.read_text(encoding="utf-8").splitlines()[:50]

@@ -1,4 +1,4 @@
-"""Labels that no UTF-8 can hold: groups of vectors, folders of pictures whose names are bytes that are no text."""
+"""Labels that UTF-8 cannot encode: groups of vectors, and folders of pictures whose names are invalid text."""
 
 from __future__ import annotations
 

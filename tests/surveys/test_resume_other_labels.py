@@ -1,4 +1,4 @@
-"""Vectors, or inputs, that are the same and labelled otherwise are another survey: it is not resumed."""
+"""The same vectors or inputs with other labels are another survey: it is not resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--wrap and --clean-words: told in the survey, compared by resume and merge, and the same in a second pass."""
+"""--wrap and --clean-words: recorded in the survey, compared by resume and merge, the same in a second pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEXTS = sentences(40, longest=8)
 END = "<|endoftext|>"
 
 
-class Heard(Listener):
+class RecordingListener(Listener):
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
@@ -40,7 +40,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def forget_switches(folder: Path) -> None:
-    """Leave survey.json as it was before there were switches."""
+    """Write survey.json as it was before these options existed."""
     facts = json.loads((folder / FACTS).read_text("utf-8"))
     for settings in (facts["settings"], facts["identity"]["settings"]):
         del settings["wrap"], settings["clean_words"]
@@ -61,7 +61,7 @@ def test_a_wrapped_survey_counts_the_ends(
     assert made.units.set_index("unit")["special"][END]
     with pytest.raises(InputError, match=r"settings\.wrap: True there, False here"):
         survey(folder, corpus, out=tmp_path / "s", layers="2", resume=True, sample_size=8)
-    sets = make_token_sets(tmp_path / "s", layer=2, units=["Ġthe", END], most=1000)  # refuses where counts differ
+    sets = make_token_sets(tmp_path / "s", layer=2, units=["Ġthe", END], most=1000)  # raises if counts differ
     tensors, _ = read_tensors(tmp_path / "s" / "token_sets.safetensors")
     for number, row in sets.chosen.iterrows():
         x = tensors["vectors"][tensors["unit"] == number].double()
@@ -71,14 +71,14 @@ def test_a_wrapped_survey_counts_the_ends(
 def test_wrapping_has_no_effect_if_the_tokenizer_wraps_and_this_is_reported(
     small_model: Callable[[str], Path], corpus: Path, tmp_path: Path
 ) -> None:
-    heard = Heard()
+    recorder = RecordingListener()
     survey(small_model("bert"), corpus, out=tmp_path / "s", layers="1", sample_size=8)
     again = survey(
         small_model("bert"), corpus, out=tmp_path / "s", layers="1", sample_size=8, wrap=True, resume=True,
-        listener=heard,
+        listener=recorder,
     )  # fmt: skip
     assert again.facts["settings"]["wrap"] is False
-    assert heard.warnings == [
+    assert recorder.warnings == [
         f"--wrap has no effect on {small_model('bert')}: its tokenizer already adds [CLS] and [SEP]"
     ]
 
@@ -100,7 +100,7 @@ def test_cleaned_words_are_counted(small_model: Callable[[str], Path], corpus: P
         survey(
             small_model("bert"), corpus, out=tmp_path / "s", layers="1", units="word", resume=True, sample_size=8
         )
-    made_sets = make_token_sets(tmp_path / "s", layer=1, units=["the", "of"])  # refuses where counts differ
+    made_sets = make_token_sets(tmp_path / "s", layer=1, units=["the", "of"])  # raises if counts differ
     assert made_sets.chosen["n"].tolist() == [naive[unit] for unit in made_sets.chosen["unit"]]
 
 

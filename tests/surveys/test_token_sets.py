@@ -54,7 +54,7 @@ def by_row(rows: torch.Tensor) -> torch.Tensor:
     return rows[torch.argsort(rows[:, 0])]
 
 
-class Heard(Listener):
+class RecordingListener(Listener):
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.shares: list[float] = []
@@ -99,22 +99,22 @@ def test_above_the_limit_the_smallest_keys_are_kept_and_the_mean_is_over_all(sur
 def test_only_documents_that_hold_a_token_are_run_and_only_as_far_as_the_layer(
     surveyed: Path, small_model: Callable[[str], Path]
 ) -> None:
-    heard, read_by_model = Heard(), []
+    listener, read_by_model = RecordingListener(), []
     reopened = reopen(read_survey_data(surveyed, ()).facts, [LAYER])
     above = blocks_of(reopened.source.anatomy.model, "bert")[LAYER]
     above.register_forward_hook(lambda *_: pytest.fail("a block above the layer was run"))
     prepare = reopened.source.prepare
     reopened.source.prepare = lambda documents: read_by_model.extend(documents) or prepare(documents)  # type: ignore[method-assign,func-returns-value]
-    gather(reopened, ["mountain", "##or"], listener=heard)
+    gather(reopened, ["mountain", "##or"], listener=listener)
     tokenize = load(small_model("bert"))[1].tokenize
     theirs = [text for text in TEXTS if {"mountain", "##or"} & set(tokenize(text))]
     assert [text for _, text in read_by_model] == theirs
     assert 0 < len(theirs) < len(TEXTS)
     assert (
         f"second pass, layer 2: {len(theirs)} of {len(TEXTS)} documents contain one of the 2 chosen tokens"
-        in heard.lines
+        in listener.lines
     )
-    assert heard.shares[-1] == pytest.approx(1)
+    assert listener.shares[-1] == pytest.approx(1)
 
 
 @pytest.mark.parametrize(("family", "units"), [("gpt2", "surface"), ("llama", "word")])
@@ -138,7 +138,7 @@ def test_parts_and_filters_are_read_again_as_they_were(
     monkeypatch.setattr("theodolite.surveys.text_survey.SHARD_CHARS", 400)
     out = tmp_path / "part"
     survey(small_model("bert"), corpus, out=out, part="1/3", min_words=5, sample_size=8)
-    made = make_token_sets(out, units=["the", "of"])  # refuses where counts differ
+    made = make_token_sets(out, units=["the", "of"])  # raises if counts differ
     assert made.facts["of"] < len(TEXTS) / 2
     assert made.layer == 1
 

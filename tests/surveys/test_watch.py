@@ -1,4 +1,4 @@
-"""Any module: what is told of its submodules against their outputs, padding left out, wide vectors too."""
+"""Any module: the numbers of its submodules against their outputs, without padding; also wide vectors."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_positions_are_those_of_the_rows(inputs: list[torch.Tensor], counts: lis
 
 
 class Scaled(nn.Module):
-    """Takes a number and a switch beside its tensor, and has no parameters."""
+    """Takes a number and a flag beside its tensor, and has no parameters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ def test_inputs_without_rows_and_a_model_without_parameters() -> None:
 
 
 class Read(nn.Module):
-    """What is read is not called `input`."""
+    """Its argument is not named `input`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -277,8 +277,8 @@ def test_argument_names_where_a_tensor_goes(model: Small) -> None:
     with pytest.raises(InputError, match=r"called with inputs; it takes input, attention_mask"):
         theodolite.watch(model, [x], "first", argument="inputs")
     assert row(found, 0)["n"] == 6
-    told = theodolite.watch(model, [x], "first", argument="input").facts["corpus"]
-    assert told == theodolite.watch(model, [x], "first").facts["corpus"]
+    corpus = theodolite.watch(model, [x], "first", argument="input").facts["corpus"]
+    assert corpus == theodolite.watch(model, [x], "first").facts["corpus"]
 
 
 def test_a_wrapper_that_passes_its_arguments_on_is_unwrapped(reader: Read) -> None:

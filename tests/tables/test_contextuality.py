@@ -1,4 +1,4 @@
-"""Contextuality against a recomputation that keeps every vector, on vectors that hurt."""
+"""Contextuality against a recomputation that keeps every vector, on difficult vectors."""
 
 from __future__ import annotations
 

@@ -86,8 +86,8 @@ def test_the_row_is_what_keeping_every_vector_gives(case: Case) -> None:
     for population in POPULATIONS:
         row, rows = measured(fold, population, special=SPECIAL), case.belongs(population)
         finite = rows & np.isfinite(case.x).all(axis=1)
-        told = ("--contextuality", "a batch has at least 4,096", "reported exactly in the column")
-        assert not [why for why in reasons(row).values() if not any(part in why for part in told)], population
+        allowed = ("--contextuality", "a batch has at least 4,096", "reported exactly in the column")
+        assert not [why for why in reasons(row).values() if not any(part in why for part in allowed)], population
         check_counts(row, case, rows, finite)
         check_decomposition(row, case.x[finite], case.unit[finite])
         check_fits(row, case.x[finite], case.unit[finite])
@@ -124,7 +124,7 @@ def check_decomposition(row: dict[str, Any], x: oracles.Array, unit: oracles.Cod
 
 
 def drawn_units(x: oracles.Array, unit: oracles.Codes, resamples: int = 200) -> list[dict[int, int]]:
-    """How often each unit is drawn, by code: units stand in the order of n, then M, and never of their codes."""
+    """How often each unit is drawn, by code: units are in the order of n, then M, and never of their codes."""
     parts = oracles.qmv_by_unit(x, unit)
     order = sorted(parts, key=lambda code: ((unit == code).sum(), parts[code].m))
     counts = np.concatenate([block for _, block in draw_counts(len(order), resamples=resamples)], axis=1)
@@ -192,13 +192,13 @@ def check_error_bars(row: dict[str, Any], case: Case, rows: Rows) -> None:
         assert row[f"{part}_se"] == pytest.approx(truth, rel=ERROR_BAR), part
     truth = oracles.jackknife(parts, lambda x: oracles.qmv(x).m / oracles.qmv(x).q)
     assert row["m_of_q_se"] == pytest.approx(truth, rel=ERROR_BAR)
-    # Where all vectors point one way the error bar itself is 1e-7, which is what float32 directions can tell.
+    # Where all vectors point one way the error bar itself is 1e-7, the resolution of float32 directions.
     truth = oracles.jackknife(parts, oracles.mean_cosine)
     assert row["mean_cosine_se"] == pytest.approx(truth, rel=ERROR_BAR, abs=COSINE / 10)
 
 
 def test_populations_without_outliers_are_not_affected_by_them(case: Case) -> None:
-    """What the populations are for: a fortieth of the positions holds nearly all of Q until it is left out."""
+    """What the populations are for: a fortieth of the positions holds nearly all of Q until it is excluded."""
     fold = case.fold()
     everything, kept = measured(fold), measured(fold, "without-massive")
     assert everything["norm_max"] > case.frame.massive_above >= kept["norm_max"]
@@ -253,7 +253,7 @@ def test_fewer_than_three_frequent_units_have_no_fits() -> None:
 
 
 def test_special_units_are_excluded_from_the_sums_over_text() -> None:
-    """Three of twelve units are special: their codes are told, and what is left is the sums over nine."""
+    """Three of twelve units are special: their codes are given, and the sums are over the other nine."""
     case = plain()
     row = measured(case.fold(), special=(0, 4, 11, 99))
     left = np.isin(case.unit, (0, 4, 11), invert=True)

@@ -159,10 +159,10 @@ def test_few_vectors_are_null_with_a_reason(n: int) -> None:
     if n == 0:
         case = replace(case, states=torch.full_like(case.states, torch.nan))
     row = measured(case.fold())
-    told = reasons(row)
-    assert {column for column in SHAPE if row[column] is None} == {column for column in SHAPE if column in told}
+    why = reasons(row)
+    assert {column for column in SHAPE if row[column] is None} == {column for column in SHAPE if column in why}
     assert row["mle_dim"] is None
-    assert all(told[column] for column in SHAPE if column in told)
+    assert all(why[column] for column in SHAPE if column in why)
     assert (row["hubness_skew"] is None) == (n < 12)
     assert (row["twonn_ml"] is None) == (n < 12)
     assert (row["stable_rank"] is None) == (n < 1)

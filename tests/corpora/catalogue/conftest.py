@@ -1,4 +1,4 @@
-"""A package index of one's own: tiny wheels and source distributions, made on the spot, in a folder."""
+"""A local package index: tiny wheels and source distributions, made by the tests, in a folder."""
 
 import base64
 import hashlib
@@ -19,7 +19,7 @@ TEXTS = {"data/a.txt": b"one\r\ntwo\n", "data/b.txt": "naïve".encode()}
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder that pip is told to look in, and nowhere else; the cache is fresh."""
+    """Return the folder that is pip's only index; the cache is fresh."""
     folder = tmp_path / "shop"
     folder.mkdir()
     monkeypatch.setenv("THEODOLITE_CACHE", str(tmp_path / "cache"))
@@ -33,7 +33,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def wheel(shop: Path) -> MakeEntry:
-    """Return a maker of wheels: it puts one in the shop and returns the entry that pins it."""
+    """Return a function that puts a wheel in the index and returns the entry that pins it."""
 
     def make(members: dict[str, bytes] = TEXTS, **changes: object) -> CorpusEntry:
         inside = "tinytexts-1.0.dist-info"
@@ -55,7 +55,7 @@ def wheel(shop: Path) -> MakeEntry:
 
 @pytest.fixture
 def sdist(shop: Path) -> MakeEntry:
-    """Return a maker of source distributions."""
+    """Return a function that makes source distributions."""
 
     def make(members: dict[str, bytes] = TEXTS, **changes: object) -> CorpusEntry:
         file = shop / "tinytexts-1.0.tar.gz"

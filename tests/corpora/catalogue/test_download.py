@@ -1,4 +1,4 @@
-"""Ways to the index and what is said when there is none."""
+"""Ways to reach the index, and the errors if there is none."""
 
 import base64
 import subprocess
@@ -43,7 +43,7 @@ PACKAGE = {"data/a.txt": b"a", "PKG-INFO": b"Metadata-Version: 2.1\nName: tinyte
 
 @pytest.fixture
 def index(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[str | None]]]:
-    """Serve the shop as an index that wants a password; yield its address and the headers that came."""
+    """Serve the index with a password; yield its address and the received headers."""
     (shop / "simple/tinytexts").mkdir(parents=True)
     headers: list[str | None] = []
 

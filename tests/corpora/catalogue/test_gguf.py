@@ -1,4 +1,4 @@
-"""Any GGUF file as a folder: the same states, made once; and what is said of files that are none."""
+"""Any GGUF file as a folder: the same states, made once; and the errors for other files."""
 
 import importlib.util
 from pathlib import Path
@@ -66,10 +66,10 @@ def test_the_folder_gives_the_same_states_as_the_file(cache, tmp_path):
 
     pytest.importorskip("accelerate")
     tiny_llama(tmp_path / "tiny.gguf")
-    said: list[str] = []
-    folder = gguf_folder(tmp_path / "tiny.gguf", said.append)
+    messages: list[str] = []
+    folder = gguf_folder(tmp_path / "tiny.gguf", messages.append)
     assert folder.parent == cache_root() / "gguf"
-    assert said == ["converting tiny.gguf to safetensors, once"]
+    assert messages == ["converting tiny.gguf to safetensors, once"]
 
     before = AutoModel.from_pretrained(str(tmp_path), gguf_file="tiny.gguf", dtype=torch.float32)
     after = AutoModel.from_pretrained(str(folder))
@@ -86,8 +86,8 @@ def test_the_folder_gives_the_same_states_as_the_file(cache, tmp_path):
 
     # the same file by another name is the same folder, and nothing is rewritten
     (tmp_path / "tiny.gguf").rename(tmp_path / "renamed.gguf")
-    assert gguf_folder(tmp_path / "renamed.gguf", said.append) == folder
-    assert len(said) == 1
+    assert gguf_folder(tmp_path / "renamed.gguf", messages.append) == folder
+    assert len(messages) == 1
 
 
 def test_a_file_that_is_not_gguf_is_a_user_error(cache, tmp_path):

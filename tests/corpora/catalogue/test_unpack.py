@@ -1,4 +1,4 @@
-"""What is made of each packing, on small inputs."""
+"""The result of unpacking each format, on small inputs."""
 
 import gzip
 import io

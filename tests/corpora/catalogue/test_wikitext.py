@@ -1,4 +1,4 @@
-"""Wiki markup to plain text: what goes, what stays, and what careless markup may not take with it."""
+"""Wiki markup to plain text: what is removed and what is kept, also with malformed markup."""
 
 import time
 

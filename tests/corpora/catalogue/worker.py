@@ -1,4 +1,4 @@
-"""Run as a process of its own: obtain an entry, noting each unpacking in a log, slowly.
+"""Run as a separate process: obtain an entry slowly, with each unpacking recorded in a log.
 
 Arguments: the entry as JSON, the log's path, seconds to linger half way through unpacking.
 """

@@ -1,4 +1,4 @@
-"""Sound files are read as the samples that were written, at the rate that is wanted, in bounded memory."""
+"""Sound files are read as the samples that were written, at the requested rate, in bounded memory."""
 
 import tracemalloc
 from itertools import pairwise
@@ -76,19 +76,19 @@ def test_flac_equals_wav(tmp_path: Path) -> None:
         assert np.array_equal(read_clip(one, 16_000), read_clip(other, 16_000))
 
 
-@pytest.mark.parametrize(("rate", "wanted"), [(44_100, 16_000), (8_000, 16_000), (48_000, 16_000)])
-def test_resampled_clips_equal_the_resampled_recording(tmp_path: Path, rate: int, wanted: int) -> None:
+@pytest.mark.parametrize(("rate", "target_rate"), [(44_100, 16_000), (8_000, 16_000), (48_000, 16_000)])
+def test_resampled_clips_equal_the_resampled_recording(tmp_path: Path, rate: int, target_rate: int) -> None:
     values = tone(3.3, rate)
     path = wav(tmp_path / "a.wav", values, rate, "f32")
-    whole = resample_poly(values, *(number // np.gcd(rate, wanted) for number in (wanted, rate)))
+    whole = resample_poly(values, *(number // np.gcd(rate, target_rate) for number in (target_rate, rate)))
     cuts = clips(path, max_seconds=0.5)
     assert len(cuts) == 7
-    joined = np.concatenate([read_clip(clip, wanted) for clip in cuts])
-    assert len(joined) == len(whole) == -(-len(values) * wanted // rate)
+    joined = np.concatenate([read_clip(clip, target_rate) for clip in cuts])
+    assert len(joined) == len(whole) == -(-len(values) * target_rate // rate)
     # float32 of values below 1, whose rounding on writing the filter at most doubles
     assert np.abs(joined - whole).max() < 3e-7
     # Each clip resampled by itself, as one is tempted to, hears silence beyond its seams.
-    alone = [resample_poly(values[clip.start : clip.stop], wanted, rate) for clip in cuts]
+    alone = [resample_poly(values[clip.start : clip.stop], target_rate, rate) for clip in cuts]
     first = len(alone[0])
     assert np.abs(alone[0][-5:] - whole[first - 5 : first]).max() > 1e-3
 

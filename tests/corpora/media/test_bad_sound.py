@@ -1,4 +1,4 @@
-"""Sound that cannot be used is named with the reason; with skip_bad it is left out and counted."""
+"""Audio that cannot be used is named with the reason; with skip_bad it is skipped and counted."""
 
 from collections.abc import Callable
 from pathlib import Path

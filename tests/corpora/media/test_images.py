@@ -83,7 +83,7 @@ def test_a_large_jpeg_is_decoded_at_reduced_size(tmp_path: Path) -> None:
 
 
 def bomb(width: int, height: int) -> bytes:
-    """Return a PNG that claims to be so large and is a few hundred bytes."""
+    """Return a PNG of a few hundred bytes whose header states a huge size."""
 
     def chunk(name: bytes, body: bytes) -> bytes:
         return len(body).to_bytes(4, "big") + name + body + zlib.crc32(name + body).to_bytes(4, "big")

@@ -84,8 +84,8 @@ def test_the_pilot_is_chosen_by_hash(folder: Path) -> None:
     opened = open_audio(folder, AudioOptions(max_seconds=1.0))
     found = scan_audio(opened, pilot_seconds=4)
     places = {(number, clip.window): index for index, (number, clip) in enumerate(found.pieces)}
-    wanted = sorted(sorted(places, key=lambda place: int(mix(*place)))[:4])
-    assert [(number, clip.window) for number, clip in found.pilot] == wanted
+    expected = sorted(sorted(places, key=lambda place: int(mix(*place)))[:4])
+    assert [(number, clip.window) for number, clip in found.pilot] == expected
     # Half a corpus is read no differently from a whole one: a piece's hash is its own.
     assert scan_audio(opened, pilot_seconds=0.5).pilot[0] in found.pilot
 

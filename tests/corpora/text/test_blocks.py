@@ -1,4 +1,4 @@
-"""Documents looked at many at a time against one after the other."""
+"""Documents read in blocks, compared with one by one."""
 
 from __future__ import annotations
 

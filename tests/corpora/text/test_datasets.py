@@ -1,4 +1,4 @@
-"""A dataset of the datasets library as a corpus, from folders of this machine and from a hub that is made up."""
+"""A dataset of the datasets library as a corpus, from local folders and from a fake hub."""
 
 import importlib.util
 import pickle
@@ -96,7 +96,7 @@ def test_the_missing_library_error_gives_the_install_command(monkeypatch: pytest
 
 
 def hub(monkeypatch: pytest.MonkeyPatch, answer: Any) -> list[tuple[str, str | None]]:
-    """Put a hub in place that answers with a commit or an error; return what it is asked."""
+    """Install a fake hub that answers with a commit or an error; return its requests."""
     asked: list[tuple[str, str | None]] = []
 
     class Api:

@@ -42,15 +42,15 @@ def test_filters_keep_what_the_definition_keeps(
     corpus: list[str], fewest: int | None, below: int | None, sample: float | None, seed: int, limit: int | None
 ) -> None:
     options = CorpusOptions(min_words=fewest, max_words=below, sample=sample, seed=seed, limit=limit)
-    wanted = naive(corpus, options)
-    if not wanted:
+    expected = naive(corpus, options)
+    if not expected:
         return
     opened = open_corpus(corpus, options)
-    assert list(opened.documents()) == wanted
+    assert list(opened.documents()) == expected
     found = scan(opened)
-    assert found.documents == len(wanted)
-    stopped = limit is not None and len(wanted) == limit
-    assert found.read == (wanted[-1][0] + 1 if stopped else len(corpus))
+    assert found.documents == len(expected)
+    stopped = limit is not None and len(expected) == limit
+    assert found.read == (expected[-1][0] + 1 if stopped else len(corpus))
 
 
 def test_a_sample_has_the_requested_size() -> None:

@@ -21,7 +21,7 @@ DOCUMENTS = list(enumerate(text for text in TEXTS if text.strip()))
 
 
 def write(path: Path, texts: list[str], column: str = "text") -> Path:
-    """Write the texts in the format that the name's ending says."""
+    """Write the texts in the format of the file extension."""
     if path.suffix == ".parquet":
         pq.write_table(pa.table({"id": range(len(texts)), column: texts}), path, row_group_size=2)
         return path

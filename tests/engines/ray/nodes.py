@@ -75,14 +75,14 @@ def odd_machine(folder: Path) -> tuple[list[str], dict[str, str]]:
     for name in ("unseen", "temporary", "packages"):
         (folder / name).mkdir(parents=True)
     (folder / "hosts").write_text(f"127.0.0.1 localhost {ODD}\n")
-    there = [
+    joined = [
         f"hostname {ODD}",
         f"mount --bind {folder}/hosts /etc/hosts",
         f"mount -t tmpfs none {folder}/unseen",
         f"mount -t tmpfs -o size=8m none {folder}/temporary",
         'exec "$@"',
     ]
-    within = ["unshare", "--mount", "--uts", "sh", "-ec", "; ".join(there), "sh"]
+    within = ["unshare", "--mount", "--uts", "sh", "-ec", "; ".join(joined), "sh"]
     path = os.pathsep.join([str(folder / "packages"), os.environ["PYTHONPATH"]])
     return within, {"TMPDIR": str(folder / "temporary"), "PYTHONPATH": path}
 

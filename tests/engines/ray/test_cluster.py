@@ -46,7 +46,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
     reason = why_not()
     if reason is not None:
         pytest.skip(reason)
-    root, here = tmp_path_factory.mktemp("cluster"), Path(__file__).parents[3]
+    root, repository = tmp_path_factory.mktemp("cluster"), Path(__file__).parents[3]
     with tempfile.TemporaryDirectory(prefix="ray") as folder:  # sockets require a short path
         token = Path(folder) / "token"  # instead of the one in the home folder
         token.write_text(secrets.token_hex(32))
@@ -54,7 +54,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
             "RAY_FOLDER": folder,
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(token),
-            "PYTHONPATH": str(here),
+            "PYTHONPATH": str(repository),
             "OMP_NUM_THREADS": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
             **PATIENCE,
@@ -63,7 +63,12 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
         inside = f"ip link set lo up && exec {sys.executable} -m tests.engines.ray.cluster_program {root}"
         log = (root / "log").open("wb")
         subprocess.run(
-            [*NAMESPACE, "sh", "-c", inside], env=environment, cwd=here, timeout=LIMIT, stdout=log, stderr=log
+            [*NAMESPACE, "sh", "-c", inside],
+            env=environment,
+            cwd=repository,
+            timeout=LIMIT,
+            stdout=log,
+            stderr=log,
         )
     assert (root / "results.json").is_file(), (root / "log").read_text(errors="replace")[-2000:]
     return root, json.loads((root / "results.json").read_text())
@@ -78,14 +83,19 @@ def test_a_local_cluster_listens_on_loopback_only(way: str) -> None:
     outside = "192.0.2.2"  # reserved for examples
     setup = f"ip link set lo up && ip addr add {outside}/32 dev lo && ip route add default dev lo src {outside}"
     inside = f"{setup} && exec {sys.executable} -m tests.engines.ray.loopback_program {way}"
-    here = Path(__file__).parents[3]
+    repository = Path(__file__).parents[3]
     with tempfile.TemporaryDirectory(prefix="ray") as folder:
-        environment = os.environ | {"PYTHONPATH": str(here), "RAY_TMPDIR": folder, "HOME": folder, **PATIENCE}
+        environment = os.environ | {
+            "PYTHONPATH": str(repository),
+            "RAY_TMPDIR": folder,
+            "HOME": folder,
+            **PATIENCE,
+        }
         environment.pop("RAY_ADDRESS", None)
         done = subprocess.run(
             [*NAMESPACE, "sh", "-c", inside],
             env=environment,
-            cwd=here,
+            cwd=repository,
             timeout=LIMIT,
             capture_output=True,
             text=True,

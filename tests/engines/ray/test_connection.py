@@ -171,7 +171,7 @@ def test_the_cluster_is_contacted_before_a_model_is_fetched(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("mode", "said", "words"),
+    ("mode", "reply", "words"),
     [
         (
             "",
@@ -182,9 +182,9 @@ def test_the_cluster_is_contacted_before_a_model_is_fetched(tmp_path: Path) -> N
         ("token", "no authentication token was found", "no authentication token was found"),
     ],
 )
-def test_a_token_that_is_rejected(monkeypatch: pytest.MonkeyPatch, mode: str, said: str, words: str) -> None:
+def test_a_token_that_is_rejected(monkeypatch: pytest.MonkeyPatch, mode: str, reply: str, words: str) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", mode)
-    message = str(reachability.token_error("--address auto", said))
+    message = str(reachability.token_error("--address auto", reply))
     assert message.startswith(
         f"--address auto: the cluster requires its token ({words}). Set RAY_AUTH_MODE=token,"
     )

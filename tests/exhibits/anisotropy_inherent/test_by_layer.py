@@ -1,4 +1,4 @@
-"""Exhibits of anisotropy-inherent and dynamics/fig1: what is drawn, read back from the axes; what is left out."""
+"""Exhibits of anisotropy-inherent and dynamics/fig1: what is drawn, read back from the axes; what is omitted."""
 
 from __future__ import annotations
 
@@ -335,7 +335,7 @@ def test_every_exhibit_is_drawn_in_every_format(name: str, ending: str, tmp_path
 
 @pytest.mark.parametrize("name", MINE)
 def test_undefined_numbers_are_rejected_as_a_figure_and_named_beside_another_survey(name: str) -> None:
-    """Columns all null, one layer: a refusal that says why; beside a known survey, a word in the caption."""
+    """All columns null, one layer: an error with the reason; beside another survey, a note in the caption."""
     empty = "m m_se mean_cosine mean_cosine_se anisotropy_svd".split()
     nothing: dict[str, list[float | None]] = {key: [None] for key in empty}
     if name.endswith("contextuality"):

@@ -1,4 +1,4 @@
-"""table1 of bert-spaces from tables made by hand: what is shown, what is bold, what the caption says."""
+"""table1 of bert-spaces from tables made by hand: what is shown, what is bold, and the caption."""
 
 from __future__ import annotations
 

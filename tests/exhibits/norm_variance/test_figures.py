@@ -39,7 +39,7 @@ def dots(ax: Axes) -> np.ndarray:
 
 
 def lines_of(ax: Axes) -> list[np.ndarray]:
-    """The long lines of a panel: one a model."""
+    """The long lines of a panel: one per model."""
     return [line.get_xydata() for line in ax.lines if len(line.get_xdata()) > 2]
 
 

@@ -76,7 +76,7 @@ def test_planted_clouds_are_distinguished() -> None:
     labels, fold, shuffled = setting(40)
     found, apart = linear_accuracy(x, labels, fold, shuffled), energy(cdist(x, x), labels, shuffled)
     assert found.value > 0.9
-    assert found.p == apart.p == 0.01  # as small as 99 relabellings can tell
+    assert found.p == apart.p == 0.01  # the smallest p of 99 relabellings
 
 
 def test_energy_detects_a_spread_that_a_linear_classifier_misses() -> None:
@@ -92,10 +92,10 @@ def test_the_energy_distance_is_its_definition() -> None:
     labels = np.arange(14) < 6
     a, b = x[labels], x[~labels]
     between = cdist(a, b).mean()
-    wanted = 2 * between - cdist(a, a).mean() - cdist(b, b).mean()
+    expected = 2 * between - cdist(a, a).mean() - cdist(b, b).mean()
     found = energy(cdist(x, x), labels, np.empty((0, 14), dtype=bool))
-    assert found.distance == pytest.approx(wanted, rel=1e-12)
-    assert found.share == pytest.approx(wanted / (2 * between), rel=1e-12)
+    assert found.distance == pytest.approx(expected, rel=1e-12)
+    assert found.share == pytest.approx(expected / (2 * between), rel=1e-12)
     assert found.p == 1.0
     assert np.isnan(energy(cdist(x, x), np.ones(14, dtype=bool), np.empty((0, 14), dtype=bool)).distance)
 

@@ -49,8 +49,8 @@ def naive_along(d: np.ndarray, other: np.ndarray) -> float:
 def test_p_is_the_share_of_all_flips(n: int, m: int) -> None:
     a, b = RNG.normal(0.3, 1, (n, DIM)), RNG.normal(0.3, 1, (m, DIM))
     assert direction_p(a @ a.T, list_flips(n)) == pytest.approx(naive_direction_p(a), abs=CLOSE)
-    wanted = max(naive_along(a, b), naive_along(b, a))
-    assert cosine_p(a @ b.T, list_flips(n), list_flips(m)) == pytest.approx(wanted, abs=CLOSE)
+    expected = max(naive_along(a, b), naive_along(b, a))
+    assert cosine_p(a @ b.T, list_flips(n), list_flips(m)) == pytest.approx(expected, abs=CLOSE)
 
 
 def test_a_rogue_coordinate_does_not_break_ties() -> None:
@@ -76,7 +76,7 @@ def test_nothing_to_flip_is_undefined() -> None:
 
 
 def test_p_is_uniform_under_the_null_and_small_for_a_planted_effect() -> None:
-    """Class a points nowhere, b somewhere: p of their cosine must be uniform, whatever b does."""
+    """Class a has no direction, b has one: p of their cosine must be uniform, whatever b does."""
     ways, null, planted = list_flips(10), [], []
     for seed in range(200):
         rng = np.random.default_rng(seed)
@@ -90,7 +90,7 @@ def test_p_is_uniform_under_the_null_and_small_for_a_planted_effect() -> None:
 
 
 def naive_p_of_a(a: np.ndarray, b: np.ndarray, ways: object) -> float:
-    """The p of class a alone: b is as if it had no scatter, so that only a is tested."""
+    """The p of class a by itself: b is treated as without scatter, so that only a is tested."""
     steady = np.repeat(b.mean(axis=0, keepdims=True), 10, axis=0)
     return cosine_p(a @ steady.T, ways, ways)  # type: ignore[arg-type]
 
@@ -110,8 +110,8 @@ def test_flipping_the_cosine_itself_would_never_be_significant() -> None:
 def test_the_cosine_is_that_of_the_means() -> None:
     a, b = RNG.normal(1, 1, (9, DIM)), RNG.normal(0.5, 1, (4, DIM))
     x, y = a.mean(axis=0), b.mean(axis=0)
-    wanted = x @ y / np.linalg.norm(x) / np.linalg.norm(y)
-    assert cosine_of_means(grams(a, b)) == pytest.approx(wanted, abs=CLOSE)
+    expected = x @ y / np.linalg.norm(x) / np.linalg.norm(y)
+    assert cosine_of_means(grams(a, b)) == pytest.approx(expected, abs=CLOSE)
     assert np.isnan(cosine_of_means(grams(a, np.zeros((3, DIM)))))
     back_and_forth = np.vstack([a, -a])
     assert np.isnan(cosine_of_means(grams(back_and_forth, b)))  # a mean of 0 but for rounding
@@ -133,7 +133,7 @@ def test_the_corrected_cosine_is_free_of_scatter_and_the_plain_one_is_not() -> N
 
 
 def test_the_interval_holds_what_it_promises() -> None:
-    """Over seeds, 95% intervals hold the mean cosine of such classes about so often; not far less."""
+    """Over seeds, 95% intervals contain the mean cosine of such classes in about 95% of cases."""
     found, ends = [], []
     for seed in range(150):
         rng = np.random.default_rng(seed)

@@ -41,11 +41,11 @@ def test_distances_survive_a_rogue_coordinate() -> None:
     """The tempting |x|^2 + |y|^2 - 2xy has lost what is left beside 3,000^2."""
     vectors = RNG.normal(size=(6, 5)) * 1e-5
     vectors[:, 0] = 3000.0
-    wanted = np.array([[apart(x[1:], y[1:]) for y in vectors] for x in vectors])
-    assert distances(vectors) == pytest.approx(wanted, rel=1e-9, abs=1e-18)
+    expected = np.array([[apart(x[1:], y[1:]) for y in vectors] for x in vectors])
+    assert distances(vectors) == pytest.approx(expected, rel=1e-9, abs=1e-18)
     squares = np.square(vectors).sum(1)
     gram = np.sqrt(np.maximum(squares[:, None] + squares - 2 * vectors @ vectors.T, 0))
-    assert np.abs(gram - wanted).max() > 1e-6
+    assert np.abs(gram - expected).max() > 1e-6
 
 
 def test_silhouettes_equal_the_definition_of_rousseeuw() -> None:
@@ -54,8 +54,8 @@ def test_silhouettes_equal_the_definition_of_rousseeuw() -> None:
         own = [table[i, j] for j in range(19) if j != i and GROUP[j] == GROUP[i]]
         means = [np.mean([table[i, j] for j in range(19) if GROUP[j] == g]) for g in range(4) if g != GROUP[i]]
         a, b = (np.mean(own), min(means)) if own else (0.0, 0.0)
-        wanted = (b - a) / max(a, b) if own else 0.0
-        assert silhouettes(table, GROUP)[i] == pytest.approx(wanted, rel=1e-12)
+        expected = (b - a) / max(a, b) if own else 0.0
+        assert silhouettes(table, GROUP)[i] == pytest.approx(expected, rel=1e-12)
 
 
 def test_silhouettes_equal_scikit_learn() -> None:

@@ -1,4 +1,4 @@
-"""Steps, cosines and angles against the definitions in plain loops, and in the cases where the obvious misses."""
+"""Steps, cosines and angles against plain loops, and in cases where the obvious formula fails."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ def test_nearer_counts_pairs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parted", "wanted"),
+    ("parted", "expected"),
     [("...", (None, None)), ("x..", (2, None)), ("..x", (4, 4)), ("xxx", (2, 2)), ("x.x", (2, 4))],
 )
-def test_the_layer_of_parting(parted: str, wanted: tuple[int | None, int | None]) -> None:
-    assert parted_layers(np.array([2, 3, 4]), np.array([mark == "x" for mark in parted])) == wanted
+def test_the_layer_of_parting(parted: str, expected: tuple[int | None, int | None]) -> None:
+    assert parted_layers(np.array([2, 3, 4]), np.array([mark == "x" for mark in parted])) == expected

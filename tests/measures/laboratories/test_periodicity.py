@@ -48,8 +48,8 @@ def test_neither_noise_nor_a_smooth_path_has_a_period():
     }
     for name, path in paths.items():
         found = [period_of_path(path(), seed, surrogates=39)[0] for seed in range(6)]
-        said = [each.p <= 0.025 and each.reason is None for each in found]
-        assert sum(said) <= 1, name  # 6 tests at 2.5%: two would happen once in 110 times
+        significant = [each.p <= 0.025 and each.reason is None for each in found]
+        assert sum(significant) <= 1, name  # 6 tests at 2.5%: two would happen once in 110 times
 
 
 def test_fishers_test_mistakes_a_random_walk_for_a_period():
@@ -83,15 +83,15 @@ def test_scores_are_those_of_a_singular_value_decomposition():
 
 def test_the_null_has_the_expected_spectrum():
     rows = np.random.default_rng(6).normal(size=(64, 16)).cumsum(axis=0)
-    wanted = falling_spectrum(rows)
-    assert (np.diff(wanted[1:]) <= 1e-9).all()
+    expected = falling_spectrum(rows)
+    assert (np.diff(expected[1:]) <= 1e-9).all()
     rng = np.random.default_rng(7)
     drawn = [
-        np.square(np.abs(np.fft.rfft(smooth_table(rng, wanted, (64, 16)), axis=0))).mean(axis=1)
+        np.square(np.abs(np.fft.rfft(smooth_table(rng, expected, (64, 16)), axis=0))).mean(axis=1)
         for _ in range(200)
     ]
     # 3,200 draws of an exponential: 1.8% each, four times that over 31 frequencies.
-    assert np.mean(drawn, axis=0)[1:-1] == pytest.approx(wanted[1:-1], rel=0.075)
+    assert np.mean(drawn, axis=0)[1:-1] == pytest.approx(expected[1:-1], rel=0.075)
 
 
 def test_the_same_seed_gives_the_same_answer():

@@ -51,8 +51,8 @@ def test_rotation_is_a_rotation():
     frequencies, vector = rng.random(8), np.exp(2j * np.pi * rng.random(8))  # equal weight in every plane
     for distance in (0, 1, 7):
         turned = vector * np.exp(1j * frequencies * distance)
-        wanted = np.real(np.vdot(vector, turned)) / 8
-        assert rotary_similarity(frequencies, np.array([float(distance)]))[0] == pytest.approx(wanted, abs=1e-12)
+        expected = np.real(np.vdot(vector, turned)) / 8
+        assert rotary_similarity(frequencies, np.array([float(distance)]))[0] == pytest.approx(expected, abs=1e-12)
 
 
 def circle(centre, one, other, n=100):
@@ -94,13 +94,13 @@ def test_the_share_is_that_of_a_least_squares_fit():
     shares, _ = predicted_shares(rows)
     last = rows[-16:].mean(axis=0)
     for row in (1, 3, 10, N - 1):
-        told = []
+        explained = []
         for centre in (0.0, last):
             x = rows - centre
             before = x[max(0, row - 4) : row]
             weights, *_ = np.linalg.lstsq(before.T, x[row], rcond=None)
-            told.append(1 - np.square(x[row] - weights @ before).sum() / np.square(x[row]).sum())
-        assert shares[row] == pytest.approx(min(told), abs=1e-9)  # two float64 solutions of one small system
+            explained.append(1 - np.square(x[row] - weights @ before).sum() / np.square(x[row]).sum())
+        assert shares[row] == pytest.approx(min(explained), abs=1e-9)  # two float64 solutions of one small system
     assert np.isnan(shares[0])
 
 

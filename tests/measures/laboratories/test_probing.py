@@ -47,6 +47,6 @@ def test_the_interval_stays_within_0_and_1_and_is_undefined_for_one_fold() -> No
 
 def test_selectivity_is_of_the_folds_differences() -> None:
     accuracy, control = [0.9, 0.8, 1.0], [0.3, 0.4, 0.2]
-    wanted = fold_interval([0.6, 0.4, 0.8], 10, 20, least=-1)
-    assert selectivity(accuracy, control, 10, 20) == pytest.approx(wanted, abs=EXACT)
+    expected = fold_interval([0.6, 0.4, 0.8], 10, 20, least=-1)
+    assert selectivity(accuracy, control, 10, 20) == pytest.approx(expected, abs=EXACT)
     assert selectivity([0.0, 0.0], [0.9, 1.0], 10, 10).low == -1.0

@@ -148,11 +148,11 @@ def spoken(model: Any, features: torch.Tensor) -> torch.Tensor:
     """Return prompt and transcript by the definition: the likeliest next token, again and again, to the end."""
     settings = model.generation_config
     ids = [model.config.decoder_start_token_id, settings.no_timestamps_token_id]
-    begun = len(ids)
-    while len(ids) < begun + model.config.max_target_positions // 2:  # so many tokens at the most
+    prompt_length = len(ids)
+    while len(ids) < prompt_length + model.config.max_target_positions // 2:  # so many tokens at the most
         with torch.no_grad():
             logits = model(features, decoder_input_ids=torch.tensor([ids])).logits[0, -1]
-        if len(ids) == begun and settings.begin_suppress_tokens:
+        if len(ids) == prompt_length and settings.begin_suppress_tokens:
             logits[settings.begin_suppress_tokens] = -torch.inf
         token = int(logits.argmax())
         if token == settings.eos_token_id:

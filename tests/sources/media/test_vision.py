@@ -1,4 +1,4 @@
-"""Models of pictures: states equal transformers' own, maps a vector a place or flat, one by one or together."""
+"""Models of pictures: states equal transformers' own, maps flat or by place, single items or batches."""
 
 from __future__ import annotations
 

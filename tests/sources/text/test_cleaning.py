@@ -1,4 +1,4 @@
-"""Cleaned words: what the model reads instead of the text, and what is left out."""
+"""Cleaned words: what the model reads instead of the text, and what is omitted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LETTERS = {"Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "No"}
 
 
 def naive(text: str) -> str:
-    """The definition, a character at a time."""
+    """The definition, character by character."""
     words, word = [], ""
     for character in [*text.lower(), " "]:
         if unicodedata.category(character) in LETTERS:
@@ -54,7 +54,7 @@ def test_the_model_reads_them_and_nothing_else(small_model: Any, family: str) ->
     model, tokenizer = load(small_model(family))
     source = TextSource(model, tokenizer, max_tokens=POSITIONS, kind="word", clean_words=True)
     windows, texts = source.windows([(3, "The river—1,024 it's!"), (4, "?!"), (5, "\ud83d\ude42 on")])
-    assert texts == {3: "the river it", 5: "on"}  # a document without words is left out
+    assert texts == {3: "the river it", 5: "on"}  # a document without words is skipped
     assert [window.document for window in windows] == [3, 5]
     assert windows[0].ids.tolist() == tokenizer("the river it")["input_ids"]
     source.prepare([(3, "The river—1,024 it's!"), (4, "?!")])

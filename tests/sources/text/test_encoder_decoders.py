@@ -1,4 +1,4 @@
-"""Encoder-decoders: both stacks, the decoder fed the same text moved on by one position, and its units with it."""
+"""Encoder-decoders: both stacks, the decoder receives the same text shifted by one position, and its units too."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def library_shift(model: Any, ids: torch.Tensor) -> torch.Tensor:
     """Move ids on by one position with the function that the model's own file in transformers has for it."""
     module = sys.modules[type(model).__module__]
     config = model.config
-    if not hasattr(module, "shift_tokens_right"):  # T5's kin: a method of the class with a head
+    if not hasattr(module, "shift_tokens_right"):  # T5 and similar models: a method of the class with a head
         from transformers import T5ForConditionalGeneration
 
         return T5ForConditionalGeneration._shift_right(model, ids)  # type: ignore[no-any-return]
@@ -111,8 +111,10 @@ def test_states_equal_hidden_states_exactly(name: str) -> None:
         "decoder_input_ids": library_shift(model, ids),
     }
     seen: dict[int, torch.Tensor] = {}
-    wanted = [layer.index for layer in anatomy.layers]
-    with anatomy.hook_layers(lambda index, state: seen.update({index: state.clone()}), wanted) as forward:
+    requested_layers = [layer.index for layer in anatomy.layers]
+    with anatomy.hook_layers(
+        lambda index, state: seen.update({index: state.clone()}), requested_layers
+    ) as forward:
         forward(**inputs)
     with torch.no_grad():
         output = model(**inputs, output_hidden_states=True)

@@ -1,4 +1,4 @@
-"""A mask that knows its sums gives every model what a plain one does, to the bit, and answers without asking."""
+"""A mask with known sums gives every model the same bits as a plain one, without waiting for the device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from theodolite.sources.text.packed_attention import PaddingMask
 
 
 class Asked(torch.Tensor):
-    """Counts how often something is asked of it that a GPU would have to be waited for."""
+    """Counts the calls for which the CPU would have to wait for a GPU."""
 
     count = 0
 
@@ -39,7 +39,7 @@ def test_models_give_the_same(small_model: Any, family: str, padded: int) -> Non
 
 @pytest.mark.parametrize("family", ["bert", "llama"])
 def test_models_check_whether_a_plain_mask_is_all_ones(small_model: Any, family: str) -> None:
-    """Else there would be nothing to spare."""
+    """Otherwise there would be nothing to save."""
     model = load_model(resolve(str(small_model(family))), dtype="float32", device="cpu")
     ids = torch.randint(5, 60, (2, 6), generator=torch.Generator().manual_seed(0))
     Asked.count = 0

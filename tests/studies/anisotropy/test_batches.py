@@ -69,7 +69,7 @@ class Kept(NamedTuple):
 
 
 def everything(folder: Path, numbers: list[int]) -> list[Kept]:
-    """Run every window alone; documents come with their numbers."""
+    """Run every window by itself; documents have their numbers."""
     model, tokenizer = load(folder)
     kept, taken = [], list[torch.Tensor]()
     for block in model.h:
@@ -177,11 +177,11 @@ class TestOracle:
             assert rows["n"].sum() == len(x)
             order, start = np.argsort(keys), 0
             for row in rows.to_dict("records"):
-                here = order[start : start + row["n"]]
+                batch_rows = order[start : start + row["n"]]
                 start += row["n"]
-                assert row["anisotropy_svd"] == pytest.approx(svd(x[here]), rel=ROUNDING)
-                distinct = list({seen[at]: at for at in reversed(here)}.values())
-                assert (row["twonn_n"], row["duplicates"]) == (len(distinct), len(here) - len(distinct))
+                assert row["anisotropy_svd"] == pytest.approx(svd(x[batch_rows]), rel=ROUNDING)
+                distinct = list({seen[at]: at for at in reversed(batch_rows)}.values())
+                assert (row["twonn_n"], row["duplicates"]) == (len(distinct), len(batch_rows) - len(distinct))
                 # neighbours of almost equal distance may change places under float32 states
                 assert row["twonn"] == pytest.approx(dimension(x[distinct]), rel=1e-3)
 
@@ -202,10 +202,10 @@ def test_batches_are_reproducible_and_independent_of_layer_groups(surveyed: Path
     written = (surveyed / TABLE).read_bytes()
     make_batches(surveyed, count=COUNT, size=SIZE)
     assert (surveyed / TABLE).read_bytes() == written
-    heard = Heard()
-    grouped_ = make_batches(surveyed, count=COUNT, size=SIZE, budget=1, listener=heard).tables[BATCHES]
+    listener = RecordingListener()
+    grouped_ = make_batches(surveyed, count=COUNT, size=SIZE, budget=1, listener=listener).tables[BATCHES]
     pd.testing.assert_frame_equal(first, grouped_)
-    assert any("the model runs 5 times, for 1 layers or fewer" in line for line in heard.said)
+    assert any("the model runs 5 times, for 1 layers or fewer" in line for line in listener.said)
     some = make_batches(surveyed, count=COUNT, size=SIZE, layers="0,-1", dimension=False).tables[BATCHES]
     assert set(some["layer"]) == {0, 4}
     assert some["twonn"].isna().all()
@@ -214,7 +214,7 @@ def test_batches_are_reproducible_and_independent_of_layer_groups(surveyed: Path
     assert some["anisotropy_svd"].to_numpy() == pytest.approx(expected)
 
 
-class Heard(Listener):
+class RecordingListener(Listener):
     def __init__(self, stop_after: float = np.inf) -> None:
         self.said: list[str] = []
         self.warned: list[str] = []
@@ -235,14 +235,14 @@ class Heard(Listener):
 def test_an_interrupted_run_writes_nothing(surveyed: Path, after: int) -> None:
     before = {path.name for path in surveyed.iterdir()}
     with pytest.raises(TheodoliteError, match=r"Interrupted\. No batches were written"):
-        make_batches(surveyed, count=COUNT, size=SIZE, listener=Heard(after))
+        make_batches(surveyed, count=COUNT, size=SIZE, listener=RecordingListener(after))
     assert {path.name for path in surveyed.iterdir()} == before
 
 
 def test_one_batch_of_the_complete_corpus_equals_the_survey(
     small_model: Callable[[str], Path], corpus: Path, tmp_path: Path
 ) -> None:
-    """Encoders with decoders, whose stacks stand at other places, and words, which are means of tokens."""
+    """Encoder-decoders, whose stacks have other positions, and words, which are means of tokens."""
     models = {"T5": saved("T5", tmp_path / "t5"), "llama": small_model("llama")}
     for name, units in (("T5", "id"), ("llama", "word")):
         out = tmp_path / f"{name}-survey"
@@ -288,10 +288,10 @@ class TestRefused:
         assert not (surveyed / TABLE).exists()
 
     def test_fewer_batches_give_a_warning(self, surveyed: Path) -> None:
-        heard = Heard()
-        made = make_batches(surveyed, count=500, size=SIZE, layers=[1], dimension=False, listener=heard)
+        listener = RecordingListener()
+        made = make_batches(surveyed, count=500, size=SIZE, layers=[1], dimension=False, listener=listener)
         assert made.facts[BATCHES]["stretches"] == made.facts[BATCHES]["of"] < 500
-        (line,) = heard.warned
+        (line,) = listener.warned
         assert line == f"the corpus has {made.facts[BATCHES]['of']} batches of at least 150 positions, not 500"
 
     def test_vectors_and_media(self, tmp_path: Path) -> None:

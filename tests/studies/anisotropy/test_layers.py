@@ -1,4 +1,4 @@
-"""What a survey is of, where its layers stand, and what is said of each."""
+"""The kind of a survey, the depth of its layers, and the rows of each layer."""
 
 from __future__ import annotations
 

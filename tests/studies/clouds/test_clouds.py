@@ -175,8 +175,8 @@ def test_a_draw_is_seeded_spread_and_without_repeats() -> None:
     assert 200 < np.mean(first.numbers) < 300  # from all of the corpus, not its beginning
     assert [given[number] for number in first.numbers] == list(first.texts)
     assert len(second.texts) == 40
-    begun = draw_documents([given, others], 100, first=True)[0]
-    assert sorted(begun.numbers) == list(range(100))
+    drawn_first = draw_documents([given, others], 100, first=True)[0]
+    assert sorted(drawn_first.numbers) == list(range(100))
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ DIM = 40
 TEXTS = sentences(60, seed=3, longest=8)
 
 
-class Heard(Listener):
+class RecordingListener(Listener):
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
@@ -263,9 +263,9 @@ def test_the_folder_opens_and_the_first_state_of_bert_has_no_direction(
 
 
 def test_pooling_a_decoder_at_its_first_token_gives_a_warning(small_model: Callable[[str], Path]) -> None:
-    heard = Heard()
-    theodolite.contrast(small_model("gpt2"), text_pairs(), pooling="first", layers="-1", listener=heard)
-    assert any("this model is causal" in words for words in heard.warnings)
+    listener = RecordingListener()
+    theodolite.contrast(small_model("gpt2"), text_pairs(), pooling="first", layers="-1", listener=listener)
+    assert any("this model is causal" in words for words in listener.warnings)
 
 
 def test_matched_omits_pairs_with_different_punctuation(small_model: Callable[[str], Path]) -> None:

@@ -153,12 +153,12 @@ def test_numbers_by_loops(found: Findings, small_model: Callable[[str], Path]) -
 
 def test_every_pair_of_groups_is_measured(found: Findings) -> None:
     pairs = found.tables["pairs"]
-    here = pairs[pairs["layer"] == 1]
-    assert len(here) == 15  # 5 groups with themselves and each other
-    own = here[here["group"] == here["other"]].set_index("group")
+    layer_pairs = pairs[pairs["layer"] == 1]
+    assert len(layer_pairs) == 15  # 5 groups with themselves and each other
+    own = layer_pairs[layer_pairs["group"] == layer_pairs["other"]].set_index("group")
     assert np.isnan(own.loc["alone", "distance"])  # one sentence has no pair
     assert own.loc["hills", "distance"] > 0
-    tested = here[here["group"] != here["other"]]
+    tested = layer_pairs[layer_pairs["group"] != layer_pairs["other"]]
     assert tested["p_holm"].ge(tested["p"]).all()
 
 

@@ -77,13 +77,13 @@ def test_every_number_is_that_of_the_vectors(
 def test_errors_are_those_of_the_same_units() -> None:
     found = consistency(SURVEY, Choice())
     # make_survey gives M/Q of all units 0.06, and V_W/V of frequent text, its third set, 3 x 0.09
-    wanted = {
+    expected_value = {
         "m_of_q": 0.06,
         "v_within_of_v": 0.27,
         "mean_cosine": COSINE_ERROR,
         "self_similarity": SIMILARITY_ERROR,
     }
-    for column, error in wanted.items():
+    for column, error in expected_value.items():
         for end, sign in (("low", -1), ("high", 1)):
             away = (found[f"{column}_{end}"] - found[column]).to_numpy()
             assert away == pytest.approx(np.full(5, sign * 1.96 * error))
@@ -119,11 +119,11 @@ def test_a_share_within_may_rise_with_self_similarity() -> None:
     """Which holding V_W/V against S alone would call inconsistent, though it is what the cosines say."""
     cosine, similarity = np.array([0.1, 0.4, 0.6, 0.8]), np.array([0.8, 0.82, 0.86, 0.92])
     expected = equal_norm_ratio(cosine, similarity)
-    told = correlate_layers(
+    correlations = correlate_layers(
         table(v_within_of_v=list(expected), self_similarity=list(similarity), equal_norms=list(expected))
     )
-    assert told["similarity_spearman"] == pytest.approx(1)
-    assert told["equal_norms_pearson"] == pytest.approx(1)
+    assert correlations["similarity_spearman"] == pytest.approx(1)
+    assert correlations["equal_norms_pearson"] == pytest.approx(1)
 
 
 def test_correlations_are_those_of_the_definition() -> None:
@@ -144,9 +144,9 @@ def test_correlations_are_those_of_the_definition() -> None:
 
 
 def test_perfect_rank_agreement_has_a_nonzero_p() -> None:
-    told = correlate_layers(table(m_of_q=[0.1, 0.2, 0.3, 0.4], mean_cosine=[0.1, 0.2, 0.3, 0.9]))
+    correlations = correlate_layers(table(m_of_q=[0.1, 0.2, 0.3, 0.4], mean_cosine=[0.1, 0.2, 0.3, 0.9]))
     assert spearmanr([1, 2, 3, 4], [1, 2, 3, 4]).pvalue == 0  # what Student's t says
-    assert told["cosine_spearman_p"] == pytest.approx(2 / 24)
+    assert correlations["cosine_spearman_p"] == pytest.approx(2 / 24)
 
 
 @pytest.mark.parametrize(
@@ -154,13 +154,13 @@ def test_perfect_rank_agreement_has_a_nonzero_p() -> None:
     [([], "fewer than three layers"), ([0.1, 0.2], "fewer than three"), ([0.3] * 4, "one of the two series is")],
 )
 def test_an_undefined_correlation_has_a_reason(values: list[float], reason: str) -> None:
-    told = correlate_layers(table(m_of_q=values, mean_cosine=list(range(len(values)))))
-    assert np.isnan(told["cosine_pearson"])
-    assert np.isnan(told["cosine_spearman_p"])
-    assert reason in str(told["cosine_undefined"])
+    correlations = correlate_layers(table(m_of_q=values, mean_cosine=list(range(len(values)))))
+    assert np.isnan(correlations["cosine_pearson"])
+    assert np.isnan(correlations["cosine_spearman_p"])
+    assert reason in str(correlations["cosine_undefined"])
 
 
 def test_layers_without_a_number_are_excluded() -> None:
-    told = correlate_layers(table(m_of_q=[0.1, np.nan, 0.2, 0.4], mean_cosine=[0.3, 0.1, 0.4, 0.9]))
-    assert told["cosine_layers"] == 3
-    assert told["cosine_pearson"] == pytest.approx(pearsonr([0.1, 0.2, 0.4], [0.3, 0.4, 0.9]).statistic)
+    correlations = correlate_layers(table(m_of_q=[0.1, np.nan, 0.2, 0.4], mean_cosine=[0.3, 0.1, 0.4, 0.9]))
+    assert correlations["cosine_layers"] == 3
+    assert correlations["cosine_pearson"] == pytest.approx(pearsonr([0.1, 0.2, 0.4], [0.3, 0.4, 0.9]).statistic)

@@ -1,4 +1,4 @@
-"""What is said of each layer, against the vectors themselves."""
+"""The numbers of each layer, against the vectors themselves."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_unbiased_decomposition_adds_up_to_q(specials: str) -> None:
 
 @pytest.mark.parametrize("specials", ["kept", "left-out"])
 def test_the_unbiased_decomposition_is_right_on_average_and_the_plain_one_is_not(specials: str) -> None:
-    """Forty units of known mean and spread, ten occurrences each, drawn 60 times; two far ones may be left out."""
+    """Forty units of known mean and spread, ten occurrences each, drawn 60 times; two outliers may be excluded."""
     rng = np.random.default_rng(1)
     means = rng.normal(0, 0.5, (40, 3)) + 1
     means[:2] += 2
@@ -155,7 +155,7 @@ def test_the_unbiased_decomposition_of_units_that_occur_once_is_rejected() -> No
 
 
 def test_an_excluded_special_unit_may_occur_once() -> None:
-    """Each of the others occurs twice or more: only sums that hold the special one cannot be told without bias."""
+    """Each of the others occurs twice or more: only sums with the special one have no unbiased estimate."""
     often, first = make_survey(layers=1, units=20).survey, Choice(variant="unbiased", filter="all")
     once = often.tokens.assign(n=often.tokens["n"].where(often.tokens["unit"] != "[SEP]", 1))
     survey = SurveyData(often.facts, often.tables | {"tokens": once})
@@ -183,9 +183,9 @@ def test_the_table_of_sums_has_every_version() -> None:
     assert untold["m"].isna().all()
     assert untold["q"].notna().all()
     assert set(untold["reason"]) == {SINGLE_OCCURRENCES}
-    told = table.query("variant == 'unbiased' and filter == 'frequent' and population == 'all'")
+    selected = table.query("variant == 'unbiased' and filter == 'frequent' and population == 'all'")
     mine = profile(MADE.survey, Choice(variant="unbiased"))
-    assert told.query("specials == 'left-out'")["v_between"].tolist() == mine["v_between"].tolist()
+    assert selected.query("specials == 'left-out'")["v_between"].tolist() == mine["v_between"].tolist()
     assert set(make_sum_table(MADE.survey, layers=[1])["layer"]) == {1}
 
 

@@ -38,11 +38,11 @@ def test_every_interval_gives_the_number_of_the_formula() -> None:
     for unit, value in can.items():
         members[sum(value >= low + (high - low) * r / 10 for r in range(1, 10))].add(unit)
     most = max(map(len, members))
-    for r, here in enumerate(members):
-        wanted = 2 + math.floor(4 * math.sqrt(len(here) / most))
+    for r, interval in enumerate(members):
+        expected = 2 + math.floor(4 * math.sqrt(len(interval) / most))
         names = set(drawn.loc[drawn["interval"] == r, "unit"])
-        assert names <= here
-        assert len(names) == min(wanted, len(here))
+        assert names <= interval
+        assert len(names) == min(expected, len(interval))
     assert drawn["interval"].nunique() == 10
     assert 6 in drawn["interval"].value_counts().to_numpy()  # with the 4 inside the root it would be 4 at most
 

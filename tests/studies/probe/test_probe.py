@@ -34,7 +34,7 @@ SHOW = ["bear", "Bear", "rogue", "zzz"]
 CHANCE = 0.15  # about four standard errors of a share of 90 at a third, 0.05 each, less what folds share
 
 
-class Heard(Listener):
+class RecordingListener(Listener):
     def __init__(self) -> None:
         self.warned: list[str] = []
         self.said: list[str] = []
@@ -133,13 +133,13 @@ def test_random_labels_are_scored_near_chance(planted: tuple[str, list[tuple[str
 
 
 def test_displayed_words_are_never_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Words that lie among class 0 but are listed as class 1, at places of their own: a probe that has seen them
+    """Words with vectors of class 0 but listed as class 1, each at its own place: a probe that has seen them
     says 1, one that has not says 0."""
     rows, labels = clusters(2, 30, apart=2.0)
     liars = [word for word, _ in labels[:4]]
     for number, word in enumerate(liars):
         rows[word] = rows[word] + 40 * np.eye(DIM)[number] * 0.1
-    told = [(word, "class 1" if word in liars else label) for word, label in labels]
+    labelled = [(word, "class 1" if word in liars else label) for word, label in labels]
     trained: list[np.ndarray] = []
 
     def watched(probe: str, x: np.ndarray, of: np.ndarray, seed: int) -> classifiers.FittedProbe:
@@ -149,7 +149,7 @@ def test_displayed_words_are_never_trained_on(tmp_path: Path, monkeypatch: pytes
     for module in (probe, classifiers):
         monkeypatch.setattr(module, "fit_probe", watched)
     # The uncased model reads both spellings alike, so displaying the one must hold out the other.
-    found = theodolite.probe(plant(tmp_path, rows), told, show=[word.upper() for word in liars], folds=FOLDS)
+    found = theodolite.probe(plant(tmp_path, rows), labelled, show=[word.upper() for word in liars], folds=FOLDS)
     held = np.array([rows[word] for word in liars], dtype=np.float32).astype(np.float64)
     assert len(trained) == len(PROBES) * (2 * FOLDS + 1)
     for x in trained:
@@ -157,9 +157,9 @@ def test_displayed_words_are_never_trained_on(tmp_path: Path, monkeypatch: pytes
     sure = found.tables["confidence"].query("label == 'class 0'")
     assert (sure["confidence"] > 0.5).all()
     assert found.facts["counts"]["left_out"][DISPLAYED] == 4
-    # The wrong way, trained on all: the hidden layer repeats what it was told.
-    x = np.array([rows[word] for word, _ in told])
-    wrong = fit_probe("one hidden layer", x, np.array([int(label[-1]) for _, label in told]), 0)
+    # The wrong way, trained on all: the hidden layer repeats its training labels.
+    x = np.array([rows[word] for word, _ in labelled])
+    wrong = fit_probe("one hidden layer", x, np.array([int(label[-1]) for _, label in labelled]), 0)
     assert (wrong.confidence(held)[:, 0] < 0.5).all()
 
 
@@ -194,8 +194,8 @@ def test_words_that_cannot_be_probed_are_counted_by_reason(planted: tuple[str, l
         labels[0],
         ("nil", "class 2"),
     ]
-    heard = Heard()
-    found = theodolite.probe(model, [*labels, *more], folds=2, listener=heard)
+    listener = RecordingListener()
+    found = theodolite.probe(model, [*labels, *more], folds=2, listener=listener)
     assert found.facts["counts"]["left_out"] == {
         SEVERAL_CLASSES: 2,
         SEVERAL_TOKENS: 3,
@@ -206,7 +206,7 @@ def test_words_that_cannot_be_probed_are_counted_by_reason(planted: tuple[str, l
     }
     table = found.tables["words"].set_index("word")
     assert table.loc["quiz", "reason"] == SEVERAL_TOKENS
-    assert any("omitted" in line for line in heard.said)
+    assert any("omitted" in line for line in listener.said)
 
 
 def test_words_of_several_classes_are_displayed_by_default(planted: tuple[str, list[tuple[str, str]]]) -> None:
@@ -219,11 +219,11 @@ def test_words_of_several_classes_are_displayed_by_default(planted: tuple[str, l
 def test_classes_are_balanced_and_the_surplus_is_reported(planted: tuple[str, list[tuple[str, str]]]) -> None:
     model, labels = planted
     fewer = [*labels[:30], *labels[30:37], *labels[60:]]
-    heard = Heard()
-    found = theodolite.probe(model, fewer, folds=2, listener=heard)
+    listener = RecordingListener()
+    found = theodolite.probe(model, fewer, folds=2, listener=listener)
     assert found.facts["counts"]["words_a_class"] == 7
     assert found.facts["counts"]["left_out"] == {SURPLUS: 46}
-    assert "the smallest class has 7 words" in heard.warned[0]
+    assert "the smallest class has 7 words" in listener.warned[0]
     assert theodolite.probe(model, labels, folds=2, most=5).facts["counts"]["probed"] == 15
 
 
@@ -244,9 +244,9 @@ def test_bad_input_is_rejected(
     planted: tuple[str, list[tuple[str, str]]], change: dict[str, object], words: str
 ) -> None:
     model, labels = planted
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as labelled:
         theodolite.probe(model, **({"words": labels} | change))  # type: ignore[arg-type]
-    assert words in str(told.value)
+    assert words in str(labelled.value)
 
 
 def test_a_class_without_single_tokens_is_rejected(
@@ -265,10 +265,10 @@ def test_unconverged_fits_are_reported(
     monkeypatch.setitem(
         PROBES, "one hidden layer", lambda seed: MLPClassifier((4,), max_iter=2, random_state=seed)
     )
-    heard = Heard()
-    found = theodolite.probe(*planted, folds=2, listener=heard)
+    listener = RecordingListener()
+    found = theodolite.probe(*planted, folds=2, listener=listener)
     assert found.tables["probes"]["unconverged"].tolist() == [0, 4, 0]
-    assert heard.warned == ["input table, one hidden layer: 4 of 4 fits did not converge."]
+    assert listener.warned == ["input table, one hidden layer: 4 of 4 fits did not converge."]
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "roberta"])

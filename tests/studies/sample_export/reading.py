@@ -23,7 +23,7 @@ def js_number(text: str) -> float | None:
 
 
 def read_metadata(path: Path) -> list[dict[str, Cell]]:
-    """Lines of blanks are passed over; a first line with a tab is names; what looks like a number is one."""
+    """Blank lines are skipped; a first line with a tab is names; what looks like a number is one."""
     lines = [line for line in path.read_bytes().decode("utf-8").split("\n") if line.strip()]
     names = ["label"]
     if "\t" in lines[0]:

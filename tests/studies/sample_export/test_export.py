@@ -59,11 +59,11 @@ def test_windows_of_unknown_length_are_searched_further() -> None:
 
 def test_merged_surveys_have_several_corpora() -> None:
     zero, five = np.zeros(1, dtype=np.int64), np.full(1, 5)
-    told = facts(max_tokens=64)
+    survey_facts = facts(max_tokens=64)
     parts = [{"sha256": sha, "documents": 10, "read": 10} for sha in (OTHER, SHA)]
-    told["corpus"] = {"sha256": "b" * 64, "documents": 20, "read": 20, "parts": parts}
+    survey_facts["corpus"] = {"sha256": "b" * 64, "documents": 20, "read": 20, "parts": parts}
     key = np.concatenate([keys(five, zero, five), keys(five, zero, five + 1, sha=OTHER)])
-    found = PositionDecoder(told)(key)
+    found = PositionDecoder(survey_facts)(key)
     assert found["document"].tolist() == [5, 5]
     assert found["position"].tolist() == [5, 6]
 

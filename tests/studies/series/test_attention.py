@@ -54,16 +54,16 @@ def plain(family: str, folder, first: int) -> list[dict[str, float]]:
     found = []
     for number in states:
         state = torch.cat(states[number]).double().numpy()
-        told = {
+        numbers = {
             "state_norm": np.linalg.norm(state, axis=1).mean(),
             "state_mean_norm": np.linalg.norm(state.mean(axis=0)),
             "state_cosine": naive_cosine(state),
         }
         for name, held in (("query", queries), ("key", keys)):
             heads = torch.cat(held[number]).double().numpy().transpose(1, 0, 2)
-            told[f"{name}_norm"] = np.linalg.norm(heads, axis=-1).mean()
-            told[f"{name}_mean_norm"] = np.mean([np.linalg.norm(head.mean(axis=0)) for head in heads])
-            told[f"{name}_cosine"] = np.mean([naive_cosine(head) for head in heads])
+            numbers[f"{name}_norm"] = np.linalg.norm(heads, axis=-1).mean()
+            numbers[f"{name}_mean_norm"] = np.mean([np.linalg.norm(head.mean(axis=0)) for head in heads])
+            numbers[f"{name}_cosine"] = np.mean([naive_cosine(head) for head in heads])
         highest, entropies, shares = [], [], []
         for document in weights[number]:
             for head in document.double().numpy():
@@ -73,8 +73,8 @@ def plain(family: str, folder, first: int) -> list[dict[str, float]]:
                     highest.append(seen.max())
                     entropies.append(entropy)
                     shares += [entropy / np.log(len(seen))] if len(seen) > 1 else []
-        told |= dict(zip(SHARP, map(np.mean, (highest, entropies, shares)), strict=True))
-        found.append(told)
+        numbers |= dict(zip(SHARP, map(np.mean, (highest, entropies, shares)), strict=True))
+        found.append(numbers)
     return found
 
 
@@ -83,9 +83,9 @@ def test_every_block_equals_transformers(family, population: str) -> None:
     name, folder = family
     table, _ = measure_attention(*load(folder), TEXTS)
     rows = table[table["population"] == population].to_dict("records")
-    wanted = plain(name, folder, first=int(population != "all"))
-    assert len(rows) == len(wanted)
-    for row, block in zip(rows, wanted, strict=True):
+    expected = plain(name, folder, first=int(population != "all"))
+    assert len(rows) == len(expected)
+    for row, block in zip(rows, expected, strict=True):
         assert row["undefined"] is None
         assert {column: row[column] for column in block} == pytest.approx(block, rel=ROUNDING, abs=1e-7)
         assert all(row[f"{measure}_se"] >= 0 for measure in MEASURES)
@@ -110,7 +110,7 @@ def test_rows_by_length_add_up_to_all_of_them(family) -> None:
 
 
 def test_padding_would_have_changed_the_numbers(family) -> None:
-    """The tempting way, a padded batch averaged whole, counts rows and entries that are not there."""
+    """The tempting way, the mean over a padded batch, counts rows and entries of padding."""
     _, folder = family
     model, tokenizer = load(folder)
     model.set_attn_implementation("eager")
@@ -136,7 +136,7 @@ def test_one_document_has_no_error_and_none_has_nothing(family) -> None:
 
 
 def test_fused_projections_are_cut_head_by_head(tmp_path) -> None:
-    """GPT-NeoX, of which Pythia is: queries, keys and values of one head stand together."""
+    """GPT-NeoX, of which Pythia is: queries, keys and values of one head are adjacent."""
     from transformers import GPTNeoXConfig, GPTNeoXModel
 
     _, tokenizer = load(make("gpt2", tmp_path / "gpt2"))

@@ -1,4 +1,4 @@
-"""A row of checkpoints, surveyed: duplicates refused before anything runs, interrupted and resumed, added to."""
+"""A survey of several checkpoints: duplicates are rejected before anything runs; runs are resumed and extended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from theodolite.studies.series import dynamics as study
 from theodolite.studies.series.averages import SCOPES, average_layers
 from theodolite.studies.series.dynamics import dynamics
 from theodolite.studies.series.leads import MEAN, make_lead_table
-from theodolite.studies.series.leads import describe_leads as told
+from theodolite.studies.series.leads import describe_leads as lead_sentences
 from theodolite.surveys.folder import open_tables
 
 STEPS = (0, 10, 100)
@@ -39,7 +39,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-class Heard(Listener):
+class RecordingListener(Listener):
     def __init__(self, stop_at: str = "") -> None:
         self.lines: list[str] = []
         self.warnings: list[str] = []
@@ -89,9 +89,9 @@ def test_the_series_is_the_surveys_one_after_the_other(made, runs: Path, corpus:
 def test_the_same_command_again_does_nothing(made, runs: Path, corpus: Path) -> None:
     _, out = made
     before = (out / "series.parquet").stat().st_mtime_ns
-    heard = Heard()
-    dynamics("tiny", str(corpus), out, checkpoints=folders(runs), options=OPTIONS, listener=heard)
-    assert [line for line in heard.lines if line.startswith("step")] == [
+    recorder = RecordingListener()
+    dynamics("tiny", str(corpus), out, checkpoints=folders(runs), options=OPTIONS, listener=recorder)
+    assert [line for line in recorder.lines if line.startswith("step")] == [
         f"step {step}: already surveyed" for step in STEPS
     ]
     assert (out / "series.parquet").stat().st_mtime_ns == before
@@ -109,11 +109,11 @@ def test_more_checkpoints_are_added(made, runs: Path, corpus: Path, tmp_path: Pa
 def test_two_steps_with_the_same_weights_are_rejected_by_name(runs: Path, corpus: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "checkpoint-10", tmp_path / "checkpoint-4000")
     both = [*folders(runs), str(tmp_path / "checkpoint-4000")]
-    heard = Heard()
+    recorder = RecordingListener()
     with pytest.raises(InputError, match="Steps 10 and 4000 have the same weights"):
-        dynamics("tiny", str(corpus), tmp_path / "out", checkpoints=both, options=OPTIONS, listener=heard)
+        dynamics("tiny", str(corpus), tmp_path / "out", checkpoints=both, options=OPTIONS, listener=recorder)
     assert not (tmp_path / "out").exists()  # before anything was surveyed
-    assert not any("loading" in line for line in heard.lines)
+    assert not any("loading" in line for line in recorder.lines)
 
 
 def test_a_duplicate_of_a_step_in_the_series_is_rejected(made, runs: Path, corpus: Path, tmp_path: Path) -> None:
@@ -146,10 +146,10 @@ def test_interrupted_and_resumed_it_is_the_same(
     series, _ = made
     out, given = tmp_path / "series", {"checkpoints": folders(runs), "options": OPTIONS}
     with pytest.raises(TheodoliteError, match=r"[Ii]nterrupted.*[Rr]un the same command to continue"):
-        dynamics("tiny", str(corpus), out, listener=Heard(moment), **given)
+        dynamics("tiny", str(corpus), out, listener=RecordingListener(moment), **given)
     assert len(Series.read(out).steps) < 3
-    heard = Heard()
-    again = dynamics("tiny", str(corpus), out, listener=heard, **given)
+    recorder = RecordingListener()
+    again = dynamics("tiny", str(corpus), out, listener=recorder, **given)
     assert again.table.drop(columns="undefined").equals(series.table.drop(columns="undefined"))
     assert again.tables["attention"].equals(series.tables["attention"])
 
@@ -197,17 +197,17 @@ def test_other_invalid_input_is_rejected(made, runs: Path, corpus: Path, tmp_pat
 
 
 def test_a_gap_and_a_single_step_are_reported(runs: Path, corpus: Path, tmp_path: Path) -> None:
-    heard = Heard()
+    recorder = RecordingListener()
     one = dynamics(
-        "tiny", str(corpus), tmp_path / "one", checkpoints=folders(runs, [10]), options=OPTIONS, listener=heard
+        "tiny", str(corpus), tmp_path / "one", checkpoints=folders(runs, [10]), options=OPTIONS, listener=recorder
     )
     assert len(one.steps) == 1
-    assert heard.warnings == ["there is only one step, so no change of the geometry can be measured"]
+    assert recorder.warnings == ["there is only one step, so no change of the geometry can be measured"]
     table = make_lead_table(one.as_survey_data())
     assert set(table["order"]) == {"undecided"}
     assert json.loads(table["undefined"].iloc[0])["drift_half"] == "fewer than three steps"
-    assert "the norm of the mean state: undefined (fewer than three steps)" in told(table, "all")[0]
-    assert "the order is undecided" in told(table, "all")[1]
+    assert "the norm of the mean state: undefined (fewer than three steps)" in lead_sentences(table, "all")[0]
+    assert "the order is undecided" in lead_sentences(table, "all")[1]
     assert average_layers(one.as_survey_data())["step"].unique().tolist() == [10]
 
 
@@ -245,12 +245,12 @@ def test_averages_are_the_means_of_the_layers(made) -> None:
     for step in STEPS:
         for population in survey.facts["populations"]:
             rows = series.table[(series.table["step"] == step) & (series.table["population"] == population)]
-            for scope, wanted in names.items():
-                part = rows[rows["layer_name"].isin(wanted)]
+            for scope, expected in names.items():
+                part = rows[rows["layer_name"].isin(expected)]
                 found = whole[step, population, scope, "mean_cosine"]
                 assert found["mean"] == pytest.approx(part["mean_cosine"].mean())
                 assert found["se"] == pytest.approx(part["mean_cosine_se"].mean())
-                assert found["layers"] == len(wanted)
+                assert found["layers"] == len(expected)
                 norm = whole[step, population, scope, "mean_norm"]["mean"]
                 assert norm == pytest.approx(np.sqrt(part["m"]).mean())
     assert "n" not in set(table["measure"])
@@ -263,7 +263,7 @@ def test_leads_are_of_every_block_and_their_mean(made) -> None:
     table = make_lead_table(series.as_survey_data(out))
     assert len(table) == 2 * 4 * 2 * 2  # populations, blocks and their mean, drifts, sharpnesses
     assert table["layer_name"].unique().tolist() == [MEAN, "block 1", "block 2", "block 3"]
-    lines = told(table, "all")
+    lines = lead_sentences(table, "all")
     assert len(lines) == 7
     assert lines[0].startswith("Half-way: the norm of the mean state ")
     assert "Lagged correlations are omitted: they require 6 pairs of changes (got 1)" in lines[5]
@@ -294,7 +294,7 @@ def test_pictures_have_a_series_too_without_attention(tmp_path: Path) -> None:
     assert [step.step for step in made.steps] == [1, 2]
     assert set(made.tables) == {"series"}
     assert made.model["modality"] == "vision"
-    again = Heard()
+    again = RecordingListener()
     dynamics(
         "vit",
         str(tmp_path / "pictures"),

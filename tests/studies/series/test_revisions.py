@@ -1,4 +1,4 @@
-"""Revisions of a hub model, from a cache on disk: surveyed, told apart by their weights, refused where equal."""
+"""Revisions of a hub model, from a cache on disk: surveyed, distinguished by their weights, rejected if equal."""
 
 from __future__ import annotations
 

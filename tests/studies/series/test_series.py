@@ -1,4 +1,4 @@
-"""The series on disk: sorted, whole or as it was, and nothing in it twice."""
+"""The series on disk: sorted, complete or unchanged, and without duplicates."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def test_steps_are_sorted_and_every_column_exists(tmp_path: Path) -> None:
     assert series.table["step"].dtype == "int64"
     assert series.table["step"].tolist() == [0] * 8 + [300] * 8 + [1000] * 8
     assert series.table["n"].dtype == "Int64"
-    assert series.table["mean_cosine"].isna().all()  # nobody told it, so it is null
-    wanted = np.concatenate([layers(step)["twonn"] for step in (0, 300, 1000)])
-    assert series.table["twonn"].tolist() == wanted.tolist()
+    assert series.table["mean_cosine"].isna().all()  # no step has it, so it is null
+    expected = np.concatenate([layers(step)["twonn"] for step in (0, 300, 1000)])
+    assert series.table["twonn"].tolist() == expected.tolist()
 
 
 def test_exhibits_read_it_as_they_read_surveys(tmp_path: Path) -> None:
@@ -141,14 +141,14 @@ def test_a_run_killed_at_any_moment_leaves_a_complete_series(
     monkeypatch.setattr(files, "write_json", facts_then_die)
     with pytest.raises(KeyboardInterrupt):
         series.write(folder)
-    found = Series.read(folder)  # series.json tells of the new table, which lies beside still
+    found = Series.read(folder)  # series.json names the new table, which is still beside the old one
     assert len(found.steps) == 4
     assert found.table["step"].max() == 4000
 
 
 @contextmanager
 def killed_at(moment: int) -> Iterator[None]:
-    """End what runs inside at the so many-th moment: before or after a file is on disk, moved or deleted."""
+    """End the code inside at the n-th moment: before or after a file is on disk, moved or deleted."""
     moments = count()
 
     def die() -> None:
@@ -174,7 +174,7 @@ MOMENTS = 2 * (3 * 2 + 2 + 1)  # before and after: three files on disk and at th
 
 
 def moment_of(folder: Path) -> int:
-    """Return the moment that a series of two tables tells, in both of them."""
+    """Return the moment that is recorded in both tables of a series."""
     facts, tables = files.read(folder)
     assert {int(table["x"].iloc[0]) for table in tables.values()} == {facts["at"]}
     return int(facts["at"])

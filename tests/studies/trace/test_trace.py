@@ -26,7 +26,7 @@ BATCHED = 2e-5
 
 
 def states_of(folder: Path, text: str) -> tuple[list[int], np.ndarray]:
-    """Return ids and hidden states of a sentence alone. -> (layers, tokens, dim)"""
+    """Return ids and hidden states of a single sentence. -> (layers, tokens, dim)"""
     model, tokenizer = load(folder)
     encoded = tokenizer(text, return_tensors="pt")
     encoded.pop("token_type_ids", None)
@@ -46,21 +46,21 @@ def test_paths_equal_a_loop(bert: Findings, small_model: Callable[[str], Path]) 
         ids, states = states_of(small_model("bert"), text)
         for layer in range(len(states)):
             for position in range(len(ids)):
-                row, here = path.loc[number, layer, position], states[layer, position]
-                assert row["norm"] == pytest.approx(np.sqrt((here**2).sum()), rel=BATCHED)
-                assert row["cosine_first"] == pytest.approx(_cosine(states[0, position], here), abs=BATCHED)
-                assert row["cosine_last"] == pytest.approx(_cosine(states[-1, position], here), abs=BATCHED)
+                row, state = path.loc[number, layer, position], states[layer, position]
+                assert row["norm"] == pytest.approx(np.sqrt((state**2).sum()), rel=BATCHED)
+                assert row["cosine_first"] == pytest.approx(_cosine(states[0, position], state), abs=BATCHED)
+                assert row["cosine_last"] == pytest.approx(_cosine(states[-1, position], state), abs=BATCHED)
                 if layer == 0:
                     assert row[["step", "radial", "tangential", "cosine", "angle"]].isna().all()
                     continue
                 before = states[layer - 1, position]
-                length, outward = np.linalg.norm(here - before), np.linalg.norm(here) - np.linalg.norm(before)
+                length, outward = np.linalg.norm(state - before), np.linalg.norm(state) - np.linalg.norm(before)
                 assert row["step"] == pytest.approx(length, rel=BATCHED)
                 assert row["radial"] == pytest.approx(outward, abs=BATCHED * row["norm"])
                 assert row["tangential"] == pytest.approx(np.sqrt(length**2 - outward**2), rel=10 * BATCHED)
-                assert row["cosine"] == pytest.approx(_cosine(before, here), abs=BATCHED)
-                wanted = np.degrees(np.arccos(_cosine(before, here)))
-                assert row["angle"] == pytest.approx(wanted, abs=np.degrees(BATCHED))
+                assert row["cosine"] == pytest.approx(_cosine(before, state), abs=BATCHED)
+                expected = np.degrees(np.arccos(_cosine(before, state)))
+                assert row["angle"] == pytest.approx(expected, abs=np.degrees(BATCHED))
 
 
 def test_moves_are_means_over_text(bert: Findings) -> None:
@@ -99,11 +99,11 @@ def test_the_reference_is_pairs_of_different_and_of_same_tokens(
         np.linalg.norm(x - y) for n, (i, a, x) in enumerate(tokens) for j, b, y in tokens[:n] if i == j and a != b
     ]
     reference = bert.tables["reference"]
-    for kind, wanted in (("different", different), ("same", same)):
+    for kind, expected in (("different", different), ("same", same)):
         row = reference[(reference["layer"] == 2) & (reference["kind"] == kind)].iloc[0]
-        assert row["pairs"] == len(wanted)
-        assert row["distance_low"] == pytest.approx(np.quantile(wanted, 0.05), rel=1e-4)
-        assert row["distance_median"] == pytest.approx(np.median(wanted), rel=1e-4)
+        assert row["pairs"] == len(expected)
+        assert row["distance_low"] == pytest.approx(np.quantile(expected, 0.05), rel=1e-4)
+        assert row["distance_median"] == pytest.approx(np.median(expected), rel=1e-4)
     compared = bert.tables["compared"]
     for row in compared[compared["layer"] == 2].itertuples():
         assert row.nearer_different == pytest.approx(np.mean([d < row.distance for d in different]), abs=2e-3)
@@ -122,7 +122,7 @@ def test_tokens_before_a_difference_are_equal_in_a_causal_model(small_model: Cal
 
 
 def test_a_planted_divergence_is_found_at_its_layer(tmp_path: Path, small_model: Callable[[str], Path]) -> None:
-    """A model whose second block alone mixes tokens: shared tokens are equal before it and differ after it."""
+    """A model of which only the second block mixes tokens: shared tokens are equal before and differ after it."""
     model, tokenizer = load(small_model("bert"))
     for number, block in enumerate(model.encoder.layer):
         if number != 1:

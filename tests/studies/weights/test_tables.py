@@ -32,7 +32,7 @@ def found() -> dict[str, ModelTables]:
 
 
 def bare(kind: str) -> Any:
-    """A tiny model of a family that the other tests have not."""
+    """A tiny model of a family that is not in the other tests."""
     import transformers as t
 
     common = {"vocab_size": 300}
