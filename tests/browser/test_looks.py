@@ -11,7 +11,7 @@ from theodolite.exhibits.drawing.bars import FILLS
 HATCHES = {"": "", "////": "/", "....": "."}
 PIECES = """() => document.querySelector("#decomposition .js-plotly-plot").data
   .map(({ name, marker }) => [name, marker.color, marker.pattern.shape, marker.pattern.fgcolor])"""
-# Where the names on an upright axis stand, from its top: [text, top, bottom].
+# Positions of the labels of a vertical axis, from its top: [text, top, bottom].
 NAMES = """part => [...document.querySelectorAll(`#${part} .js-plotly-plot .ytick text`)]
   .map((one) => [one.textContent, one.getBoundingClientRect().top, one.getBoundingClientRect().bottom])
   .sort((a, b) => a[1] - b[1])"""

@@ -73,7 +73,7 @@ def test_the_table_sorts_both_ways(reader: Reader, one: Report) -> None:
         for way, expected in (("descending", words[::-1]), ("ascending", words)):
             head.click()
             assert page.locator(f"#token-map th[aria-sort={way}]").inner_text() == name
-            # By their values, as two that are the same in three bytes may stand either way.
+            # By their values, as two that are equal in three bytes may be in either order.
             shown = [values[text] for text in texts(page) if text.startswith("word")]
             assert len(shown) > 20
             np.testing.assert_allclose(shown, expected[: len(shown)], rtol=2 * SHORT)

@@ -67,7 +67,7 @@ def test_show_prints_the_table_of_a_population(theodolite, made):
     layers = package.open(made).layers
     assert [row["q"] for row in rows] == pytest.approx(layers["q"].tolist(), rel=1e-12)
     few = theodolite("show", made, "--columns", "q,twonn").out
-    assert "block 2" in few  # a number without its layer says nothing
+    assert "block 2" in few  # a number without its layer has no meaning
     assert "V_W" not in few
 
 

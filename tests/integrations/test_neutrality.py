@@ -40,7 +40,7 @@ def _trained(
     np.random.seed(1)
     for step in range(STEPS):
         for part in range(accumulate):
-            # Every generator has a say in what is trained on.
+            # The training data depend on every random generator.
             chosen = [
                 random.randrange(len(ids)),
                 int(np.random.randint(len(ids))),

@@ -28,7 +28,7 @@ def test_every_error_bar_belongs_to_the_formula_of_its_column() -> None:
     of_column, known = formula_of_column(), formulas()
     for column in ERRORS:
         assert column in known[of_column[column]].error
-        number = column.removesuffix("_se")  # a ratio's error may stand without a column of the ratio
+        number = column.removesuffix("_se")  # a ratio's error may exist without a column of the ratio
         assert of_column.get(number, of_column[column]) == of_column[column]
 
 

@@ -117,7 +117,7 @@ class TestFolders:
 
     @pytest.mark.parametrize("family", ["bert", "roberta", "gpt2"])
     def test_without_a_tokenizer(self, small_model: Any, tmp_path: Path, family: str) -> None:
-        # transformers 5 makes one of its special tokens alone, to which every word is unknown.
+        # transformers 5 makes one with special tokens only, to which every word is unknown.
         for name in ("config.json", "model.safetensors"):
             shutil.copy(small_model(family) / name, tmp_path)
         with pytest.raises(InputError, match=r"has no vocabulary: expected tokenizer.json"):

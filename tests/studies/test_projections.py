@@ -201,4 +201,4 @@ def test_thirteen_layers_of_1500_take_no_longer_than_a_page_may() -> None:
         principal_plane(vectors)
     assert (
         time.process_time() - start
-    ) / 3 * 13 < 6  # under 1 s here; twice the 3 s wanted, for a machine that is busy
+    ) / 3 * 13 < 6  # measured under 1 s; twice the required 3 s, for a busy machine

@@ -129,7 +129,7 @@ def test_minilm_has_the_expected_ratios(tmp_path: Path) -> None:
     assert whole.to_numpy() == pytest.approx(table["measured_q"].to_numpy(), rel=1e-5)
     assert table["ratio"][1:5].to_numpy() == pytest.approx(1, abs=0.1)
     assert (table["ratio"][[0, 5]] < 0.85).all()
-    # The last block's largest coordinates stand behind gammas of next to 0, and the prediction counts them in.
+    # The last block's largest coordinates have gammas close to 0, and the prediction includes them.
     last = table.iloc[-1]
     assert last["ratio"] < 0.3
     assert last["tiny_gammas"] == 3

@@ -17,7 +17,7 @@ from theodolite.corpora.image_corpus import open_images, read_picture, scan_imag
 pytestmark = [pytest.mark.weights, pytest.mark.slow]
 
 AUDIO = Path(__file__).parents[4] / "shared/data/audio"
-# What the English vocabulary's ids say, for the want of a tokenizer.
+# The tokens of ids of the English vocabulary, since there is no tokenizer.
 WORDS = {679: "he", 373: "was", 407: "not", 281: "an", 1862: "young", 582: "man", 13: "."}
 
 

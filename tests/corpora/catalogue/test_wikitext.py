@@ -104,7 +104,7 @@ def test_any_markup_terminates_and_gives_clean_text(marks: list[str]) -> None:
 
 @pytest.mark.parametrize("mark", ["{{", "[[", "{|\n", "<ref>", "<nowiki>", "''", "[http://a ", "=", "<!--x-->"])
 def test_unclosed_markup_takes_linear_time(mark: str) -> None:
-    started = time.process_time()  # of this process alone: the machine may be busy
+    started = time.process_time()  # of this process only: the machine may be busy
     strip_markup(mark * 5_000)
     # Milliseconds where linear; unclosed elements cost count times length, which for 35 kB is a fraction of this.
     assert time.process_time() - started < 60

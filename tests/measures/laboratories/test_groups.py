@@ -67,7 +67,7 @@ def test_planted_groups_are_found_and_a_null_is_not() -> None:
     planted = separation(distances(PLANTED), GROUP)
     assert planted.p == planted.p_least == 0.001
     assert planted.value > 0.5
-    # This null is a little unlikely (p = 0.035), as one in thirty is; the next test says that no more are.
+    # This null is a little unlikely (p = 0.035), as one in thirty is; the next test checks that no more are.
     assert separation(distances(NULL), GROUP).p > 10 * planted.p_least
     assert abs(separation(distances(NULL), GROUP).value) < 0.1 * planted.value
 

@@ -109,7 +109,7 @@ def test_p_is_uniform_for_independent_rows():
         np.random.default_rng(2).normal(size=(2000, 1))
     )
     _, p = predicted_shares(rows)
-    # The larger of two p is a little too large, never too small: a tail is cut short less often than is said.
+    # The larger of two p is a little too large, never too small: a tail is cut short less often than stated.
     for level in (0.01, 0.1, 0.5):
         assert np.nanmean(p <= level) <= level + 3 * np.sqrt(level * (1 - level) / 2000)
     assert np.nanmean(p <= 0.5) > 0.4

@@ -15,7 +15,7 @@ def test_sharpness_is_that_of_the_entries_that_are_not_masked() -> None:
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(3, 6, 6)) * 4
     lengths = np.arange(1, 7)
-    weights = np.full((3, 6, 6), 1e9)  # whatever stands behind the mask
+    weights = np.full((3, 6, 6), 1e9)  # whatever is behind the mask
     for head in range(3):
         for row in range(6):
             seen = np.exp(scores[head, row, : row + 1])

@@ -149,7 +149,7 @@ def spoken(model: Any, features: torch.Tensor) -> torch.Tensor:
     settings = model.generation_config
     ids = [model.config.decoder_start_token_id, settings.no_timestamps_token_id]
     prompt_length = len(ids)
-    while len(ids) < prompt_length + model.config.max_target_positions // 2:  # so many tokens at the most
+    while len(ids) < prompt_length + model.config.max_target_positions // 2:  # the largest number of tokens
         with torch.no_grad():
             logits = model(features, decoder_input_ids=torch.tensor([ids])).logits[0, -1]
         if len(ids) == prompt_length and settings.begin_suppress_tokens:

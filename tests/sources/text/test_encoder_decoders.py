@@ -71,7 +71,7 @@ class TestEvery:
         assert not anatomy.causal  # the decoder sees all of the text through the encoder
 
     def test_states_units_and_padding(self, name: str) -> None:
-        # One document alone, as plain transformers runs it, against all of them padded to one length.
+        # One document by itself, as plain transformers runs it, against all of them padded to one length.
         model = build(name)
         source = TextSource(model, tokenizer(), max_tokens=POSITIONS)
         together = by_key(source, DOCUMENTS)

@@ -42,7 +42,7 @@ def test_nothing_is_dropped(small_model: Any, family: str, max_tokens: int) -> N
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_tokenizer_that_pads_and_truncates_by_itself_does_not(small_model: Any, family: str) -> None:
-    # all-MiniLM's tokenizer.json says "truncate to 128, pad to 128"; taken at its word it would lose text.
+    # all-MiniLM's tokenizer.json says "truncate to 128, pad to 128"; followed, it would lose text.
     tokenizer = load(small_model(family))[1]
     plain = cut_windows(list(enumerate(DOCUMENTS)), tokenizer, 16)
     tokenizer.backend_tokenizer.enable_truncation(8)
@@ -98,7 +98,7 @@ class TestLongestWindow:
     def test_roberta_counts_positions_from_its_pad_id(self, small_model: Any) -> None:
         model, tokenizer = load(small_model("roberta"))
         assert model.config.max_position_embeddings == POSITIONS + 2
-        tokenizer.model_max_length = 10**30  # many tokenizers do not say
+        tokenizer.model_max_length = 10**30  # many tokenizers have no limit
         assert choose_window_length(model.config, tokenizer, None) == POSITIONS
         with pytest.raises(
             InputError, match=f"--max-tokens {POSITIONS + 1} exceeds the limit of this model .{POSITIONS}"

@@ -145,7 +145,7 @@ def test_correlations_are_those_of_the_definition() -> None:
 
 def test_perfect_rank_agreement_has_a_nonzero_p() -> None:
     correlations = correlate_layers(table(m_of_q=[0.1, 0.2, 0.3, 0.4], mean_cosine=[0.1, 0.2, 0.3, 0.9]))
-    assert spearmanr([1, 2, 3, 4], [1, 2, 3, 4]).pvalue == 0  # what Student's t says
+    assert spearmanr([1, 2, 3, 4], [1, 2, 3, 4]).pvalue == 0  # p by Student's t
     assert correlations["cosine_spearman_p"] == pytest.approx(2 / 24)
 
 

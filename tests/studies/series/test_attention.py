@@ -103,7 +103,7 @@ def test_rows_by_length_add_up_to_all_of_them(family) -> None:
         assert (part["length_high"] == 2 * part["length_low"] - 1).all()
     if name in ("gpt2", "llama"):
         ones = rows[rows["length_low"] == 1]
-        assert (ones["rows"] == 5).all()  # the first row of a document sees itself alone
+        assert (ones["rows"] == 5).all()  # the first row of a document sees only itself
         assert ones["attention_max"].to_numpy() == pytest.approx(1.0)
         assert ones["attention_entropy"].to_numpy() == pytest.approx(0.0)
         assert ones["attention_entropy_share"].isna().all()
