@@ -27,7 +27,7 @@ def _trainer(tmp_path: Path, kind: str = "decoder", callbacks: Any = None, **arg
     given = TrainingArguments(output_dir=str(tmp_path / "trainer"), **(options | arguments))
 
     class Reporter(TrainerCallback):  # type: ignore[misc]
-        """As TensorBoard's: called before the callbacks of users."""
+        """Like TensorBoard's callback: called before the callbacks of users."""
 
         def __init__(self) -> None:
             self.seen: list[dict[str, Any]] = []
@@ -52,7 +52,7 @@ def _callback(**options: Any) -> GeometryCallback:
     return GeometryCallback(sentences(12, seed=9), **{"every": 3, "share": None, "collapse": None, **options})
 
 
-def test_attached_it_logs_at_its_steps_to_every_reporter(
+def test_the_attached_callback_logs_at_its_steps_to_every_reporter(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     callback = _callback(out=tmp_path / "series")
@@ -78,7 +78,7 @@ def test_as_a_plain_callback_its_numbers_join_the_next_log(
     assert capsys.readouterr().out.count(KEY) == 3
 
 
-def test_reporters_that_it_cannot_reach_are_told(tmp_path: Path) -> None:
+def test_unreachable_reporters_are_named(tmp_path: Path) -> None:
     callback, trainer = _callback(), _trainer(tmp_path, max_steps=1)
     trainer.add_callback(callback)
     trainer.args.report_to = ["tensorboard"]
@@ -95,7 +95,9 @@ def test_reporters_that_it_cannot_reach_are_told(tmp_path: Path) -> None:
         ("decoder", {"gradient_checkpointing": True, "bf16": True}),
     ],
 )
-def test_training_is_the_same_with_and_without(kind: str, arguments: dict[str, Any], tmp_path: Path) -> None:
+def test_training_is_the_same_with_and_without_the_callback(
+    kind: str, arguments: dict[str, Any], tmp_path: Path
+) -> None:
     found: list[tuple[dict[str, torch.Tensor], list[float]]] = []
     for measured in (False, True):
         trainer = _trainer(tmp_path, kind, **arguments)
@@ -108,7 +110,7 @@ def test_training_is_the_same_with_and_without(kind: str, arguments: dict[str, A
     assert found[0][1] == found[1][1]
 
 
-def test_a_run_that_goes_on_from_a_checkpoint_goes_on_with_its_series(tmp_path: Path) -> None:
+def test_a_run_resumed_from_a_checkpoint_continues_its_series(tmp_path: Path) -> None:
     saving = {"save_strategy": "steps", "save_steps": 3, "save_total_limit": 5}
     out = tmp_path / "series"
     _callback(out=out).attach(_trainer(tmp_path, **saving)).train()
@@ -120,9 +122,41 @@ def test_a_run_that_goes_on_from_a_checkpoint_goes_on_with_its_series(tmp_path: 
     assert [each.sha256 for each in again.steps] == [each.sha256 for each in whole.steps]
 
 
-def test_wrong_use_is_answered_in_sentences(tmp_path: Path) -> None:
+def test_the_last_step_is_measured_and_a_skipped_measurement_is_reported(tmp_path: Path) -> None:
+    """Six steps leave no time for a second measurement, though one is due at every step."""
+    callback = _callback(every=1, share=1e-6)
+    trainer = callback.attach(_trainer(tmp_path))
+    with pytest.warns(UserWarning, match=r"step 1: a measurement was skipped: it takes .* share=1e-06") as seen:
+        trainer.train()
+    assert sum("was skipped" in str(each.message) for each in seen) == 1
+    assert [log["step"] for log in trainer.state.log_history if KEY in log] == [0, 6]
+
+
+@pytest.mark.parametrize("attached", [True, False])
+def test_the_last_step_is_measured_when_an_evaluation_stops_the_training(attached: bool, tmp_path: Path) -> None:
+    from transformers import TrainerCallback
+
+    class Stop(TrainerCallback):  # type: ignore[misc]
+        def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            control.should_training_stop = state.global_step >= 4
+
+    callback, trainer = _callback(every=3), _trainer(tmp_path, callbacks=[Stop()])
+    if attached:
+        callback.attach(trainer)
+    else:
+        trainer.add_callback(callback)
+    trainer.train()
+    series = callback.probe.series
+    assert series is not None
+    assert [each.step for each in series.steps] == [0, 3, 4]
+    assert sum(KEY in log for log in trainer.state.log_history) == 3
+
+
+def test_wrong_use_is_rejected_with_a_message(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="attach: expected a transformers Trainer, got a value of type list"):
         _callback().attach([])
+    with pytest.raises(InputError, match=r"texts requires strings, a file or a catalogue name \(got None\)"):
+        GeometryCallback(None)
     trainer = _callback().attach(_trainer(tmp_path))
     trainer.args.deepspeed = "zero3.json"
     with pytest.raises(InputError, match="does not support deepspeed, which shards the weights"):

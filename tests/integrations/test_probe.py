@@ -71,7 +71,7 @@ def test_mean_cosine_and_effective_rank_are_their_definitions() -> None:
     assert found["geometry/final_norm/effective_rank"] == pytest.approx(rank, rel=1e-5)
 
 
-def test_dimension_is_measured_when_asked_for() -> None:
+def test_dimension_is_measured_on_request() -> None:
     model, tokenizer = tiny("encoder")
     probe = _probe(tokenizer, dimension=True, layers=[1], logged=("twonn",))
     found = probe.measure(model, 0)
@@ -80,8 +80,8 @@ def test_dimension_is_measured_when_asked_for() -> None:
     assert (probe.layers["twonn_n"] > 100).all()
 
 
-def test_a_rogue_coordinate_and_a_long_first_position_leave_the_watched_numbers() -> None:
-    """Over all positions the first one is everything; without massive ones it is left out, and so is the alarm."""
+def test_a_rogue_coordinate_and_a_long_first_position_do_not_affect_the_watched_numbers() -> None:
+    """Over all positions the first one dominates; without massive ones it is excluded, and there is no warning."""
     model, tokenizer = tiny("decoder")
     probe = _probe(tokenizer, layers="-2", collapse=Thresholds(patience=1), weights="none")
     before = probe.measure(model, 0)
@@ -105,7 +105,7 @@ def test_a_rogue_coordinate_and_a_long_first_position_leave_the_watched_numbers(
     assert not probe.collapses
 
 
-def test_positions_bound_the_probe_set_and_the_set_stays() -> None:
+def test_the_probe_set_is_bounded_by_positions_and_fixed() -> None:
     model, tokenizer = tiny("decoder")
     probe = _probe(tokenizer, positions=50)
     probe.measure(model, 0)
@@ -131,7 +131,7 @@ def test_a_long_document_does_not_fill_the_set() -> None:
     assert whole.series.corpus["positions"] >= tokens  # and a special token more for every further window
 
 
-def test_at_most_six_layers_unless_named() -> None:
+def test_at_most_six_layers_by_default() -> None:
     from transformers import BertConfig, BertModel
 
     tokenizer = TOKENIZERS["bert"]()
@@ -146,7 +146,7 @@ def test_at_most_six_layers_unless_named() -> None:
     assert layers == {None: [0, 2, 5, 7, 10, 12], "all": list(range(13)), "0,3": [0, 3]}
 
 
-def test_the_series_is_written_at_every_measurement_and_read_again(tmp_path: Path) -> None:
+def test_the_series_is_written_at_every_measurement_and_can_be_read(tmp_path: Path) -> None:
     model, tokenizer = tiny("encoder")
     probe = _probe(tokenizer, every=10, out=tmp_path / "s", name="mine")
     for step in range(31):
@@ -160,7 +160,7 @@ def test_the_series_is_written_at_every_measurement_and_read_again(tmp_path: Pat
     assert series.table["effective_rank"].notna().all()
 
 
-def test_a_series_that_is_there_is_refused_replaced_or_gone_on_with(tmp_path: Path) -> None:
+def test_an_existing_series_is_rejected_replaced_or_continued(tmp_path: Path) -> None:
     model, tokenizer = tiny("encoder")
     out = tmp_path / "s"
     first = _probe(tokenizer, out=out)
@@ -183,7 +183,31 @@ def test_a_series_that_is_there_is_refused_replaced_or_gone_on_with(tmp_path: Pa
         _probe(tokenizer, out=tmp_path / "full", overwrite=True)
 
 
-def test_weights_that_did_not_move_are_told() -> None:
+def test_a_step_measured_after_later_ones_replaces_them_with_a_warning() -> None:
+    model, tokenizer = tiny("encoder")
+    probe = _probe(tokenizer)
+    for step in (0, 5, 10, 15):
+        probe.measure(model, step)
+        _nudge(model)
+    with pytest.warns(UserWarning, match=r"step 7 is measured after later steps, which are removed .*: 10, 15$"):
+        probe.measure(model, 7)
+    assert probe.series is not None
+    assert [each.step for each in probe.series.steps] == [0, 5, 7]
+
+
+def test_columns_that_are_never_measured_are_not_logged_without_a_word() -> None:
+    model, tokenizer = tiny("encoder")
+    with pytest.raises(InputError, match=r"logged: 'twonn' requires dimension=True"):
+        _probe(tokenizer, logged=("twonn",))
+    with pytest.raises(InputError, match=r"logged: 'layer_name' is not known"):
+        _probe(tokenizer, logged=("layer_name",))
+    probe = _probe(tokenizer, logged=("self_similarity", "q"))
+    with pytest.warns(UserWarning, match=r"logged: self_similarity is undefined in every layer \(the survey was"):
+        numbers = probe.measure(model, 0)
+    assert "geometry/block_1/q" in numbers
+
+
+def test_unchanged_weights_are_reported() -> None:
     model, tokenizer = tiny("encoder")
     probe = _probe(tokenizer)
     probe.measure(model, 0)
@@ -192,7 +216,7 @@ def test_weights_that_did_not_move_are_told() -> None:
 
 
 @pytest.mark.parametrize("way", ["sampled", "whole"])
-def test_the_word_of_the_weights(way: str) -> None:
+def test_the_digest_of_the_weights(way: str) -> None:
     model, _ = tiny("encoder")
     twin, _ = tiny("encoder")
     assert hash_weights(model, way) == hash_weights(twin, way)
@@ -202,7 +226,7 @@ def test_the_word_of_the_weights(way: str) -> None:
     assert hash_weights(model.to(torch.bfloat16), way) != hash_weights(twin, way)
 
 
-def test_wrappers_are_taken_off() -> None:
+def test_wrappers_are_removed() -> None:
     model, _ = tiny("decoder")
     assert unwrap_model(torch.nn.DataParallel(model)) is model.model
     assert unwrap_model(torch.compile(model)) is model.model
@@ -218,7 +242,7 @@ def test_bfloat16_weights_are_measured_as_they_are() -> None:
     assert half == pytest.approx(exact, rel=0.05)
 
 
-def test_a_model_that_went_to_nan_is_warned_of_and_training_goes_on() -> None:
+def test_a_model_with_nan_weights_gives_a_warning_and_training_continues() -> None:
     model, tokenizer = tiny("decoder")
     probe = _probe(tokenizer)
     probe.measure(model, 0)
@@ -235,7 +259,7 @@ def _failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     monkeypatch.setattr("theodolite.integrations.probe.measure_layers", fail)
 
 
-def test_any_error_is_warned_of_once_training_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_during_training_become_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
     model, tokenizer = tiny("decoder")
     probe = _probe(tokenizer)
     probe.measure(model.train(), 0)
@@ -283,7 +307,7 @@ class _Clock:
         return self.now
 
 
-def test_the_cadence_gives_way_to_the_budget() -> None:
+def test_measurements_are_skipped_to_keep_the_budget() -> None:
     """Steps of 1/8 s and measurements of 1/2 s: 1/64 allows one in 256 steps, though one is due in 16."""
     clock = _Clock()
     budget = Budget(1 / 64, clock=clock)
@@ -300,11 +324,14 @@ def test_the_cadence_gives_way_to_the_budget() -> None:
     assert budget.used <= 1 / 64
 
 
-def test_a_budget_of_none_skips_nothing_and_the_default_skips() -> None:
+def test_a_budget_of_none_skips_nothing_and_the_default_does() -> None:
     model, tokenizer = tiny("encoder")
     for share, count in ((None, 5), (0.02, 1)):  # five calls in a row leave no time for training
         probe = _probe(tokenizer, share=share, weights="none")
-        assert sum(bool(probe(model, step)) for step in range(5)) == count
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            assert sum(bool(probe(model, step)) for step in range(5)) == count
+        assert sum("a measurement was skipped" in str(each.message) for each in seen) == (count < 5)
 
 
 @pytest.mark.parametrize(
@@ -322,20 +349,20 @@ def test_a_budget_of_none_skips_nothing_and_the_default_skips() -> None:
         ({"weights": "md5"}, r"weights: 'md5' is not known.* Known: sampled, whole, none\."),
     ],
 )
-def test_wrong_arguments_are_answered_in_sentences(options: dict[str, Any], words: str) -> None:
+def test_wrong_arguments_are_rejected_with_a_message(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         GeometryProbe(["a text"], TOKENIZERS["bert"](), **options)
 
 
 @pytest.mark.parametrize("wrong", [{"rank": 0}, {"rank": 1.5}, {"spread": float("nan")}])
-def test_thresholds_are_shares(wrong: dict[str, float]) -> None:
+def test_thresholds_must_be_fractions(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match="must be a fraction of the first measurement, between 0 and 1"):
         Thresholds(**wrong)
     with pytest.raises(InputError, match="patience must be a number of measurements"):
         Thresholds(patience=0)
 
 
-def test_wrong_models_and_tokenizers_are_answered_in_sentences() -> None:
+def test_wrong_models_and_tokenizers_are_rejected_with_a_message() -> None:
     model, tokenizer = tiny("encoder")
     with pytest.raises(InputError, match="got a value of type str"):
         _probe(tokenizer).measure("bert", 0)

@@ -20,7 +20,7 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc] # transformers is
     A callback cannot log by itself, so `attach` gives it the Trainer. If it is passed as one of `callbacks=`
     instead, its numbers are added to the next entry that the Trainer logs: they reach the console and
     `state.log_history`, but not TensorBoard, Weights & Biases and other loggers, which were called before. The
-    default tokenizer is the Trainer's `processing_class`.
+    default tokenizer is the Trainer's `processing_class`. The first and the last step are always measured.
     """
 
     def __init__(self, texts: Any, tokenizer: Any = None, **options: Any) -> None:
@@ -60,9 +60,23 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc] # transformers is
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Measure if a measurement is due."""
-        if state.is_world_process_zero:
+        """Measure if a measurement is due, and at the last step."""
+        if not state.is_world_process_zero:
+            return
+        if control.should_training_stop and self.probe.last != state.global_step:
+            self._log(self.probe.measure(kwargs["model"], state.global_step), control)
+        else:
             self._log(self.probe(kwargs["model"], state.global_step), control)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Measure the last step if training was stopped after it, for instance by an evaluation."""
+        if state.is_world_process_zero and self.probe.last != state.global_step:
+            self._log(self.probe.measure(kwargs["model"], state.global_step), control)
+        if self._pending and state.log_history:  # nothing more will be logged
+            state.log_history[-1] |= self._pending
+            self._pending = {}
 
     def on_log(
         self,

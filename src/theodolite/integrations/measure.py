@@ -18,6 +18,7 @@ from theodolite.sources.text.source import TextSource
 from theodolite.sources.units import Units
 from theodolite.state.pilot import take_pilot
 from theodolite.statistics.fold import LayerFold
+from theodolite.statistics.sinks import BatchLayers
 from theodolite.tables.curves import scale_curve, spectrum_curve
 from theodolite.tables.layer_row import make_layer_row
 from theodolite.tables.shape import (
@@ -33,6 +34,8 @@ from theodolite.tables.shape import (
 )
 from theodolite.tables.tables import measure_populations
 
+SAMPLE_COLUMNS = (*SAMPLED, *GRAM, "stable_rank", *COUNTS)
+"""Columns that are measured only with dimension=True."""
 NOT_MEASURED = "not measured while training; set dimension=True to compute it from a sample"
 
 
@@ -84,7 +87,9 @@ def measure_layers(
             for layer in replayed.layers
         }
         for prepared in replayed.prepare([]):
-            replayed.run(prepared, lambda batch: folds[batch.layer].update(batch))
+            layers = BatchLayers(folds)
+            replayed.run(prepared, layers.add)
+            layers.finish()
         special = [code for code, unit in enumerate(replayed.units.known) if unit.special]
         return pd.DataFrame(
             [row for layer in replayed.layers for row in _rows(layer, folds[layer.index], special, populations)]

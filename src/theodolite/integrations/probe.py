@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -15,10 +16,11 @@ from torch import nn
 
 from theodolite.errors import InputError, TheodoliteError, first_line, nearest
 from theodolite.integrations.collapse import Collapse, CollapseDetector, CollapseWarning, Thresholds
-from theodolite.integrations.measure import measure_layers
+from theodolite.integrations.measure import SAMPLE_COLUMNS, measure_layers
 from theodolite.integrations.model_state import HASH_METHODS, hash_weights, preserve_state, unwrap_model
 from theodolite.integrations.probe_set import ProbeSet, make_probe_set
 from theodolite.integrations.series_writer import SeriesWriter
+from theodolite.measures.columns import find_column
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.studies.series import Series
 from theodolite.tables.tables import LAYERS as COLUMNS
@@ -62,6 +64,16 @@ class Budget:
             return True
         return self.spent + self._last <= self.share * self._training(now)
 
+    def describe(self, steps: int) -> str:
+        """Return why a measurement does not fit after this many steps, and how often one would fit."""
+        now, last, share = self.clock(), self._last or 0.0, self.share or 1.0
+        training = self._training(now)
+        every = f", that is every {last / share * steps / training:,.0f} steps" if training > 0 and steps else ""
+        return (
+            f"it takes {last:.2g} s, and share={share:g} of the training time allows one in "
+            f"{last / share:.2g} s of training{every}"
+        )
+
     @property
     def used(self) -> float:
         """The ratio of the seconds spent measuring to those spent training; NaN before any training."""
@@ -82,11 +94,11 @@ class GeometryProbe:
     `max_tokens` tokens are read until they hold `positions` tokens. `layers` are numbers as for
     `theodolite survey --layers`, or "all"; the default is six layers from the first to the last. A measurement is
     due at every multiple of `every` steps. It is skipped if measuring would take more than `share` of the training
-    time (None: it is never skipped). The last of `populations` is logged and checked for `collapse`. `dimension`
-    adds TwoNN, hubness and the other measures that compare all pairs of positions. `out` is the folder of the
-    series. With `resume` a series in that folder is continued: steps from the first new measurement on are
-    replaced. `weights` selects how the weights are hashed, to detect steps with equal weights: "sampled", "whole"
-    or "none".
+    time (None: it is never skipped); the first skipped one gives a warning. The last of `populations` is logged
+    and checked for `collapse`. `dimension` adds TwoNN, hubness and the other measures that compare all pairs of
+    positions. `out` is the folder of the series. With `resume` a series in that folder is continued: steps from
+    the first new measurement on are replaced, and collapse is judged by all steps before it. `weights` selects how
+    the weights are hashed, to detect steps with equal weights: "sampled", "whole" or "none".
 
         probe = GeometryProbe("chitchat", tokenizer, limit=50, every=100, out="series")
         for step, batch in enumerate(batches):
@@ -122,13 +134,14 @@ class GeometryProbe:
                 f"share must be a fraction of the training time, above 0 and at most 1 (got {share!r})."
             )
         _check_names("populations", populations, list(POPULATIONS))
-        _check_names("logged", logged, COLUMNS)
+        _check_names("logged", logged, [name for name in COLUMNS if find_column(name).format != "text"])
+        _check_sampled(logged, dimension)
         _check_names("weights", [weights], list(HASH_METHODS))
         self.tokenizer, self.every, self.name = tokenizer, every, name
         self.populations, self.logged = tuple(populations), tuple(logged)
         self.dimension, self.weights = dimension, weights
         # A generator would be exhausted when the probe set is made again.
-        self._texts = texts if isinstance(texts, str | Path) else list(texts)
+        self._texts = texts if isinstance(texts, str | Path) else _list_texts(texts)
         self._reading: dict[str, Any] = {"limit": limit, "positions": positions}
         self._reading |= {"layers": layers, "max_tokens": max_tokens}
         self.budget = Budget(share)
@@ -139,7 +152,9 @@ class GeometryProbe:
         self._key: tuple[int, str] | None = None
         self.last: int | None = None  # the step of the latest measurement
         self.layers: pd.DataFrame | None = None  # its rows, with the columns of layers.parquet
-        self.collapses: list[Collapse] = []  # all collapses reported so far
+        self.collapses: list[Collapse] = []  # all collapses so far, also those before the run was resumed
+        self._first_step: int | None = None  # seen by this probe, to report how long steps take
+        self._skipped = False  # whether a warning has reported that a measurement was skipped
         if not resume:
             self._writer.check()
 
@@ -154,18 +169,39 @@ class GeometryProbe:
 
     def due(self, step: int) -> bool:
         """Return whether this step is one to measure and the budget allows it."""
+        self._start(step)
+        if step % self.every or step == self.last:
+            return False
+        fits = self.budget.fits()
+        if not fits and not self._skipped:
+            self._skipped = True
+            why = self.budget.describe(step - (self._first_step or 0))
+            warnings.warn(
+                f"step {step}: a measurement was skipped: {why}. Later ones may be skipped too, without a "
+                "warning. Give a larger share or every, or share=None to skip none.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return fits
+
+    def _start(self, step: int) -> None:
         self.budget.start()
-        return step % self.every == 0 and step != self.last and self.budget.fits()
+        if self._first_step is None:
+            self._first_step = step
 
     def measure(self, model: Any, step: int) -> dict[str, float]:
-        """Measure now. An error is raised at the first measurement; later ones only give a warning."""
-        self.budget.start()
+        """Measure now. An error is raised at the first measurement; later ones only give a warning.
+
+        A step that is not after all others replaces those from it on, as in a run that goes back to a checkpoint;
+        a warning names them.
+        """
+        self._start(step)
         network = unwrap_model(model)
         _synchronize(network)
         started = time.perf_counter()
         try:
             with preserve_state(network):
-                probe_set = self._prepare(network)
+                probe_set = self._prepare(network, step)
                 prepared = time.perf_counter()
                 layers = measure_layers(
                     probe_set.source, probe_set.batches, self.populations, dimension=self.dimension
@@ -183,19 +219,20 @@ class GeometryProbe:
         self.budget.spend(finished - started, expected=finished - prepared)
         return numbers | {"geometry/seconds": finished - started}
 
-    def _prepare(self, network: nn.Module) -> ProbeSet:
+    def _prepare(self, network: nn.Module, step: int) -> ProbeSet:
         """Return the probe set; make it at the first measurement, and again for another model or device."""
         key = (id(network), str(next(network.parameters()).device))
         if self._set is None or self._key != key:
             if self.tokenizer is None:
                 raise InputError("tokenizer is missing; give the tokenizer that the model is trained with.")
             self._set, self._key = make_probe_set(network, self.tokenizer, self._texts, **self._reading), key
-            self._start_series(network, self._set)
+            self._start_series(network, self._set, step)
         return self._set
 
-    def _start_series(self, network: nn.Module, probe_set: ProbeSet) -> None:
+    def _start_series(self, network: nn.Module, probe_set: ProbeSet, step: int) -> None:
         if self._resume and self._writer.series is None:
-            self._resume_series()
+            self._writer.resume()
+            self._go_back(step)
         config: Any = network.config
         about = {
             "name": self.name or getattr(config, "name_or_path", "") or type(network).__name__,
@@ -215,19 +252,32 @@ class GeometryProbe:
             dimension=self.dimension,
         )
 
-    def _resume_series(self) -> None:
-        """Load the series in `out`. Collapse is still judged by comparison with its first step."""
-        series = self._writer.resume()
-        if series is not None and series.steps and self._detector is not None:
-            table = series.table[series.table["step"] == series.steps[0].step]
-            self._detector.update(series.steps[0].step, table[table["population"] == self.populations[-1]])
+    def _go_back(self, step: int) -> list[int]:
+        """Remove this step and later ones, and judge collapse by those that remain; return the removed steps."""
+        removed = self._writer.remove_from(step)
+        self.collapses = []
+        if self._detector is not None and self.series is not None:
+            self._detector = CollapseDetector(self._detector.thresholds)
+            table = self.series.table[self.series.table["population"] == self.populations[-1]]
+            for earlier in self.series.steps:
+                self.collapses += self._detector.update(earlier.step, table[table["step"] == earlier.step])
+        return removed
 
     def _store(self, step: int, layers: pd.DataFrame, sha256: str | None) -> dict[str, float]:
         """Check for collapse, write the series, and return the numbers to log."""
+        if self.last is not None and step <= max((each.step for each in self._writer.steps), default=-1):
+            removed = ", ".join(map(str, self._go_back(step)))
+            warnings.warn(
+                f"step {step} is measured after later steps, which are removed from the series: {removed}",
+                UserWarning,
+                stacklevel=4,
+            )
         rows = layers[layers["population"] == self.populations[-1]]
         new = [] if self._detector is None else self._detector.update(step, rows)
         self.collapses += new
-        same = self._writer.add(step, sha256, layers, [str(collapse) for collapse in self.collapses])
+        same = self._writer.add(step, sha256, layers, [str(collapse) for collapse in new])
+        if self.last is None:
+            self._warn_of_undefined(rows)
         self.last, self.layers = step, layers
         for collapse in new:
             warnings.warn(str(collapse), CollapseWarning, stacklevel=4)
@@ -242,6 +292,18 @@ class GeometryProbe:
         if self._detector is not None:
             numbers["geometry/collapsed_layers"] = float(len(self._detector.collapsed))
         return numbers
+
+    def _warn_of_undefined(self, rows: pd.DataFrame) -> None:
+        """Warn of columns to log that are undefined in every layer."""
+        for column in self.logged:
+            if column not in rows or rows[column].isna().all():
+                reasons = {json.loads(text or "{}").get(column) for text in rows["undefined"]} - {None}
+                why = f" ({'; '.join(sorted(reasons))})" if reasons else ""
+                warnings.warn(
+                    f"logged: {column} is undefined in every layer{why} and is not logged",
+                    UserWarning,
+                    stacklevel=5,
+                )
 
 
 def _synchronize(network: nn.Module) -> None:
@@ -260,6 +322,18 @@ def _describe_error(error: Exception) -> str:
 def _check_number(name: str, value: object, of: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"{name} must be an integer number of {of}, at least 1 (got {value!r}).")
+
+
+def _list_texts(texts: Any) -> list[str]:
+    if isinstance(texts, Iterable):
+        return list(texts)
+    raise InputError(f"texts requires strings, a file or a catalogue name (got {texts!r}).")
+
+
+def _check_sampled(logged: Sequence[str], dimension: bool) -> None:
+    for name in logged:
+        if name in SAMPLE_COLUMNS and not dimension:
+            raise InputError(f"logged: {name!r} requires dimension=True, which computes it from a sample.")
 
 
 def _check_names(argument: str, names: Sequence[str], known: Sequence[str]) -> None:

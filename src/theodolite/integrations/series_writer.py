@@ -11,7 +11,9 @@ import pandas as pd
 from theodolite.errors import InputError
 from theodolite.storage.location import list_output_folder
 from theodolite.studies.series import Series, is_series
-from theodolite.studies.series.series import SERIES
+from theodolite.studies.series.series import SERIES, Step
+
+COLLAPSE = "collapse"  # the note with the collapses reported so far
 
 
 class SeriesWriter:
@@ -58,19 +60,40 @@ class SeriesWriter:
                     "give another folder."
                 )
 
-    def add(self, step: int, sha256: str | None, layers: pd.DataFrame, notes: list[str]) -> int | None:
-        """Add a measurement and write the series; return the step that has the same weights, if there is one.
+    @property
+    def steps(self) -> list[Step]:
+        """The steps so far, in order."""
+        return [] if self.series is None else self.series.steps
 
-        Later steps in the series come from before the run was resumed at an earlier step; they are removed.
+    def remove_from(self, step: int) -> list[int]:
+        """Remove this step and later ones with their notes; return their numbers.
+
+        They come from before the run went back to an earlier checkpoint.
         """
-        assert self.series is not None
-        series = self.series
-        if any(each.step >= step for each in series.steps):
+        removed = [each.step for each in self.steps if each.step >= step]
+        if self.series is not None and removed:
+            series = self.series
             series.steps = [each for each in series.steps if each.step < step]
             series.tables[SERIES] = series.table[series.table["step"] < step].reset_index(drop=True)
+            series.notes[COLLAPSE] = [note for note in series.notes.get(COLLAPSE, []) if _step_of(note) < step]
+        return removed
+
+    def add(self, step: int, sha256: str | None, layers: pd.DataFrame, notes: list[str]) -> int | None:
+        """Add a measurement with its notes and write the series; return a step with the same weights, if any."""
+        assert self.series is not None
+        series = self.series
         same = [each.step for each in series.steps if sha256 is not None and each.sha256 == sha256]
         series.append(step, f"step {step}", None if same else sha256, layers)
-        series.notes["collapse"] = notes
+        series.notes[COLLAPSE] = [*series.notes.get(COLLAPSE, []), *notes]
         if self.folder is not None:
             series.write(self.folder)
         return same[0] if same else None
+
+
+def _step_of(note: str) -> int:
+    """Return the step that a note begins with.
+
+    >>> _step_of("step 40: block 2 is collapsing")
+    40
+    """
+    return int(note.removeprefix("step ").partition(":")[0])
