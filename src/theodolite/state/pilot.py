@@ -56,11 +56,18 @@ class Pilot:
         self, layer: int, *, populations: Sequence[str], sample_size: int, contextuality: bool = False
     ) -> Frame:
         """Return the frame of a layer's statistics."""
-        first, massive = cells_to_separate(populations)
+        separated = cells_to_separate(populations)
         pilot = self.layers[layer]
         size = min(sample_size, max_sample_size(len(pilot.centre)))
         return Frame(
-            pilot.centre, MASSIVE * pilot.median_norm, first, massive, size, contextuality, spread=pilot.spread
+            pilot.centre,
+            MASSIVE * pilot.median_norm,
+            separate_first=separated.first,
+            separate_massive=separated.massive,
+            separate_sinks=separated.sinks,
+            sample_size=size,
+            contextuality=contextuality,
+            spread=pilot.spread,
         )
 
     def save(self, folder: Location) -> None:
@@ -87,8 +94,11 @@ class Pilot:
             for name, centre in tensors.items()
             if name.endswith(".centre")
         }
-        facts = json.loads(metadata["facts"])
-        written = facts.pop("sha256")
+        try:
+            facts = json.loads(metadata["facts"])
+            written = facts.pop("sha256")
+        except (KeyError, ValueError) as error:
+            raise DamagedError(f"{folder / PILOT} is damaged: its metadata cannot be read.") from error
         pilot = cls(layers, facts)
         if written != pilot.sha256:  # sums about another centre would be wrong without notice
             raise DamagedError(f"{folder / PILOT} is damaged: its numbers do not match its checksum.")

@@ -17,10 +17,11 @@ from theodolite.statistics.groups import Groups
 from theodolite.statistics.moments import Moments
 from theodolite.statistics.norms import Norms
 from theodolite.statistics.occurrences import Occurrences
-from theodolite.statistics.rows import Rows
+from theodolite.statistics.rows import Rows, is_massive, row_norms
 from theodolite.statistics.sample import Sample
 from theodolite.statistics.scatter import Scatter
 from theodolite.statistics.sentences import Sentences
+from theodolite.statistics.sinks import HeldBatch
 from theodolite.statistics.statistic import State, StateInPlace, Statistic
 
 Kinds = tuple[type[Statistic], ...]
@@ -55,6 +56,12 @@ def expected_bytes(frame: Frame, units: int, cells: int) -> int:
     return sum(kind.expected_bytes(frame, units, cells) for kind in statistics_for(frame) if kind.in_estimate)
 
 
+def _complete(part: Tensor, empty: Tensor | None) -> Tensor:
+    """Return a sum by cell or population with as many rows as an empty one; a table by unit has no empty one."""
+    missing = 0 if empty is None or not part.dim() else len(empty) - len(part)
+    return torch.cat([part, empty[-missing:]]) if empty is not None and missing > 0 else part
+
+
 class LayerFold:
     """The statistics of one layer, which share a frame."""
 
@@ -63,11 +70,25 @@ class LayerFold:
         self.statistics = {kind.name: kind(frame) for kind in kinds or statistics_for(frame)}
 
     @torch.no_grad()
-    def update(self, batch: Batch) -> None:
-        """Add one batch."""
-        rows = Rows.of(batch, self.frame)
+    def update(self, batch: Batch, *, norms: Tensor | None = None, sinks: Tensor | None = None) -> None:
+        """Add one batch; `sinks` are its positions that are massive at any layer. (positions,) each"""
+        rows = Rows.of(batch, self.frame, norms, sinks)
         for statistic in self.statistics.values():
             statistic.update(rows)
+
+    @torch.no_grad()
+    def hold(self, batch: Batch) -> HeldBatch:
+        """Return a batch to be added when its sinks are known. The states are copied: they may be overwritten."""
+        states = batch.taken().detach().cpu()
+        if states.data_ptr() == batch.states.data_ptr():
+            states = states.clone()
+        norms = row_norms(states if states.dtype == torch.float64 else states.float())
+        held = Batch(batch.layer, states, batch.places)
+        return HeldBatch(
+            batch.places,
+            is_massive(norms, self.frame),
+            lambda sinks: self.update(held, norms=norms, sinks=sinks.cpu()),
+        )
 
     def merge(self, other: LayerFold) -> None:
         """Add everything that another fold has seen; its sums are moved to this centre if the centres differ."""
@@ -117,10 +138,11 @@ class LayerFold:
         }
 
     def load(self, state: State) -> None:
-        """Replace all sums."""
+        """Replace all sums; those of older surveys have fewer cells and populations, and the others stay empty."""
         for name, statistic in self.statistics.items():
-            prefix = f"{name}."
-            statistic.load({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
+            prefix, empty = f"{name}.", statistic.state()
+            parts = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+            statistic.load({key: _complete(part, empty.get(key)) for key, part in parts.items()})
 
     @property
     def moments(self) -> Moments:

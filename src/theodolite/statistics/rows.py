@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import Batch, Places
-from theodolite.statistics.cells import CELLS
+from theodolite.statistics.cells import CELLS, MASSIVE_CELLS, SINK_CELLS
 from theodolite.statistics.frame import Frame
 
 SHORT, LONG = 1e-12, 1e15
@@ -42,24 +42,28 @@ class Rows:
         return torch.where(self.norms > 0, 1 / self.norms, 0.0).to(self.x.dtype)
 
     @classmethod
-    def of(cls, batch: Batch, frame: Frame) -> Rows:
-        """Sort a batch into cells. O(rows x dim), without a copy if the source has sorted it already."""
+    def of(cls, batch: Batch, frame: Frame, norms: Tensor | None = None, sinks: Tensor | None = None) -> Rows:
+        """Sort a batch into cells. O(rows x dim), without a copy if the source has sorted it already.
+
+        `norms` are those of `row_norms`, if known; `sinks` the rows that are massive at any layer. (rows,) each
+        """
         x, places = batch.taken().detach().cpu(), batch.places
         if x.dtype not in (torch.float32, torch.float64):
             x = x.float()  # exact for bfloat16 and float16
-        norms = _norms(x)
+        norms = row_norms(x) if norms is None else norms
+        cell = torch.zeros(len(places), dtype=torch.int64)
+        if sinks is not None:
+            cell += SINK_CELLS[0] * sinks
+        if frame.separate_massive:
+            cell[is_massive(norms, frame)] = MASSIVE_CELLS[0]
+        if frame.separate_first:
+            cell += places.first
         nonfinite = torch.zeros(len(CELLS), dtype=torch.int64)
         finite = torch.isfinite(norms)
         if not finite.all():
-            first = places.first & frame.separate_first
-            nonfinite[0], nonfinite[1] = (~finite & ~first).sum(), (~finite & first).sum()
+            nonfinite = torch.bincount(cell[~finite], minlength=len(CELLS))
             keep = finite.nonzero().squeeze(1)
-            x, norms, places = x[keep], norms[keep], places.take(keep)
-        cell = torch.zeros(len(places), dtype=torch.int64)
-        if frame.separate_first:
-            cell += places.first
-        if frame.separate_massive:
-            cell += 2 * (norms > frame.massive_above)
+            x, norms, places, cell = x[keep], norms[keep], places.take(keep), cell[keep]
         order = torch.argsort(cell * 2**40 + places.unit, stable=True)
         if len(order) > 1 and not bool((order[1:] > order[:-1]).all()):
             x, norms, places, cell = x.index_select(0, order), norms[order], places.take(order), cell[order]
@@ -72,7 +76,12 @@ class Rows:
         return cls(x, norms, places, tuple(cells), nonfinite, frame.centre.to(x.dtype))
 
 
-def _norms(x: Tensor) -> Tensor:
+def is_massive(norms: Tensor, frame: Frame) -> Tensor:
+    """Return which rows are massive; a norm that is not finite is not. (rows,) -> (rows,)"""
+    return torch.isfinite(norms) & (norms > frame.massive_above)
+
+
+def row_norms(x: Tensor) -> Tensor:
     """Return |x| of each row, NaN or infinite if x is; 0 if 1/|x| would overflow. (rows, dim) -> (rows,)"""
     norms: Tensor = torch.linalg.vector_norm(x, dim=1).double()
     odd = (~((norms > SHORT) & (norms < LONG))).nonzero().squeeze(1)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from theodolite.errors import DamagedError, InputError
 from theodolite.models.layers import Layer, parse_layer_numbers
-from theodolite.statistics.cells import CELLS, POPULATIONS
+from theodolite.statistics.cells import CELLS, MASSIVE_CELLS, POPULATIONS
 from theodolite.statistics.fold import max_sample_size
 from theodolite.storage.download import download
 from theodolite.storage.file_names import SAMPLE
@@ -18,8 +18,6 @@ from theodolite.storage.files import verify
 from theodolite.studies.choice import check_population
 from theodolite.studies.survey_data import SurveyData
 from theodolite.surveys.folder import open_tables
-
-MASSIVE_CELLS = tuple(cell for cell, name in enumerate(CELLS) if name in ("massive", "both"))
 
 
 @dataclass(frozen=True, slots=True)

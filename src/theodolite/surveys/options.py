@@ -136,7 +136,7 @@ class SurveyOptions:
     populations: Annotated[
         Sequence[str],
         Option(
-            "Populations to report, comma-separated: all, without-first, without-massive.",
+            f"Populations to report, comma-separated: {', '.join(POPULATIONS)}.",
             flag_type=str,
             parse=split_commas,
         ),

@@ -17,6 +17,7 @@ from theodolite.measures.norms import norm_quantiles
 from theodolite.measures.tradeoff import ROUNDING, bootstrap_errors, coefficient_of_variation, fit_line
 from theodolite.measures.uncertainty import jackknife
 from theodolite.measures.unit_sums import Sums
+from theodolite.statistics.cells import MASSIVE_CELLS
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.moments import UnitSums
 from theodolite.statistics.norms import bin_edges
@@ -27,7 +28,6 @@ from theodolite.tables.unit_sets import COUNTS, FEW_UNITS, SET_COLUMNS, set_coun
 NO_UNITS = "the vectors belong to no units"
 PARTS = ("q", "m", "v", "v_within", "v_between")
 FITS = ("q_cv", "tradeoff_slope", "tradeoff_r2", "q_cv_se", "tradeoff_slope_se", "tradeoff_r2_se")
-MASSIVE_CELLS = (2, 3)
 
 
 class LayerRow:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 
 MAX_DEFERRED = 3
 """Layers whose deferred work may wait; each keeps a copy of its states until then."""
-ORDINARY_CELLS, MASSIVE_CELLS = 0, 2
-"""The first cell of ordinary and of massive positions; the next cell has the first positions of each."""
+ORDINARY_CELLS, MASSIVE_CELLS, SINK_CELLS = 0, 2, 4
+"""The first cell of ordinary positions, of massive ones, and of those massive at another layer; the next cell has
+the first positions of each."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,12 @@ class PreparedBatch:
     candidates: tuple[Ints, Ints]  # rows of the layout that a sample may take, by key: others, first positions
     candidate_rows: Tensor  # all of them, on the device
     candidate_index: Tensor  # their rows in the states
+    order: Tensor  # (rows,) int64, the row of the places of each row of the layout
+
+    @cached_property
+    def in_order(self) -> PreparedBatch:
+        """The same for states in the order of the layout."""
+        return replace(self, layout=self.layout.in_order(), candidate_index=self.candidate_rows)
 
     def reindex(self, rows: Tensor | None) -> PreparedBatch:
         """Return the same for states of which `rows` are the rows of the batch."""
@@ -58,6 +66,7 @@ class GpuContext:
         self.folds: list[GpuFold] = []
         self._deferred: deque[Callable[[], None]] = deque()
         self._current: tuple[Places, PreparedBatch] | None = None
+        self._held_bytes = self._most_held = 0
         self._prepared: dict[int, tuple[Places, PreparedBatch]] = {}  # by id of the places
         self.copy_lock = Lock()
 
@@ -93,7 +102,8 @@ class GpuContext:
         layout = Layout.of(places, self.device, separate_first=self.separate_first)
         candidates = self._find_candidates(layout)
         rows = send(np.concatenate(candidates), self.device)
-        return PreparedBatch(layout, self.table_rows(layout, self.rows), candidates, rows, layout.index[rows])
+        table_rows, index = self.table_rows(layout, self.rows), layout.index
+        return PreparedBatch(layout, table_rows, candidates, rows, index[rows], index.long())
 
     def table_rows(self, layout: Layout, rows: RowIndex) -> Tensor:
         """Return the table row of every run, on the device."""
@@ -107,6 +117,16 @@ class GpuContext:
             below = np.flatnonzero(layout.key[rows] < bound) + rows.start
             found[first] = below[np.argsort(layout.key[below])]
         return found[0], found[1]
+
+    def count_held(self, size: int) -> None:
+        """Count bytes of states that are held until the sinks of their batch are known; negative if freed."""
+        self._held_bytes += size
+        self._most_held = max(self._most_held, self._held_bytes)
+
+    @property
+    def bytes_to_hold(self) -> int:
+        """What the next batch may hold in addition to what is held now: tables must leave it free."""
+        return self._most_held - self._held_bytes
 
     def defer(self, work: Callable[[], None]) -> None:
         """Put work at the end of the queue, and do the oldest if there is too much."""

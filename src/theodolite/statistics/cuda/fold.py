@@ -1,9 +1,10 @@
 """The statistics of a layer on a device: the sums of `LayerFold`, computed where the states are.
 
-A batch is added as its states leave the block, before the next block may overwrite them. Rows that are massive or
-not finite are known only then: they are flagged, skipped and copied. The CPU reads the flags once later layers
-have been queued, so that neither the CPU nor the device waits, and then adds these rows to their own cells. The
-state has the same format as that of `LayerFold`, so surveys made on a GPU and on a CPU can be merged.
+A batch is added as its states leave the block, before the next block may overwrite them. If sinks have their own
+cells, the states are copied then, and added when all layers of the batch have run. Rows that are massive or not
+finite are known only then: they are flagged, skipped and copied. The CPU reads the flags once later layers have
+been queued, so that neither the CPU nor the device waits, and then adds these rows to their own cells. The state
+has the same format as that of `LayerFold`, so surveys made on a GPU and on a CPU can be merged.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from itertools import product
 from types import ModuleType
 from typing import NamedTuple, cast
 
@@ -24,10 +26,16 @@ from theodolite.batch import GROUPS, Batch
 from theodolite.devices import DeviceTensor, copy_to_cpu
 from theodolite.statistics.cells import CELLS
 from theodolite.statistics.cuda import kernels, reference
-from theodolite.statistics.cuda.context import MASSIVE_CELLS, ORDINARY_CELLS, GpuContext, PreparedBatch
+from theodolite.statistics.cuda.context import (
+    MASSIVE_CELLS,
+    ORDINARY_CELLS,
+    SINK_CELLS,
+    GpuContext,
+    PreparedBatch,
+)
 from theodolite.statistics.cuda.gram import GramFormat, GramRows, far_coordinates
 from theodolite.statistics.cuda.layout import Ints, Layout
-from theodolite.statistics.cuda.reference import MASSIVE, NONFINITE, ODD, GroupSums, norm_limits
+from theodolite.statistics.cuda.reference import MASSIVE, NONFINITE, ODD, SINK, GroupSums, norm_limits
 from theodolite.statistics.cuda.reservoir import GpuReservoir
 from theodolite.statistics.cuda.tables import GpuUnitTable, RowIndex
 from theodolite.statistics.cuda.transfer import fetch
@@ -39,6 +47,7 @@ from theodolite.statistics.moments import Moments
 from theodolite.statistics.norms import BINS, Norms
 from theodolite.statistics.sample import FIELDS, Sample
 from theodolite.statistics.scatter import Scatter
+from theodolite.statistics.sinks import HeldBatch
 from theodolite.statistics.statistic import State, StateInPlace
 
 ON_DEVICE: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups)
@@ -67,8 +76,9 @@ class GpuFold:
         self._far = far_coordinates(frame.centre, frame.spread)
         self._formats: dict[torch.dtype, GramFormat] = {}
         self._limits: dict[tuple[torch.dtype, float | None], Tensor] = {}
-        self._massive_rows = RowIndex()  # each layer has its own, unlike those of ordinary positions
-        self._tables = {offset: GpuUnitTable(dim, device) for offset in (ORDINARY_CELLS, MASSIVE_CELLS)}
+        # Each layer has its own rows of the rare cells, unlike those of ordinary positions.
+        self._rows = {ORDINARY_CELLS: context.rows, MASSIVE_CELLS: RowIndex(), SINK_CELLS: RowIndex()}
+        self._tables = {offset: GpuUnitTable(dim, device) for offset in self._rows}
         self.samples = [GpuReservoir(frame.sample_size, device) for _ in CELLS]
         self._products: dict[int, Tensor] = {}
         self._sums = GroupSums(
@@ -81,7 +91,7 @@ class GpuFold:
         self._zero = torch.zeros(cells, dtype=torch.int64, device=device)
         self._extremes = torch.tensor([[math.inf, -math.inf]] * cells, dtype=torch.float64).to(device)
         self._nonfinite = torch.zeros(cells, dtype=torch.int64)
-        pairs = {offset: slice(offset, offset + 2) for offset in (ORDINARY_CELLS, MASSIVE_CELLS)}
+        pairs = {offset: slice(offset, offset + 2) for offset in self._rows}
         self._sums_of = {offset: GroupSums(*(part[two] for part in self._sums)) for offset, two in pairs.items()}
         norms = (self._bins, self._zero, self._extremes)
         self._norms_of = {offset: tuple(part[two] for part in norms) for offset, two in pairs.items()}
@@ -96,15 +106,47 @@ class GpuFold:
         if not len(batch.places):
             return
         with self.context.activate():
-            prepared = self.context.layout_of(batch)
             states = batch.states.detach().to(self.context.device)
-            bound = self.frame.massive_above if self.frame.separate_massive else math.inf
-            backend = self._backend(states)
-            limits = self._limits_of(states.dtype, bound)
-            flags, flagged = self._fold(states, prepared.layout, prepared.rows, ORDINARY_CELLS, limits, backend)
-            wait_for_flags = cast(Callable[[], NDArray[np.int8]], fetch(flags))
-            candidates = self._keep_candidates(states, prepared, flags)
-            self.context.defer(lambda: self._finish_batch(flagged, wait_for_flags, prepared, candidates, backend))
+            self._add(states, self.context.layout_of(batch), self._massive_above)
+
+    @torch.no_grad()
+    def hold(self, batch: Batch) -> HeldBatch:
+        """Copy the states in the order of the layout; ordinary rows are added when the sinks are known."""
+        places, device = batch.places, self.context.device
+        if not len(places):
+            return HeldBatch(places, torch.zeros(0, dtype=torch.bool, device=device), lambda sinks: None)
+        with self.context.activate():
+            prepared = self.context.layout_of(batch)
+            states = batch.states.detach().to(device)
+            limits = self._limits_of(states.dtype, self._massive_above)
+            held, massive = self._backend(states).hold_rows(states, prepared.layout, limits)
+        self.context.count_held(held.nbytes)
+        order, in_order = prepared.order, prepared.in_order
+        by_place = torch.empty_like(massive).index_copy_(0, order, massive)
+
+        @torch.no_grad()
+        def add(sinks: Tensor) -> None:
+            if self._host is not None:
+                back = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=device))
+                self._host.update(Batch(batch.layer, held, places, back), sinks=sinks.cpu())
+            with self.context.activate():
+                marks = massive + SINK * sinks.to(device)[order].to(torch.int8)
+                self.context.count_held(-held.nbytes)
+                self._add(held, in_order, math.inf, marks)
+
+        return HeldBatch(places, by_place.bool(), add)
+
+    @property
+    def _massive_above(self) -> float:
+        return self.frame.massive_above if self.frame.separate_massive else math.inf
+
+    def _add(self, states: Tensor, prepared: PreparedBatch, bound: float, marks: Tensor | None = None) -> None:
+        """Add the ordinary rows, and defer all others; `marks` are flags known before, in the layout's order."""
+        backend, limits = self._backend(states), self._limits_of(states.dtype, bound)
+        flags, flagged = self._fold(states, prepared.layout, prepared.rows, ORDINARY_CELLS, limits, backend, marks)
+        wait_for_flags = cast(Callable[[], NDArray[np.int8]], fetch(flags))
+        candidates = self._keep_candidates(states, prepared, flags)
+        self.context.defer(lambda: self._finish_batch(flagged, wait_for_flags, prepared, candidates, backend))
 
     def _keep_candidates(self, states: Tensor, prepared: PreparedBatch, flags: Tensor) -> Candidates | None:
         """Copy the states that the samples may take: all candidates or, of many, those of smallest key."""
@@ -112,7 +154,7 @@ class GpuFold:
         counts = [len(rows) for rows in prepared.candidates]
         if len(at) <= CANDIDATE_FACTOR * size:
             return Candidates(states.index_select(0, at), False) if len(at) else None
-        ordinary = (flags.index_select(0, prepared.candidate_rows) & (NONFINITE | MASSIVE)) == 0
+        ordinary = (flags.index_select(0, prepared.candidate_rows) & (NONFINITE | MASSIVE | SINK)) == 0
         selected = at.new_zeros(2, size + 1)  # the last column takes those that are not selected
         for into, places, fit in zip(
             selected, at.split_with_sizes(counts), ordinary.split_with_sizes(counts), strict=True
@@ -148,21 +190,27 @@ class GpuFold:
             )
         return self._centres[dtype]
 
-    def _rows_of(self, offset: int) -> RowIndex:
-        return self._massive_rows if offset else self.context.rows
-
     def _fold(
-        self, states: Tensor, layout: Layout, rows: Tensor, offset: int, limits: Tensor, backend: ModuleType
+        self,
+        states: Tensor,
+        layout: Layout,
+        rows: Tensor,
+        offset: int,
+        limits: Tensor,
+        backend: ModuleType,
+        marks: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Add unflagged rows to the cells `offset` and `offset + 1`; return the flags and the flagged rows."""
         gram_format, centre, table = self._format(states.dtype), self._centre(states.dtype), self._tables[offset]
-        table.reserve(self._rows_of(offset))
+        table.reserve(self._rows[offset], self.context.bytes_to_hold)
         spilled = table.spilled is not None
         into = table.scratch(layout.units.runs) if spilled else table
         at = torch.arange(layout.units.runs, device=self.context.device) if spilled else rows
         gram_rows = GramRows.allocate(gram_format, layout.others, len(layout) - layout.others, self.context.device)
         sums = self._sums_of[offset]
-        measured, n, by_cell = backend.measure_rows(states, layout, centre, limits, sums, gram_format, gram_rows)
+        measured, n, by_cell = backend.measure_rows(
+            states, layout, centre, limits, sums, gram_format, gram_rows, marks
+        )
         backend.add_norms(*self._norms_of[offset], measured.norms, measured.flags, layout.others)
         flagged = backend.add_units(states, layout, measured.flags, gram_format, centre, into, at, gram_rows)
         if spilled:
@@ -192,22 +240,22 @@ class GpuFold:
         if not flags.any():
             return
         marked = np.flatnonzero(flags)
-        nonfinite = marked[(flags[marked] & NONFINITE) > 0]
-        self._nonfinite[0] += int((nonfinite < layout.others).sum())
-        self._nonfinite[1] += int((nonfinite >= layout.others).sum())
+        kind, offsets = flags[marked] & (NONFINITE | ODD), _offsets(flags[marked])
+        cells = offsets + (marked >= layout.others)
+        self._nonfinite += torch.from_numpy(np.bincount(cells[(kind & NONFINITE) > 0], minlength=len(CELLS)))
         parts = marked[marked < layout.others], marked[marked >= layout.others]
-        self._offer(MASSIVE_CELLS, layout, parts, flags, flagged, marked)
-        for flag in (MASSIVE, ODD, MASSIVE | ODD):
-            rows = marked[flags[marked] == flag]
+        for offset in (MASSIVE_CELLS, SINK_CELLS):
+            self._offer(offset, layout, parts, flags, flagged, marked)
+        for offset, odd in product(self._rows, (0, ODD)):
+            rows = marked[(offsets == offset) & (kind == odd)]
             if not len(rows):
                 continue
-            offset = MASSIVE_CELLS if flag & MASSIVE else ORDINARY_CELLS
-            part, states = layout.take(rows), flagged
+            part, states, version = layout.take(rows), flagged, backend
             limits = self._limits_of(states.dtype, None)
-            if flag & ODD:  # their squares overflow or underflow in float32, not in float64
-                states, backend = states.index_select(0, part.index).double(), reference
+            if odd:  # their squares overflow or underflow in float32, not in float64
+                states, version = states.index_select(0, part.index).double(), reference
                 part = part.in_order()
-            self._fold(states, part, self.context.table_rows(part, self._rows_of(offset)), offset, limits, backend)
+            self._fold(states, part, self.context.table_rows(part, self._rows[offset]), offset, limits, version)
 
     def _offer(
         self,
@@ -222,7 +270,6 @@ class GpuFold:
 
         With `at=None`, `vectors` has only those that were selected, up to the sample size for each cell.
         """
-        expected = MASSIVE if offset else 0
         before = 0
         for first, offered in enumerate(rows):
             where = None if at is None else at[before : before + len(offered)]
@@ -233,7 +280,7 @@ class GpuFold:
             fit = np.zeros(0, dtype=np.int64)
             for start in range(0, len(offered), max(at_once, 1)):
                 block = offered[start : start + at_once]
-                matching = np.flatnonzero((flags[block] & (NONFINITE | MASSIVE)) == expected)
+                matching = np.flatnonzero(((flags[block] & NONFINITE) == 0) & (_offsets(flags[block]) == offset))
                 matching = matching[layout.key[block[matching]] < sample.bound]
                 fit = np.concatenate([fit, start + matching])
                 if offset == ORDINARY_CELLS and len(fit) >= sample.size:
@@ -268,7 +315,7 @@ class GpuFold:
     ) -> Iterator[tuple[int, UnitSumsTuple]]:
         """Yield each cell that is not empty, with its sums by unit."""
         for offset, table in self._tables.items():
-            for first, parts in enumerate(read(table, self._rows_of(offset))):
+            for first, parts in enumerate(read(table, self._rows[offset])):
                 if len(parts[0]):
                     yield offset + first, parts
 
@@ -308,7 +355,7 @@ class GpuFold:
         for cell, name in enumerate(CELLS):
             if f"moments.{name}.codes" in state:
                 parts = (state[f"moments.{name}.{key}"] for key in TABLE_FIELDS)
-                self._tables[cell & 2].load(self._rows_of(cell & 2), cell & 1, *parts)
+                self._tables[cell - cell % 2].load(self._rows[cell - cell % 2], cell % 2, *parts)
             if f"scatter.{name}.products" in state:
                 self._products[cell] = state[f"scatter.{name}.products"].to(device, copy=True)
             if f"sample.{name}.key" in state:
@@ -339,7 +386,7 @@ class GpuFold:
             self.context.activate(),
         ):  # one layer at a time: a table and its copy need memory
             tables = dict(self._read_tables(GpuUnitTable.read))
-            on_device = {cell: self._tables[cell & 2].spilled is None for cell in tables}
+            on_device = {cell: self._tables[cell - cell % 2].spilled is None for cell in tables}
             for table in self._tables.values():
                 table.clear()
         fold = LayerFold(self.frame)
@@ -347,6 +394,12 @@ class GpuFold:
         for cell, (codes, n, total, squares) in tables.items():
             fold.moments.tables[cell].load(codes, n, DeviceTensor(total) if on_device[cell] else total, squares)
         return fold
+
+
+def _offsets(flags: NDArray[np.int8]) -> NDArray[np.int64]:
+    """Return the first cell of the kind of each row. (rows,) -> (rows,)"""
+    other = np.where(flags & SINK, SINK_CELLS, ORDINARY_CELLS)
+    return np.where(flags & MASSIVE, MASSIVE_CELLS, other)
 
 
 TABLE_FIELDS = ("codes", "n", "sum", "squares")

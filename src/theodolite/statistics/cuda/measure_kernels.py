@@ -15,6 +15,7 @@ from theodolite.statistics.cuda.reference import GroupSums, Measurements
 from theodolite.statistics.norms import BINS, BINS_PER_OCTAVE, LOWEST_OCTAVE
 
 WARPS, STAGES = 1, 3  # a program handles one complete row at a time
+HELD_ROWS = 8  # copied by one program
 FAR_ROWS = 16  # whose far coordinates are loaded together
 GATHERED, GATHER_STAGES = 8, 4  # pieces of a group added at a time, and prefetched
 VARYING = ["others", "gap", "rows"]  # from batch to batch: must not trigger another compilation
@@ -28,6 +29,7 @@ def measure_rows(
     held: GroupSums,
     gram_format: GramFormat,
     gram_rows: GramRows,
+    marks: Tensor | None = None,
 ) -> tuple[Measurements, Tensor, Tensor]:
     """Do the same as `reference.measure_rows`, and also write the extra columns of `gram_rows`."""
     dim, pieces, device = states.shape[1], layout.groups, states.device
@@ -38,8 +40,9 @@ def measure_rows(
     counts = torch.empty(count, 2, dtype=torch.int32, device=device)
     _measure_kernel[(count,)](
         states, states.stride(0), layout.by_group, layout.by_group_index, pieces.start, pieces.length,
-        centre, limits, norms, flags, sums, counts, gram_format.far, gram_rows.rows, layout.others, gram_rows.gap,
-        gram_format.width, dim, gram_format.extra, FAR_ROWS=FAR_ROWS, BLOCK=block, STAGES=STAGES,
+        centre, limits, flags if marks is None else marks, norms, flags, sums, counts, gram_format.far,
+        gram_rows.rows, layout.others, gram_rows.gap, gram_format.width, dim, gram_format.extra,
+        MARKED=marks is not None, FAR_ROWS=FAR_ROWS, BLOCK=block, STAGES=STAGES,
         EXTRA=triton.next_power_of_2(gram_format.extra) if gram_format.extra else 0,
         num_warps=WARPS * max(block // 1024, 1),
     )  # fmt: skip
@@ -59,6 +62,19 @@ def measure_rows(
     return Measurements(norms, flags), n, by_cell
 
 
+def hold_rows(states: Tensor, layout: Layout, limits: Tensor) -> tuple[Tensor, Tensor]:
+    """Do the same as `reference.hold_rows`, in one pass."""
+    dim, rows = states.shape[1], len(layout)
+    block = triton.next_power_of_2(dim)
+    held = torch.empty(rows, dim, dtype=states.dtype, device=states.device)
+    massive = torch.empty(rows, dtype=torch.int8, device=states.device)
+    _hold_kernel[(triton.cdiv(rows, HELD_ROWS),)](
+        states, states.stride(0), layout.index, limits, held, massive, rows, dim, ROWS=HELD_ROWS, BLOCK=block,
+        STAGES=STAGES, num_warps=WARPS * max(block // 1024, 1),
+    )  # fmt: skip
+    return held, massive
+
+
 def add_norms(counts: Tensor, zero: Tensor, extremes: Tensor, norms: Tensor, flags: Tensor, others: int) -> None:
     """Do the same as `reference.add_norms`."""
     # The bits of positive floats, read as integers, have the order of the floats.
@@ -66,6 +82,36 @@ def add_norms(counts: Tensor, zero: Tensor, extremes: Tensor, norms: Tensor, fla
         counts, zero, extremes.view(torch.int64), norms, norms.view(torch.int64), flags, others, len(norms),
         LOWEST=LOWEST_OCTAVE, PER=BINS_PER_OCTAVE, BINS=BINS, NARROW=16, BLOCK=1024,
     )  # fmt: skip
+
+
+@jit(do_not_specialize=VARYING)
+def _hold_kernel(
+    states,
+    stride,
+    index,
+    limits,
+    held,
+    massive_rows,
+    rows,
+    dim,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """Copy a few rows, and mark those that are massive."""
+    columns = tl.arange(0, BLOCK)
+    inside = columns < dim
+    massive = tl.load(limits)
+    begin = tl.program_id(0) * ROWS
+    for row in tl.range(begin, tl.minimum(begin + ROWS, rows), num_stages=STAGES):
+        state_row = tl.load(index + row).to(tl.int64)
+        raw = tl.load(states + state_row * stride + columns, mask=inside, other=0.0)
+        tl.store(held + row.to(tl.int64) * dim + columns, raw, mask=inside)
+        x = raw.to(tl.float32)
+        norm = tl.sqrt(tl.sum(x * x, 0)).to(tl.float64)
+        size = tl.sum(tl.abs(x) * 0.00048828125, 0)  # finite if the row is, even if its square overflows float32
+        flag = tl.where((norm > massive) & ((size - size) == 0.0), 1, 0)
+        tl.store(massive_rows + row, flag.to(tl.int8))
 
 
 @jit(do_not_specialize=VARYING)
@@ -78,6 +124,7 @@ def _measure_kernel(
     length,
     centre,
     limits,
+    marks,
     norms,
     flags,
     sums,
@@ -89,6 +136,7 @@ def _measure_kernel(
     width,
     dim,
     extra,
+    MARKED: tl.constexpr,
     FAR_ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
@@ -131,6 +179,8 @@ def _measure_kernel(
             finite = (size - size) == 0.0
             odd = finite & (size > 0.0)
             flag = tl.where(finite & (norm > massive), 1, 0) + tl.where(finite, 0, 2) + tl.where(odd, 4, 0)
+        if MARKED:  # then no norm is above the limit, and the flags have no bit in common
+            flag += tl.load(marks + layout_row).to(tl.int32)
         tl.store(norms + layout_row, norm)
         tl.store(flags + layout_row, flag.to(tl.int8))
         if flag == 0:

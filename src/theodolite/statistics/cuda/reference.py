@@ -24,8 +24,9 @@ from theodolite.statistics.cuda.transfer import send
 from theodolite.statistics.norms import BINS, BINS_PER_OCTAVE, LOWEST_OCTAVE
 from theodolite.statistics.rows import LONG, SHORT
 
-MASSIVE, NONFINITE, ODD = 1, 2, 4
-"""Flags of a row: its norm is massive; is not finite; its square overflows or underflows in float32."""
+MASSIVE, NONFINITE, ODD, SINK = 1, 2, 4, 8
+"""Flags of a row: its norm is massive; is not finite; its square overflows or underflows in float32; its position
+is massive at some layer, this one or another."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,18 @@ COLUMNS = 128  # promoted to float64 at a time
 ROWS = 8192
 
 
+def hold_rows(states: Tensor, layout: Layout, limits: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a copy of the states in the order of the layout, (rows, dim), and which are massive, (rows,) int8."""
+    norms = _norms(states, layout)
+    massive = torch.isfinite(norms) & (norms > limits[0])
+    return states.index_select(0, layout.index), massive.to(torch.int8)
+
+
+def _norms(states: Tensor, layout: Layout) -> Tensor:
+    parts = (states.index_select(0, block) for block in torch.split(layout.index, ROWS))
+    return torch.cat([torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts])
+
+
 def measure_rows(
     states: Tensor,
     layout: Layout,
@@ -65,20 +78,21 @@ def measure_rows(
     held: GroupSums,
     gram_format: GramFormat,
     gram_rows: GramRows,
+    marks: Tensor | None = None,
 ) -> tuple[Measurements, Tensor, Tensor]:
     """Compute norms and flags; add the unflagged rows by group and coordinate to `held`.
 
-    centre: (dim,) of any dtype. limits: (4,) float64, see `norm_limits`. Also returns the number of rows that were
-    added, (2,), and their sums of y = x - c, u = x/|x|, y^2, u^2 by coordinate, (2, 4, dim).
-    Rows of length 0 have no u.
+    centre: (dim,) of any dtype. limits: (4,) float64, see `norm_limits`. marks: (rows,) int8, flags that are known
+    before. Also returns the number of rows that were added, (2,), and their sums of y = x - c, u = x/|x|, y^2, u^2
+    by coordinate, (2, 4, dim). Rows of length 0 have no u.
     """
-    parts = (states.index_select(0, block) for block in torch.split(layout.index, ROWS))
-    norms = torch.cat([torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts])
+    norms = _norms(states, layout)
     massive, least, short, long = limits.unbind()
     norms = torch.where(norms < least, 0.0, norms)
     finite = torch.isfinite(norms)
     odd = finite & (norms > 0) & ~((norms > short) & (norms < long))
     flags = (MASSIVE * (finite & (norms > massive)) + NONFINITE * ~finite + ODD * odd).to(torch.int8)
+    flags = flags if marks is None else flags | marks
     n, by_cell = _add_groups(states, layout, norms, flags == 0, centre.double(), held)
     return Measurements(norms, flags), n, by_cell
 

@@ -54,13 +54,16 @@ class GpuUnitTable:
         self.squares = torch.zeros(0, dtype=torch.float64, device=device)
         self.spilled: UnitTable | None = None
 
-    def reserve(self, rows: RowIndex) -> None:
-        """Grow to the size of the index; if the device has too little memory, move to the CPU permanently."""
+    def reserve(self, rows: RowIndex, spare: int = 0) -> None:
+        """Grow to the size of the index; if the device has too little memory, move to the CPU permanently.
+
+        `spare` bytes must stay free.
+        """
         if self.spilled is not None or rows.size <= len(self.n):
             return
         capacity = rows.size + rows.size // 4 + 16
         # While it grows, both the old and the new table are in memory.
-        if not fits_on_device(8 * capacity * (self.dim + 2), self.device):
+        if not fits_on_device(8 * capacity * (self.dim + 2) + spare, self.device):
             sums_by_part = self.to_cpu(rows)
             self.spilled = UnitTable(self.dim)
             for first, (codes, *sums) in enumerate(sums_by_part):
