@@ -232,6 +232,7 @@ def test_a_file_url_is_a_path(theodolite: Theodolite, tmp_path):
     check_rejected(ran, f"--out {tmp_path}/page.txt must end in .html or .md")
 
 
+@pytest.mark.slow
 def test_debug_shows_the_traceback(corpus, tmp_path):
     command = [sys.executable, "-m", "theodolite", "show", str(tmp_path / "nothing"), "--debug"]
     ran = subprocess.run(command, capture_output=True, text=True)

@@ -82,6 +82,7 @@ def test_an_option_applies_to_the_exhibits_that_use_it(few: None, theodolite, by
     assert {path.name for path in out.glob("*.png")} == {"fig6-without-first.png", "fig9.png", "table1.png"}
 
 
+@pytest.mark.slow
 def test_word_surveys_are_used_for_word_exhibits(few: None, theodolite, by_id, by_word, tmp_path, monkeypatch):
     ran = theodolite("exhibit", PAPER, by_id, by_word, "--out", tmp_path / "both", "--format", "png")
     assert ran.code == 0

@@ -81,6 +81,7 @@ def test_every_exhibit_is_drawn(tmp_path, models, corpus):
         assert all((made.out / path).stat().st_size > 0 for path in one.files.values())
 
 
+@pytest.mark.slow
 def test_figures_show_both_models_and_the_choice(made):
     table = pd.read_csv(made.out / "figures" / "fig4.csv")
     assert table["survey"].nunique() == 2
@@ -103,6 +104,7 @@ def test_the_index_lists_all_and_is_escaped(made):
     assert all((made.out / link.replace("%20", " ")).is_file() for link in links)
 
 
+@pytest.mark.slow
 def test_the_json_index_equals_the_page(made):
     as_json = json.loads((made.out / "index.json").read_text("utf-8"))
     assert as_json == made.to_dict()
@@ -124,6 +126,7 @@ def test_surveys_with_the_same_settings_are_reused(made, few, theodolite):
     assert all((figures / name).is_file() for name in ("fig9.svg", "fig9.csv", "words.md", "words.png"))
 
 
+@pytest.mark.slow
 def test_other_settings_are_rejected_with_the_folder_and_a_fix(made, few, theodolite):
     page = made.index.read_bytes()
     ran = theodolite(*arguments(made, "--limit", 50, "--quiet"))

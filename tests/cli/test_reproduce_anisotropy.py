@@ -30,6 +30,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(EXPERIMENTS, "block", lambda model, _, listener: block(config=model, **small))
 
 
+@pytest.mark.slow
 def test_a_laboratory_is_run_for_the_exhibits_that_need_it(theodolite, model, corpus, tmp_path, monkeypatch):
     paper = "anisotropy-inherent"
     kept = {name: found for name, found in all_exhibits().items() if name in {f"{paper}/{id_}" for id_ in QUICK}}

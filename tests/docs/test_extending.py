@@ -14,6 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 WITHIN = 1e-6  # states are float32, and so are the directions that are summed
 
 
+@pytest.mark.slow
 def test_the_examples_run(tmp_path: Path) -> None:
     # In a process of its own: what they register would be in every later list of formulas and exhibits.
     script = tmp_path / "extending.py"

@@ -175,6 +175,7 @@ class TestEqual:
         assert any(line.startswith("resuming after") for line in listener.said)
         assert_equal(out, on_disk)
 
+    @pytest.mark.slow
     def test_killed_before_every_kind_of_upload(
         self, model: Path, quick: Bucket, on_disk: Path, dying: Callable[[int], None]
     ) -> None:
@@ -192,6 +193,7 @@ class TestEqual:
         assert any(line.startswith("resuming after") for line in listener.said)
         assert_equal(out, on_disk)  # and nothing half uploaded stays
 
+    @pytest.mark.slow
     def test_killed_while_the_survey_is_written(
         self, model: Path, quick: Bucket, on_disk: Path, dying: Callable[[int], None]
     ) -> None:

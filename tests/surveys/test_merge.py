@@ -24,6 +24,7 @@ def part(model: Path, number: int, of: int) -> theodolite.Survey:
     return theodolite.survey(str(model), TEXTS, part=f"{number}/{of}", device="cpu", sample_size=64)
 
 
+@pytest.mark.slow
 def test_merged_parts_report_the_same_corpus_as_one_survey(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_survey, "SHARD_CHARS", 500)
     whole = theodolite.survey(str(model), TEXTS, device="cpu", sample_size=64).facts

@@ -269,6 +269,7 @@ def test_the_pilot_by_its_definition(small_model: Any) -> None:
             assert np.abs(pilot.centre.numpy() - middle).max() <= 1e-5 * pilot.median_norm
 
 
+@pytest.mark.slow
 def test_model_folders_may_move(small_model: Any, tmp_path: Path) -> None:
     shutil.copytree(small_model("bert"), tmp_path / "elsewhere")
     one, other = survey(small_model("bert"), CORPUS), survey(tmp_path / "elsewhere", CORPUS)

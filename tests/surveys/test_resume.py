@@ -1,4 +1,4 @@
-"""A survey that is killed and taken up again gives the same numbers, bit for bit."""
+"""A survey that is killed and resumed gives the same numbers, bit for bit."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+from tests.shared import shared_folder
 from tests.small_models import sentences
 from tests.surveys import runner
 
 from theodolite.engines.progress import Listener
-from theodolite.errors import InputError, TheodoliteError
+from theodolite.errors import DamagedError, InputError, TheodoliteError
 from theodolite.state import checkpoints
+from theodolite.state import pilot as pilots
 from theodolite.storage import files
 from theodolite.storage.files import read_tensors
 from theodolite.surveys import text_survey as text_surveys
@@ -35,14 +37,15 @@ FAMILY = {"id": "bert", "word": "gpt2"}
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("corpus") / "corpus.txt"
-    path.write_text("\n".join(DOCUMENTS), encoding="utf-8")
-    return path
+    def make(root: Path) -> None:
+        (root / "corpus.txt").write_text("\n".join(DOCUMENTS), encoding="utf-8")
+
+    return shared_folder(tmp_path_factory, "resume-corpus", make) / "corpus.txt"
 
 
 @pytest.fixture(scope="module")
 def run(small_model: Any, corpus: Path) -> Callable[..., int]:
-    """Run a survey in a process of its own and return how it ended."""
+    """Run a survey in a separate process and return its exit code."""
 
     def process(out: Path, kind: str, die: str = "", after: float | None = None, **settings: Any) -> int:
         settings = {"units": kind, **settings}
@@ -58,12 +61,11 @@ def run(small_model: Any, corpus: Path) -> Callable[..., int]:
 
 @pytest.fixture(scope="module")
 def undisturbed(run: Callable[..., int], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    root = tmp_path_factory.mktemp("undisturbed")
-
     def folder(kind: str) -> Path:
-        if not (root / kind).exists():
+        def make(root: Path) -> None:
             assert run(root / kind, kind) == 0
-        return root / kind
+
+        return shared_folder(tmp_path_factory, f"undisturbed-{kind}", make) / kind
 
     return folder
 
@@ -111,6 +113,7 @@ def test_killed_at_every_kind_of_write(
     assert names(out) == names(undisturbed(kind))  # nothing half written stays
 
 
+@pytest.mark.slow
 def test_killed_while_the_survey_is_written(
     run: Callable[..., int], undisturbed: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -127,6 +130,7 @@ def test_killed_while_the_survey_is_written(
     assert names(out) == names(undisturbed("id"))
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments(
     run: Callable[..., int], undisturbed: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -143,8 +147,10 @@ def test_killed_at_random_moments(
 
 @pytest.fixture(scope="module")
 def killed(run: Callable[..., int], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("killed") / "out"
-    assert run(out, "id", "batch 12") == -signal.SIGKILL
+    def make(root: Path) -> None:
+        assert run(root / "out", "id", "batch 12") == -signal.SIGKILL
+
+    out = shared_folder(tmp_path_factory, "killed", make) / "out"
     assert len(list((out / "checkpoints").iterdir())) == 2
     return out
 
@@ -155,8 +161,18 @@ class TestDamagedCheckpoints:
         shutil.copytree(killed, tmp_path / "halted")
         return tmp_path / "halted"
 
-    @pytest.mark.parametrize("name", ["state.safetensors", "sample.safetensors", "checkpoint.json"])
-    @pytest.mark.parametrize("damage", ["cut", "flipped", "missing"])
+    @pytest.mark.parametrize(
+        ("name", "damage"),
+        [
+            ("state.safetensors", "cut"),
+            *(
+                pytest.param(name, damage, marks=pytest.mark.slow)
+                for name in ("state.safetensors", "sample.safetensors", "checkpoint.json")
+                for damage in ("cut", "flipped", "missing")
+                if (name, damage) != ("state.safetensors", "cut")
+            ),
+        ],
+    )
     def test_the_newest_falls_back_to_the_one_before(
         self, halted: Path, run: Callable[..., int], undisturbed: Callable[[str], Path], name: str, damage: str
     ) -> None:
@@ -166,12 +182,13 @@ class TestDamagedCheckpoints:
         log = halted.with_suffix(".log").read_text()
         assert log.count("warn:") == 1
         # A byte of checkpoint.json may be of a name or a sum that it holds; the folder is named either way.
-        told = name if name != "checkpoint.json" else newest.name
-        assert told in next(line for line in log.splitlines() if line.startswith("warn:"))
+        error = name if name != "checkpoint.json" else newest.name
+        assert error in next(line for line in log.splitlines() if line.startswith("warn:"))
         assert "Using the checkpoint before it." in log
         assert "resuming after" in log
         assert_equal(halted, undisturbed("id"))
 
+    @pytest.mark.slow
     def test_all_of_them(self, halted: Path, run: Callable[..., int], undisturbed: Callable[[str], Path]) -> None:
         for folder in (halted / "checkpoints").iterdir():
             harm(folder / "state.safetensors", "flipped")
@@ -182,10 +199,32 @@ class TestDamagedCheckpoints:
         assert_equal(halted, undisturbed("id"))
 
     @pytest.mark.usefixtures("small_steps")
-    def test_a_damaged_pilot_is_reported(self, halted: Path, corpus: Path, small_model: Any) -> None:
+    @pytest.mark.parametrize("damage", ["cut", "flipped", "flipped at the end", "missing"])
+    def test_a_damaged_pilot_is_taken_again(
+        self,
+        halted: Path,
+        undisturbed: Callable[[str], Path],
+        corpus: Path,
+        small_model: Any,
+        damage: str,
+    ) -> None:
+        harm(halted / "pilot.safetensors", damage)
+        heard = Stopping(10**6)
+        resumed(halted, corpus, small_model("bert"), listener=heard)
+        assert any(line.startswith("resuming after") for line in heard.said)
+        assert [line.endswith("taken again, from the same documents.") for line in heard.warned] == (
+            [True] if damage != "missing" else []
+        )
+        assert_equal(halted, undisturbed("id"))
+
+    @pytest.mark.usefixtures("small_steps")
+    def test_sums_about_another_pilot_are_rejected(
+        self, halted: Path, corpus: Path, small_model: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         # Sums about another centre would be wrong without a sign.
         harm(halted / "pilot.safetensors", "flipped at the end")
-        with pytest.raises(TheodoliteError, match=r"pilot.safetensors is damaged"):
+        monkeypatch.setattr(pilots, "POSITIONS", 16)  # as if the machine computed other numbers
+        with pytest.raises(DamagedError, match=r"taken again differs, .* Start again with --overwrite"):
             resumed(halted, corpus, small_model("bert"))
 
 
@@ -213,11 +252,12 @@ def resumed(out: Path, corpus: Path, model: Path, **settings: Any) -> Any:
 
 
 class Stopping(Listener):
-    """Asks the run to end after so many batches."""
+    """Stops the run after a number of batches."""
 
     def __init__(self, batches: int) -> None:
         self.left = batches
         self.said: list[str] = []
+        self.warned: list[str] = []
 
     def stop(self) -> bool:
         self.left -= 1
@@ -225,6 +265,9 @@ class Stopping(Listener):
 
     def say(self, text: str) -> None:
         self.said.append(text)
+
+    def warn(self, text: str) -> None:
+        self.warned.append(text)
 
 
 @pytest.mark.usefixtures("small_steps")
@@ -254,9 +297,9 @@ class TestInThisProcess:
         out, model = tmp_path / "out", small_model("bert")
         with pytest.raises(TheodoliteError, match="Interrupted"):
             resumed(out, corpus, model, listener=Stopping(2))
-        with pytest.raises(InputError) as told:
+        with pytest.raises(InputError) as error:
             resumed(out, corpus, model, batch_tokens=128, units="surface", max_tokens=20)
-        assert str(told.value).splitlines() == [
+        assert str(error.value).splitlines() == [
             f"--resume: the run in {out} has other settings:",
             "  settings.batch_tokens: 256 there, 128 here",
             "  settings.max_tokens: 64 there, 20 here",
@@ -270,10 +313,10 @@ class TestInThisProcess:
     def test_a_finished_survey_is_returned(
         self, undisturbed: Callable[[str], Path], corpus: Path, small_model: Any
     ) -> None:
-        folder, heard = undisturbed("id"), Stopping(10**6)
+        folder, listener = undisturbed("id"), Stopping(10**6)
         before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-        found = resumed(folder, corpus, small_model("bert"), listener=heard)
-        assert f"{folder} already contains this survey: nothing to do" in heard.said
+        found = resumed(folder, corpus, small_model("bert"), listener=listener)
+        assert f"{folder} already contains this survey: nothing to do" in listener.said
         assert found.layers.equals(open_survey(folder).layers)
         assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
         with pytest.raises(InputError, match=r"settings.sample_size: 256 there, 99 here"):
@@ -354,23 +397,10 @@ class TestInThisProcess:
             assert not list(disk.rglob("*.part"))
             assert names(disk / "out" / "checkpoints")
             subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
-            heard = Stopping(10**6)
-            resumed(disk / "out", corpus, small_model("bert"), listener=heard)
-            assert any(line.startswith("resuming after") for line in heard.said)
+            listener = Stopping(10**6)
+            resumed(disk / "out", corpus, small_model("bert"), listener=listener)
+            assert any(line.startswith("resuming after") for line in listener.said)
             assert_equal(disk / "out", undisturbed("id"))
         finally:
             subprocess.run(["umount", str(disk)], check=True)
 
-
-@pytest.mark.slow
-def test_a_run_overwritten_midway_is_not_a_survey(
-    undisturbed: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # survey.json goes first: a folder that has it is whole.
-    from theodolite.surveys.folder import claim
-
-    shutil.copytree(undisturbed("id"), tmp_path / "old")
-    removed: list[str] = []
-    monkeypatch.setattr(Path, "unlink", lambda self, **_: removed.append(self.name))
-    claim(tmp_path / "old", overwrite=True)
-    assert removed[0] == "survey.json"

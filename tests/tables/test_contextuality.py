@@ -106,6 +106,7 @@ def naive_share(x: Array) -> float:
     return float(values[0] / values.sum())
 
 
+@pytest.mark.slow
 def test_few_vectors_have_a_high_explained_variance_by_chance() -> None:
     random = np.random.default_rng(0)
     sample = random.standard_normal((4096, 64))

@@ -177,6 +177,7 @@ class TestUndisturbed:
         assert [name for name, _ in pool.shards].count("w1") == 1
         assert sorted(shard for _, shard in pool.shards) == list(plan.shards)
 
+    @pytest.mark.slow
     def test_the_merge_is_a_tree(
         self, plan: Plan, local: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -472,6 +473,7 @@ class TestFaults:
             run_with(plan, tmp_path / "out", pool)
         assert not list(tmp_path.iterdir())
 
+    @pytest.mark.slow
     def test_a_replacement_worker_that_does_not_see_the_folder(
         self, plan: Plan, local: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -504,7 +506,6 @@ class TestFaults:
         monkeypatch.setattr(engine, "MEMORY_SHARE", 1e-9)
         with pytest.raises(InputError, match=r"its workers \(2\) need about .* Use fewer --workers"):
             run_with(plan, tmp_path / "out", LocalPool(2))
-
 
     def test_words_are_counted_before_a_worker_is_refused(self, small_model: Any, tmp_path: Path) -> None:
         plan = make_plan(small_model("gpt2"), units="word")

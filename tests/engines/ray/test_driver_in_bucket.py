@@ -109,6 +109,7 @@ class TestOnS3:
         assert_same_bits(open_survey(out), local)
         assert not {"workers", "checkpoints", "unfinished.json", ".lock"} & {path.name for path in out.iterdir()}
 
+    @pytest.mark.slow
     def test_workers_and_the_driver_die(
         self, plan: Plan, local: Any, store: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -160,6 +161,7 @@ class TestDying:
         assert_same_numbers(survey, local)
 
     @pytest.mark.parametrize("cut", [MANIFEST, "state.safetensors"])
+    @pytest.mark.slow
     def test_a_worker_that_dies_during_an_upload(
         self, plan: Plan, local: Any, out: Bucket, monkeypatch: pytest.MonkeyPatch, cut: str
     ) -> None:
@@ -220,6 +222,7 @@ class TestResume:
         assert_same_numbers(survey, local)
         assert not (out / "workers").below()
 
+    @pytest.mark.slow
     def test_workers_of_a_dead_driver_still_save(self, plan: Plan, local: Any, out: Bucket) -> None:
         """The driver is dead, its workers do not know it yet, and a second driver is running."""
         first = LocalPool(2, fate=at_shard(5, "driver"))
@@ -236,6 +239,7 @@ class TestResume:
         survey = run_with(plan, out, LocalPool(2, fate=fate), resume=True)
         assert_same_numbers(survey, local)
 
+    @pytest.mark.slow
     def test_killed_while_it_renames_a_folder(
         self, plan: Plan, local: Any, out: Bucket, monkeypatch: pytest.MonkeyPatch
     ) -> None:

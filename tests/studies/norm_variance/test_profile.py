@@ -118,6 +118,7 @@ def test_the_unbiased_decomposition_adds_up_to_q(specials: str) -> None:
 
 
 @pytest.mark.parametrize("specials", ["kept", "left-out"])
+@pytest.mark.slow
 def test_the_unbiased_decomposition_is_right_on_average_and_the_plain_one_is_not(specials: str) -> None:
     """Forty units of known mean and spread, ten occurrences each, drawn 60 times; two outliers may be excluded."""
     rng = np.random.default_rng(1)

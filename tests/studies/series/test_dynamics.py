@@ -66,6 +66,7 @@ def made(runs: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return dynamics("tiny", str(corpus), out, checkpoints=unsorted, options=OPTIONS), out
 
 
+@pytest.mark.slow
 def test_the_series_is_the_surveys_one_after_the_other(made, runs: Path, corpus: Path) -> None:
     series, out = made
     assert [step.step for step in series.steps] == list(STEPS)
@@ -219,6 +220,25 @@ def test_a_tokenizer_saved_with_one_checkpoint_is_used_for_all(runs: Path, corpu
     lent = dynamics(str(bare / "start"), str(corpus), tmp_path / "yes", **given)
     assert len(lent.steps) == 2
     assert set(lent.tables) == {"series"}  # no attention was asked for
+    (tmp_path / "words").mkdir()
+    shutil.copy(bare / "start" / "tokenizer.json", tmp_path / "words")
+    shutil.copy(bare / "start" / "tokenizer_config.json", tmp_path / "words")
+    alone = dynamics(
+        "tiny", str(corpus), tmp_path / "alone", name="mine", tokenizer=str(tmp_path / "words"), **given
+    )
+    assert alone.model["name"] == "mine"
+    assert alone.table["q"].tolist() == lent.table["q"].tolist()
+    with pytest.raises(InputError, match=r"--tokenizer './none' was not found"):
+        dynamics("tiny", str(corpus), tmp_path / "no", tokenizer="./none", **given)
+
+
+def test_checkpoints_of_an_adapter_are_rejected_with_a_remedy(corpus: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint-10"
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "org/base", "peft_type": "LORA"}')
+    (folder / "adapter_model.safetensors").write_bytes(b"")
+    with pytest.raises(InputError, match=r"only an adapter of org/base, not a complete model\. Merge them: "):
+        dynamics("tiny", str(corpus), tmp_path / "x", checkpoints=[str(folder)], options=OPTIONS)
 
 
 def test_another_model_is_rejected_as_a_step(made, runs: Path, corpus: Path, tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def test_two_revisions_with_the_same_weights_are_rejected_by_name(hub: Path, tmp
     assert not (tmp_path / "series" / "steps").exists()
 
 
+@pytest.mark.slow
 def test_a_missing_revision_is_reported(hub: Path, tmp_path: Path) -> None:
     done = run(hub, tmp_path / "series", "--revisions", "step10,step999")
     assert done.returncode != 0
