@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from theodolite import measures
     from theodolite.errors import TheodoliteError
     from theodolite.studies.block.block import block
     from theodolite.studies.cautions import cautions
@@ -40,6 +41,7 @@ __all__ = [
     "export",
     "groups",
     "measure",
+    "measures",
     "merge",
     "open",
     "probe",
@@ -62,6 +64,7 @@ _HOMES = {
     "groups": ("theodolite.studies.groups.groups", "groups"),
     "measure": ("theodolite.surveys.vectors", "measure"),
     "merge": ("theodolite.surveys.merge", "merge"),
+    "measures": ("theodolite.measures", ""),
     "open": ("theodolite.surveys.folder", "open_survey"),
     "probe": ("theodolite.studies.probe.probe", "probe"),
     "survey": ("theodolite.surveys.api", "survey"),
@@ -75,7 +78,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'theodolite' has no attribute {name!r}")
     module, attribute = _HOMES[name]
-    value = getattr(import_module(module), attribute)
+    value = import_module(module)
+    value = getattr(value, attribute) if attribute else value
     globals()[name] = value
     return value
 

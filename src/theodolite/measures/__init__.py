@@ -1,1 +1,91 @@
-"""Formulas as pure functions on arrays, and the registries of formulas, columns and references."""
+"""Every formula as a function of plain arrays, NumPy or torch, on the CPU or a GPU.
+
+>>> import theodolite
+>>> cosine = theodolite.measures.mean_cosine([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]])
+>>> float(cosine), cosine.n
+(0.3333333333333333, 3)
+
+Each returns a result with `value`, `se` (standard error), `n`, `reason` (why the value is undefined) and `formula`
+(definition and citation). The modules of this package hold the formulas as functions of sums or eigenvalues, from
+which surveys compute them, and the registries of formulas, columns and references.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from theodolite.measures.arrays.dimension import (
+        IntrinsicDimension,
+        count_duplicates,
+        gride,
+        hubness,
+        mle_dimension,
+        twonn,
+    )
+    from theodolite.measures.arrays.result import Result
+    from theodolite.measures.arrays.spectrum import (
+        anisotropy_svd,
+        effective_rank,
+        effective_rank_singular,
+        eigenvalues,
+        iso_score,
+        participation_ratio,
+        pca_dimension,
+        rogue_dimension,
+        stable_rank,
+    )
+    from theodolite.measures.arrays.spread import (
+        Decomposition,
+        Tradeoff,
+        decompose,
+        mean_cosine,
+        partition_isotropy,
+        sampled_cosine,
+        self_similarity,
+        tradeoff,
+    )
+
+__all__ = [
+    "Decomposition",
+    "IntrinsicDimension",
+    "Result",
+    "Tradeoff",
+    "anisotropy_svd",
+    "count_duplicates",
+    "decompose",
+    "effective_rank",
+    "effective_rank_singular",
+    "eigenvalues",
+    "gride",
+    "hubness",
+    "iso_score",
+    "mean_cosine",
+    "mle_dimension",
+    "participation_ratio",
+    "partition_isotropy",
+    "pca_dimension",
+    "rogue_dimension",
+    "sampled_cosine",
+    "self_similarity",
+    "stable_rank",
+    "tradeoff",
+    "twonn",
+]
+
+_MODULES = ("spread", "spectrum", "dimension", "result")
+
+
+def __getattr__(name: str) -> Any:
+    """Import the functions when one is first asked for: the registries of this package need no torch."""
+    if name in __all__:
+        for module in _MODULES:
+            found = import_module(f"theodolite.measures.arrays.{module}")
+            globals().update({each: vars(found)[each] for each in __all__ if each in vars(found)})
+        return globals()[name]
+    raise AttributeError(f"module 'theodolite.measures' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

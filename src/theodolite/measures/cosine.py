@@ -64,7 +64,7 @@ def sampled_cosine(vectors: NDArray[np.floating] | Tensor, pairs: int = PAIRS) -
     draws = np.arange(pairs)
     left = (mix(0, draws) % np.uint64(n)).astype(np.int64)
     right = (left + 1 + (mix(1, draws) % np.uint64(n - 1)).astype(np.int64)) % n
-    of_left, of_right = _directions(x[kept[torch.from_numpy(np.stack([left, right])).to(x.device)]])
+    of_left, of_right = directions(x[kept[torch.from_numpy(np.stack([left, right])).to(x.device)]])
     cosines = (of_left * of_right).sum(dim=1).cpu().numpy()
     return Estimate(float(cosines.mean()), float(cosines.std(ddof=1) / np.sqrt(pairs)))
 
@@ -87,7 +87,7 @@ def all_pairs_cosine(vectors: NDArray[np.floating]) -> Estimate:
     0.3333333333333333
     """
     x = as_tensor(vectors)
-    kept = _directions(x[(x != 0).any(dim=1)])
+    kept = directions(x[(x != 0).any(dim=1)])
     n = len(kept)
     if n < 2:
         return Estimate.undefined(NO_DIRECTION)
@@ -95,7 +95,7 @@ def all_pairs_cosine(vectors: NDArray[np.floating]) -> Estimate:
     return Estimate(float(with_others.mean()), float(2 * with_others.std(ddof=1) / np.sqrt(n)))
 
 
-def _directions(rows: Tensor) -> Tensor:
+def directions(rows: Tensor) -> Tensor:
     """Return unit vectors in float64. Rows are first scaled to a largest coordinate of 1: no square underflows."""
     wide = rows.double()
     wide = wide / wide.abs().amax(dim=-1, keepdim=True)
