@@ -46,8 +46,10 @@ if TYPE_CHECKING:
         self_similarity,
         tradeoff,
     )
+    from theodolite.surveys.accumulator import Accumulator
 
 __all__ = [
+    "Accumulator",
     "Decomposition",
     "IntrinsicDimension",
     "Result",
@@ -74,17 +76,23 @@ __all__ = [
     "twonn",
 ]
 
-_MODULES = ("spread", "spectrum", "dimension", "result")
+_MODULES = (
+    "theodolite.measures.arrays.spread",
+    "theodolite.measures.arrays.spectrum",
+    "theodolite.measures.arrays.dimension",
+    "theodolite.measures.arrays.result",
+)
 
 
 def __getattr__(name: str) -> Any:
     """Import the functions when one is first asked for: the registries of this package need no torch."""
-    if name in __all__:
-        for module in _MODULES:
-            found = import_module(f"theodolite.measures.arrays.{module}")
-            globals().update({each: vars(found)[each] for each in __all__ if each in vars(found)})
-        return globals()[name]
-    raise AttributeError(f"module 'theodolite.measures' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'theodolite.measures' has no attribute {name!r}")
+    modules = ("theodolite.surveys.accumulator",) if name == "Accumulator" else _MODULES
+    for module in modules:
+        found = vars(import_module(module))
+        globals().update({each: found[each] for each in __all__ if each in found})
+    return globals()[name]
 
 
 def __dir__() -> list[str]:
