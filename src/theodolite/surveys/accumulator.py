@@ -79,9 +79,7 @@ class Accumulator:
         rows = np.arange(self.n, self.n + len(vectors))
         places = locate_rows(
             self._key,
-            document=rows
-            if names is None
-            else np.array([_hash(name) for name in names.tolist()], dtype=np.uint64),
+            document=rows if names is None else _hash_names(names),
             window=0,
             position=rows,
             unit=codes,
