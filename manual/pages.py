@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from manual import command_line, exhibit_list, python_names
+from manual import array_measures, command_line, exhibit_list, python_names
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -19,6 +19,7 @@ def _measures() -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "measures.md": _measures,
+    "reference/arrays.md": array_measures.page,
     "reference/cli.md": command_line.page,
     "reference/exhibits.md": lambda: exhibit_list.page(DOCS),
     "reference/python.md": python_names.page,

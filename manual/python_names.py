@@ -18,7 +18,7 @@ HEAD = f"""\
 
 `import theodolite` is fast: heavy modules are imported when a name is first used. The names listed here are
 stable; everything else may change between versions. Errors caused by wrong input or damaged files are subclasses
-of `theodolite.TheodoliteError`.
+of `theodolite.TheodoliteError`. `theodolite.measures` has [a page of its own](arrays.md).
 """
 CHAPTERS = (
     (
@@ -84,6 +84,7 @@ def _names(module: str, names: tuple[str, ...]) -> list[str]:
     known = {name for _, _, home, listed in CHAPTERS if home == module for name in listed}
     last = [listed for _, _, home, listed in CHAPTERS if home == module][-1]
     others = sorted(set(import_module(module).__all__) - known) if names == last else []
+    others = [name for name in others if not inspect.ismodule(_value(module, name))]
     return [*names, *others]
 
 
