@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from theodolite.measures.drift import (
     first_differences,
     layer_steps,
     pearson,
+    permutation_p,
     spearman,
 )
 from theodolite.measures.formula import formula_of_column
@@ -37,7 +39,7 @@ def naive_pearson(x: Array, y: Array) -> tuple[float, float]:
 
 
 def ranks(values: Array) -> Array:
-    """By counting: how many are smaller, ties in the middle of theirs."""
+    """By counting: the number of smaller values; ties have their mean rank."""
     return np.array([(values < v).sum() + ((values == v).sum() + 1) / 2 for v in values], dtype=np.float64)
 
 
@@ -85,7 +87,7 @@ def test_differences_are_those_between_neighbours(ours, naive) -> None:
     assert first_differences(x, y, correlate=ours)[:2] == pytest.approx(wanted)
 
 
-def test_no_step_leads_from_the_encoder_to_the_decoder() -> None:
+def test_no_difference_spans_encoder_and_decoder() -> None:
     x, y = np.array([0.0, 1, 3, 900, 904, 903]), np.array([0.0, 0.2, 0.1, -0.9, -0.5, -0.6])
     stacks = ["encoder"] * 3 + ["decoder"] * 3
     dx, dy = layer_steps(x, y, stacks)
@@ -96,8 +98,8 @@ def test_no_step_leads_from_the_encoder_to_the_decoder() -> None:
     assert first_differences(x, y, None, pearson).coefficient < -0.8  # the wrong way: one leap decides
 
 
-def test_a_trend_fools_the_plain_tests_and_not_the_steps() -> None:
-    """Two walks that know nothing of each other: what a p-value for independent layers makes of them."""
+def test_a_trend_misleads_the_plain_tests_but_not_the_differences() -> None:
+    """Two independent random walks, tested with a p-value that assumes independent layers."""
     rng = np.random.default_rng(0)
     walks = [(rng.normal(size=31).cumsum(), rng.normal(size=31).cumsum()) for _ in range(400)]
     plain = np.mean([spearman(x, y).p < 0.05 for x, y in walks])
@@ -142,7 +144,7 @@ def test_steps_that_are_all_equal_have_no_correlation() -> None:
     assert few.reason == "fewer than three steps between layers"
 
 
-def test_a_missing_layer_is_left_out_and_makes_no_step() -> None:
+def test_a_missing_layer_is_skipped_and_gives_no_difference() -> None:
     x, y = np.array([1.0, 2, np.nan, 5, 4, 7]), np.array([0.1, 0.3, 0.5, 0.4, 0.35, 0.9])
     known = np.isfinite(x)
     assert spearman(x, y)[:2] == pytest.approx(naive_spearman(x[known], y[known]))
@@ -150,8 +152,8 @@ def test_a_missing_layer_is_left_out_and_makes_no_step() -> None:
     assert layer_steps(x, y)[0].tolist() == [1, -1, 3]
 
 
-def test_a_massive_norm_weighs_on_pearson_and_not_on_spearman() -> None:
-    """One layer 1,000 times as long: ranks do not move, and the shift's p knows that one layer decides."""
+def test_a_massive_norm_affects_pearson_but_not_spearman() -> None:
+    """One layer 1,000 times as long: ranks do not change, and p of the shifts reflects that one layer decides."""
     rng = np.random.default_rng(5)
     x, y = rng.uniform(1, 2, 25), rng.uniform(0, 0.3, 25)
     x[20], y[20] = 3000.0, 0.95
@@ -160,7 +162,7 @@ def test_a_massive_norm_weighs_on_pearson_and_not_on_spearman() -> None:
     assert circular_shifts(x, y, pearson).p == 1 / 25
 
 
-def test_perfect_agreement_of_few_layers_is_told_by_the_floor() -> None:
+def test_perfect_agreement_of_few_layers_has_the_smallest_possible_p() -> None:
     x = np.array([1.0, 2.0, 4.0, 7.0])
     assert spearman(x, x).p == 0  # as scipy has it
     assert circular_shifts(x, x) == (0.25, 0.25, "")
@@ -170,3 +172,32 @@ def test_every_number_of_the_table_has_a_formula() -> None:
     from theodolite.studies.anisotropy.drift import NUMBERS
 
     assert {*NUMBERS, "shift_floor", "steps"} <= set(formula_of_column("drift"))
+
+
+@pytest.mark.parametrize("layers", [3, 4, 5, 6, 7])
+@pytest.mark.parametrize(("ours", "naive"), BOTH)
+def test_exact_p_counts_every_order(ours, naive, layers: int) -> None:
+    rng = np.random.default_rng(layers)
+    x, y = rng.gamma(2, 50, layers), rng.uniform(size=layers)
+    y[2] = y[0]  # a tie
+    seen = abs(naive(x, y)[0])
+    strong = [abs(naive(x, np.array(order))[0]) >= seen - 1e-9 for order in permutations(y)]
+    assert permutation_p(x, y, ours).p == pytest.approx(np.mean(strong))
+
+
+def test_perfect_agreement_of_five_layers_has_an_exact_p_above_zero() -> None:
+    x = np.array([1.0, 2.0, 4.0, 7.0, 9.0])
+    assert spearman(x, -x).p < 1e-20  # Student's t
+    assert permutation_p(x, -x).p == pytest.approx(2 / 120)
+    assert permutation_p(x[:4], x[:4]).p == pytest.approx(2 / 24)
+    many = permutation_p(np.arange(11.0), np.arange(11.0))
+    assert np.isnan(many.p)
+    assert many.reason == "more than 10 values to permute"
+    assert permutation_p(x[:2], x[:2]).reason == "fewer than three layers"
+
+
+def test_the_exact_p_is_level_where_layers_are_exchangeable() -> None:
+    """Of 600 pairs of unrelated series, about 5% have p <= 0.05: at most 0.05 + 4 s.d."""
+    rng = np.random.default_rng(2)
+    found = [permutation_p(rng.normal(size=6), rng.normal(size=6)).p <= 0.05 for _ in range(600)]
+    assert 0.02 < np.mean(found) < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 600)

@@ -15,6 +15,7 @@ from tests.exhibits.formats import take_turns
 from tests.synthetic_surveys import make_layer_names, make_layer_survey
 
 from theodolite.errors import InputError
+from theodolite.exhibits.drawing.style import get_line_style
 from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.registry import all_exhibits, find, make
 from theodolite.exhibits.saving import PICTURES, TABLES, compose, save
@@ -42,6 +43,12 @@ BYT5 = make_layer_survey(
     model={"level": "character"},
 )
 WAV = make_layer_survey("wav2vec", model={"modality": "speech"}, seed=4)
+WHISPER = make_layer_survey(
+    "whisper",
+    make_layer_names(4, stack="encoder") + make_layer_names(4, stack="decoder"),
+    model={"modality": "speech"},
+    seed=7,
+)
 VIT = make_layer_survey("vit", make_layer_names(8, final_norm=True), model={"modality": "vision"}, seed=5)
 RESNET = make_layer_survey(
     "resnet", [f"stage {k}" for k in (1, 2, 3, 4)], model={"modality": "convolution"}, seed=6
@@ -104,6 +111,24 @@ def test_an_encoder_is_joined_with_its_decoder_by_a_thin_line() -> None:
     assert joint == pytest.approx(np.array([[4, cosine[4]], [5, cosine[5]]]))
     strip = np.concatenate([path.vertices for fill in ax.collections for path in fill.get_paths()])
     assert strip[:, 1].max() == pytest.approx(cosine.max() + 1.96 * 0.01)
+
+
+@pytest.mark.parametrize(("number", "survey"), [("fig1", T5), ("fig3", WHISPER)])
+def test_encoder_and_decoder_are_named_beside_their_lines(number: str, survey: SurveyData) -> None:
+    stacks = list(dict.fromkeys(name.split()[0] for name in survey.layer_names.values()))
+    assert stacks == ["encoder", "decoder"]
+    plate, figure, (ax,) = drawn(f"anisotropy-inherent/{number}", [survey])
+    figure.draw_without_rendering()
+    assert [text.get_text() for text in ax.texts] == stacks
+    assert {text.get_color() for text in ax.texts} == {get_line_style(0).colour}
+    points = ax.transData.transform(plate.data[["layer", "mean_cosine"]].to_numpy())
+    for text, rows in zip(ax.texts, (plate.data["stack"] == stack for stack in stacks), strict=True):
+        box = text.get_window_extent()
+        assert not any(box.contains(*point) for point in points)
+        centre = np.array([(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2])
+        nearest = np.linalg.norm(points - centre, axis=1).argmin()
+        assert rows[nearest]
+    assert not drawn(f"anisotropy-inherent/{number}", [BERT if number == "fig1" else VIT])[2][0].texts
 
 
 def test_models_of_unequal_depth_share_an_axis_where_asked() -> None:
@@ -201,12 +226,17 @@ def test_p_values_have_one_row_per_model(number: str, test: str, theirs) -> None
         (level,) = [line for line in ax.lines if line.get_color() == "red"]
         assert level.get_xdata()[0] == 0.05
         assert level.get_linestyle() == ":"
-    assert [("not in the paper" in ax.get_title()) for ax in axes] == [False, True, True]
-    floors = [line.get_xdata()[0] for line in axes[1].lines if line.get_marker() == "|"]
+    assert [("not in the paper" in ax.get_title()) for ax in axes] == [False, True, True, True]
+    floors = [line.get_xdata()[0] for line in axes[2].lines if line.get_marker() == "|"]
     assert floors == pytest.approx([1 / 7, 1 / 8, 1 / 7, 1 / 4])
     shifts = plate.data.query("stack == 'joined'")[f"{test}_shift_p"]
-    on_axes = [line.get_xdata()[0] for line in axes[1].lines if line.get_marker() == "o"]
+    on_axes = [line.get_xdata()[0] for line in axes[2].lines if line.get_marker() == "o"]
     assert on_axes == pytest.approx(shifts.tolist())
+    for panel, name in ((1, f"{test}_exact_p"), (3, f"{test}_step_exact_p")):
+        exact = plate.data.query("stack == 'joined'")[name]
+        on_axes = [line.get_xdata()[0] for line in axes[panel].lines if line.get_marker() == "o"]
+        assert on_axes == pytest.approx(exact.tolist())
+    assert axes[0].get_xlim() == pytest.approx((0.5e-4, 2.5))  # the region that decides, near 0.05
 
 
 def test_zero_or_undefined_p_is_drawn_and_stated() -> None:
@@ -215,7 +245,10 @@ def test_zero_or_undefined_p_is_drawn_and_stated() -> None:
     )
     plate, figure, axes = drawn("anisotropy-inherent/fig11", [perfect, ONE_LAYER, VECTORS])
     figure.canvas.draw()
-    assert "p-values below 1e-10 are drawn at 1e-10." in plate.caption
+    assert "Arrows: p-values below 0.0001." in plate.caption
+    assert [line.get_xdata()[0] for line in axes[0].lines if line.get_marker() == r"$\leftarrow$"] == [1e-4]
+    exact = [line.get_xdata()[0] for line in axes[1].lines if line.get_marker() == "o"]
+    assert exact == pytest.approx([2 / 5040])  # 2/7!, where Student's t has 0
     assert [text.get_text() for text in axes[0].texts] == ["undefined", "undefined"]
     assert axes[0].get_xlim()[0] > 0
 

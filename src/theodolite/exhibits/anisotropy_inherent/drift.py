@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from theodolite.exhibits.drawing.tables import make_table_plate
 from theodolite.exhibits.empty_surveys import describe_empty_surveys
 from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.registry import exhibit
+from theodolite.measures.drift import MAX_PERMUTED
 from theodolite.studies.anisotropy.drift import JOINED, compute_drift
 from theodolite.studies.anisotropy.layers import KINDS
 from theodolite.studies.choice import Choice
@@ -32,16 +33,20 @@ from theodolite.studies.survey_data import SurveyData, make_labels
 from theodolite.text import format_scientific
 
 LEVEL = 0.05
-LEAST = 1e-10
-"""Smaller p-values are drawn here: a perfect correlation has p = 0, and a longer axis would hide the others."""
+LEAST = 1e-4
+"""Left end of the axis, where smaller p-values are drawn as arrows: what decides is close to 0.05."""
+SMALLER = r"$\leftarrow$"
 MARKS = {JOINED: ("o", 5.0), "encoder": ("<", 4.0), "decoder": (">", 4.0)}
 STACKS = {JOINED: "encoder and decoder joined", "encoder": "encoder only", "decoder": "decoder only"}
 COLUMNS = 4  # of the legend
 PANELS = {
     "p": "{} test",
+    "exact_p": "all permutations\n(not in the paper)",
     "shift_p": "circular shifts\n(not in the paper)",
     "step_p": "first differences\n(not in the paper)",
 }
+EXACT = {"step_p": "step_exact_p"}
+"""Panels of p-values that are not in the paper: the exact one is drawn where it is known."""
 
 
 @exhibit(
@@ -74,13 +79,13 @@ def _make_plate(surveys: Sequence[SurveyData], choice: Choice, test: str) -> Pla
     not_drawn = _describe_empty(surveys, data, test)
 
     def draw(figure: FigureBase) -> None:
-        axes = figure.subplots(1, len(PANELS), sharey=True, sharex=True, width_ratios=[1.5, 1, 1])
+        axes = figure.subplots(1, len(PANELS), sharey=True, sharex=True)
         for ax, (ending, title) in zip(axes, PANELS.items(), strict=True):
             _draw_panel(ax, data, names, test, ending)
             ax.set_title(title.format(test.capitalize()), c="black" if ending == "p" else GREY)
             ax.set_xlabel("p")
         _label_rows(axes[0], data, names)
-        axes[0].set_xlim(_axis_start(data, test), 2.5)
+        axes[0].set_xlim(0.5 * LEAST, 2.5)
         _legend(figure, data)
 
     caption = join_sentences(
@@ -88,12 +93,13 @@ def _make_plate(surveys: Sequence[SurveyData], choice: Choice, test: str) -> Pla
         "mean cosine, for each model. Right of the red dotted line (0.05) the correlation is not significant.",
         "Filled: positive correlation. Open: negative. Layers are the hidden states of the library, as in the "
         "paper.",
-        "Not in the paper, because layers are few and not independent: the p-value over all circular shifts of",
-        "one series, which is at least 1/layers (grey bar), and the p-value of the correlation of the differences",
-        "between consecutive layers.",
-        f"p-values below {LEAST:g} are drawn at {LEAST:g}." if _has_tiny(data, test) else "",
+        "Not in the paper, because layers are few and not independent: the exact p-value over all permutations of",
+        f"up to {MAX_PERMUTED} layers, which is at least 2/layers! where the test of the paper may give 0; the",
+        "p-value over all circular shifts of one series, which is at least 1/layers (grey bar); and that of the",
+        f"differences between consecutive layers, exact for up to {MAX_PERMUTED} differences.",
+        f"Arrows: p-values below {LEAST:.4f}." if _has_tiny(data, test) else "",
         describe_corpora(surveys),
-        describe_population(choice),
+        describe_population(choice, surveys),
         describe_massive(surveys, choice),
         not_drawn,
     )
@@ -124,15 +130,18 @@ def _draw_panel(ax: Axes, data: pd.DataFrame, names: list[str], test: str, endin
     ax.xaxis.set_minor_locator(NullLocator())
     sign = "step" if ending == "step_p" else ""
     for row in data.to_dict("records"):
-        at, p = names.index(row["survey"]), float(row[f"{test}_{ending}"])
+        at, p = names.index(row["survey"]), _shown_p(row, test, ending)
         marker, size = MARKS[row["stack"]]
         colour = COLOURS[KINDS.index(row["kind"]) % len(COLOURS)] if row["kind"] in KINDS else GREY
         if np.isfinite(p):
             filled = float(row[f"{test}_{sign}" if sign else test]) > 0
             style: dict[str, Any] = {"mfc": colour if filled else "white", "mec": colour, "ms": size}
-            ax.plot(max(p, LEAST), at, marker, **style, zorder=4 if row["stack"] == JOINED else 3)
+            shape = marker if p >= LEAST else SMALLER
+            ax.plot(max(p, LEAST), at, ls="", marker=shape, **style, zorder=4 if row["stack"] == JOINED else 3)
         elif row["stack"] == JOINED:
-            ax.text(LEVEL / 1.3, at, "undefined", fontsize=6, c=GREY, ha="right", va="center")
+            many = ending == "exact_p" and np.isfinite(row[f"{test}_p"])
+            words = f"{row['layers']} layers" if many else "undefined"
+            ax.text(LEVEL / 1.3, at, words, fontsize=6, c=GREY, ha="right", va="center")
         if ending == "shift_p" and row["stack"] == JOINED and np.isfinite(p):
             ax.plot(float(row["shift_floor"]), at, "|", c=GREY, ms=8, mew=1.0, zorder=2)
 
@@ -162,28 +171,30 @@ def _marks(data: pd.DataFrame) -> dict[str, tuple[str, str]]:
     return colours | {STACKS[one]: (MARKS[one][0], GREY) for one in stacks}
 
 
-def _axis_start(data: pd.DataFrame, test: str) -> float:
-    """Return the left end of the axis: below the smallest p-value, and with space for the line at 0.05."""
-    values = data[[f"{test}_{ending}" for ending in PANELS]].to_numpy(np.float64)
-    known = values[np.isfinite(values)]
-    return 0.3 * float(np.clip(known.min(initial=1.0), LEAST, LEVEL / 10))
+def _shown_p(row: Mapping[Hashable, Any], test: str, ending: str) -> float:
+    exact = float(row.get(f"{test}_{EXACT.get(ending, ending)}", np.nan))
+    return exact if np.isfinite(exact) else float(row[f"{test}_{ending}"])
 
 
 def _has_tiny(data: pd.DataFrame, test: str) -> bool:
-    return bool((data[[f"{test}_p", f"{test}_step_p"]] < LEAST).any().any())
+    return any(_shown_p(row, test, ending) < LEAST for row in data.to_dict("records") for ending in PANELS)
 
 
 HEADS = {
     "spearman": "ρ",
     "spearman_p": "p",
+    "spearman_exact_p": "p exact",
     "spearman_shift_p": "p shifts",
     "spearman_step": "ρ steps",
     "spearman_step_p": "p steps",
+    "spearman_step_exact_p": "p steps exact",
     "pearson": "r",
     "pearson_p": "p",
+    "pearson_exact_p": "p exact",
     "pearson_shift_p": "p shifts",
     "pearson_step": "r steps",
     "pearson_step_p": "p steps",
+    "pearson_step_exact_p": "p steps exact",
     "shift_floor": "least p shifts",
 }
 
@@ -200,12 +211,13 @@ def drift_table(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     data = compute_drift(surveys)
     caption = join_sentences(
         "Correlation over layers between the norm of the mean vector and the mean cosine: Spearman's ρ and",
-        "Pearson's r. p: for independent layers. p shifts: over all circular shifts of one series, at least the",
-        "last column. steps: of the differences between consecutive layers. States: the hidden states of the",
-        "library, as in the paper, or the embeddings and the output of every block. The .csv and .json formats",
-        "have every population, and the reasons for undefined numbers.",
+        "Pearson's r. p: for independent layers, from Student's t as in the paper, which gives 0 for |ρ| = 1.",
+        f"p exact: over all permutations of up to {MAX_PERMUTED} layers. p shifts: over all circular shifts, at",
+        "least the last column. steps: of the differences between consecutive layers. States: the hidden states",
+        "of the library, as in the paper, or the embeddings and the output of every block. The .csv and .json",
+        "formats have every population, and the reasons for undefined numbers.",
         describe_corpora(surveys),
-        describe_population(choice),
+        describe_population(choice, surveys),
         describe_massive(surveys, choice),
     )
     return make_table_plate(data, _format_rows(data[data["population"] == choice.population]), caption)

@@ -15,6 +15,7 @@ from theodolite.measures.drift import (
     first_differences,
     layer_steps,
     pearson,
+    permutation_p,
     spearman,
 )
 from theodolite.studies.anisotropy.layers import MEAN_NORM, survey_kind, tabulate_layers
@@ -25,9 +26,8 @@ JOINED = "joined"
 STATES = ("library", "blocks")
 """`library`: the hidden states that the model's library returns, as in the paper; if a model ends in a norm, the
 last of them may be the output of the norm. `blocks`: the embeddings and the output of every block."""
-NUMBERS = [
-    name for test in TESTS for name in (test, f"{test}_p", f"{test}_shift_p", f"{test}_step", f"{test}_step_p")
-]
+ENDINGS = ("", "_p", "_exact_p", "_shift_p", "_step", "_step_p", "_step_exact_p")
+NUMBERS = [f"{test}{ending}" for test in TESTS for ending in ENDINGS]
 COLUMNS = [
     "survey",
     "kind",
@@ -76,12 +76,19 @@ def run_drift_tests(table: pd.DataFrame) -> dict[str, Any]:
         correlation = correlate(norms, cosines)
         shifts = circular_shifts(norms, cosines, correlate)
         between = first_differences(norms, cosines, stacks, correlate)
+        exact = permutation_p(norms, cosines, correlate)
+        exact_between = permutation_p(*layer_steps(norms, cosines, stacks), correlate)
         row |= {name: correlation.coefficient, f"{name}_p": correlation.p, f"{name}_shift_p": shifts.p}
         row |= {f"{name}_step": between.coefficient, f"{name}_step_p": between.p, "shift_floor": shifts.floor}
+        row |= {f"{name}_exact_p": exact.p, f"{name}_step_exact_p": exact_between.p}
         if correlation.reason:
             reasons |= dict.fromkeys((name, f"{name}_p", f"{name}_shift_p", "shift_floor"), correlation.reason)
         if between.reason:
             reasons |= dict.fromkeys((f"{name}_step", f"{name}_step_p"), between.reason)
+        if exact.reason:
+            reasons[f"{name}_exact_p"] = exact.reason
+        if exact_between.reason:
+            reasons[f"{name}_step_exact_p"] = between.reason or exact_between.reason
     return row | {"undefined": json.dumps(reasons) if reasons else None}
 
 
