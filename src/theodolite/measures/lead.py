@@ -96,6 +96,44 @@ def compare_order(first: HalfWay, second: HalfWay) -> str:
 
 
 @formula(
+    "lead/direction",
+    "leads.order",
+    "leads.ratio_way",
+    definition="Whether the drift reaches its half-way point before or after the sharpness. Undecided unless the "
+    "norm of the mean, or the mean cosine, rises; the ratio of the norm of the mean to the mean norm rises too "
+    "and has the same order (it does not rise where all norms grow alike); and attention gets sharper: its "
+    "largest weight rises, or its entropy falls.",
+    cost="from the table",
+    citation="Theodolite",
+)
+def decide_order(drift: HalfWay, sharp: HalfWay, *, ratio: HalfWay | None, sharper: int) -> tuple[str, str]:
+    """Return the order, and the reason if it is undecided although both series have a half-way point.
+
+    ratio: of the norm of the mean to the mean norm; None if the drift is measured by cosines, which have no scale.
+    sharper: the sign of the change of the second series as attention gets sharper.
+
+    >>> early, late = HalfWay(5, 1, 10, way=1.0, peak=40), HalfWay(20, 10, 30, way=1.0, peak=40)
+    >>> decide_order(early, late, ratio=early, sharper=1)
+    ('before', '')
+    >>> decide_order(early._replace(way=-1.0), late, ratio=None, sharper=1)
+    ('undecided', 'the measure of drift falls')
+    """
+    if drift.reason or sharp.reason:
+        return "undecided", ""
+    if drift.way < 0:
+        return "undecided", "the measure of drift falls"
+    if sharp.way * sharper < 0:
+        return "undecided", "attention gets less sharp"
+    order = compare_order(drift, sharp)
+    if ratio is not None and order != "undecided":
+        if ratio.reason or ratio.way < 0:
+            return "undecided", "the norm of the mean does not grow relative to the mean norm"
+        if compare_order(ratio, sharp) != order:
+            return "undecided", "the ratio of the norm of the mean to the mean norm has another order"
+    return order, ""
+
+
+@formula(
     "lead/lagged-changes",
     "leads.lag_minus",
     "leads.lag_none",

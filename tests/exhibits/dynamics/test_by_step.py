@@ -66,6 +66,26 @@ def test_the_axis_of_steps() -> None:
         drawn("fig3", [ONE], Choice(steps="log"))
 
 
+@pytest.mark.parametrize(
+    ("steps", "scale", "labels"),
+    [
+        ((0, 1, 512, 4000, 143_000), "symlog", ["0", "1", "10", "100", "1k", "10k", "143k"]),
+        ((100, 200, 900, 980), "linear", ["100", "200", "400", "600", "800", "980"]),
+        ((3, 40, 2_500), "log", ["3", "10", "100", "2.5k"]),
+        ((100_001, 100_040), "linear", None),
+    ],
+)
+def test_the_axis_of_steps_has_ticks_at_both_ends(steps, scale, labels) -> None:
+    (ax,) = drawn("fig2", [make_series("run", steps).as_survey_data()])[2].axes
+    assert ax.get_xscale() == scale
+    assert (ax.get_xticks()[0], ax.get_xticks()[-1]) == (steps[0], steps[-1])
+    written = [label.get_text() for label in ax.get_xticklabels()]
+    assert written == labels if labels else len(set(written)) == len(written)
+    ax.figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
+    assert not any(box.overlaps(other) for place, box in enumerate(boxes) for other in boxes[:place])
+
+
 def test_fig3_has_one_profile_per_step() -> None:
     data, caption, figure = drawn("fig3", [ONE, TWO])
     panels = [ax for ax in figure.axes if ax.get_xlabel() == "layer"]
@@ -117,6 +137,7 @@ def test_a_planted_lead_is_reported() -> None:
     place = np.log2(table["step"].to_numpy(float))
     for measure, middle in (("state_mean_norm", 1.5), ("attention_max", 4.5)):
         table[measure] = 1 / (1 + np.exp(3 * (middle - place)))
+    table["state_norm"] = 1.0  # so that the mean grows relative to the norms
     _, caption, figure = drawn("attention", [series.as_survey_data()])
     assert "The drift comes first." in caption
     bands = [patch.get_extents().width for ax in figure.axes[:4] for patch in ax.patches]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from theodolite.measures.lead import MIN_PAIRS, compare_order, half_way, lagged_correlation
+from theodolite.measures.lead import MIN_PAIRS, HalfWay, decide_order, half_way, lagged_correlation
 from theodolite.studies.anisotropy.layers import column_values
 from theodolite.studies.series.averages import mean_over_layers
 from theodolite.studies.series.series import ATTENTION
@@ -21,6 +21,8 @@ SHARP = {
     "attention_max": "the largest attention weight",
     "attention_entropy_share": "the entropy of attention",
 }
+SHARPER = {"attention_max": 1, "attention_entropy_share": -1}
+"""Sign of the change of each measure as attention gets sharper."""
 LAG_STEPS = {"lag_minus": -1, "lag_none": 0, "lag_plus": 1}
 MEAN = "mean over blocks"
 COLUMNS = [
@@ -30,6 +32,7 @@ COLUMNS = [
         for side in ("drift", "sharp")
         for part in ("half", "half_low", "half_high", "way", "peak")
     ),
+    "ratio_way",
     *(f"{lag}{end}" for lag in LAG_STEPS for end in ("", "_low", "_high")),
     "pairs",
     "undefined",
@@ -49,11 +52,12 @@ def make_lead_table(survey: SurveyData) -> pd.DataFrame:
             {"layer": int(layer), "layer_name": str(name)}
             for layer, name in zip(places["layer"], places["layer_name"], strict=True)
         ]
-        curves = {measure: _curves(ordered, measure, len(steps)) for measure in (*DRIFT, *SHARP)}
+        curves = {measure: _curves(ordered, measure, len(steps)) for measure in (*DRIFT, *SHARP, "state_norm")}
         for at, head in enumerate(heads):
             for drift in DRIFT:
                 for sharp in SHARP:
-                    compared = _compare_curves(steps, curves[drift][at], curves[sharp][at])
+                    size = curves["state_norm"][at] if drift == "state_mean_norm" else None
+                    compared = _compare_curves(steps, curves[drift][at], curves[sharp][at], size, SHARPER[sharp])
                     rows.append({"population": population, **head, "drift": drift, "sharpness": sharp} | compared)
     frame = pd.DataFrame(rows, columns=COLUMNS)
     return frame.astype({"layer": "Int64", "pairs": "Int64"})
@@ -71,10 +75,17 @@ def _curves(ordered: pd.DataFrame, measure: str, steps: int) -> list[Curve]:
     return [(mean, mean_error), *((values[:, at], errors[:, at]) for at in range(values.shape[1]))]
 
 
-def _compare_curves(steps: NDArray[np.float64], drift: Curve, sharp: Curve) -> dict[str, Any]:
+def _compare_curves(
+    steps: NDArray[np.float64], drift: Curve, sharp: Curve, size: Curve | None, sharper: int
+) -> dict[str, Any]:
+    """Compare two series; `size` is the mean norm if the drift is the norm of the mean."""
     halves = {"drift": half_way(steps, *drift), "sharp": half_way(steps, *sharp)}
     reasons = {f"{side}_half": half.reason for side, half in halves.items() if half.reason}
-    row: dict[str, Any] = {"order": compare_order(halves["drift"], halves["sharp"])}
+    ratio = None if size is None else _ratio_half_way(steps, drift, size)
+    order, reason = decide_order(halves["drift"], halves["sharp"], ratio=ratio, sharper=sharper)
+    row: dict[str, Any] = {"order": order, "ratio_way": np.nan if ratio is None else ratio.way}
+    if reason:
+        reasons["order"] = reason
     for side, half in halves.items():
         row |= {f"{side}_half": half.step, f"{side}_half_low": half.low, f"{side}_half_high": half.high}
         row |= {f"{side}_way": half.way, f"{side}_peak": half.peak}
@@ -85,6 +96,16 @@ def _compare_curves(steps: NDArray[np.float64], drift: Curve, sharp: Curve) -> d
         if found.reason:
             reasons[name] = found.reason
     return row | {"undefined": json.dumps(reasons) if reasons else None}
+
+
+def _ratio_half_way(steps: NDArray[np.float64], drift: Curve, size: Curve) -> HalfWay:
+    """Return the half-way point of the norm of the mean over the mean norm.
+
+    Its relative error is at most the two relative errors together, since both come from the same vectors.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = drift[0] / size[0]
+        return half_way(steps, ratio, ratio * np.hypot(drift[1] / drift[0], size[1] / size[0]))
 
 
 def describe_leads(table: pd.DataFrame, population: str) -> list[str]:
@@ -119,6 +140,8 @@ def _verdict(rows: pd.DataFrame) -> str:
     }[str(mean["order"])]
     blocks = rows[rows["layer_name"] != MEAN]["order"]
     counts = ", ".join(f"{int((blocks == word).sum())} {word}" for word in ("before", "after", "undecided"))
+    reasons = json.loads(mean["undefined"]) if isinstance(mean["undefined"], str) else {}
+    verdict += f", because {reasons['order']}" if "order" in reasons else ""
     what = f"{DRIFT[str(mean['drift'])]} against {SHARP[str(mean['sharpness'])]}"
     return f"{what[0].upper()}{what[1:]}: {verdict} (blocks: {counts}){_lag(mean)}."
 
