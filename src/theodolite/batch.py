@@ -18,6 +18,7 @@ class Places:
     """Where the rows of a batch stand: the same for every layer of one forward pass. All are (positions,).
 
     `key` orders the sample: a hash in [0, 2^63) of (source, document number, window, position).
+    `unit_hash` is a hash of the unit itself where codes depend on the order in which units occur, as for words.
     `context` is equal for two rows only if the model saw the same input for both, so that their states can
     differ by rounding alone.
     """
@@ -28,6 +29,7 @@ class Places:
     key: Tensor  # int64
     context: Tensor  # int64
     window: Tensor  # int64, equal for rows of one window; no window is cut between two batches
+    unit_hash: Tensor | None = None  # int64; None: the code is the same on every machine
 
     def __len__(self) -> int:
         return int(self.unit.shape[0])
@@ -36,7 +38,8 @@ class Places:
         """Return the rows of the index, in its order."""
         fields = (self.unit, self.group, self.first, self.key, self.context, self.window)
         chosen = index.numpy()  # numpy takes rows in a third of the time
-        return Places(*(torch.from_numpy(field.numpy()[chosen]) for field in fields))
+        hashes = [] if self.unit_hash is None else [self.unit_hash]
+        return Places(*(torch.from_numpy(field.numpy()[chosen]) for field in (*fields, *hashes)))
 
     def by_unit(self) -> Tensor:
         """Return the order that puts rows of one unit side by side, first positions after the others.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from tests.small_models import make, sentences
 
 import theodolite
 from theodolite.errors import InputError, TheodoliteError
+from theodolite.statistics.frame import Frame
 from theodolite.surveys import text_survey
 
 TEXTS = sentences(150, seed=4)
@@ -36,6 +38,21 @@ def test_merged_parts_report_the_same_corpus_as_one_survey(model: Path, monkeypa
         assert {key: found["corpus"][key] for key in keys} == {key: whole["corpus"][key] for key in keys}
         assert found["counts"] == whole["counts"]
         assert [one["part"] for one in found["corpus"]["parts"]] == ["0/3", "1/3", "2/3"]
+
+
+@pytest.mark.slow
+def test_words_are_chosen_for_mev_whatever_the_parts(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MEV is over sampled words, here 8 of 130: the whole and its parts, in any order, must choose the same."""
+    monkeypatch.setattr(text_survey, "SHARD_CHARS", 500)
+    monkeypatch.setattr("theodolite.state.pilot.Frame", partial(Frame, occurrences=(8, 32)))
+    given = {"device": "cpu", "sample_size": 64, "units": "word", "contextuality": True}
+    whole = theodolite.survey(str(model), TEXTS, **given)
+    assert whole.layers["mev_units"].max() <= 8
+    parts = [theodolite.survey(str(model), TEXTS, part=f"{number}/3", **given) for number in (2, 0, 1)]
+    for merged in (theodolite.merge(parts), theodolite.merge(parts[::-1])):
+        for column in ("mev", "mev_units", "mev_chance"):
+            expected = whole.layers[column].to_numpy(float)
+            assert merged.layers[column].to_numpy(float) == pytest.approx(expected, rel=1e-5, nan_ok=True)
 
 
 def test_parts_cut_differently_are_rejected(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

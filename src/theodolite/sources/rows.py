@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from theodolite.batch import GROUPS, Places
 from theodolite.hashing import mix, mix_on
+from theodolite.sources.units import Units
 
 GROUP_SALT = 0x67726F7570  # keeps the group of a document independent of the keys of its rows
 
@@ -25,7 +26,7 @@ class WindowRows(NamedTuple):
     context: NDArray[np.uint64]  # (rows,)
 
 
-def locate_windows(windows: Sequence[WindowRows], corpus_key: int) -> Places:
+def locate_windows(windows: Sequence[WindowRows], corpus_key: int, units: Units | None = None) -> Places:
     """Return the places of the rows of several windows, concatenated."""
     sizes = [len(window.unit) for window in windows]
     return locate_rows(
@@ -35,6 +36,7 @@ def locate_windows(windows: Sequence[WindowRows], corpus_key: int) -> Places:
         position=np.concatenate([window.position for window in windows]),
         unit=np.concatenate([window.unit for window in windows]),
         context=np.concatenate([window.context for window in windows]),
+        units=units,
     )
 
 
@@ -48,11 +50,13 @@ def locate_rows(
     context: NDArray[np.uint64],
     ordered: bool = True,
     of: NDArray[np.int64] | None = None,
+    units: Units | None = None,
 ) -> Places:
     """Return the places of rows, all arrays (rows,). The hashes depend only on the document, window and position.
 
     If positions are not `ordered`, as in a picture, none is a first position. With `of` (rows,), documents and
-    windows are (windows,), and `of` is the window of each row: the common part of its rows is hashed once.
+    windows are (windows,), and `of` is the window of each row: the common part of its rows is hashed once. `units`
+    that are numbered as they occur are hashed by their keys.
     """
     shared = mix(corpus_key, document, window)
     group = (mix(GROUP_SALT, corpus_key, document) % np.uint64(GROUPS)).astype(np.int64)
@@ -61,6 +65,7 @@ def locate_rows(
         shared, group, of_window = shared[of], group[of], of_window[of]
     key = mix_on(shared, position) >> np.uint64(1)
     of_window = np.broadcast_to(of_window, key.shape)
+    hashes = units.hash_keys(unit) if units is not None and units.open else None
     return Places(
         unit=torch.from_numpy(unit),
         group=torch.from_numpy(group),
@@ -68,6 +73,7 @@ def locate_rows(
         key=torch.from_numpy(key.astype(np.int64)),
         context=torch.from_numpy(context.view(np.int64)),
         window=torch.from_numpy(of_window.astype(np.int64)),
+        unit_hash=None if hashes is None else torch.from_numpy(hashes.view(np.int64)),
     )
 
 

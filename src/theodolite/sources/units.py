@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from theodolite.hashing import text_hash
+
 
 class Unit(NamedTuple):
     """One unit as tables show it."""
@@ -27,6 +32,7 @@ class Units:
     kind: str
     known: list[Unit] = field(default_factory=list)
     _codes: dict[str, int] = field(default_factory=dict)
+    _hashes: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, dtype=np.uint64), compare=False)
 
     def __post_init__(self) -> None:
         self._codes = {unit.key: code for code, unit in enumerate(self.known)}
@@ -43,6 +49,18 @@ class Units:
         """Return the code of the unit, or None if it is not known."""
         return self._codes.get(key)
 
+    def hash_keys(self, codes: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Return a hash of the key of each unit, which does not depend on the order in which units occur. (any,)
+
+        >>> one, other = Units("word", [Unit("a", "a"), Unit("b", "b")]), Units("word", [Unit("b", "b")])
+        >>> bool(one.hash_keys(np.array([1])) == other.hash_keys(np.array([0])))
+        True
+        """
+        new = [text_hash(unit.key) for unit in self.known[len(self._hashes) :]]
+        if new:
+            self._hashes = np.append(self._hashes, np.array(new, dtype=np.uint64))
+        return self._hashes[codes]
+
     def add(self, unit: Unit) -> int:
         """Return the code of the key of the unit; a new one if it is not known yet."""
         code = self._codes.get(unit.key)
@@ -56,9 +74,11 @@ class Units:
         for unit in self.known[size:]:
             del self._codes[unit.key]
         del self.known[size:]
+        self._hashes = self._hashes[:size]
 
     def replace(self, code: int, unit: Unit) -> None:
         """Replace the unit of a code."""
         del self._codes[self.known[code].key]
         self.known[code] = unit
         self._codes[unit.key] = code
+        self._hashes = self._hashes[:code]  # computed again when needed

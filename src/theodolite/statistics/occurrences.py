@@ -15,7 +15,7 @@ from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
 from theodolite.statistics.statistic import State, Statistic
 
-CHOOSING = ("unit", "key")
+CHOOSING = ("unit", "hash", "key")
 FIELDS = (*CHOOSING, "vector")
 SALT = 0x6F63637572  # makes the choice of units independent of all other hashes of their codes
 
@@ -38,7 +38,7 @@ class UnitSample:
         if self.rows:
             rows = self._drop_late_units(rows)
         joined = {name: torch.cat([self.rows[name], rows[name]]) if self.rows else rows[name] for name in CHOOSING}
-        kept = self._select(joined["unit"], joined["key"])
+        kept = self._select(**joined)
         if bool((kept >= len(self)).any()):  # otherwise no row enters, and nothing is copied
             vectors = torch.cat([self.rows["vector"], rows["vector"]]) if self.rows else rows["vector"]
             self.rows = {name: values[kept] for name, values in joined.items()} | {"vector": vectors[kept]}
@@ -48,29 +48,35 @@ class UnitSample:
         chosen = self.rows["unit"]
         if len(torch.unique(chosen)) < self.units:
             return rows
-        near = torch.from_numpy(_hashes(rows["unit"]) <= _hashes(chosen).max())
+        near = torch.from_numpy(_unsigned(rows["hash"]) <= _unsigned(self.rows["hash"]).max())
         return {name: values[near] for name, values in rows.items()}
 
-    def _select(self, units: Tensor, keys: Tensor) -> Tensor:
-        """Return the rows to keep, sorted by the hash of the unit and then by key. (rows,), (rows,) -> (kept,)"""
-        order = np.lexsort((keys.numpy(), units.numpy(), _hashes(units)))
-        in_order = units.numpy()[order]
+    def _select(self, unit: Tensor, hash: Tensor, key: Tensor) -> Tensor:  # noqa: A002 - the name of a field
+        """Return the rows to keep, sorted by the hash of the unit and then by key. (rows,) each -> (kept,)"""
+        order = np.lexsort((key.numpy(), unit.numpy(), _unsigned(hash)))
+        in_order = unit.numpy()[order]
         starts = np.append(True, in_order[1:] != in_order[:-1])[: len(order)]
-        unit = np.cumsum(starts) - 1
-        place = np.arange(len(order)) - np.flatnonzero(starts)[unit]  # the number of the row within its unit
-        return torch.from_numpy(order[(unit < self.units) & (place < self.each)])
+        number = np.cumsum(starts) - 1
+        place = np.arange(len(order)) - np.flatnonzero(starts)[number]  # the number of the row within its unit
+        return torch.from_numpy(order[(number < self.units) & (place < self.each)])
 
 
-def _hashes(units: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
-    return mix(SALT, units.numpy())
+def _unsigned(hashes: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
+    return hashes.numpy().view(np.uint64)
+
+
+def hash_units(unit: Tensor, unit_hash: Tensor | None = None) -> Tensor:
+    """Return the hash that chooses units: of the code, or of the unit itself where codes depend on the order."""
+    hashes = mix(SALT, (unit if unit_hash is None else unit_hash).numpy())
+    return torch.from_numpy(hashes.view(np.int64))
 
 
 class Occurrences(Statistic):
     """By cell: up to 32 vectors of each of up to 512 units, those of smallest hash (the frame has the numbers).
 
     Units that occur once are chosen like all others, since the frequency of a unit is not known in advance. Words
-    are hashed by the order in which they first occur, so merged surveys of words may contain other units than a
-    single survey. Memory: at most 64 dim kB per cell.
+    and other units that are numbered as they occur are hashed themselves, so the choice does not depend on how a
+    corpus is split. Memory: at most 64 dim kB per cell.
     """
 
     name: ClassVar[str] = "occurrences"
@@ -83,7 +89,9 @@ class Occurrences(Statistic):
     def update(self, rows: Rows) -> None:
         """Offer each row to its cell. O(rows), and O(dim) for each that enters."""
         for cell, part in rows.cells:
-            self.cells[cell].offer(unit=rows.places.unit[part], key=rows.places.key[part], vector=rows.x[part])
+            unit, key, hashed = rows.places.unit[part], rows.places.key[part], rows.places.unit_hash
+            chosen_by = hash_units(unit, None if hashed is None else hashed[part])
+            self.cells[cell].offer(unit=unit, hash=chosen_by, key=key, vector=rows.x[part])
 
     def merge(self, other: Self) -> None:
         """Keep the smallest hashes and keys of both."""
@@ -92,7 +100,7 @@ class Occurrences(Statistic):
                 mine.offer(**theirs.rows)
 
     def state(self) -> State:
-        """Return unit, key and vector of each cell that is not empty."""
+        """Return unit, hash, key and vector of each cell that is not empty."""
         return {
             f"{cell}.{field}": values
             for cell, sample in zip(CELLS, self.cells, strict=True)
@@ -103,13 +111,17 @@ class Occurrences(Statistic):
     def expected_bytes(cls, frame: Frame, units: int, cells: int) -> int:
         """Return the size of full samples of float32 vectors."""
         chosen, each = frame.occurrences
-        return min(units, chosen) * each * (4 * frame.dim + 16) * cells
+        return min(units, chosen) * each * (4 * frame.dim + 24) * cells
 
     def load(self, state: State) -> None:
         """Restore the vectors."""
         for cell, sample in zip(CELLS, self.cells, strict=True):
             filled = f"{cell}.key" in state
-            sample.rows = {field: state[f"{cell}.{field}"] for field in FIELDS} if filled else {}
+            sample.rows = {}
+            if filled:
+                hashes = state.get(f"{cell}.hash", hash_units(state[f"{cell}.unit"]))  # older states have none
+                others = {field: state[f"{cell}.{field}"] for field in FIELDS if field != "hash"}
+                sample.rows = {"hash": hashes} | others
 
     def recode(self, codes: Tensor) -> None:
         """Change the code of every unit from k to codes[k]."""

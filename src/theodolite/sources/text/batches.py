@@ -149,7 +149,7 @@ class BatchBuilder:
             rows.append(number * longest + counted)
             pooling.append(count + words.of_token)
             count += len(words.code)
-        places = locate_windows(located, self.corpus_key)
+        places = locate_windows(located, self.corpus_key, self.units)
         order = places.by_unit()
         tensors = torch.from_numpy(ids), torch.from_numpy(mask)
         row = torch.from_numpy(np.concatenate(rows))
