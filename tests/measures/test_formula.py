@@ -10,7 +10,7 @@ from theodolite.tables.curves import TABLES
 from theodolite.tables.tables import LAYERS, TOKENS
 
 NAMES = set("layer layer_name library_index population unit coordinate scale rank undefined".split())
-COUNTS = set("n types dim twonn_n zero nonfinite massive sample_duplicates".split())
+COUNTS = set("n types dim twonn_n zero nonfinite massive sample_duplicates sample_near_duplicates".split())
 SEEN = set("norm_min norm_max".split())
 """Extremes that were seen: no formula is between them and the states."""
 ERRORS = {column for column in LAYERS if column.endswith("_se")}

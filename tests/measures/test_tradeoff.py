@@ -11,7 +11,8 @@ from scipy.stats import linregress
 from tests import oracles
 from tests.devices import DEVICES
 
-from theodolite.measures.tradeoff import bootstrap_errors, coefficient_of_variation, fit_line
+from theodolite.measures.decomposition import unbiased
+from theodolite.measures.tradeoff import bootstrap_errors, coefficient_of_variation, correct_slope, fit_line
 
 ROUNDING = 1e-10
 """Relative: float64 sums about the mean; slope and R^2 are ratios of them, and R^2 may be small."""
@@ -126,3 +127,85 @@ def test_the_bootstrap_is_the_same_on_a_device(device: str) -> None:
 
 def test_the_bootstrap_is_the_same_every_time() -> None:
     assert bootstrap_errors(*units(3)) == bootstrap_errors(*units(3))
+
+
+def make_noisy_units(seed: int, *, units: int, most: int, sample: int) -> dict[str, np.ndarray]:
+    """Return units with V = 1 - M and n between 10 and `most`, as they are measured, and a sample of vectors."""
+    rng = np.random.default_rng(seed)
+    dim, n = 32, rng.integers(10, most + 1, units)
+    true = np.clip(rng.normal(0.45, 0.1, units), 0.1, 0.8)
+    mean = rng.normal(size=(units, dim)) / np.sqrt(dim) + 2 * np.eye(dim)[0]
+    mean *= np.sqrt(true)[:, None] / np.linalg.norm(mean, axis=1, keepdims=True)
+    shares = np.exp(-np.arange(dim) / 8)
+    unit = np.repeat(np.arange(units), n)
+    x = rng.normal(size=(len(unit), dim)) * np.sqrt(shares / shares.sum())
+    x = mean[unit] + x * np.sqrt(1 - true)[unit, None]
+    found = np.zeros((units, dim))
+    np.add.at(found, unit, x)
+    found /= n[:, None]
+    m = np.square(found).sum(1)
+    v = np.bincount(unit, np.square(x).sum(1)) / n - m
+    kept = rng.permutation(len(unit))[:sample]
+    return {"n": n, "m": m, "v": v, "unit": unit[kept], "means": found[unit[kept]], "vectors": x[kept]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("units", "sample"), [(800, 4096), (300, 600)])
+def test_the_corrected_slope_has_no_bias_and_honest_intervals(units: int, sample: int) -> None:
+    """The true slope is -1, n is 10 to 30. The slope of the unbiased M_u and V_u is far off."""
+    found, plain = [], []
+    for seed in range(200):
+        made = make_noisy_units(seed, units=units, most=30, sample=sample)
+        found.append(correct_slope(**made)[:2])
+        m_u, v_u = unbiased(made["n"], made["m"], made["v"])
+        plain.append((fit_line(m_u, v_u).slope, bootstrap_errors(m_u, v_u)["tradeoff_slope_se"]))
+    value, error = np.array(found).T
+    assert abs(value.mean() + 1) < 4 * value.std() / np.sqrt(200)
+    assert abs(value.mean() + 1) < 0.02
+    covered = np.mean(np.abs(value + 1) < 1.96 * error)
+    assert 0.95 - 4 * np.sqrt(0.95 * 0.05 / 200) < covered <= 1  # at least 0.89
+    value, error = np.array(plain).T
+    assert value.mean() + 1 > 0.2
+    assert np.mean(np.abs(value + 1) < 1.96 * error) < 0.05
+
+
+def test_the_noise_of_a_unit_is_that_of_its_jackknife() -> None:
+    """With all vectors in the sample: the definition, leaving out one vector after the other."""
+    rng = np.random.default_rng(1)
+    n, centres = np.array([3, 5, 9, 12, 20, 30]), rng.normal(3, 1, (6, 4))
+    rows = [centre + 0.2 * rng.normal(size=(k, 4)) for k, centre in zip(n, centres, strict=True)]
+
+    def pair(x: np.ndarray) -> np.ndarray:
+        products = x @ x.T
+        k = len(x)
+        m = (products.sum() - np.trace(products)) / (k * (k - 1))
+        return np.array([m, np.trace(products) / k - m])
+
+    noise, whole = [], np.array([pair(x) for x in rows])
+    for x, at in zip(rows, whole, strict=True):
+        left = np.array([pair(np.delete(x, i, axis=0)) - at for i in range(len(x))])
+        noise.append((len(x) - 1) / len(x) * left.T @ left)
+    (s, c), _ = np.mean(noise, axis=0)
+    cov = np.cov(whole.T)
+    expected = (cov[0, 1] - c) / (cov[0, 0] - s)
+    means = np.array([x.mean(0) for x in rows])
+    m = np.square(means).sum(1)
+    v = np.array([np.square(x).sum(1).mean() for x in rows]) - m
+    unit = np.repeat(np.arange(6), n)
+    found = correct_slope(n, m, v, unit=unit, means=means[unit], vectors=np.concatenate(rows))
+    assert found.value == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_slope_that_noise_hides_is_undefined_with_a_reason() -> None:
+    made = make_noisy_units(0, units=200, most=12, sample=2000)
+    few = {name: made[name][:20] for name in ("unit", "means", "vectors")}
+    assert correct_slope(made["n"], made["m"], made["v"], **few).reason == (
+        "fewer than 30 vectors of the sample belong to units of the fit"
+    )
+    rng = np.random.default_rng(0)
+    x = rng.normal(1.0, 1.0, (100, 10, 3))  # all units are the same
+    unit, means = np.repeat(np.arange(100), 10), x.mean(1)
+    m, v = np.square(means).sum(1), x.var(1).sum(1)
+    same = correct_slope(np.full(100, 10), m, v, unit=unit, means=means[unit], vectors=x.reshape(-1, 3))
+    assert np.isnan(same.value)
+    assert same.reason == "the noise of M is most of its variance over units"

@@ -14,8 +14,16 @@ from torch import Tensor
 from theodolite.errors import TheodoliteError
 from theodolite.measures import duplicates as duplicates_module
 from theodolite.measures.duplicates import distinct
-from theodolite.measures.intrinsic_dimension import TwoNN, relative_sd, twonn
-from theodolite.measures.neighbours import two_nearest
+from theodolite.measures.intrinsic_dimension import (
+    SCALES,
+    TwoNN,
+    gride,
+    relative_sd,
+    scale_jump,
+    twonn,
+    twonn_from_distances,
+)
+from theodolite.measures.neighbours import neighbourhood, two_nearest
 
 EXACT = 1e-9
 """On mu, relative. Two float64 distances of 768 terms each err by about 1e-13 at worst; a wrong neighbour by
@@ -383,3 +391,66 @@ class TestErrors:
             TheodoliteError, match=r"contexts must hold one integer per vector, \(20,\) \(got \(19,\)\)"
         ):
             twonn(cloud(20), contexts=torch.arange(19))
+
+
+def plant_near_duplicates(dim: int, noise: float, share: float = 0.1) -> torch.Tensor:
+    """Return 2,000 points of this dimension in 32 coordinates, a share of them repeated with relative noise."""
+    generator = torch.Generator().manual_seed(dim)
+    x = torch.randn(2000, dim, generator=generator, dtype=torch.float64)
+    x = x @ torch.randn(dim, 32, generator=generator, dtype=torch.float64)
+    count = int(2000 * share)
+    shift = torch.randn(count, 32, generator=generator, dtype=torch.float64)
+    x[:count] = x[count : 2 * count]
+    x[:count] += noise * shift * x[:count].norm(dim=1, keepdim=True) / 32**0.5
+    return x
+
+
+@pytest.mark.parametrize("dim", [2, 5, 10, 30])
+def test_near_duplicates_are_dropped_and_counted(dim: int) -> None:
+    x = plant_near_duplicates(dim, 1e-6)
+    found, clean = twonn(x), twonn(x[200:])
+    assert (found.n, found.duplicates) == (1800, 200)
+    assert found.keep90 == pytest.approx(clean.keep90, rel=0.1)
+    kept = two_nearest(x)  # the tempting way: only exact duplicates are dropped
+    assert twonn_from_distances(kept).keep90 < 0.3
+    near = neighbourhood(x)
+    assert (len(near), near.duplicates, near.near) == (1800, 200, 200)
+    assert float((near.distances[:, 1] / near.distances[:, 0]).max()) < 1e3
+
+
+def test_sets_of_near_duplicates_leave_one() -> None:
+    x = plant_near_duplicates(6, 1e-6)[200:]
+    noise = torch.randn(8, 32, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    x = torch.cat([x, x[:1] + 1e-7 * noise])
+    near = neighbourhood(x)
+    assert (near.duplicates, near.near) == (8, 8)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 8, 40])
+@pytest.mark.parametrize("shape", ["normal", "uniform", "heavy", "clusters"])
+def test_random_points_have_no_near_duplicates(dim: int, shape: str) -> None:
+    """Also not those of two clusters, one a million times as dense as the other."""
+    generator = torch.Generator().manual_seed(dim)
+    x = torch.randn(1500, dim, generator=generator, dtype=torch.float64)
+    if shape == "uniform":
+        x = torch.rand(1500, dim, generator=generator, dtype=torch.float64)
+    if shape == "heavy":
+        x *= torch.rand(1500, 1, generator=generator, dtype=torch.float64).reciprocal()
+    if shape == "clusters":
+        x[:700] *= 1e-6
+    assert neighbourhood(x).near == 0
+    assert twonn(x).n == 1500
+
+
+def test_the_dimension_jumps_between_scales_where_pairs_are_close() -> None:
+    """At a noise of 2% pairs are no near-duplicates any more, but still decide TwoNN: the curve tells."""
+
+    def jump(x: torch.Tensor) -> float:
+        near = neighbourhood(x)
+        assert near.near == 0
+        return scale_jump([gride(near.distances, scale) for scale in SCALES]).value
+
+    assert jump(plant_near_duplicates(10, 0.02, share=0.3)) > 2
+    for dim in (2, 10, 30):
+        assert jump(plant_near_duplicates(dim, 1e-6)[200:]) < 1.2
+    assert scale_jump([]).reason == "too few distinct vectors for two scales"

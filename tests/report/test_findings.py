@@ -224,6 +224,16 @@ def test_many_duplicates_make_layers_incomparable(three: Tables) -> None:
     ) in collect_warnings(tables)
 
 
+def test_near_duplicates_and_jumps_of_the_dimension_are_stated(three: Tables) -> None:
+    assert not [one for one in collect_warnings(three) if "scales" in one or "not exact" in one]
+    tables = with_layers(three, sample_near_duplicates={"all": [0, 410, 1]}, scale_jump={"all": [1.2, 1.9, 21.7]})
+    near, jump = (one for one in collect_warnings(tables) if "scales" in one or "not exact" in one)
+    assert near.startswith("410 of the duplicates at block 1 are not exact, but far closer to another vector")
+    assert jump.startswith(
+        "The intrinsic dimension changes by a factor of 22 between two adjacent scales at the final norm."
+    )
+
+
 def test_undefined_measures_are_listed_by_reason(three: Tables) -> None:
     reasons = {
         "v_within": "no units",

@@ -137,7 +137,7 @@ def layer_notes(layers: pd.DataFrame, population: str) -> list[str]:
     if not rows:
         return []
     row = next((row for row in reversed(rows) if not str(row["layer_name"]).endswith("final norm")), rows[-1])
-    notes = [text for text in (_rogue(row), _duplicates(row), _zero(row)) if text]
+    notes = [text for text in (_rogue(row), _duplicates(row), _jump(row), _zero(row)) if text]
     name = f"{row['layer_name']}: " if len(rows) > 1 else ""
     return [f"{name}{text}" for text in notes]
 
@@ -161,7 +161,21 @@ def _duplicates(row: dict[str, Any]) -> str:
     if not dropped > 0:
         return ""
     are = "is a duplicate" if dropped == 1 else "are duplicates"
-    return f"{format_count(dropped)} of {format_count(dropped + kept)} sampled vectors {are}"
+    near = number(row, "sample_near_duplicates")
+    inexact = f", {format_count(near)} of them near-duplicates" if near > 0 else ""
+    return f"{format_count(dropped)} of {format_count(dropped + kept)} sampled vectors {are}{inexact}"
+
+
+def _jump(row: dict[str, Any]) -> str:
+    """Report a dimension that depends on the scale."""
+    from theodolite.report.findings.warnings import JUMP
+    from theodolite.report.tables import number
+    from theodolite.text import format_number
+
+    jump = number(row, "scale_jump")
+    if not jump > JUMP:
+        return ""
+    return f"the intrinsic dimension changes by a factor of {format_number(jump, 2)} between two adjacent scales"
 
 
 def _zero(row: dict[str, Any]) -> str:

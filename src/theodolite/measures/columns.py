@@ -218,6 +218,11 @@ _Q_CV = Column(
 _SLOPE = Column(
     "tradeoff_slope", "slope", "Slope of V on M", "Slope of V on M over units", TRADEOFF, null=FEW_FREQUENT
 )
+_SLOPE_CORRECTED = Column(
+    "tradeoff_slope_corrected", "slope corr.", "Slope of V on M, corrected for noise",
+    "Slope of V_u on M_u over units without the effect of their noise; occurrences count as independent", TRADEOFF,
+    null=f"{FEW_FREQUENT}, or too few of their vectors in the sample"
+)
 _R2 = _share("tradeoff_r2", "R2", "R² of V on M", "R² of V on M over units", TRADEOFF, FEW_FREQUENT)
 _TWONN = Column(
     "twonn", "TwoNN", "Intrinsic dimension (TwoNN)", "Intrinsic dimension from the two nearest neighbours",
@@ -232,6 +237,10 @@ _MLE = Column(
     "mle_dim", "MLE", "Intrinsic dimension (Levina-Bickel)",
     "Intrinsic dimension from the 20 nearest neighbours (Levina and Bickel)", DIMENSION, "dimensions",
     null=EMPTY_SAMPLE
+)
+_SCALE_JUMP = Column(
+    "scale_jump", "jump", "Jump of the dimension between scales",
+    "Largest ratio of the intrinsic dimensions at two adjacent scales", DIMENSION, null=EMPTY_SAMPLE
 )
 _HUBNESS = Column(
     "hubness_skew", "hubness", "Hubness", "Skewness of how often a vector is among the 10 nearest of others",
@@ -304,6 +313,7 @@ _LAYERS = (
     ),
     _Q_CV,
     _SLOPE,
+    _SLOPE_CORRECTED,
     _R2,
     _TWONN,
     _error(_TWONN, "for independent ratios"),
@@ -328,10 +338,15 @@ _LAYERS = (
     ),
     _count(
         "sample_duplicates", "duplicates", "Duplicates in the sample",
-        "Vectors dropped from the sample as duplicates", "vectors"
+        "Vectors dropped from the sample as duplicates, exact or near", "vectors"
+    ),
+    _count(
+        "sample_near_duplicates", "near dupl.", "Near-duplicates in the sample",
+        "How many of these differ from another vector by far less than the bulk of distances", "vectors"
     ),
     *(_error(of, DOCUMENTS, FEW_GROUPS) for of in (_Q, _M, _V, _M_OF_Q, _MEAN_COSINE)),
     *(_error(of, UNITS_DRAWN) for of in (_Q_CV, _SLOPE, _R2)),
+    _error(_SLOPE_CORRECTED, "by the delta method over units and vectors of the sample"),
     *(_error(of, UNITS_DRAWN) for of in (_V_WITHIN, _V_BETWEEN, _V_WITHIN_OF_Q, _V_BETWEEN_OF_Q, _V_WITHIN_OF_V)),
     *_set_errors("filtered_"),
     *_set_errors("text_"),
@@ -409,6 +424,7 @@ _LAYERS = (
     ),
     _MLE,
     _error(_MLE, "for independent vectors"),
+    _SCALE_JUMP,
     _HUBNESS,
     _error(_HUBNESS, "jackknife over vectors"),
     _share(

@@ -1,6 +1,9 @@
 """Input checks for neighbour methods: valid vectors, and which of them repeat another."""
 
+import numpy as np
 import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from theodolite.errors import TheodoliteError
@@ -10,6 +13,11 @@ _ROWS = 1024
 """Rows hashed at a time, so that their 64-bit copies are small."""
 
 _GPU_ROWS = 2**16
+_NEAR = 1e-3
+"""A near-duplicate is closer than this share of the distance to the farthest neighbour found."""
+_FALSE = 0.05
+"""Expected number of vectors that random points would have as close, at most: in few dimensions some are close."""
+_FEWEST_NEIGHBOURS = 8
 
 
 def check_vectors(vectors: Tensor, contexts: Tensor | None) -> None:
@@ -87,3 +95,37 @@ def _weights(dim: int) -> Tensor:
     """Return odd multipliers from a fixed seed: (dim,) int64."""
     generator = torch.Generator().manual_seed(0)
     return torch.randint(-(2**63), 2**63 - 1, (dim,), generator=generator) | 1
+
+
+def find_near_duplicates(distances: Tensor, others: Tensor) -> Tensor:
+    """Return the rows, ascending, to drop so that one of each set of near-duplicates is left: (dropped,) int64.
+
+    Two vectors are near-duplicates if their distance is far below the bulk: less than a share of the distance to
+    the k-th neighbour, of their own and of the median vector. The share is 1/1000, and less in few dimensions,
+    where random points may be as close: k n share^d is at most 0.05. A pair repeated with a relative noise of 1e-6
+    would otherwise give TwoNN a ratio r2/r1 of a million. distances, others: (n, k), rows ascending; sets of k or
+    more are not found.
+
+    >>> points = torch.rand(200, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    >>> points[7] = points[3] + 1e-7
+    >>> distances, others = torch.cdist(points, points).sort(1)
+    >>> find_near_duplicates(distances[:, 1:17], others[:, 1:17]).tolist()
+    [7]
+    """
+    n, k = distances.shape
+    none = torch.empty(0, dtype=torch.int64, device=distances.device)
+    if k < _FEWEST_NEIGHBOURS:
+        return none
+    far, half = distances[:, -1], distances[:, k // 2 - 1]
+    growth = float((far.log() - half.log()).median())  # (k / (k // 2))^(1/d)
+    if not growth > 0:
+        return none
+    exponent = growth / float(np.log(k / (k // 2)))  # 1/d
+    share = min(_NEAR, float((_FALSE / (n * k)) ** exponent))
+    rows, ranks = (distances < share * far.minimum(far.median())[:, None]).nonzero(as_tuple=True)
+    if not len(rows):
+        return none
+    pairs = torch.stack([rows, others[rows, ranks]]).cpu().numpy()
+    sets = connected_components(coo_array((np.ones(pairs.shape[1]), pairs), shape=(n, n)), directed=False)[1]
+    first = np.unique(sets, return_index=True)[1]
+    return torch.from_numpy(np.setdiff1d(np.arange(n), first)).to(distances.device)

@@ -168,7 +168,7 @@ THEMES = (
         "Contrast",
         "Whether two classes of pairs differ in the same direction, with intervals and tests. See "
         "[contrast](contrast.md).",
-        ("cosine/", "sign-flip-p/", "p-holm"),
+        ("cosine/", "sign-flip-p/", "random-swap-p", "association/", "p-holm"),
     ),
     Theme(
         "Clouds",

@@ -1,6 +1,8 @@
 """Intrinsic dimension and hubness, from the distances to the nearest neighbours."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import isfinite, isnan, log, nan, sqrt
 
 import torch
@@ -8,13 +10,15 @@ from torch import Tensor
 
 from theodolite.measures.duplicates import check_vectors, distinct
 from theodolite.measures.formula import formula
-from theodolite.measures.neighbours import two_nearest
+from theodolite.measures.neighbours import neighbourhood, two_nearest
 from theodolite.measures.uncertainty import Estimate
 
 _FEWEST = 10
 """Minimum number of distinct vectors, so that the smallest 20% of mu hold two points."""
 _ROUNDING = 1e-12
 """A log mu below this is the rounding of two equal distances."""
+_SUSPICIOUS = 1e-2
+"""A distance below this share of the median may be one of near-duplicates, and more neighbours are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,9 @@ def twonn(vectors: Tensor, *, contexts: Tensor | None = None) -> TwoNN:
 
     Where the density is constant over that range, P(mu > t) = t^-d. `vectors` (vectors, dim), finite, float32,
     bfloat16, float16 or float64; equal vectors, and all but the first of each value in `contexts` (vectors,), are
-    dropped and counted, since duplicates make r1 zero. Distances are exact up to float64 rounding (see
-    `neighbours`). The estimate is too small if d is large for n, and depends on n: it is a dimension at the scale
-    of r2. One sample is one batch; see `batches` for averages over shuffled batches. Cost: n^2 dim float32
+    dropped and counted, since duplicates make r1 zero; so are near-duplicates (see `find_near_duplicates`).
+    Distances are exact up to float64 rounding (see `neighbours`). The estimate is too small if d is large for n,
+    and depends on n: it is a dimension at the scale of r2. One sample is one batch; see `batches` for averages over shuffled batches. Cost: n^2 dim float32
     operations.
 
     >>> square = torch.rand(2000, 2, generator=torch.Generator().manual_seed(0))
@@ -87,7 +91,11 @@ def twonn(vectors: Tensor, *, contexts: Tensor | None = None) -> TwoNN:
     n, duplicates = len(rows), len(vectors) - len(rows)
     if n < _FEWEST:
         return _too_few(n, duplicates)
-    return twonn_from_distances(two_nearest(vectors[rows] if duplicates else vectors), duplicates)
+    nearest = two_nearest(vectors[rows] if duplicates else vectors)
+    if float(nearest[:, 0].min()) < _SUSPICIOUS * float(nearest[:, 1].median()):
+        near = neighbourhood(vectors, contexts=contexts)
+        return twonn_from_distances(near.distances[:, :2], near.duplicates)
+    return twonn_from_distances(nearest, duplicates)
 
 
 def twonn_from_distances(nearest: Tensor, duplicates: int = 0) -> TwoNN:
@@ -229,6 +237,26 @@ def _derivatives(d: float, log_mu: Tensor, total: float, scale: int) -> tuple[fl
         first += (scale - 1) * float(rising.sum())
         second += (scale - 1) * float(falling.sum())
     return first, second
+
+
+@formula(
+    "gride/jump",
+    "scale_jump",
+    definition="Largest ratio, in either direction, of the dimensions at two adjacent scales n1 and 2 n1. The "
+    "dimension of a smooth shape changes slowly with scale; above 2, pairs far closer than the rest, or clusters, "
+    "decide the dimension of small scales, and with it TwoNN.",
+    cost="from scales.dimension",
+    citation="Denti et al. 2022, The generalized ratios intrinsic dimension estimator; Theodolite",
+)
+def scale_jump(curve: Sequence[Estimate]) -> Estimate:
+    """Return the largest ratio of the dimensions at adjacent scales, at least 1.
+
+    >>> scale_jump([Estimate(2.0), Estimate(6.0), Estimate(5.0)]).value
+    3.0
+    """
+    if len(curve) < 2:
+        return Estimate.undefined("too few distinct vectors for two scales")
+    return Estimate(max(max(a.value / b.value, b.value / a.value) for a, b in pairwise(curve)))
 
 
 @formula(

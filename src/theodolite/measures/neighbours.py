@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from theodolite.measures import neighbours_cuda
-from theodolite.measures.duplicates import check_vectors, distinct
+from theodolite.measures.duplicates import check_vectors, distinct, find_near_duplicates
 
 _BLOCK = 2048
 """Rows and columns of a block of products: 16 MiB of float32."""
@@ -232,19 +232,21 @@ class Neighbourhood:
 
     distances   (n, k) float64; the first two exact up to rounding, the others within 5e-4 (1e-6 is usual)
     others      (n, k) int64, indices among the distinct vectors
-    duplicates  number of vectors dropped because they repeat another
+    duplicates  number of vectors dropped because they repeat another, exactly or nearly
+    near        how many of these are near-duplicates
     """
 
     distances: Tensor
     others: Tensor
     duplicates: int
+    near: int = 0
 
     def __len__(self) -> int:
         return len(self.distances)
 
     def cpu(self) -> Neighbourhood:
         """Return the same on the CPU."""
-        return Neighbourhood(self.distances.cpu(), self.others.cpu(), self.duplicates)
+        return Neighbourhood(self.distances.cpu(), self.others.cpu(), self.duplicates, self.near)
 
     @property
     def k(self) -> int:
@@ -256,7 +258,8 @@ def neighbourhood(vectors: Tensor, *, contexts: Tensor | None = None, most: int 
     """Return the `most` nearest neighbours of every distinct vector, or all others if there are fewer.
 
     `vectors` (vectors, dim), finite, of any floating type; equal ones, and all but the first of each value in
-    `contexts` (vectors,), are dropped and counted, as in `twonn`. Cost: n^2 dim float32 operations, and one
+    `contexts` (vectors,), are dropped and counted, as in `twonn`, and so are near-duplicates (see
+    `find_near_duplicates`); then neighbours are searched again. Cost: n^2 dim float32 operations, and one
     float64 subtraction for each pair closer than about 3% of its centred norms (dim 576).
 
     >>> found = neighbourhood(torch.tensor([[0.0], [1.0], [3.0], [7.0], [1.0]]), most=2)
@@ -271,7 +274,14 @@ def neighbourhood(vectors: Tensor, *, contexts: Tensor | None = None, most: int 
     if k < 2:
         none = torch.empty(len(kept), 0, dtype=torch.float64)
         return Neighbourhood(none, none.long(), duplicates)
-    return Neighbourhood(*_find_neighbours(kept, k), duplicates)
+    found = _find_neighbours(kept, k)
+    near = find_near_duplicates(*found)
+    if len(near):
+        rest = torch.ones(len(kept), dtype=torch.bool, device=kept.device)
+        rest[near] = False
+        kept = kept[rest]
+        found = _find_neighbours(kept, min(most, len(kept) - 1))
+    return Neighbourhood(*found, duplicates + len(near), len(near))
 
 
 def _find_neighbours(vectors: Tensor, k: int) -> tuple[Tensor, Tensor]:

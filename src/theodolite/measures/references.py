@@ -36,6 +36,12 @@ REFERENCES = (
         "approach to PMI-based word embeddings. TACL 4, 2016.",
     ),
     Reference(
+        "caliskan-2017",
+        "Caliskan, Bryson and Narayanan 2017",
+        "Aylin Caliskan, Joanna J. Bryson and Arvind Narayanan. Semantics derived automatically from language "
+        "corpora contain human-like biases. Science 356, 2017. arXiv:1608.07187.",
+    ),
+    Reference(
         "denti-2022",
         r"Denti et al\. 2022",
         "Francesco Denti, Diego Doimo, Alessandro Laio and Antonietta Mira. The generalized ratios intrinsic "
@@ -163,6 +169,12 @@ REFERENCES = (
         "Mantel 1967",
         "Nathan Mantel. The detection of disease clustering and a generalized regression approach. Cancer "
         "Research 27, 1967.",
+    ),
+    Reference(
+        "may-2019",
+        r"May et al\. 2019",
+        "Chandler May, Alex Wang, Shikha Bordia, Samuel R. Bowman and Rachel Rudinger. On measuring social biases "
+        "in sentence encoders. NAACL-HLT 2019. arXiv:1903.10561.",
     ),
     Reference(
         "mu-2018",

@@ -11,11 +11,16 @@ from numpy.typing import NDArray
 
 from theodolite.measures.formula import formula
 from theodolite.measures.resampling import MAX_CACHED, compact_counts, finite_spread
+from theodolite.measures.uncertainty import Estimate
 
 Array = NDArray[np.float64]
 PAPER = "Yamagiwa and Shimodaira 2024, figure 4"
 RESAMPLES = 200
 ROUNDING = 1e-12  # relative rounding of a float64 sum E x^2
+MIN_VECTORS = 30
+"""Vectors of the sample from which the noise of M and V is estimated, at least."""
+MAX_NOISE = 0.8
+"""Largest share of noise in the variance of M over units with which a corrected slope is reported."""
 
 
 class Line(NamedTuple):
@@ -60,6 +65,59 @@ def fit_line(x: Array, y: Array) -> Line:
     """
     fits = fit_lines(np.ones((1, len(x))), x, y)
     return Line(float(fits.slope[0]), float(fits.r2[0]))
+
+
+@formula(
+    "tradeoff/noise-corrected",
+    "tradeoff_slope_corrected",
+    definition="Slope of V_u on M_u over the same units, corrected for their noise: (cov(M_u, V_u) - c)/"
+    "(var(M_u) - s), where s and c are the mean over units of the sampling variance of M_u and of its covariance "
+    "with V_u. A noisy M flattens the plain slope, also with the unbiased M_u and V_u. Each sampled vector x "
+    "estimates both for its unit by (n - 1) (M_u without x - M_u)^2, and so on: a jackknife, weighted by 1/n so "
+    "that units count alike. Occurrences count as independent: if they are clustered by document, too little is "
+    "corrected. Undefined if noise is more than 80% of the variance of M_u.",
+    cost="from the sample and the sums by unit",
+    citation="Fuller 1987, Measurement Error Models, section 1.2; Theodolite",
+    error="delta method over units and vectors of the sample (tradeoff_slope_corrected_se)",
+)
+def correct_slope(
+    n: NDArray[np.int64], m: Array, v: Array, *, unit: NDArray[np.int64], means: Array, vectors: Array
+) -> Estimate:
+    """Return the slope of V_u on M_u without the effect of their noise, and its standard error.
+
+    n, m, v: (units,) of the units of the fit, m and v biased; n >= 3. unit: (vectors,) the index of the unit of
+    each sampled vector; means: (vectors, dim) the mean of that unit; vectors: (vectors, dim).
+
+    >>> rng = np.random.default_rng(0)
+    >>> n, true = np.full(2000, 10), rng.normal(5, 0.5, 2000)  # one coordinate, V = 31 - M
+    >>> x = true[:, None] + np.sqrt(31 - true**2).clip(0.1)[:, None] * rng.normal(size=(2000, 10))
+    >>> unit, vectors = np.repeat(np.arange(2000), 10), x.reshape(-1, 1)
+    >>> m, v = x.mean(1) ** 2, x.var(1)
+    >>> found = correct_slope(n, m, v, unit=unit, means=x.mean(1)[unit, None], vectors=vectors)
+    >>> fit_line(m, v).slope > -0.6, found.value < -0.8
+    (True, True)
+    """
+    if len(unit) < MIN_VECTORS:
+        return Estimate.undefined(f"fewer than {MIN_VECTORS} vectors of the sample belong to units of the fit")
+    k = n[unit].astype(np.float64)
+    step = (means - vectors) / (k - 1)[:, None]  # from the mean to the mean without x
+    dm = np.einsum("ij,ij->i", 2 * means + step, step)
+    dq = ((m + v)[unit] - np.square(vectors).sum(axis=1)) / (k - 1)
+    dm += v[unit] / (k - 1) - (v[unit] + dq - dm) / (k - 2)  # of M_u: M - V/(n - 1)
+    noise = (k - 1) * dm * np.stack([dm, dq - dm])  # one estimate per vector of s and of c
+    weights = 1 / k / (1 / k).sum()
+    s, c = noise @ weights
+    x, y = m - v / (n - 1), v + v / (n - 1)
+    x, y = x - x.mean(), y - y.mean()
+    units = len(n)
+    xx, xy = x @ x / (units - 1), x @ y / (units - 1)
+    if not xx - s > (1 - MAX_NOISE) * xx:
+        return Estimate.undefined("the noise of M is most of its variance over units")
+    slope = (xy - c) / (xx - s)
+    of_units = x * y - slope * x * x - (xy - slope * xx)
+    of_vectors = weights * (noise[1] - slope * noise[0] - (c - slope * s))
+    variance = np.square(of_units).sum() / units**2 + np.square(of_vectors).sum()
+    return Estimate(float(slope), float(np.sqrt(variance) / (xx - s)))
 
 
 def bootstrap_errors(

@@ -53,6 +53,7 @@ def jackknife(groups: int, without: Callable[[int], NDArray[np.float64]]) -> NDA
 @formula(
     "p-holm",
     "contrast.p_holm",
+    "contrast.reference_p_holm",
     "clouds.accuracy_p_holm",
     "clouds.energy_p_holm",
     definition="The i-th smallest of m p-values times (m - i + 1), not below the previous one and at most 1.",

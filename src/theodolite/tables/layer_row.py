@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -14,7 +15,13 @@ from theodolite.measures.coordinates import cosine_shares, rogue
 from theodolite.measures.cosine import mean_cosine
 from theodolite.measures.decomposition import UnitMoments, decomposition, frequent, unit_moments
 from theodolite.measures.norms import norm_quantiles
-from theodolite.measures.tradeoff import ROUNDING, bootstrap_errors, coefficient_of_variation, fit_line
+from theodolite.measures.tradeoff import (
+    ROUNDING,
+    bootstrap_errors,
+    coefficient_of_variation,
+    correct_slope,
+    fit_line,
+)
 from theodolite.measures.uncertainty import jackknife
 from theodolite.measures.unit_sums import Sums
 from theodolite.statistics.cells import MASSIVE_CELLS
@@ -27,6 +34,7 @@ from theodolite.tables.unit_sets import COUNTS, FEW_UNITS, SET_COLUMNS, set_coun
 
 NO_UNITS = "the vectors belong to no units"
 PARTS = ("q", "m", "v", "v_within", "v_between")
+CORRECTED = ("tradeoff_slope_corrected", "tradeoff_slope_corrected_se")
 FITS = ("q_cv", "tradeoff_slope", "tradeoff_r2", "q_cv_se", "tradeoff_slope_se", "tradeoff_r2_se")
 
 
@@ -88,6 +96,7 @@ def make_layer_row(
     else:
         row.undefined("no position belongs to this population", [*PARTS, *SET_COLUMNS, *FITS])
         row.values |= dict.fromkeys(COUNTS.values(), 0)
+    _add_corrected_slope(row, fold, cells, sums, units)
     _add_directions(row, fold, cells)
     _add_shape(row, shape or measure_shape(fold, cells))
     _add_norms(row, fold, cells)
@@ -132,6 +141,35 @@ def _add_decomposition(
         errors = bootstrap_errors(m[order], v[order], device=total.device if isinstance(total, Tensor) else None)
         row.put(flat, **{name: error for name, error in errors.items() if name == "q_cv_se" or np.isfinite(slope)})
         row.undefined(flat, [name for name in errors if name not in row.values])
+
+
+def _add_corrected_slope(
+    row: LayerRow, fold: LayerFold, cells: Sequence[int], sums: UnitSums, units: UnitMoments
+) -> None:
+    """Add the slope of V on M without the effect of noise, which the vectors of the sample estimate."""
+    if row.values.get("tradeoff_slope") is None:
+        row.undefined(row.reasons.get("tradeoff_slope", "no slope"), CORRECTED)
+        return
+    used = frequent(sums.n.numpy())
+    sample = fold.sample.population(cells)
+    if not sample:
+        row.undefined("the sample is empty", CORRECTED)
+        return
+    place = torch.searchsorted(sums.codes, sample["unit"])  # codes are sorted
+    kept = torch.from_numpy(used)[place]
+    rows, vectors = place[kept], sample["vector"][kept].double()
+    n = sums.n[rows].double()[:, None]
+    means = sums.sum[rows.to(sums.sum.device)].cpu() / n + sums.centre
+    fit_unit = np.cumsum(used)[rows.numpy()] - 1
+    found = correct_slope(
+        sums.n.numpy()[used],
+        units.m[used],
+        units.v[used],
+        unit=fit_unit,
+        means=means.numpy(),
+        vectors=vectors.numpy(),
+    )
+    row.put(found.reason or "not finite", **dict(zip(CORRECTED, found[:2], strict=True)))
 
 
 def _add_contextuality(

@@ -22,7 +22,16 @@ from theodolite.measures.batches import (
 )
 from theodolite.measures.coordinates import rogue
 from theodolite.measures.cosine import PARTITION_VECTORS, partition_isotropy_log, sampled_cosine
-from theodolite.measures.intrinsic_dimension import TwoNN, hubness, levina_bickel, twonn, twonn_from_distances
+from theodolite.measures.intrinsic_dimension import (
+    SCALES,
+    TwoNN,
+    gride,
+    hubness,
+    levina_bickel,
+    scale_jump,
+    twonn,
+    twonn_from_distances,
+)
 from theodolite.measures.neighbours import Neighbourhood, neighbourhood
 from theodolite.measures.projection import principal_coordinates
 from theodolite.statistics.fold import MAX_MATRIX_DIM, LayerFold
@@ -39,12 +48,12 @@ SPECTRAL = (
 SAMPLED = (
     "sampled_cosine sampled_cosine_se partition_isotropy partition_isotropy_log "
     "anisotropy_svd_shuffled anisotropy_svd_shuffled_sd twonn twonn_se twonn_ml twonn_ml_se twonn_keep20 "
-    "twonn_batch twonn_batch_sd mle_dim mle_dim_se hubness_skew hubness_skew_se"
+    "twonn_batch twonn_batch_sd scale_jump mle_dim mle_dim_se hubness_skew hubness_skew_se"
 ).split()
 ROGUE = "rogue_coordinate rogue_cosine_share rogue_half".split()  # of the mean cosine, from sums of directions
 GRAM = "sample_anisotropy_svd sample_participation_ratio sample_effective_rank".split()
 SHAPE = [*SPECTRAL, "stable_rank", *SAMPLED, *GRAM]
-COUNTS = ["twonn_n", "sample_duplicates"]
+COUNTS = ["twonn_n", "sample_duplicates", "sample_near_duplicates"]
 EMPTY = "the sample is empty"
 TOO_WIDE = f"vectors of more than {MAX_MATRIX_DIM:,} coordinates are too wide for a covariance matrix"
 NARROW = "reported exactly in the column of the same name without sample_"
@@ -88,7 +97,7 @@ def measure_shape(fold: LayerFold, cells: Sequence[int], device: str | None = No
         *_batches(vectors, contexts, estimate),
         gram,
     ]
-    counts = {"twonn_n": estimate.n, "sample_duplicates": estimate.duplicates}
+    counts = dict(zip(COUNTS, (estimate.n, estimate.duplicates, near.near), strict=True))
     return Shape(numbers, counts, scale_curve(near), spectrum_curve(centred))
 
 
@@ -165,6 +174,9 @@ def _dimensions(near: Neighbourhood, estimate: TwoNN) -> Iterator[Numbers]:
     found |= {"twonn_ml": estimate.ml, "twonn_ml_se": estimate.ml_se, "twonn_keep20": estimate.keep20}
     yield estimate.reason or "not finite", found
     mle, hubs = levina_bickel(near.distances), hubness(near.others)
+    curve = (gride(near.distances, scale) for scale in SCALES)
+    jump = scale_jump([each for each in curve if each.reason is None])
+    yield jump.reason or "not finite", {"scale_jump": jump.value}
     yield mle.reason or "not finite", {"mle_dim": mle.value, "mle_dim_se": mle.se}
     yield hubs.reason or "not finite", {"hubness_skew": hubs.value, "hubness_skew_se": hubs.se}
 

@@ -34,6 +34,24 @@ def assign_folds(size: int, *, seed: int = 0, count: int = FOLDS) -> NDArray[np.
     return np.random.default_rng(seed).permutation(np.arange(size) % count)
 
 
+def assign_source_folds(source: NDArray[np.int64], *, seed: int = 0) -> NDArray[np.int64]:
+    """Return a fold for each vector of one class, the same for all vectors of a source. (n,) -> (n,)"""
+    _, code = np.unique(source, return_inverse=True)
+    return assign_folds(int(code.max(initial=-1)) + 1, seed=seed)[code]
+
+
+def permute_sources(
+    labels: Labels, fold: NDArray[np.int64], source: NDArray[np.int64], count: int, *, seed: int = 0
+) -> Labels:
+    """Return labels permuted between sources within each fold: vectors of one source keep one label. (count, n)
+
+    Vectors of one source resemble each other. Permuted one by one, they would be divided between the classes,
+    which makes permuted classes more alike than two classes of other sources, and p too small.
+    """
+    _, first, code = np.unique(source, return_index=True, return_inverse=True)
+    return permute_labels(labels[first], fold[first], count, seed=seed)[:, code]
+
+
 def permute_labels(labels: Labels, fold: NDArray[np.int64], count: int, *, seed: int = 0) -> Labels:
     """Return labels permuted within each fold, so that every fold keeps its class counts. (count, n)
 
@@ -135,12 +153,12 @@ class Energy(NamedTuple):
 def energy(distances: Array, labels: NDArray[np.bool_], relabelled: NDArray[np.bool_]) -> Energy:
     """Return the energy distance of the two classes of `labels` and its p-value; NaN if a class is empty.
 
-    distances: (n, n); labels: (n,); relabelled: (permutations, n), each with the class counts of `labels`.
+    distances: (n, n); labels: (n,); relabelled: (permutations, n), each with vectors of both classes.
     """
-    sides = int(labels.sum()), int((~labels).sum())
-    if min(sides) == 0:
-        return Energy(*(float("nan"),) * 3)
     every = np.vstack([labels, relabelled]).T.astype(np.float64)  # (n, 1 + permutations)
+    sides = every.sum(axis=0), len(labels) - every.sum(axis=0)
+    if min(sides[0].min(), sides[1].min()) == 0:
+        return Energy(*(float("nan"),) * 3)
     products = distances @ every
     inside = np.einsum("np,np->p", every, products)
     reach = products.sum(axis=0)  # from each vector of one class to all others

@@ -1,7 +1,10 @@
-"""Directions of classes of pairs: cosine of two mean differences, its interval, and sign-flip tests."""
+"""Directions of classes of pairs: cosine of two mean differences, its interval, sign-flip tests, WEAT and SEAT."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +17,7 @@ Array = NDArray[np.float64]
 RESAMPLES = 2_000
 NO_DIRECTION = "a mean difference of 0 has no direction"
 ONE_PAIR = "one pair cannot be resampled"
+ONE_CLUSTER = "only one word or template"
 EDGE = 1 - 1e-12
 """Cosines are limited to this before Fisher's transform, which is infinite at 1."""
 
@@ -67,24 +71,32 @@ def _squared_length(gram: Array) -> float:
 
 
 def bootstrap_interval(
-    grams: Grams, *, seed: int = 0, resamples: int = RESAMPLES
+    grams: Grams,
+    clusters: tuple[Sequence[object], Sequence[object]] | None = None,
+    *,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
 ) -> tuple[float, float, str | None]:
     """Return the 95% bootstrap interval of the cosine over pairs, and the reason if there is none.
 
-    Pairs of both classes are drawn with replacement. The mean of a resample is noisier than the mean itself, so
-    its cosines are too close to 0; only their standard deviation is used, about the observed cosine, on Fisher's
-    atanh scale, where it does not depend on the cosine. Since few pairs estimate their standard deviation badly
-    and a resample of n pairs has the variance of n - 1, the interval is widened by Student's quantile and by
-    sqrt(n/(n - 1)) of the smaller class.
+    Pairs of both classes are drawn with replacement, or clusters of pairs: those with the same words, or the same
+    template (`clusters` has one label per pair of each class). The mean of a resample is noisier than the mean
+    itself, so its cosines are too close to 0; only their standard deviation is used, about the observed cosine, on
+    Fisher's atanh scale, where it does not depend on the cosine. Since few pairs estimate their standard deviation
+    badly and a resample of n pairs has the variance of n - 1, the interval is widened by Student's quantile and by
+    sqrt(n/(n - 1)) of the class with fewer pairs or clusters.
     """
     observed = cosine_of_means(grams)
     if np.isnan(observed):
         return float("nan"), float("nan"), NO_DIRECTION
-    sizes = len(grams.aa), len(grams.bb)
+    labels = clusters or (range(len(grams.aa)), range(len(grams.bb)))
+    codes = [np.array([list(dict.fromkeys(side)).index(label) for label in side]) for side in labels]
+    sizes = [int(code.max(initial=-1)) + 1 for code in codes]
     if min(sizes) < 2:
-        return float("nan"), float("nan"), ONE_PAIR
+        return float("nan"), float("nan"), ONE_CLUSTER if min(map(len, codes)) > 1 else ONE_PAIR
     rng = np.random.default_rng(seed)
-    a, b = (rng.multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.float64) for n in sizes)
+    drawn = (rng.multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.float64) for n in sizes)
+    a, b = (counts[:, code] for counts, code in zip(drawn, codes, strict=True))
     cosines = _ratio(
         np.einsum("ri,ij,rj->r", a, grams.ab, b, optimize=True),
         np.einsum("ri,ij,rj->r", a, grams.aa, a, optimize=True),
@@ -156,14 +168,14 @@ def list_flips(pairs: int, *, seed: int = 0) -> Flips:
     citation="Fisher, The Design of Experiments, 1935",
 )
 def direction_p(gram: Array, ways: Flips) -> float:
-    """Return the p-value of the length of the mean under random order within each pair; NaN without pairs.
+    """Return the p-value of the length of the mean under random order within each pair; NaN for fewer than two.
 
     gram: (pairs, pairs), dot products of the differences.
 
     >>> direction_p(np.ones((3, 3)), list_flips(3))  # three equal differences: the smallest p of three pairs
     0.25
     """
-    if not len(gram):
+    if len(gram) < 2:  # one pair alone has one order: nothing to compare it with
         return float("nan")
     lengths = np.einsum("wi,ij,wj->w", ways.signs, gram, ways.signs, optimize=True)
     return _share(lengths, float(np.trace(np.abs(gram))))
@@ -178,14 +190,14 @@ def direction_p(gram: Array, ways: Flips) -> float:
     citation="Fisher, The Design of Experiments, 1935; Theodolite",
 )
 def cosine_p(between: Array, a: Flips, b: Flips) -> float:
-    """Return the p-value of the cosine of two mean differences; NaN if a class has no pairs.
+    """Return the p-value of the cosine of two mean differences; NaN if a class has fewer than two pairs.
 
     The null hypothesis is that the order within the pairs of a class is unrelated to the direction of the other
     class; it is tested for both classes. Lengths are not used: flipping the pairs of a class that hardly varies
     reverses its mean but keeps its axis, and would never be significant.
     between: (pairs of a, pairs of b), dot products of the differences of one class with those of the other.
     """
-    if not between.size:
+    if min(between.shape) < 2:
         return float("nan")
     along_a, along_b = between.sum(axis=1), between.sum(axis=0)
     return max(_along(along_a, a), _along(along_b, b))
@@ -198,3 +210,80 @@ def _along(components: Array, ways: Flips) -> float:
 def _share(values: Array, scale: float) -> float:
     """Return the share of values at least as large as the first, including ties within rounding."""
     return float((values >= values[0] - ROUNDING * max(scale, 0.0)).mean())
+
+
+@formula(
+    "random-swap-p",
+    "contrast.reference_p",
+    definition="(1 + number of cosines of random swaps at least as far from 0)/(1 + number of random swaps). A "
+    "random swap has random words in place of the exchanged ones, in the sentences of the class drawn with "
+    "replacement.",
+    cost="one pass of all random sentences, 30 versions of each class by default",
+    citation="Theodolite",
+)
+def random_swap_p(cosine: float, reference: Array) -> float:
+    """Return the p-value of a cosine against those of random swaps; NaN without any. reference: (swaps,)
+
+    >>> random_swap_p(-0.5, np.array([0.1, -0.2, 0.6]))
+    0.5
+    """
+    if np.isnan(cosine) or not len(reference):
+        return float("nan")
+    return float((1 + (np.abs(reference) >= abs(cosine)).sum()) / (1 + len(reference)))
+
+
+class Association(NamedTuple):
+    """The effect size of an association test, and its p-value."""
+
+    effect: float
+    p: float
+
+
+@formula(
+    "association/effect-size",
+    "contrast.seat",
+    "contrast.seat_p",
+    "contrast.weat",
+    "contrast.weat_p",
+    definition="d = (mean over x of s - mean over y of s)/(standard deviation of s over x and y), with s(w) the "
+    "mean cosine of w with a minus that with b; x, y: first and second sides of one class, a, b: of the other. p: "
+    "share of the ways to divide x and y into equal parts whose difference of means is at least as far from 0. "
+    "seat: of sentence vectors; weat: of the exchanged words in the input table.",
+    cost="all cosines, and up to 9,999 divisions",
+    citation="Caliskan, Bryson and Narayanan 2017; May et al. 2019",
+)
+def association(x: Array, y: Array, a: Array, b: Array, *, seed: int = 0) -> Association:
+    """Return WEAT's effect size with a two-sided permutation p; NaN for fewer than two targets or equal ones.
+
+    x, y: (targets, dim) of the same size; a, b: (attributes, dim)
+    """
+    undefined = Association(float("nan"), float("nan"))
+    if len(x) < 2 or not len(a) or not len(b):
+        return undefined
+    targets, one, other = (_unit(rows) for rows in (np.concatenate([x, y]), a, b))
+    scores = (targets @ one.T).mean(axis=1) - (targets @ other.T).mean(axis=1)
+    spread = float(scores.std(ddof=1))
+    if not spread > ROUNDING * float(np.abs(scores).max()):
+        return undefined
+    n, total = len(x), float(scores.sum())
+    halves = list_halves(n, seed=seed)
+    gaps = np.abs(2 * scores[halves].sum(axis=1) - total)  # n times the difference of the means
+    effect = float((scores[:n].mean() - scores[n:].mean()) / spread)
+    return Association(effect, _share(gaps, float(np.abs(scores).sum())))
+
+
+def list_halves(n: int, *, seed: int = 0) -> NDArray[np.int64]:
+    """Return the ways to choose n of 2n, the first n first; all of them, or a seeded draw. (ways, n)
+
+    >>> list_halves(2).tolist()
+    [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]
+    """
+    if comb(2 * n, n) <= MOST_EXACT:
+        return np.array(list(combinations(range(2 * n), n)), dtype=np.int64)
+    drawn = np.random.default_rng(seed).permuted(np.tile(np.arange(2 * n), (SAMPLED, 1)), axis=1)[:, :n]
+    return np.vstack([np.arange(n), drawn])
+
+
+def _unit(rows: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))

@@ -111,18 +111,21 @@ def separation(table: Floats, group: Codes, *, permutations: int = 999, seed: in
     "groups.silhouette",
     "groups.silhouette_cosine",
     definition="Mean over sentences of (b - a)/max(a, b), with a the mean distance to its own group and b to the "
-    "nearest other group; 0 for a group of one. With Euclidean distances, and with 1 - cosine.",
+    "nearest other group; 0 for a group of one, undefined if all groups are of one. With Euclidean distances, and "
+    "with 1 - cosine.",
     cost="exact; n^2 dim",
     citation="Rousseeuw 1987",
 )
 def silhouettes(table: Floats, group: Codes) -> Floats:
-    """Return the silhouette of every vector; NaN for fewer than two groups. table: (n, n); group: (n,) codes
+    """Return the silhouette of every vector; NaN for fewer than two groups, or if no group has two members.
+
+    table: (n, n); group: (n,) codes
 
     >>> silhouettes(np.array([[0.0, 1, 4], [1, 0, 4], [4, 4, 0]]), np.array([0, 0, 1])).tolist()
     [0.75, 0.75, 0.0]
     """
     codes = np.unique(group)
-    if len(codes) < 2:
+    if len(codes) < 2 or len(codes) == len(group):
         return np.full(len(group), np.nan)
     member = (group[:, None] == codes).astype(np.float64)  # (n, groups)
     sizes, sums = member.sum(0), table @ member

@@ -8,14 +8,14 @@ from theodolite.report.findings.finding import highest, locate
 from theodolite.report.tables import (
     Row,
     Tables,
-    layer_rows,
+    all_rows,
     number,
     populations,
     select_defined,
     undefined_reasons,
 )
 from theodolite.report.vectors import hide_layer_name, is_vector_survey, reword_for_vectors
-from theodolite.text import format_count, pluralize
+from theodolite.text import format_count, format_number, pluralize
 
 # The measures that a warning names where they are undefined; the table has errors and variants as well.
 MAIN_COLUMNS = (
@@ -26,12 +26,14 @@ MAIN_COLUMNS = (
 COMPARABLE_SHARE = 0.75
 # With fewer vectors per dimension than this, ranks and dimensions describe the sample, not the space.
 VECTORS_PER_DIMENSION = 10
+# The dimension of a smooth shape changes less between two adjacent scales.
+JUMP = 2.0
 
 
 def collect_warnings(tables: Tables) -> list[str]:
     """Return one sentence per kind of problem found."""
     tables = hide_layer_name(tables)
-    rows = next((rows for name in populations(tables) if (rows := layer_rows(tables, name))), [])
+    rows = all_rows(tables)
     found = [
         _warn_count(rows, "nonfinite", "not finite", "Values that are not finite are excluded from every number."),
         _warn_count(
@@ -42,6 +44,8 @@ def collect_warnings(tables: Tables) -> list[str]:
         ),
         _warn_count(rows, "massive", "massive", _advise_on_massive(populations(tables))),
         _warn_duplicates(rows),
+        _warn_near_duplicates(rows),
+        _warn_jump(rows),
         _warn_undefined(rows),
     ]
     return [reword_for_vectors(text) if is_vector_survey(tables) else text for text in found if text]
@@ -49,7 +53,7 @@ def collect_warnings(tables: Tables) -> list[str]:
 
 def warn_too_few(tables: Tables) -> str:
     """Return a warning if there are few vectors for their dimension; the page shows it first."""
-    rows = [row for name in populations(tables)[:1] for row in select_defined(layer_rows(tables, name), "n")]
+    rows = select_defined(all_rows(tables), "n")
     fewest = min(rows, key=lambda row: number(row, "n") / max(number(row, "dim"), 1), default={})
     n, dim = number(fewest, "n"), number(fewest, "dim")
     if not n < VECTORS_PER_DIMENSION * dim:
@@ -68,6 +72,11 @@ def _advise_on_massive(known: list[str]) -> str:
     if "all" not in known:
         return "They are in this population, and a few of them can dominate its variance, spectrum and norms."
     effect = "A few of them can dominate the variance, the spectrum and the norms of all positions"
+    if "without-sinks" in known:
+        return (
+            f"{effect}; the population without-massive excludes them, and without-sinks excludes at every layer the "
+            "positions that are massive at any."
+        )
     if "without-massive" in known:
         return f"{effect}; the population without-massive excludes them."
     return f"{effect}; to exclude them, survey again with --populations all,without-massive."
@@ -108,6 +117,29 @@ def _warn_duplicates(rows: list[Row]) -> str:
             "with care."
         )
     return f"{sentence}."
+
+
+def _warn_near_duplicates(rows: list[Row]) -> str:
+    top = highest(rows, "sample_near_duplicates")
+    if top is None or number(top, "sample_near_duplicates") <= 0:
+        return ""
+    most = number(top, "sample_near_duplicates")
+    return (
+        f"{format_count(most)} of the duplicates {locate(top)} {'is' if most == 1 else 'are'} not exact, but far "
+        "closer to another vector than vectors usually are. TwoNN is without them, because they would decide it."
+    )
+
+
+def _warn_jump(rows: list[Row]) -> str:
+    """Warn where the dimension at one scale is more than twice that at the next."""
+    top = highest(rows, "scale_jump")
+    if top is None or number(top, "scale_jump") <= JUMP:
+        return ""
+    factor = format_number(number(top, "scale_jump"), 2)
+    return (
+        f"The intrinsic dimension changes by a factor of {factor} between two adjacent scales {locate(top)}. TwoNN "
+        "is that of the smallest scale, where close pairs or clusters decide it; scales.parquet has the others."
+    )
 
 
 def _warn_undefined(rows: list[Row]) -> str:
