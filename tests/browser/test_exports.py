@@ -13,6 +13,8 @@ import pytest
 from playwright.sync_api import Locator, Page
 from tests.browser.conftest import Reader, Report, rest
 
+from theodolite.escaping import escape_formula
+
 
 def saved(page: Page, figure: Locator, kind: str) -> tuple[str, bytes]:
     figure.scroll_into_view_if_needed()
@@ -113,6 +115,18 @@ def test_tokens_are_unchanged_in_csv(reader: Reader, one: Report) -> None:
     assert [float(found["##ing"][name]) for name in ("n", "m", "v")] == pytest.approx(
         [row["n"], row["m"], row["v"]], rel=2.0**-16
     )
+
+
+def test_tokens_are_no_formulas_in_csv(reader: Reader, one: Report) -> None:
+    page = reader(one.path, "token-map")
+    tokens = ["=1+1", "@-@", "+cmd", "-", "-1.5", "the", '="a"']
+    with page.expect_download() as waiting:
+        page.evaluate(
+            "tokens => theodolite.saveTable('t', [], { columns: ['token'], rows: tokens.map((x) => [x]) })", tokens
+        )
+    _, rows = table(Path(waiting.value.path()).read_bytes())
+    assert [row[0] for row in rows] == [escape_formula(token) for token in tokens]
+    assert [row[0] for row in rows][:3] == ["'=1+1", "'@-@", "'+cmd"]
 
 
 @pytest.mark.slow

@@ -90,7 +90,19 @@ def test_a_table_as_data(tmp_path: Path) -> None:
     assert lines[0] == "| Model | Units | \\|T\\| | \\|X\\| | frequent | special |"
     assert lines[1] == "| --- | --- | ---: | ---: | ---: | ---: |"
     assert lines[2].startswith("| a\\|b | id | 60 |")
-    assert lines[-1].startswith("|T|: number of units. |X|: number of vectors.")
+    assert lines[-1].startswith("\\|T\\|: number of units. \\|X\\|: number of vectors.")
+
+
+def test_names_are_neither_html_nor_formulas(tmp_path: Path) -> None:
+    """A model folder can have any name; a renderer must not run it, and neither must a spreadsheet."""
+    found = find("norm-variance/table3")
+    for ending in ("csv", "md"):
+        save(found, drawn(found, make_survey("<img src=x onerror=alert(9)>")), tmp_path / f"html.{ending}")
+        save(found, drawn(found, make_survey("=HYPERLINK(1)")), tmp_path / f"formula.{ending}")
+    text = (tmp_path / "html.md").read_text("utf-8")
+    assert "<" not in text
+    assert "| &lt;img src=x onerror=alert(9)&gt; |" in text
+    assert pd.read_csv(tmp_path / "formula.csv").iloc[:, 0].unique().tolist() == ["'=HYPERLINK(1)"]
 
 
 def test_undefined_numbers_are_null(tmp_path: Path) -> None:
@@ -100,7 +112,7 @@ def test_undefined_numbers_are_null(tmp_path: Path) -> None:
     assert row["slope"] is None
     assert row["reason"] == "fewer than three units"
     save(found, drawn(found, make_survey(layers=2), empty=True), tmp_path / "made.md")
-    assert "| – | [–, –] | – |" in (tmp_path / "made.md").read_text("utf-8")
+    assert r"| – | \[–, –\] | – |" in (tmp_path / "made.md").read_text("utf-8")
 
 
 def test_the_numbers_of_a_figure_are_available(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from theodolite.errors import InputError
-from theodolite.report import Tables
 from theodolite.escaping import escape_markdown, escape_summary, token_code
+from theodolite.report import Tables
 from theodolite.report.markdown import LAYERS, LIMIT, render_markdown
 
 Make = Callable[..., Tables]

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from theodolite.escaping import show_token
 from theodolite.report import Tables
-from theodolite.report.escaping import show_token
 from theodolite.report.payload.layers import pack_by_layer, pack_scales, pack_spectra
 from theodolite.report.payload.pack import pack_signed, unpack
 from theodolite.report.payload.tokens import pack_projections, pack_units

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from tests.report.conftest import HOSTILE, SPECIAL
 
-from theodolite.report import Tables
 from theodolite.escaping import show_token
+from theodolite.report import Tables
 from theodolite.report.payload.pack import unpack
 from theodolite.report.payload.tokens import order_units, pack_tokens, pack_units
 

@@ -87,7 +87,7 @@ def _check_ending(out: Path) -> str:
 def _write(table: pd.DataFrame, out: Path) -> None:
     from theodolite.cli.layer_table import layers_json
     from theodolite.storage.atomic import write_atomically
-    from theodolite.tables.table_files import write_table
+    from theodolite.tables.table_files import format_csv, write_table
 
     out.parent.mkdir(parents=True, exist_ok=True)
     ending = _check_ending(out)
@@ -95,7 +95,7 @@ def _write(table: pd.DataFrame, out: Path) -> None:
         write_table(out, table)
         return
     texts = {
-        "csv": lambda: table.to_csv(index=False),
+        "csv": lambda: format_csv(table),
         "md": lambda: _markdown(table),
         "json": lambda: encoder.dumps(layers_json(table), indent=2) + "\n",
     }
@@ -108,11 +108,9 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def _markdown(table: pd.DataFrame) -> str:
+    from theodolite.escaping import markdown_table
     from theodolite.text import format_cell
 
     shown = [column for column in table.columns if column != "undefined"]
-    lines = [f"| {' | '.join(shown)} |", f"|{' --- |' * len(shown)}"]
-    for record in table.to_dict("records"):
-        cells = [format_cell(record[column]).replace("|", "\\|") for column in shown]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    rows = [[format_cell(record[column]) for column in shown] for record in table.to_dict("records")]
+    return markdown_table(shown, rows) + "\n"

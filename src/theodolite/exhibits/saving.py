@@ -6,6 +6,7 @@ import json
 import warnings
 from io import BytesIO
 from pathlib import Path
+from typing import TypeVar
 
 import matplotlib as mpl
 import pandas as pd
@@ -14,26 +15,32 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextToPath
 
 from theodolite.errors import InputError
+from theodolite.escaping import escape_markdown, latex_table, markdown_table
 from theodolite.exhibits.drawing.style import RC
 from theodolite.exhibits.drawing.tables import looks_numeric
 from theodolite.exhibits.exhibit import Exhibit, Plate
 from theodolite.storage.atomic import write_atomically
+from theodolite.tables.table_files import format_csv
+from theodolite.text import UNDEFINED
 
 CAPTION_POINTS, LINE_INCHES, EDGE_INCHES = 7.5, 0.142, 0.08
 WIDTH_MARGIN = 0.97  # text drawn in pixels is a little wider than its outlines, by which it is measured
 
 
-def compose(plate: Plate) -> Figure:
+Drawn = TypeVar("Drawn", bound=Figure)
+
+
+def compose(plate: Plate, kind: type[Drawn] = Figure) -> Drawn:  # type: ignore[assignment]
     """Draw the plate on a new figure, above its caption. Global settings do not change."""
     width, height = plate.size
     with mpl.rc_context(RC):
         if not plate.caption:
-            bare = Figure(figsize=plate.size, layout="constrained")
+            bare = kind(figsize=plate.size, layout="constrained")
             plate.draw(bare)
             return bare
         lines = wrap_caption(plate.caption, WIDTH_MARGIN * (width - 2 * EDGE_INCHES))
         below = LINE_INCHES * len(lines) + 0.1
-        figure = Figure(figsize=(width, height + below), layout="constrained")
+        figure = kind(figsize=(width, height + below), layout="constrained")
         top, foot = figure.subfigures(2, 1, squeeze=False, height_ratios=[height, below]).ravel()
         plate.draw(top)
         foot.text(
@@ -70,7 +77,7 @@ def wrap_caption(text: str, width: float) -> list[str]:
 
 
 PICTURES = ("png", "svg", "pdf")
-TABLES = ("csv", "md", "json", *PICTURES)
+TABLES = ("csv", "md", "tex", "json", *PICTURES)
 
 
 def check_ending(found: Exhibit, out: Path) -> str:
@@ -99,24 +106,29 @@ def save(found: Exhibit, plate: Plate, out: Path) -> None:
     elif ending == "csv":
         save_data(plate.data, out)
     else:
-        text = to_markdown(plate) if ending == "md" else to_json(found, plate)
+        text = to_json(found, plate) if ending == "json" else to_text(plate, ending)
         write_atomically(out, lambda path: _write_text(path, text))
 
 
 def save_data(data: pd.DataFrame, out: Path) -> None:
     """Write the numbers of an exhibit as CSV."""
-    write_atomically(out, lambda path: _write_text(path, data.to_csv(index=False)))
+    write_atomically(out, lambda path: _write_text(path, format_csv(data)))
 
 
 def to_markdown(plate: Plate) -> str:
     """Return a table as Markdown, with its caption below."""
+    return to_text(plate, "md")
+
+
+def to_text(plate: Plate, ending: str) -> str:
+    """Return a table with its caption as Markdown (md) or LaTeX with booktabs (tex)."""
     shown = plate.data if plate.shown is None else plate.shown
-    rows = [
-        [_format_cell(value) for value in row] for row in [list(shown.columns), *shown.to_numpy(object).tolist()]
-    ]
-    rule = ["---:" if looks_numeric(shown.iloc[:, column]) else "---" for column in range(shown.shape[1])]
-    lines = [f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:])]
-    return "\n".join([*lines, *(["", plate.caption] if plate.caption else []), ""])
+    rows = [[_format_cell(value) for value in row] for row in shown.to_numpy(object).tolist()]
+    numeric = [column for column in range(shown.shape[1]) if looks_numeric(shown.iloc[:, column])]
+    if ending == "tex":
+        return latex_table(list(shown.columns), rows, numeric, plate.caption) + "\n"
+    table = markdown_table(list(shown.columns), rows, numeric)
+    return "\n".join([table, *(["", escape_markdown(plate.caption)] if plate.caption else []), ""])
 
 
 def to_json(found: Exhibit, plate: Plate) -> str:
@@ -139,8 +151,7 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def _format_cell(value: object) -> str:
-    text = "–" if value is None or value is pd.NA or value != value else value  # NaN differs from itself
-    return str(text).replace("|", "\\|").replace("\n", " ")
+    return UNDEFINED if value is None or value is pd.NA or value != value else str(value)  # NaN is not itself
 
 
 PICTURE_DPI = 200  # twice the resolution of a page

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from theodolite.escaping import escape_html
 from theodolite.measures.columns import OTHER, find_column, group_columns
 from theodolite.measures.formula import formulas
-from theodolite.report.escaping import escape_html
 from theodolite.report.tables import BOUNDED, SHARES, Tables, populations
 from theodolite.report.vectors import are_vector_surveys, reword_for_vectors
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from theodolite.report.escaping import escape_html
+from theodolite.escaping import escape_html
 from theodolite.report.tables import (
     BOUNDED,
     Tables,

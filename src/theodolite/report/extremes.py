@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from theodolite.report.escaping import restore_space
-from theodolite.report.tables import POPULATION_ORDER, Tables, number
+from theodolite.escaping import restore_space
+from theodolite.report.tables import Tables, number, populations
 from theodolite.text import pluralize
 
 ENOUGH = 10
@@ -43,7 +43,7 @@ def find_extremes(tables: Tables) -> list[Extremes]:
     if not {"layer", "population", "unit", "n", "m", "v"} <= set(frame.columns) or not len(frame):
         return []
     known = set(frame["population"].unique())
-    population = next((name for name in POPULATION_ORDER if name in known), None) or str(
+    population = next((name for name in populations(tables) if name in known), None) or str(
         sorted(map(str, known))[0]
     )
     frame = frame[frame["population"] == population]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from theodolite.escaping import escape_html
 from theodolite.measures.columns import find_column
 from theodolite.report.charts import legend_marker
-from theodolite.report.escaping import escape_html
 from theodolite.report.tables import (
     SHARES,
     Row,

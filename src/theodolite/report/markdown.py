@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from theodolite.errors import InputError
+from theodolite.escaping import escape_markdown, escape_summary, inline_code, shorten, token_code
 from theodolite.measures.columns import find_column
 from theodolite.measures.formula import formulas
-from theodolite.report.escaping import escape_markdown, escape_summary, inline_code, shorten, token_code
 from theodolite.report.extremes import Extremes, Unit, find_extremes
 from theodolite.report.findings import Finding, collect_findings, collect_warnings
 from theodolite.report.findings.comparison import compare_surveys, comparison_cautions

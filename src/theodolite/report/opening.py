@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from theodolite.escaping import escape_html
 from theodolite.measures.formula import formulas
 from theodolite.report.catalogue import definition_link
 from theodolite.report.charts import Chart, Line, draw_svg, layer_chart, legend_marker
-from theodolite.report.escaping import escape_html
 from theodolite.report.findings import Finding, collect_findings, collect_warnings
 from theodolite.report.findings.comparison import compare_surveys, comparison_cautions
 from theodolite.report.findings.training import average_over_blocks, find_training_changes

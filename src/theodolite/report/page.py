@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from theodolite.errors import InputError
+from theodolite.escaping import escape_html
 from theodolite.report.catalogue import find_formulas, list_measures, render_definitions
-from theodolite.report.escaping import escape_html
 from theodolite.report.findings import collect_findings
 from theodolite.report.findings.comparison import compare_surveys
 from theodolite.report.findings.training import find_training_changes

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from theodolite.errors import InputError
-from theodolite.report.escaping import escape_html
+from theodolite.escaping import escape_html
 
 ENDINGS = {"image/svg+xml": "svg", "image/png": "png"}
 MOST = 3_000_000

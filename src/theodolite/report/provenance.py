@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from theodolite.report.escaping import escape_html
+from theodolite.escaping import escape_html
 from theodolite.text import UNDEFINED, pluralize
 
 FIRST = ("model", "tokenizer", "corpus", "units", "populations", "pilot", "counts", "versions", "times")

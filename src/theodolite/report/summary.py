@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from theodolite.report.tables import Tables, layer_rows, number, populations
+from theodolite.report.tables import Tables, all_rows, number
 from theodolite.report.vectors import is_vector_survey
 from theodolite.text import pluralize
 
@@ -18,7 +18,7 @@ def count_contents(tables: Tables) -> dict[str, float]:
     """
     corpus = _part(tables.facts, "corpus")
     counts = _part(tables.facts, "counts")
-    rows = [row for name in populations(tables)[:1] for row in layer_rows(tables, name)]
+    rows = all_rows(tables)
     # n counts finite vectors only.
     seen = _most([{"n": number(row, "n") + (_first(row.get("nonfinite"), 0))} for row in rows], "n")
     positions = _first(seen, counts.get("positions"))

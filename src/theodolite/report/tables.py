@@ -15,7 +15,8 @@ import pandas as pd
 from theodolite.errors import InputError
 from theodolite.measures.columns import DERIVED, group_columns
 from theodolite.measures.formula import formula_of_column
-from theodolite.text import distinct_labels
+from theodolite.studies.choice import default_population
+from theodolite.text import POPULATION_LABELS, distinct_labels
 
 SHARES = {column.name: column.parts for column in DERIVED if column.parts}
 """Shares of two stored columns: numerator and denominator."""
@@ -140,15 +141,22 @@ class Steps:
 
 Row = dict[str, Any]
 
-POPULATION_ORDER = ("all", "without-first", "without-massive")
+POPULATION_ORDER = tuple(POPULATION_LABELS)
 
 
 def populations(tables: Tables) -> list[str]:
-    """Return the populations of a survey, the three known ones first."""
+    """Return the populations of a survey: that of `default_population` first, then the known ones."""
     if "population" not in tables.layers.columns:
         return []
     present = {str(name) for name in tables.layers["population"].dropna().unique()}
-    return [name for name in POPULATION_ORDER if name in present] + sorted(present - set(POPULATION_ORDER))
+    known = [name for name in POPULATION_ORDER if name in present] + sorted(present - set(POPULATION_ORDER))
+    return sorted(known, key=lambda name: name != default_population([tables.facts]))
+
+
+def all_rows(tables: Tables) -> list[Row]:
+    """Return the rows of all positions, or of the first population if they were not measured."""
+    known = populations(tables)
+    return layer_rows(tables, "all" if "all" in known else known[0]) if known else []
 
 
 def population_style(population: str, known: list[str]) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from theodolite.report.escaping import escape_html
+from theodolite.escaping import escape_html
 from theodolite.report.page import SIGN
 from theodolite.reproduction.drawing import DrawResult
 from theodolite.reproduction.plan import Task
@@ -85,8 +85,9 @@ def render_page(paper: str, corpus: str, tasks: Sequence[Task], results: Sequenc
 
 def _counts(results: Sequence[DrawResult]) -> str:
     drawn, failed = sum(result.drawn for result in results), sum(result.failed for result in results)
-    missing = len(results) - drawn - failed
-    parts = [f"{drawn} exhibits drawn"]
+    same = sum(bool(result.same_as) for result in results)
+    missing = len(results) - drawn - failed - same
+    parts = [f"{drawn} exhibits drawn"] + [f"{same} with the numbers of another"] * bool(same)
     parts += [f"{missing} without the data they need"] * bool(missing) + [f"{failed} failed"] * bool(failed)
     return ", ".join(parts)
 
@@ -233,6 +234,7 @@ def _describe(result: DrawResult) -> dict[str, Any]:
         "state": state,
         "caption": result.caption,
         "note": result.note,
+        "same_as": result.same_as,
         "files": result.files,
     }
 

@@ -1,4 +1,4 @@
-"""Tables as Parquet files, in which every measured column names its formula."""
+"""Tables as Parquet files, in which every measured column names its formula, and as CSV."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from theodolite.errors import DamagedError
+from theodolite.escaping import escape_formula
 from theodolite.measures.formula import formula_of_column
 from theodolite.storage.atomic import write_atomically
 from theodolite.text import encodable
@@ -56,3 +57,16 @@ def _encodable(table: pd.DataFrame) -> pd.DataFrame:
             written = {value: encodable(str(value)) for value in set(values)}
             fixed[column] = [written[value] for value in values]
     return fixed
+
+
+def format_csv(table: pd.DataFrame) -> str:
+    """Return a table as CSV, in which no text is a formula for a spreadsheet.
+
+    >>> format_csv(pd.DataFrame({"token": ["=1+1", "the"], "n": [1, 2]})).splitlines()
+    ['token,n', "'=1+1,1", 'the,2']
+    """
+    safe = table.copy(deep=False)
+    for name in safe.columns:
+        if not pd.api.types.is_numeric_dtype(safe[name]):
+            safe[name] = safe[name].map(escape_formula)
+    return safe.to_csv(index=False)

@@ -7,9 +7,12 @@
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   };
+  // A spreadsheet would run such text as a formula; as escape_formula in escaping.py.
+  const formula = /^(?![-+]?[\d.]+(e[-+]?\d+)?$)[=+\-@\t\r]./is;
   const quote = (value) => {
     if (value === null || value === undefined || Number.isNaN(value)) return "";
-    return typeof value === "number" ? String(value) : `"${String(value).replaceAll('"', '""')}"`;
+    if (typeof value === "number") return String(value);
+    return `"${formula.test(value) ? "'" : ""}${String(value).replaceAll('"', '""')}"`;
   };
   const csv = (columns, rows) => [columns, ...rows].map((row) => row.map(quote).join(",")).join("\r\n") + "\r\n";
 

@@ -125,7 +125,8 @@
       const value = (column) => (theodolite.profile(column, drawn()) || [])[theodolite.state.layer];
       if (drawn() !== population) parts.push(`This is the population ${drawn()}: there is no projection for ${population}.`);
       if (value("massive") > 0) {
-        const other = theodolite.survey().projections["without-massive"] ? theodolite.reword(" Choose the population without-massive to exclude them.") : "";
+        const shorter = ["without-sinks", "without-massive"].find((name) => theodolite.survey().projections[name]);
+        const other = shorter ? theodolite.reword(` Choose the population ${shorter} to exclude them.`) : "";
         const many = value("massive") === 1 ? "position is massive: if it is in the sample, it dominates the plane." : "positions are massive: those in the sample dominate the plane.";
         parts.push(theodolite.reword(`${formatCount(value("massive"))} ${many}`) + other);
       }

@@ -13,14 +13,14 @@
   // Colour, dash and marker of a line, distinguishable without colour. A population has the same style on every chart.
   const dashes = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid"];
   const signs = ["circle", "square-open", "x-thin-open", "diamond-open", "triangle-up", "circle-open", "square"];
-  const known = ["all", "without-first", "without-massive"];
+  const known = ["all", "without-first", "without-massive", "without-sinks"];
   theodolite.lineStyle = (place) => ({
     colour: theodolite.colour(`c${place % 7}`),
     dash: dashes[place % 7],
     sign: signs[place % 7],
   });
   theodolite.populationStyle = (population, populations) =>
-    theodolite.lineStyle(known.includes(population) ? known.indexOf(population) : 3 + populations.indexOf(population));
+    theodolite.lineStyle(known.includes(population) ? known.indexOf(population) : known.length + populations.indexOf(population));
 
   // A logarithmic axis has labels at powers of ten, and at 2 and 5 between them if it spans at most two. The number of
   // ticks achieves this also after zooming; by default Plotly would put the labels 9, 8 and 7 over each other.

@@ -26,7 +26,8 @@
   };
   theodolite.median = (values) => {
     const seen = values.filter(Number.isFinite).sort((a, b) => a - b);
-    return seen.length ? seen[Math.floor(seen.length / 2)] : NaN;
+    const half = Math.floor(seen.length / 2);
+    return seen.length % 2 ? seen[half] : (seen[half - 1] + seen[half]) / 2; // NaN if there are none
   };
 
   // From the lowest to the highest at these layers. Special tokens are often far from the others and are ignored.

@@ -12,7 +12,7 @@ from theodolite.report.findings.norms import find_mean_share, find_norms
 from theodolite.report.findings.rogue import find_rogue
 from theodolite.report.findings.tradeoff import find_tradeoff
 from theodolite.report.findings.warnings import collect_warnings
-from theodolite.report.tables import Tables
+from theodolite.report.tables import Tables, layer_rows, populations
 from theodolite.report.vectors import hide_layer_name, is_vector_survey, reword_for_vectors
 
 __all__ = ["Finding", "collect_findings", "collect_warnings"]
@@ -35,6 +35,9 @@ def collect_findings(tables: Tables) -> list[Finding]:
     shared = hide_layer_name(Tables.of(tables))
     found = [find(shared) for find in FINDERS]
     kept = [one for one in found if one is not None]
+    base = (populations(shared) or ["all"])[0]
+    if base != "all" and layer_rows(shared, "all"):
+        kept = [one if base in one.text else replace(one, text=f"{one.text} Population {base}.") for one in kept]
     return [_reword(one) for one in kept] if is_vector_survey(tables) else kept
 
 

@@ -68,14 +68,30 @@ def _compare_layers(rows: list[Row], column: str, top: Row) -> str:
 
 
 def _describe_cause(tables: Tables, base: str, column: str, top: Row) -> str:
-    if base != "all":
+    if base != "all" and not layer_rows(tables, "all"):
         return f"This is for the population {base}; the population all was not measured."
+    if base != "all":
+        return _describe_with_sinks(tables, base, column, top)
     without = {name: _value_at(tables, name, column, top) for name in EXCLUDED}
     known = {name: value for name, value in without.items() if math.isfinite(value)}
     if not known:
         return "No other population was measured, so it is not known which positions cause it."
     values = " and ".join(f"{format_number(value)} without {EXCLUDED[name]}" for name, value in known.items())
     return f"{attribute_peak(number(top, column), known)}: it is {values}."
+
+
+def _describe_with_sinks(tables: Tables, base: str, column: str, top: Row) -> str:
+    """Describe what the positions that the population excludes do to the value and to its peak."""
+    rows = layer_rows(tables, "all")
+    value, peak = _value_at(tables, "all", column, top), highest(rows, column)
+    if peak is None or not math.isfinite(value):
+        return f"This is for the population {base}."
+    at_most = (
+        f", and at most {format_number(number(peak, column))}, {locate(peak)}"
+        if number(peak, "layer") != number(top, "layer")
+        else ""
+    )
+    return f"This is for the population {base}; with all positions it is {format_number(value)}{at_most}."
 
 
 def attribute_peak(value: float, without: dict[str, float]) -> str:

@@ -19,6 +19,7 @@ from theodolite.report.tables import (
     populations,
 )
 from theodolite.report.vectors import hide_layer_name, is_vector_survey
+from theodolite.studies.choice import default_population
 from theodolite.text import format_count, format_number, join_words
 
 CHANGE_MEASURES = {
@@ -154,10 +155,11 @@ def comparison_cautions(surveys: Sequence[Tables]) -> list[str]:
 
 
 def shared_population(surveys: Sequence[Tables]) -> str:
-    """Return the first population that every survey has; empty for none."""
+    """Return the default population if every survey has it, or else the first that all have; empty for none."""
     known = [set(populations(tables)) for tables in surveys]
     common = set.intersection(*known) if known else set()
-    return next((name for name in (*POPULATION_ORDER, *sorted(common)) if name in common), "")
+    order = (default_population([tables.facts for tables in surveys]), *POPULATION_ORDER, *sorted(common))
+    return next((name for name in order if name in common), "")
 
 
 def _compare_cosine(surveys: Sequence[Tables], population: str) -> Finding | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from theodolite.report.escaping import make_visible
+from theodolite.escaping import make_visible
 from theodolite.report.payload.pack import pack_counts, pack_floats
 from theodolite.report.tables import Tables, layer_name, layer_rows, number, populations, undefined_reasons
 from theodolite.studies.anisotropy.layers import layer_depths

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from theodolite.report.escaping import make_visible
+from theodolite.escaping import make_visible
 from theodolite.report.payload.layers import list_layers, pack_profiles, pack_scales, pack_spectra
 from theodolite.report.payload.tokens import pack_projections, pack_tokens, pack_units
 from theodolite.report.tables import Tables, populations

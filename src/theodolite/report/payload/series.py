@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from theodolite.escaping import make_visible
 from theodolite.report.catalogue import MENU
-from theodolite.report.escaping import make_visible
 from theodolite.report.payload.layers import list_layers
 from theodolite.report.payload.pack import pack_floats, pack_short_floats
 from theodolite.report.tables import Steps, layer_rows, populations, undefined_reasons

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from theodolite.report.escaping import restore_space, show_token
+from theodolite.escaping import restore_space, show_token
 from theodolite.report.payload.layers import list_layers, pack_by_layer
 from theodolite.report.payload.pack import pack_bytes, pack_counts, pack_short_floats, pack_signed
 from theodolite.report.tables import Tables, populations

@@ -2,7 +2,7 @@ import html
 
 import pytest
 
-from theodolite.report.escaping import escape_html, show_token
+from theodolite.escaping import escape_html, show_token
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Escaping of text from models and corpora for HTML and Markdown: every character visible, escaped and encodable.
+"""Escaping of text from models and corpora for HTML, Markdown, LaTeX and CSV: all characters visible and encodable.
 
 In a comment on GitHub a name such as `@someone`, `#12` or `www.example.org` would notify a person or make a link.
 A zero-width space breaks these; a token is in `<code>`, where GitHub does not look for them.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from collections.abc import Collection, Iterable, Sequence
 
 LONGEST = 40
 _DRAWN = {" ": "␣", "\n": "↵", "\t": "⇥"}
@@ -111,6 +112,69 @@ def inline_code(text: object) -> str:
     """
     word = _one_line(text)
     return f"`{word}`" if re.fullmatch(r"[\w./ +:-]+", word) else token_code(word)
+
+
+def markdown_table(head: Sequence[object], rows: Iterable[Sequence[object]], numeric: Collection[int] = ()) -> str:
+    """Return a table in Markdown, every cell escaped; columns in `numeric`, counted from 0, are aligned right.
+
+    >>> print(markdown_table(["name", "n"], [["<b>", 2]], numeric=[1]))
+    | name | n |
+    | --- | ---: |
+    | &lt;b&gt; | 2 |
+    """
+    rule = ["---:" if column in numeric else "---" for column in range(len(head))]
+    escaped = ([escape_markdown(cell) for cell in row] for row in (head, *rows))
+    first, *others = escaped
+    return "\n".join(f"| {' | '.join(row)} |" for row in (first, rule, *others))
+
+
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_LATEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
+
+
+def escape_latex(text: object) -> str:
+    r"""Return text for LaTeX on one line.
+
+    >>> print(escape_latex("a_b & 5% x^2"))
+    a\_b \& 5\% x\textasciicircum{}2
+    """
+    return "".join(_LATEX.get(char, char) for char in _one_line(text))
+
+
+def latex_table(
+    head: Sequence[object], rows: Iterable[Sequence[object]], numeric: Collection[int] = (), caption: str = ""
+) -> str:
+    r"""Return a table for LaTeX's booktabs package, every cell escaped; `numeric` columns are aligned right.
+
+    >>> print(latex_table(["name", "n"], [["a&b", 2]], numeric=[1]))
+    \begin{tabular}{lr}
+    \toprule
+    name & n \\
+    \midrule
+    a\&b & 2 \\
+    \bottomrule
+    \end{tabular}
+    """
+    first, *others = (" & ".join(escape_latex(cell) for cell in row) + r" \\" for row in (head, *rows))
+    columns = "".join("r" if column in numeric else "l" for column in range(len(head)))
+    body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", first, r"\midrule", *others, r"\bottomrule"]
+    table = [*body, r"\end{tabular}"]
+    if caption:
+        table = [r"\begin{table}", r"\centering", rf"\caption{{{escape_latex(caption)}}}", *table, r"\end{table}"]
+    return "\n".join(table)
+
+
+def escape_formula(value: object) -> object:
+    """Return a cell of a CSV file with an apostrophe before text that a spreadsheet would run as a formula.
+
+    >>> [escape_formula(value) for value in ("=HYPERLINK(A1)", "@-@", "-", "-1.5", -1.5, "the")]
+    ["'=HYPERLINK(A1)", "'@-@", '-', '-1.5', -1.5, 'the']
+    """
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+
+
+# One sign alone and numbers are harmless, and stay as they are.
+_FORMULA = re.compile(r"(?![-+]?[\d.]+(e[-+]?\d+)?$)[=+\-@\t\r].", re.IGNORECASE | re.DOTALL)
 
 
 def _one_line(text: object) -> str:
