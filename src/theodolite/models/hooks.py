@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,24 +19,35 @@ class HookPoint:
 
     module: nn.Module
     reads_input: bool = False
+    call: int | None = None  # which call of the module in a forward pass, from 0; None: every call
 
 
 @contextmanager
 def hook_layers(
-    model: nn.Module, points: Mapping[int, HookPoint], on_states: OnStates, layers: Iterable[int]
-) -> Iterator[Callable[..., None]]:
+    model: nn.Module,
+    points: Mapping[int, HookPoint],
+    on_states: OnStates,
+    layers: Iterable[int],
+    *,
+    complete: bool = False,
+) -> Iterator[Callable[..., dict[int, int]]]:
     """Give a forward function that passes the states of each of these layers to `on_states` while the model runs.
 
     States are not kept: those of one layer exist at a time. Hook points are numbered in the order in which the
-    model reaches them; the part of the model after the last of these layers is not run.
+    model reaches them; the part of the model after the last of these layers is not run, unless `complete`. The
+    forward function returns how often the module of each hook point was called.
     """
     selected = set(layers)
     last = max(selected)
+    calls: dict[int, int] = {}
 
     def pass_on(index: int, state: Any) -> None:
+        calls[index] = calls.get(index, 0) + 1
+        if points[index].call not in (None, calls[index] - 1):
+            return
         if index in selected:
             on_states(index, first_tensor(state))
-        if index == last:
+        if index == last and not complete:
             raise _LastLayerReached
 
     def input_hook(index: int) -> Callable[..., None]:
@@ -45,11 +56,11 @@ def hook_layers(
     def output_hook(index: int) -> Callable[..., None]:
         return lambda module, args, output: pass_on(index, output)
 
-    def forward(**inputs: Any) -> None:
-        try:
+    def forward(**inputs: Any) -> dict[int, int]:
+        calls.clear()
+        with suppress(_LastLayerReached):
             model(**inputs)
-        except _LastLayerReached:
-            return
+        return dict(calls)
 
     with ExitStack() as hooks, torch.no_grad():
         for index, point in points.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +18,11 @@ MAPS = ("flat", "places")
 """A feature map (channels, height, width) is one vector per image, as in Godey et al. (2023), or one per place."""
 
 
+ITEMS_FIRST, TIME_FIRST, ROWS = "items-first", "time-first", "rows"
+LAYOUTS = (ITEMS_FIRST, TIME_FIRST, ROWS)
+"""(items, positions, dim), (items, dim) or a map; (positions, items, dim); rows that belong to no known item."""
+
+
 class StateRows(NamedTuple):
     """States of the items of a batch as rows. (rows, dim), and (rows,) for `item` and `position`."""
 
@@ -27,14 +32,22 @@ class StateRows(NamedTuple):
     ordered: bool  # whether position 0 comes first in an order, and is not just a corner of a picture
 
 
-def arrange_rows(states: Tensor, *, flat: bool, counts: Sequence[int] | None = None) -> StateRows:
+def arrange_rows(
+    states: Tensor, *, flat: bool, counts: Sequence[int] | None = None, layout: str = ITEMS_FIRST
+) -> StateRows:
     """Return the rows of (items, positions, dim), (items, channels, height, width) or (items, dim).
 
-    `counts` is the number of positions of each item that count; the others are padding.
+    `counts` is the number of positions of each item that count; the others are padding. With the layout
+    "time-first" the states are (positions, items, dim). With "rows" all rows are those of item 0, in no order.
 
     >>> [tuple(arrange_rows(torch.zeros(2, 3, 4, 5), flat=flat).rows.shape) for flat in (True, False)]
     [(2, 60), (40, 3)]
     """
+    if layout == ROWS:
+        rows = states.flatten(0, -2)
+        return StateRows(rows, torch.zeros(len(rows), dtype=torch.int64), torch.arange(len(rows)), False)
+    if layout == TIME_FIRST and states.dim() == 3:
+        states = states.transpose(0, 1)
     items = states.shape[0]
     if (states.dim() == 4 and flat) or states.dim() == 2:
         return StateRows(states.flatten(1), torch.arange(items), torch.zeros(items, dtype=torch.int64), False)
@@ -64,6 +77,9 @@ class MediaAnatomy:
     hook_points: dict[int, HookPoint]
     rows: int  # rows of the first layer for the item of the forward pass
     ordered: bool = True  # False if position 0 is a corner of the picture, and no class token or first sound
+    layouts: Mapping[int, str] = field(default_factory=dict)  # of layers whose items are not first
+    calls: Mapping[int, int] = field(default_factory=dict)  # by layer, calls of its module; empty: not checked
+    complete: bool = False  # whether the part of the model after the last layer must run
 
     @classmethod
     def of(cls, model: nn.Module, inputs: Mapping[str, Tensor], *, flat: bool) -> MediaAnatomy:
@@ -97,7 +113,7 @@ class MediaAnatomy:
         seen: dict[int, Tensor] = {}
         with hook_layers(model, points, lambda k, state: seen.update({k: state.clone()}), points) as forward:
             forward(**inputs)
-        library = _library(model, inputs)
+        library = library_states(model, inputs)
         layers = []
         for index, (stack, name) in enumerate(names):
             if index not in seen:
@@ -105,16 +121,16 @@ class MediaAnatomy:
                     f"{type(model).__name__} cannot be surveyed: {name} was not reached in a forward pass."
                 )
             state = seen[index]
-            equal = [at for at, theirs in enumerate(library.get(stack, ())) if _equal(state, theirs)]
-            if index in checked and library.get(stack) and not equal:
+            equal = find_state(state, library.get(stack, ()))
+            if index in checked and library.get(stack) and equal is None:
                 raise InputError(
                     f"{type(model).__name__} cannot be surveyed: the output of {name} is not in the "
                     "hidden_states of transformers; name the modules to survey with theodolite.watch."
                 )
             dim = int(arrange_rows(state, flat=flat).rows.shape[1])
-            layers.append(Layer(index, name, dim, equal[0] if equal else None, stack))
-        ordered = "pixel_values" not in inputs or _has_class_token(model)
-        return cls(model, tuple(layers), points, len(arrange_rows(seen[0], flat=flat).rows), ordered)
+            layers.append(Layer(index, name, dim, equal, stack))
+        rows = len(arrange_rows(seen[0], flat=flat).rows)
+        return cls(model, tuple(layers), points, rows, has_order(model, inputs))
 
 
 def _stacks(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[Stack]:
@@ -166,7 +182,8 @@ def _shapes(
     return [shapes[k] for k in range(1, len(blocks) + 1)], reads_input[0]
 
 
-def _library(model: nn.Module, inputs: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, ...]]:
+def library_states(model: nn.Module, inputs: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, ...]]:
+    """Return the hidden_states of transformers by stack; empty for other modules."""
     with torch.no_grad():
         try:
             output: Any = model(**inputs, output_hidden_states=True)
@@ -174,6 +191,16 @@ def _library(model: nn.Module, inputs: Mapping[str, Tensor]) -> dict[str, tuple[
             return {}
     names = {"": "hidden_states", "encoder": "encoder_hidden_states", "decoder": "decoder_hidden_states"}
     return {stack: getattr(output, name, None) or () for stack, name in names.items()}
+
+
+def find_state(state: Tensor, library: Sequence[Tensor]) -> int | None:
+    """Return the index of the first of the hidden_states of transformers that equals the state, or None."""
+    return next((at for at, theirs in enumerate(library) if _equal(state, theirs)), None)
+
+
+def has_order(model: nn.Module, inputs: Mapping[str, Tensor]) -> bool:
+    """Return whether position 0 comes first in an order: not in a picture without a class token."""
+    return "pixel_values" not in inputs or _has_class_token(model)
 
 
 def _equal(state: Tensor, theirs: Tensor) -> bool:

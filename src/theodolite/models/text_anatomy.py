@@ -68,7 +68,7 @@ class Anatomy:
 
     def hook_layers(
         self, on_states: OnStates, layers: Sequence[int]
-    ) -> AbstractContextManager[Callable[..., None]]:
+    ) -> AbstractContextManager[Callable[..., dict[int, int]]]:
         """Give a forward function that passes the states of each of these layers to `on_states`."""
         points = {index: point for index, (_, _, point) in enumerate(self._hook_points())}
         return hook_layers(self.model, points, on_states, layers)

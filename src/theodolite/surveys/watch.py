@@ -16,17 +16,18 @@ from theodolite.engines.engine import Documents, Plan
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.hashing import mix
-from theodolite.models.media_anatomy import MAPS
+from theodolite.models.media_anatomy import ITEMS_FIRST, MAPS
+from theodolite.sources.media.layouts import count_items, find_item_dim
 from theodolite.sources.media.modules import (
     CallSignature,
     ModuleFeeder,
     ModuleInput,
-    count_items,
+    check_call,
     find_modules,
     list_inputs,
     list_names,
 )
-from theodolite.sources.media.source import MediaSource, find_device
+from theodolite.sources.media.source import MediaSource, find_device, move_inputs
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.storage.location import parse_location
 from theodolite.surveys.provenance import (
@@ -55,6 +56,8 @@ def watch(
     labels: Sequence[Sequence[str]] | None = None,
     units: str = "none",
     maps: str = "places",
+    layout: str | Mapping[str, str] | None = None,
+    item_dim: int | None = None,
     argument: str | None = None,
     name: str | None = None,
     populations: Sequence[str] = tuple(POPULATIONS),
@@ -73,7 +76,11 @@ def watch(
     input, a lone string one module.
 
     The output of a module is read as (items, positions, dim), (items, dim) or a map (items, channels, height,
-    width). With `maps="places"` a map is one vector per location, with "flat" one per item. `counts` returns, for
+    width). Outputs with time first (positions, items, dim) are recognised by running the model on other items, and
+    so are rows that belong to no item, such as those routed to an expert; `layout` ("items-first", "time-first" or
+    "rows", for all modules or by name) overrides this. `item_dim` is the dimension of the items in the inputs: 0,
+    or 1 if the model reads time first. A module called several times for an input is a layer for each call. With
+    `maps="places"` a map is one vector per location, with "flat" one per item. `counts` returns, for
     an input, how many positions of each item are not padding; by default these are the sums of `attention_mask`,
     if there is one, which must be padded on the right. `labels` are the labels of the items of each input, for
     `units="label"`.
@@ -90,16 +97,20 @@ def watch(
             f"model: expected a torch.nn.Module, got {type(model).__name__}. theodolite.survey takes names."
         )
     names = list_names(modules)
-    given = _Inputs(list_inputs(inputs), counts, labels, CallSignature(model, argument))
+    if item_dim not in (None, 0, 1):
+        raise InputError(f"item_dim must be 0 or 1 (got {item_dim!r}).")
+    given = _Inputs(list_inputs(inputs), counts, labels, CallSignature(model, argument), item_dim or 0)
     if not len(given):
         raise InputError("inputs: expected at least one.")
     with evaluation_mode(model):
-        anatomy = find_modules(model, names, given[0], flat=maps == "flat")
+        if item_dim is None:
+            given.item_dim = find_inputs_dim(model, given.call.keywords(given.inputs[0], 0))
+        anatomy = find_modules(model, names, given, flat=maps == "flat", item_dim=given.item_dim, layout=layout)
         digest = given.sha256()
         weights = _weights_sha256(model)
         source = MediaSource(
             model,
-            ModuleFeeder(given[0], anatomy.rows),
+            ModuleFeeder(given[0], anatomy.rows, given.item_dim),
             corpus_key=int(digest[:16], 16),
             kind=units,
             flat=maps == "flat",
@@ -113,12 +124,19 @@ def watch(
                 yield index, [(number, given[number]) for number in numbers]
 
         pilot = np.sort(np.argsort(mix(source.corpus_key, np.arange(len(given))))[:PILOT])
-        items = sum(count_items(given[number].inputs) for number in range(len(given)))
+        items = sum(count_items(given[number].inputs, given.item_dim) for number in range(len(given)))
+        laid = {anatomy.layers[index].name: each for index, each in anatomy.layouts.items() if each != ITEMS_FIRST}
         provenance = make_provenance(
             model_identity={"sha256": weights},
             corpus_identity={"labelled": given.labelled_sha256()},
             settings=describe_settings(
-                units, [layer.name for layer in anatomy.layers], populations, sample_size, maps=maps
+                units,
+                [layer.name for layer in anatomy.layers],
+                populations,
+                sample_size,
+                maps=maps,
+                **({"layouts": laid} if laid else {}),
+                **({"item_dim": given.item_dim} if given.item_dim else {}),
             ),
             model=describe_model(
                 model,
@@ -164,7 +182,17 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
-class _Inputs:
+def find_inputs_dim(model: nn.Module, inputs: Mapping[str, Any]) -> int:
+    """Return the dimension of the items in the inputs: 1 if the modules that read them have time first."""
+    given = move_inputs(dict(inputs), find_device(model))
+    try:
+        return find_item_dim(model, given)
+    except TypeError as error:
+        check_call(model, given, error)
+        raise
+
+
+class _Inputs(Sequence[ModuleInput]):
     """The user's inputs, validated when they are read."""
 
     def __init__(
@@ -173,27 +201,37 @@ class _Inputs:
         counts: Callable[[Mapping[str, Tensor]], Sequence[int]] | None,
         labels: Sequence[Sequence[str]] | None,
         call: CallSignature,
+        item_dim: int,
     ) -> None:
         if labels is not None and len(labels) != len(inputs):
             raise InputError(f"labels has {len(labels):,} lists for {pluralize(len(inputs), 'input')}.")
         self.inputs, self.counts, self.labels, self.call = inputs, counts, labels, call
+        self.item_dim = item_dim
 
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def __getitem__(self, number: int) -> ModuleInput:
+    def __getitem__(self, number: int) -> ModuleInput:  # type: ignore[override]
         inputs = self.call.keywords(self.inputs[number], number)
-        labels = None if self.labels is None else tuple(map(str, self.labels[number]))
-        if labels is not None and len(labels) != count_items(inputs):
-            raise InputError(f"labels of input {number}: {len(labels)} for {count_items(inputs)} items.")
+        labels = None if self.labels is None else tuple(self._label(number, each) for each in self.labels[number])
+        items = count_items(inputs, self.item_dim)
+        if labels is not None and len(labels) != items:
+            raise InputError(f"labels of input {number}: {len(labels)} for {items} items.")
         return ModuleInput(inputs, self._counts(inputs), labels)
+
+    def _label(self, number: int, label: object) -> str:
+        if label is None or label != label:  # NaN differs from itself
+            raise InputError(f"labels of input {number}: a label is missing ({label}); give every item one.")
+        return str(label)
 
     def _counts(self, inputs: dict[str, Tensor]) -> tuple[int, ...] | None:
         if self.counts is not None:
             return tuple(int(count) for count in self.counts(inputs))
         mask = inputs.get("attention_mask")
-        if mask is None:
+        if mask is None or (self.item_dim and bool(mask.all())):
             return None
+        if self.item_dim:
+            raise InputError("inputs: padding of inputs with time first requires `counts`.")
         if not bool((mask[:, :-1] >= mask[:, 1:]).all()):
             raise InputError(
                 "inputs: attention_mask is not padded on the right. Give `counts`, or pad on the right."

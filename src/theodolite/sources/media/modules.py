@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from inspect import Parameter, Signature, signature
 from typing import Any, NamedTuple, cast
 
-import torch
 from torch import Tensor, nn
 
 from theodolite.errors import InputError, nearest
 from theodolite.models.hooks import HookPoint
-from theodolite.models.media_anatomy import MediaAnatomy
+from theodolite.models.layers import Layer
+from theodolite.models.media_anatomy import (
+    ITEMS_FIRST,
+    ROWS,
+    MediaAnatomy,
+    arrange_rows,
+    find_state,
+    has_order,
+    library_states,
+)
+from theodolite.sources.media.layouts import (
+    Call,
+    change_items,
+    count_items,
+    count_positions,
+    find_layouts,
+    shuffle_positions,
+    trace,
+)
 from theodolite.sources.media.source import Item, MediaBatch, find_device, move_inputs
 
 NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
@@ -109,8 +128,8 @@ class ModuleInput(NamedTuple):
 class ModuleFeeder:
     """Feeds inputs unchanged, one batch each; `rows` counts rows of the first layer for the first input."""
 
-    def __init__(self, first: ModuleInput, rows: int) -> None:
-        self.first, self.rows = first, rows
+    def __init__(self, first: ModuleInput, rows: int, item_dim: int = 0) -> None:
+        self.first, self.rows, self.item_dim = first, rows, item_dim
 
     def probe(self) -> dict[str, Tensor]:
         """Return the first input of the user."""
@@ -120,7 +139,7 @@ class ModuleFeeder:
         """Return the inputs as batches; every item is a document of its own."""
         batches = []
         for number, given in documents:
-            count = count_items(given.inputs)
+            count = count_items(given.inputs, self.item_dim)
             labels = given.labels or ("",) * count
             # Numbered by input and item, so that no two items of a survey are the same document.
             items = tuple(Item(number, place, f"{number}.{place}", labels[place]) for place in range(count))
@@ -130,38 +149,38 @@ class ModuleFeeder:
 
     def _positions(self, given: ModuleInput) -> int:
         """Return the number of rows of the first layer, estimated from the first input and the length of this."""
-        items, each = count_items(given.inputs), self.rows // count_items(self.first.inputs)
+        items = count_items(given.inputs, self.item_dim)
+        each = self.rows // count_items(self.first.inputs, self.item_dim)
         if each <= 1:
             return items
         if given.counts is not None:
             return sum(given.counts)
-        return items * (_length(given.inputs) if each == _length(self.first.inputs) else each)
+        length, first = (count_positions(one.inputs, self.item_dim) for one in (given, self.first))
+        return items * (length if each == first else each)
 
     def complete(self, batch: MediaBatch) -> MediaBatch:
         """Return the batch: the user gave all inputs."""
         return batch
 
 
-def count_items(inputs: dict[str, Tensor]) -> int:
-    """Return the number of items of an input: the length of its first tensor."""
-    first = _first(inputs, 1)
-    if first is None:
-        raise InputError("inputs: each requires a tensor, or a dict with at least one tensor of (items, ...).")
-    return int(first.shape[0])
+COMPARED = 8  # inputs in which rows and items are counted; the first one with its positions shuffled counts too
+TRIED = 16
+"""Inputs that are run until every module is reached: an expert may get none of the rows of an input."""
 
 
-def _length(inputs: dict[str, Tensor]) -> int:
-    """Return the number of positions of an item: the second size of the first tensor that has one; else 1."""
-    first = _first(inputs, 2)
-    return 1 if first is None else int(first.shape[1])
+def find_modules(
+    model: nn.Module,
+    names: Sequence[str],
+    inputs: Sequence[ModuleInput],
+    *,
+    flat: bool,
+    item_dim: int = 0,
+    layout: str | Mapping[str, str] | None = None,
+) -> MediaAnatomy:
+    """Return the anatomy of the named submodules, in the order in which the model reaches them.
 
-
-def _first(inputs: dict[str, Tensor], sizes: int) -> Tensor | None:
-    return next((value for value in inputs.values() if isinstance(value, Tensor) and value.dim() >= sizes), None)
-
-
-def find_modules(model: nn.Module, names: Sequence[str], first: ModuleInput, *, flat: bool) -> MediaAnatomy:
-    """Return the anatomy of the named submodules, in the order in which the model reaches them."""
+    A module that is called several times for an input is a layer for each call.
+    """
     known = dict(model.named_modules())
     for name in names:
         if name not in known:
@@ -171,29 +190,72 @@ def find_modules(model: nn.Module, names: Sequence[str], first: ModuleInput, *, 
         raise InputError(
             "modules requires at least one name; `[name for name, _ in model.named_modules()]` lists them."
         )
-    inputs = move_inputs(first.inputs, find_device(model))
-    order = _execution_order(model, {name: known[name] for name in names}, inputs)
-    unreached = [name for name in names if name not in order]
+    chosen = {name: known[name] for name in names}
+    device = find_device(model)
+    calls: list[Call] = []
+    layouts: list[str] = []
+    tried = 0
+    while tried < min(len(inputs), TRIED):
+        missing = {name: module for name, module in chosen.items() if name not in {call.name for call in calls}}
+        if not missing:
+            break
+        given = move_inputs(inputs[tried].inputs, device)
+        tried += 1
+        more = _trace(model, missing, given)
+        calls += more
+        layouts += find_layouts(model, missing, more, given, item_dim, layout)
+    unreached = [name for name in names if name not in {call.name for call in calls}]
     if unreached:
-        raise InputError(f"modules: {unreached[0]!r} was not reached when the model ran on the first input.")
-    points = {index: HookPoint(known[name]) for index, name in enumerate(order)}
-    return MediaAnatomy.from_hook_points(model, inputs, [("", name) for name in order], points, flat=flat)
+        on = "the first input" if tried == 1 else f"the first {tried} inputs"
+        raise InputError(f"modules: {unreached[0]!r} was not reached when the model ran on {on}.")
+    if layout is None:
+        pooled = {call.name for call, laid in zip(calls, layouts, strict=True) if laid == ITEMS_FIRST}
+        pooled &= {call.name for call in calls if call.state.dim() == 2}
+        routed = _find_routed(model, {name: chosen[name] for name in pooled}, inputs, item_dim)
+        layouts = [ROWS if call.name in routed else laid for call, laid in zip(calls, layouts, strict=True)]
+    times = Counter(call.name for call in calls)
+    first = move_inputs(inputs[0].inputs, device)
+    library = library_states(model, first).get("", ())
+    layers = [
+        Layer(
+            index,
+            call.name if times[call.name] == 1 else f"{call.name} (call {call.number + 1})",
+            int(arrange_rows(call.state, flat=flat, layout=layouts[index]).rows.shape[1]),
+            find_state(call.state, library),
+        )
+        for index, call in enumerate(calls)
+    ]
+    return MediaAnatomy(
+        model,
+        tuple(layers),
+        {index: HookPoint(chosen[call.name], call=call.number) for index, call in enumerate(calls)},
+        len(arrange_rows(calls[0].state, flat=flat, layout=layouts[0]).rows),
+        has_order(model, first),
+        dict(enumerate(layouts)),
+        {index: times[call.name] for index, call in enumerate(calls)},
+        complete=max(times.values()) > 1 or ROWS in layouts or tried > 1,
+    )
 
 
-def _execution_order(model: nn.Module, modules: dict[str, nn.Module], inputs: dict[str, Any]) -> list[str]:
-    order: list[str] = []
+def _find_routed(
+    model: nn.Module, modules: Mapping[str, nn.Module], inputs: Sequence[ModuleInput], item_dim: int
+) -> set[str]:
+    """Return the modules that have one row per item only by chance for the first input, as an expert may."""
+    routed: set[str] = set()
+    for number in range(1, COMPARED) if modules else ():
+        given = move_inputs(inputs[number if number < len(inputs) else 0].inputs, find_device(model))
+        if number >= len(inputs):
+            given = change_items(shuffle_positions(given, number), item_dim)
+        items = count_items(given, item_dim)
+        with suppress(Exception):  # the model may raise anything for positions in another order
+            calls = trace(model, modules, given)
+            routed |= modules.keys() - {call.name for call in calls if len(call.state) == items}
+    return routed
 
-    def note(name: str) -> Any:
-        return lambda *_: order.append(name) if name not in order else None
 
-    hooks = [module.register_forward_hook(note(name)) for name, module in modules.items()]
+def _trace(model: nn.Module, modules: dict[str, nn.Module], inputs: dict[str, Any]) -> list[Call]:
     try:
-        with torch.no_grad():
-            model(**inputs)
+        return trace(model, modules, inputs)
     except TypeError as error:
         check_call(model, inputs, error)
         raise
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return order

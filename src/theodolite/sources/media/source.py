@@ -15,7 +15,15 @@ from theodolite.errors import InputError
 from theodolite.hashing import mix
 from theodolite.models.hooks import hook_layers
 from theodolite.models.layers import Layer, choose_layers
-from theodolite.models.media_anatomy import MediaAnatomy, StateRows, arrange_rows
+from theodolite.models.media_anatomy import (
+    ITEMS_FIRST,
+    LAYOUTS,
+    ROWS,
+    TIME_FIRST,
+    MediaAnatomy,
+    StateRows,
+    arrange_rows,
+)
 from theodolite.sources.rows import locate_rows
 from theodolite.sources.source import Sink
 from theodolite.sources.units import Unit, Units
@@ -100,16 +108,40 @@ class MediaSource:
         places: dict[tuple[str, int, bool], Places] = {}  # layers of one shape have the same places
 
         def on_states(index: int, states: Tensor) -> None:
-            stack = stack_of[index]
-            arranged = arrange_rows(states, flat=self.flat, counts=batch.counts.get(stack))
-            shape = (stack, len(arranged.rows), arranged.ordered)
+            stack, layout = stack_of[index], self.anatomy.layouts.get(index, ITEMS_FIRST)
+            self._check_state(index, states, batch, layout)
+            arranged = arrange_rows(states, flat=self.flat, counts=batch.counts.get(stack), layout=layout)
+            shape = (f"{stack} {layout}", len(arranged.rows), arranged.ordered)
             if shape not in places:
                 places[shape] = self._places(batch.items, arranged)
             sink(Batch(index, arranged.rows.cpu(), places[shape]))
 
-        layers = [layer.index for layer in self.layers]
-        with hook_layers(self.anatomy.model, self.anatomy.hook_points, on_states, layers) as forward:
-            forward(**self._to_device(batch.inputs))
+        anatomy, layers = self.anatomy, [layer.index for layer in self.layers]
+        hooks = hook_layers(anatomy.model, anatomy.hook_points, on_states, layers, complete=anatomy.complete)
+        with hooks as forward:
+            calls = forward(**self._to_device(batch.inputs))
+        for index, expected in anatomy.calls.items():
+            if calls.get(index, 0) > expected:
+                raise InputError(
+                    f"modules: {anatomy.layers[index].name!r}: the module was called {calls[index]} times for "
+                    f"input {batch.items[0].document} and {expected} times when it was first reached, so that its "
+                    "calls cannot be matched; survey inputs with other numbers of calls separately."
+                )
+
+    def _check_state(self, index: int, states: Tensor, batch: MediaBatch, layout: str) -> None:
+        """Reject the output of a module of the user that does not have the items of the batch."""
+        if not self.anatomy.calls:  # layers that were found by looking at the model are checked there
+            return
+        name, shape, items = self.anatomy.layers[index].name, tuple(states.shape), len(batch.items)
+        where = f"layout: {name!r} returned the shape {shape} for input {batch.items[0].document} of {items} items"
+        if layout == ROWS:
+            if self.units.kind != "none":
+                raise InputError(f"{where}: these rows belong to no item; units must be none.")
+            mask = batch.inputs.get("attention_mask")
+            if batch.counts and (mask is None or not bool(mask.all())):
+                raise InputError(f"{where}: padding cannot be found in such rows; give inputs without padding.")
+        elif shape[1 if layout == TIME_FIRST and states.dim() == 3 else 0] != items:
+            raise InputError(f"{where}, which is not {layout}; give another layout, one of {', '.join(LAYOUTS)}.")
 
     def _places(self, items: Sequence[Item], arranged: StateRows) -> Places:
         item, position = arranged.item.numpy(), arranged.position.numpy()
@@ -123,6 +155,7 @@ class MediaSource:
             unit=self._codes(items, item, position),
             context=mix(document, window, position),
             ordered=arranged.ordered and self.anatomy.ordered,
+            units=self.units,
         )
 
     def _codes(
