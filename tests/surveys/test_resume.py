@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -305,8 +306,12 @@ class TestInThisProcess:
             "  settings.max_tokens: 64 there, 20 here",
             "  settings.units: 'id' there, 'surface' here",
         ]
-        with pytest.raises(InputError, match=r"corpus\.sha256: \w{8}… there, \w{8}… here \(the documents\)"):
-            resumed(out, corpus, model, limit=50)
+        with pytest.raises(InputError) as error:
+            resumed(out, corpus, model, limit=50, listener=(listener := Stopping(10**6)))
+        _, limit, documents = str(error.value).splitlines()
+        assert limit == "  corpus.filters.limit: None there, 50 here"
+        assert re.fullmatch(r"  corpus\.sha256: \w{8}… there, \w{8}… here \(the documents\)", documents)
+        assert not [line for line in listener.said if line.startswith("loading")], "rejected before the model"
         with pytest.raises(InputError, match=r"model\.sha256: \w{8}… there, .* \(the weights\)"):
             resumed(out, corpus, small_model("roberta"))
 
@@ -403,4 +408,3 @@ class TestInThisProcess:
             assert_equal(disk / "out", undisturbed("id"))
         finally:
             subprocess.run(["umount", str(disk)], check=True)
-

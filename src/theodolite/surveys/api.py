@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from theodolite.models.checkpoint import Checkpoint, find_modality, resolve
 from theodolite.storage.location import Location, parse_location
 from theodolite.surveys import media_survey, text_survey
 from theodolite.surveys.options import RunOptions, SurveyOptions, document_options, split_keywords
+from theodolite.surveys.resume import find_recorded_run
 from theodolite.surveys.run import run
 from theodolite.surveys.survey import Survey
 from theodolite.surveys.validation import (
@@ -110,10 +112,19 @@ def survey_checkpoint(
     listener = listener or Listener()
     kind = find_modality(checkpoint.folder, checkpoint.name, trust_remote_code=options.trust_remote_code)
     device = device or best_device()
-    if kind == "text":
-        plan = text_survey.plan(checkpoint, corpus, options, device, listener, local_device=local_device)
-    else:
-        plan = media_survey.plan(checkpoint, corpus, kind, options, device, listener, local_device=local_device)
+    resumed = find_recorded_run(out) if resume and out is not None else None
+    if resumed is not None and resumed.finished and overwrite:  # a finished survey of something else is replaced
+        resumed = None
+    planning = text_survey.plan if kind == "text" else partial(media_survey.plan, kind=kind)
+    plan = planning(
+        checkpoint,
+        corpus,
+        options=options,
+        device=device,
+        listener=listener,
+        local_device=local_device,
+        resumed=resumed,
+    )
     return run(
         plan,
         out=out,

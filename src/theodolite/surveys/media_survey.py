@@ -20,6 +20,7 @@ from theodolite.sources.media.speech import WaveFeeder, WhisperFeeder
 from theodolite.sources.media.vision import VisionFeeder
 from theodolite.surveys.options import SurveyOptions, select_shards
 from theodolite.surveys.provenance import describe_checkpoint, describe_corpus, describe_settings, make_provenance
+from theodolite.surveys.resume import RecordedRun, known_settings
 
 
 def plan(
@@ -31,10 +32,12 @@ def plan(
     listener: Listener,
     *,
     local_device: str | None = None,
+    resumed: RecordedRun | None = None,
 ) -> Plan:
     """Open the corpus, load the model, and return what a run needs to know.
 
-    `local_device` is the device of this process, if other processes fold on `device`.
+    `local_device` is the device of this process, if other processes fold on `device`. A run that is to be
+    `resumed` with other settings is rejected before the model is loaded.
     """
     files = open_media_corpus(corpus, kind, options, listener)
     flat = _flat(kind, options.maps)
@@ -42,9 +45,23 @@ def plan(
     found: MediaScan[Any] = scan_audio(files) if kind == "speech" else scan_images(files)
     if found.skipped:
         listener.warn(_describe_skipped(found.skipped))
+    filters = {"sample": options.sample, "seed": options.seed, "limit": options.limit}
+    if resumed is not None:
+        maps = "flat" if flat else "places"
+        settings = known_settings(
+            options, units=options.units or "none", maps=maps, max_seconds=options.max_seconds
+        )
+        model = checkpoint.identity() | {"dtype": options.dtype, "device": device}
+        identity = {"model": model, "corpus": {"sha256": found.sha256, "part": options.part}}
+        resumed.check(identity | {"settings": settings}, filters, incomplete=True)
     listener.say(f"loading {checkpoint.name}")
     key = int(found.sha256[:16], 16)
     network, source = _source(checkpoint, kind, options, local_device or device, corpus_key=key)
+    if options.maps is not None and not _maps_matter(network, source):
+        raise InputError(
+            f"--maps {options.maps} has no effect on {checkpoint.name}: no layer of it returns feature maps. Omit "
+            "--maps."
+        )
     shards = {shard.index: shard for shard in found.shards}
     selected = select_shards(list(shards), options.part, listener.warn)
 
@@ -83,7 +100,7 @@ def plan(
             skipped=[list(each) for each in found.skipped],
             sorts=found.sorts,
             part=options.part,
-            filters={"sample": options.sample, "seed": options.seed, "limit": options.limit},
+            filters=filters,
         ),
     )
     return Plan(
@@ -133,11 +150,17 @@ def _flat(kind: Modality, maps: str | None) -> bool:
     return (maps or ("flat" if kind == "convolution" else "places")) == "flat"
 
 
+def _maps_matter(network: Any, source: MediaSource) -> bool:
+    """Return whether a layer has other vectors if its feature maps are read in the other way."""
+    other = MediaSource(network, source.feeder, corpus_key=source.corpus_key, flat=not source.flat)
+    return [layer.dim for layer in other.anatomy.layers] != [layer.dim for layer in source.anatomy.layers]
+
+
 def open_media_corpus(
     corpus: str | Path | Iterable[str], kind: Modality, options: SurveyOptions, listener: Listener
 ) -> MediaCorpus[Any]:
     """Find the files, and reject options that apply to text only; no file is read yet."""
-    options.reject_text_options(kind)
+    options.reject_other_options(kind)
     if not isinstance(corpus, str | Path):
         raise InputError(f"CORPUS: a {kind} model reads a folder, a file or a glob (got {type(corpus).__name__}).")
     _flat(kind, options.maps)

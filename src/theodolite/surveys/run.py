@@ -14,20 +14,22 @@ from theodolite.engines.local import LocalEngine
 from theodolite.engines.progress import Listener
 from theodolite.engines.threads import frequent_thread_switches, load_solvers
 from theodolite.environment import versions
-from theodolite.errors import InputError
+from theodolite.errors import DamagedError
 from theodolite.measures.formula import formula_of_column
 from theodolite.sources.prefetch import run_in_thread
 from theodolite.state.checkpoints import Checkpoints
 from theodolite.state.pilot import Pilot
 from theodolite.state.state import State
 from theodolite.state.worker_states import WorkerStates
-from theodolite.storage.file_names import FACTS, PILOT, UNFINISHED
+from theodolite.statistics.cells import cells_to_separate
+from theodolite.storage.file_names import FACTS, PILOT, REPLACEMENT, UNFINISHED
 from theodolite.storage.files import read_json, write_json
 from theodolite.storage.location import Location
 from theodolite.storage.lock import exclusive
 from theodolite.surveys import memory
-from theodolite.surveys.folder import SCHEMA, claim, open_survey, save
+from theodolite.surveys.folder import SCHEMA, claim, finish_replacement, open_survey, save
 from theodolite.surveys.provenance import differences
+from theodolite.surveys.resume import FILTERS, PILOT_DIGEST, find_recorded_run
 from theodolite.surveys.survey import Survey
 from theodolite.tables.tables import make_tables, nonfinite
 from theodolite.text import pluralize
@@ -88,24 +90,30 @@ def _run(
     engine: Engine,
 ) -> Survey:
     clock = Clock()
-    resuming = out is not None and resume and _can_resume(out, plan)
-    if out is not None and resuming and (out / FACTS).is_file():
-        listener.say(f"{out} already contains this survey: nothing to do")
-        survey = open_survey(out)
-        _tidy(out)
+    place = out  # of this run's files: a finished survey in `out` is kept until the new one is complete
+    if out is not None:
+        finish_replacement(out)
+        if resume and (out / REPLACEMENT / UNFINISHED).is_file():
+            place = out / REPLACEMENT
+    resuming = place is not None and resume and _can_resume(place, plan, overwrite=overwrite)
+    if place is not None and resuming and (place / FACTS).is_file():
+        listener.say(f"{place} already contains this survey: nothing to do")
+        survey = open_survey(place)
+        _tidy(place)
         return survey
     closed = len(plan.source.units)
     estimate = _check_memory(plan)
-    engine.ready(plan, out, estimate.bytes_within, listener)
+    engine.ready(plan, place, estimate.bytes_within, listener)
     clock.lap("start")
-    pilot = _pilot(plan, out if resuming else None, listener, engine)
+    pilot = _pilot(plan, place if resuming else None, listener, engine)
     # Words get their codes in the fold only: a resumed run takes no pilot, and must give the same codes.
     plan.source.units.forget(closed)
     if out is not None and not resuming:  # only now, when nothing more can be rejected
-        claim(out, overwrite=overwrite)
-        write_json(out / UNFINISHED, plan.identity)
-    if out is not None:
-        pilot.save(out)
+        place = claim(out, overwrite=overwrite)
+        filters = (plan.facts.get("corpus") or {}).get(FILTERS)
+        write_json(place / UNFINISHED, plan.identity | {PILOT_DIGEST: pilot.sha256, FILTERS: filters})
+    if place is not None:
+        pilot.save(place)
     clock.lap("pilot")
     frames = {
         layer.index: pilot.frame(
@@ -120,17 +128,19 @@ def _run(
         run_in_thread(
             partial(load_solvers, plan.device)
         )  # while the GPU works, so that the tables do not wait for it
-    state = engine.fold(Work(plan, frames, out, resuming, checkpoint_every, listener))
+    state = engine.fold(Work(plan, frames, place, resuming, checkpoint_every, listener))
     clock.lap("fold")
     on_device = sums_on_device(state.folds)  # before they are copied to the CPU, which starts now
-    with write_in_background(state, out) as written:
+    with write_in_background(state, place) as written:
         survey = _make_survey(plan, state, on_device, pilot, clock, estimate, listener, engine)
         survey.facts["times"]["seconds"] |= {name: round(spent, 3) for name, spent in engine.seconds().items()}
-        if out is not None:
+        if place is not None:
             listener.say("writing the survey")
-            save(survey, out, written)
-    if out is not None:
-        _tidy(out)
+            save(survey, place, written)
+    if out is not None and place is not None:
+        _tidy(place)
+        finish_replacement(out)
+        survey.folder = out
     return survey
 
 
@@ -144,9 +154,32 @@ def _tidy(out: Location) -> None:
 
 
 def _pilot(plan: Plan, resumed: Location | None, listener: Listener, engine: Engine) -> Pilot:
-    """Load the pilot of this run or of another survey, or take one."""
+    """Load the pilot of this run or of another survey, or take one; a damaged one of this run is taken again."""
     if resumed is not None and (resumed / PILOT).is_file():
-        return Pilot.load(resumed)
+        try:
+            return Pilot.load(resumed)
+        except DamagedError as error:
+            listener.warn(f"{error} It is taken again, from the same documents.")
+    pilot = _new_pilot(plan, listener, engine)
+    if resumed is not None and _has_sums(resumed) and _pilot_digest(resumed) != pilot.sha256:
+        raise DamagedError(
+            f"{resumed / PILOT} is damaged or missing, and the pilot taken again differs, so what was saved "
+            "cannot be continued. Start again with --overwrite."
+        )
+    return pilot
+
+
+def _has_sums(out: Location) -> bool:
+    """Return whether sums were saved, which are about the centres of the pilot."""
+    return bool(Checkpoints(out).saves.names() or WorkerStates(out).names())
+
+
+def _pilot_digest(out: Location) -> str | None:
+    return read_json(out / UNFINISHED).get(PILOT_DIGEST)
+
+
+def _new_pilot(plan: Plan, listener: Listener, engine: Engine) -> Pilot:
+    """Load the pilot of another survey, or take one."""
     if plan.pilot_from is not None:
         pilot = Pilot.load(plan.pilot_from)
         pilot.check(plan.source.layers, plan.model_sha256)
@@ -157,17 +190,18 @@ def _pilot(plan: Plan, resumed: Location | None, listener: Listener, engine: Eng
     return engine.pilot(plan, listener)
 
 
-def _can_resume(out: Location, plan: Plan) -> bool:
-    """Return whether the folder contains the start of this run; raise if it is the start of another."""
-    for name in (UNFINISHED, FACTS):
-        if (out / name).is_file():
-            found = read_json(out / name)
-            lines = differences(found["identity"] if name == FACTS else found, plan.identity)
-            if lines:
-                listed = "\n  ".join(lines)
-                raise InputError(f"--resume: the run in {out} has other settings:\n  {listed}")
-            return True
-    return False
+def _can_resume(out: Location, plan: Plan, *, overwrite: bool = False) -> bool:
+    """Return whether the folder contains the start of this run; raise if it is the start of another.
+
+    With `overwrite`, a finished survey with other settings is to be replaced.
+    """
+    recorded = find_recorded_run(out)
+    if recorded is None:
+        return False
+    if recorded.finished and overwrite and differences(recorded.identity, plan.identity):
+        return False
+    recorded.check(plan.identity, (plan.facts.get("corpus") or {}).get(FILTERS))
+    return True
 
 
 def _check_memory(plan: Plan) -> memory.Estimate:
@@ -186,7 +220,15 @@ def _check_memory(plan: Plan) -> memory.Estimate:
         sample_size=plan.sample_size,
         populations=len(plan.populations),
         contextuality=plan.contextuality,
+        held=_held_bytes(plan),
     )
+
+
+def _held_bytes(plan: Plan) -> int:
+    """Return the size of the states of a batch of text at all layers, if the CPU holds them to find sinks."""
+    if plan.device is not None or not cells_to_separate(plan.populations).sinks:
+        return 0
+    return 4 * getattr(plan.source, "batch_tokens", 0) * sum(layer.dim for layer in plan.source.layers)
 
 
 def _make_survey(

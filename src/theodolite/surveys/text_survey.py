@@ -24,9 +24,11 @@ from theodolite.sources.text.encoding import UNWRAPPED, Wrap, find_wrap, own_spe
 from theodolite.sources.text.source import TextSource
 from theodolite.sources.text.units import special_ids, token_level
 from theodolite.sources.text.windows import choose_window_length
+from theodolite.statistics.cells import cells_to_separate
 from theodolite.surveys.batch_tokens import batch_tokens
 from theodolite.surveys.options import SurveyOptions, select_shards
 from theodolite.surveys.provenance import describe_checkpoint, describe_corpus, describe_settings, make_provenance
+from theodolite.surveys.resume import RecordedRun, known_settings
 from theodolite.surveys.survey import Survey
 
 SHARD_CHARS = 2**19
@@ -43,13 +45,17 @@ def plan(
     listener: Listener,
     *,
     local_device: str | None = None,
+    resumed: RecordedRun | None = None,
 ) -> Plan:
     """Open the corpus, load the model, and return what a run needs to know.
 
-    `local_device` is the device of this process, if other processes fold on `device`.
+    `local_device` is the device of this process, if other processes fold on `device`. A run that is to be
+    `resumed` with other settings is rejected before the model is loaded.
     """
+    options.reject_other_options("text")
     corpus_options = options.corpus_options()
     documents = open_corpus(corpus, corpus_options, listener.say)
+    documents.check_columns()
     listener.say(f"reading {documents.name}")
     kind = device.partition(":")[0]
     shard_chars = GPU_SHARD_CHARS if kind == "cuda" else SHARD_CHARS
@@ -57,11 +63,29 @@ def plan(
     scanning = run_in_process if kind == "cuda" and local_device is None and documents.plain else run_in_thread
     scanned = scanning(lambda: scan(documents, shard_chars=shard_chars))
     hashed = run_in_thread(lambda: checkpoint.sha256)
+    if resumed is not None:
+        settings = known_settings(
+            options,
+            units=options.units or "id",
+            shard_chars=shard_chars,
+            drop_special=options.drop_special,
+            clean_words=options.clean_words,
+            **{
+                name: value
+                for name in ("max_tokens", "batch_tokens")
+                if (value := getattr(options, name)) is not None
+            },
+        )
+        model = checkpoint.identity() | {"dtype": options.dtype, "device": device}
+        identity = {"model": model, "corpus": {"sha256": scanned().sha256, "part": options.part}}
+        resumed.check(identity | {"settings": settings}, asdict(corpus_options), incomplete=True)
     listener.say(f"loading {checkpoint.name}")
     tokenizer = load_tokenizer(checkpoint, trust_remote_code=options.trust_remote_code)
     wrap = _find_wrap(tokenizer, checkpoint.name, listener) if options.wrap else UNWRAPPED
     network, source = _source(checkpoint, options, tokenizer, local_device or device, end_to_end=kind == "cuda")
-    source.batch_tokens = options.batch_tokens or batch_tokens(device, max(layer.dim for layer in source.layers))
+    held = len(source.layers) if cells_to_separate(options.populations).sinks else 0
+    widest = max(layer.dim for layer in source.layers)
+    source.batch_tokens = options.batch_tokens or batch_tokens(device, widest, held)
     if options.target is not None and "decoder" not in {layer.stack for layer in source.anatomy.layers}:
         raise InputError(
             f"--target requires an encoder-decoder model, and {checkpoint.name} is not one. Omit --target."

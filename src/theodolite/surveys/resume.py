@@ -1,0 +1,74 @@
+"""Resuming: what a folder records about the settings of its run, compared with the settings given now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from theodolite.errors import InputError
+from theodolite.models.layers import parse_layer_numbers
+from theodolite.storage.file_names import FACTS, REPLACEMENT, UNFINISHED
+from theodolite.storage.files import read_json
+from theodolite.storage.location import Location
+from theodolite.surveys.options import SurveyOptions
+from theodolite.surveys.provenance import differences
+
+PILOT_DIGEST = "pilot_sha256"  # in unfinished.json: which centres the saved sums have
+FILTERS = "filters"  # in unfinished.json: how the documents were selected; null if there are none
+
+
+class RecordedRun(NamedTuple):
+    """The run that a folder contains: what identifies it, and how its documents were selected."""
+
+    place: Location
+    identity: dict[str, Any]
+    filters: dict[str, Any]
+    finished: bool
+
+    def check(
+        self, identity: Mapping[str, Any], filters: Mapping[str, Any] | None, *, incomplete: bool = False
+    ) -> None:
+        """Raise if the run has other settings. An `incomplete` identity has those that are known so far."""
+        lines = differences(_restrict(self.identity, identity) if incomplete else self.identity, identity)
+        if any(line.startswith("corpus.sha256") for line in lines):  # a digest says little: name the filters too
+            chosen = _restrict(dict(filters or {}), self.filters)
+            lines = [*differences({"corpus": {FILTERS: self.filters}}, {"corpus": {FILTERS: chosen}}), *lines]
+        if lines:
+            listed = "\n  ".join(lines)
+            raise InputError(f"--resume: the run in {self.place} has other settings:\n  {listed}")
+
+
+def find_recorded_run(out: Location) -> RecordedRun | None:
+    """Return the run that `--resume` would continue, if the folder contains one."""
+    place = out / REPLACEMENT if (out / REPLACEMENT / UNFINISHED).is_file() else out
+    if (place / UNFINISHED).is_file():
+        identity = read_json(place / UNFINISHED)
+        identity.pop(PILOT_DIGEST, None)
+        return RecordedRun(place, identity, identity.pop(FILTERS, None) or {}, finished=False)
+    if (place / FACTS).is_file():
+        facts = read_json(place / FACTS)
+        filters = (facts.get("corpus") or {}).get(FILTERS) or {}
+        return RecordedRun(place, facts["identity"], filters, finished=True)
+    return None
+
+
+def known_settings(options: SurveyOptions, **more: Any) -> dict[str, Any]:
+    """Return the settings of a survey that are known before the model is loaded; None is not known."""
+    known: dict[str, Any] = {
+        "populations": list(options.populations),
+        "sample_size": options.sample_size,
+        "contextuality": options.contextuality,
+        **{name: value for name, value in more.items() if value is not None},
+    }
+    if options.layers is not None and min(numbers := parse_layer_numbers(options.layers)) >= 0:
+        known["layers"] = sorted(set(numbers))
+    return known
+
+
+def _restrict(there: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of the first mapping that the second has too."""
+    return {
+        name: _restrict(value, here[name]) if isinstance(value, Mapping) else value
+        for name, value in there.items()
+        if name in here
+    }
