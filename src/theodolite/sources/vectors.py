@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 
@@ -26,12 +28,19 @@ class Vectors:
     """Matrices with the same number of rows, each measured as a layer, and optionally a label for every row."""
 
     matrices: dict[str, NDArray[Any]]  # name -> (vectors, dim)
-    labels: NDArray[Any] | None = None  # (vectors,)
+    labels: NDArray[Any] | None = None  # (vectors,); None and NaN are missing labels
 
     @property
     def count(self) -> int:
         """The number of vectors."""
         return len(next(iter(self.matrices.values())))
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """Numbers of the rows to measure: all, or those that have a label."""
+        if self.labels is None:
+            return np.arange(self.count)
+        return np.flatnonzero(~pd.isna(self.labels))
 
 
 def read_vectors(path: Path, *, column: str | None = None, groups: str | None = None) -> Vectors:
@@ -214,6 +223,19 @@ def to_float(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.float64)
 
 
+def _check_size(chosen: NDArray[Any], rows: NDArray[np.int64], name: str) -> None:
+    """Reject finite numbers that float32, in which samples and centres are stored, cannot hold."""
+    if chosen.dtype != np.float64:
+        return
+    large = (np.abs(chosen) > np.finfo(np.float32).max) & np.isfinite(chosen)
+    if large.any():
+        row, coordinate = np.argwhere(large)[0]
+        raise InputError(
+            f"{name}: row {rows[row]} has a coordinate of {chosen[row, coordinate]:.3g}, whose square overflows. "
+            "Divide all vectors by a constant: cosines, shares and dimensions do not depend on it."
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """A block of rows of every matrix."""
@@ -241,10 +263,12 @@ class VectorSource:
             self.units = Units("none", [Unit("(all)", "(all)")])
             self._codes = np.zeros(vectors.count, dtype=np.int64)
         else:
-            names, codes = np.unique(np.array([str(label) for label in vectors.labels]), return_inverse=True)
+            given = np.array([str(label) for label in vectors.labels[vectors.rows]])
+            names, codes = np.unique(given, return_inverse=True)
             # As tables store them: a survey is read from its tables again, and must merge with itself.
             self.units = Units("group", [Unit(name, name) for name in map(encodable, names.tolist())])
-            self._codes = codes.astype(np.int64).reshape(-1)
+            self._codes = np.zeros(vectors.count, dtype=np.int64)
+            self._codes[vectors.rows] = codes.reshape(-1)
 
     def prepare(self, documents: Sequence[tuple[int, NDArray[np.int64]]]) -> list[Block]:
         """Return the rows as blocks; every vector is a document of its own, and none is a first position."""
@@ -257,7 +281,9 @@ class VectorSource:
     def run(self, prepared: Block, sink: Sink) -> None:
         """Pass the rows of each matrix to the sink."""
         for layer, matrix in zip(self.layers, self.vectors.matrices.values(), strict=True):
-            sink(Batch(layer.index, torch.from_numpy(np.array(matrix[prepared.rows])), prepared.places))
+            chosen = np.array(matrix[prepared.rows])
+            _check_size(chosen, prepared.rows, layer.name)
+            sink(Batch(layer.index, torch.from_numpy(chosen), prepared.places))
 
     def _block(self, rows: NDArray[np.int64]) -> Block:
         where = locate_rows(

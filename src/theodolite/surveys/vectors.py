@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from theodolite.engines.engine import Documents, Plan
 from theodolite.engines.progress import Listener
@@ -17,17 +19,21 @@ from theodolite.hashing import mix
 from theodolite.sources.vectors import Vectors, VectorSource, read_vectors, to_float
 from theodolite.state.pilot import POSITIONS
 from theodolite.storage.location import parse_location
+from theodolite.storage.lock import check_unlocked
 from theodolite.surveys.folder import check_free
+from theodolite.surveys.options import SurveyOptions, check_options
 from theodolite.surveys.provenance import describe_corpus, describe_settings, make_provenance
 from theodolite.surveys.run import run
 from theodolite.surveys.survey import Survey
+from theodolite.text import pluralize
 
 BLOCK, BLOCKS = 4096, 16  # rows per batch, batches per shard
 POPULATIONS = ("all", "without-massive")
+"""Several matrices also have without-sinks: without the rows that are massive in any of them."""
 
 
 def measure(
-    vectors: str | Path | NDArray[Any],
+    vectors: str | Path | NDArray[Any] | Tensor,
     *,
     groups: str | Sequence[Any] | None = None,
     column: str | None = None,
@@ -38,32 +44,46 @@ def measure(
     overwrite: bool = False,
     listener: Listener | None = None,
 ) -> Survey:
-    """Measure vectors from a file or an array (vectors, dim), with the formulas of a survey.
+    """Measure vectors from a file or an array or tensor (vectors, dim), with the formulas of a survey.
 
     `groups` are the labels that define the units. For a file it is the name of the column or array of labels; for
-    an .npy file the path of an .npy or .txt file with them; for an array the labels themselves.
+    an .npy file the path of an .npy or .txt file with them; for an array the labels themselves. Vectors without a
+    label (None or NaN) are left out, and their number is reported.
     """
+    check_options(SurveyOptions(sample_size=sample_size))
+    listener = listener or Listener()
     folder = parse_location(out) if out is not None else None
+    if folder is not None:
+        check_unlocked(folder)
     if folder is not None and not resume:
         check_free(folder, overwrite=overwrite)
     name, digest, data = _open_vectors(vectors, column, groups)
+    missing = data.count - len(data.rows)
+    if missing == data.count:
+        raise InputError(f"groups: all {data.count:,} labels are missing; omit groups to measure without labels.")
+    if missing:
+        listener.warn(
+            f"{missing:,} of {pluralize(data.count, 'vector')} have no label and were left out; omit --groups to "
+            "measure all"
+        )
     source = VectorSource(data, corpus_key=int(digest[:16], 16))
-    step = BLOCK * BLOCKS
-    shards = range((data.count + step - 1) // step)
+    populations = (*POPULATIONS, "without-sinks") if len(source.layers) > 1 else POPULATIONS
+    step, rows = BLOCK * BLOCKS, data.rows
+    shards = range((len(rows) + step - 1) // step)
 
     def read(indices: Sequence[int]) -> Iterator[tuple[int, Documents]]:
         for index in indices:
-            stop = min((index + 1) * step, data.count)
+            stop = min((index + 1) * step, len(rows))
             starts = range(index * step, stop, BLOCK)
-            yield index, [(start, np.arange(start, min(start + BLOCK, stop))) for start in starts]
+            yield index, [(start, rows[start : min(start + BLOCK, stop)]) for start in starts]
 
-    chosen = np.sort(np.argsort(mix(source.corpus_key, np.arange(data.count)))[:POSITIONS])
+    chosen = rows[np.sort(np.argsort(mix(source.corpus_key, rows))[:POSITIONS])]
     provenance = make_provenance(
         corpus_identity={"column": column, **_describe_data(data)},
         settings=describe_settings(
-            source.units.kind, [layer.name for layer in source.layers], POPULATIONS, sample_size
+            source.units.kind, [layer.name for layer in source.layers], populations, sample_size
         ),
-        corpus=describe_corpus(name, digest, data.count),
+        corpus=describe_corpus(name, digest, len(rows), read=data.count),
     )
     plan = Plan(
         source=source,
@@ -75,7 +95,7 @@ def measure(
         model_sha256="",
         identity=provenance.identity,
         facts=provenance.facts,
-        populations=POPULATIONS,
+        populations=populations,
         sample_size=sample_size,
         types_bound=len(source.units),
         budget=memory,
@@ -93,7 +113,7 @@ def _describe_data(data: Vectors) -> dict[str, Any]:
 
 
 def _open_vectors(
-    vectors: str | Path | NDArray[Any], column: str | None, groups: str | Sequence[Any] | None
+    vectors: str | Path | NDArray[Any] | Tensor, column: str | None, groups: str | Sequence[Any] | None
 ) -> tuple[str, str, Vectors]:
     """Return a name, a digest and the data."""
     if isinstance(vectors, str | Path):
@@ -102,14 +122,25 @@ def _open_vectors(
         path = Path(vectors)
         data = read_vectors(path, column=column, groups=groups)
         with path.open("rb") as stream:
-            return path.name, file_digest(stream, "sha256").hexdigest(), data
+            return str(path), file_digest(stream, "sha256").hexdigest(), data
+    if isinstance(vectors, Tensor):  # on any device, with or without gradients
+        plain = vectors.detach().cpu()
+        vectors = (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
     array = np.ascontiguousarray(vectors)
     if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "fiu":
         raise InputError(f"vectors: expected a numeric array (vectors, dim), got {array.dtype} {array.shape}.")
-    labels = None if groups is None else np.array(list(groups), dtype=object)
+    labels = None if groups is None else _list_labels(groups)
     if labels is not None and len(labels) != len(array):
         raise InputError(
             f"groups has {len(labels):,} labels for {len(array):,} vectors. Give one label per vector."
         )
     data = Vectors({"vectors": to_float(array)}, labels)
     return f"array of {array.shape}", sha256(array.tobytes()).hexdigest(), data
+
+
+def _list_labels(groups: Any) -> NDArray[Any]:
+    """Return labels as an array of objects; elements of a tensor become numbers."""
+    labels = groups.tolist() if isinstance(groups, Tensor) else list(groups)
+    made = np.empty(len(labels), dtype=object)
+    made[:] = labels
+    return made

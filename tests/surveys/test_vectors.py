@@ -1,0 +1,100 @@
+"""theodolite.measure in Python: tensors, missing labels, and numbers that are too large."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import theodolite
+from theodolite.engines.progress import Listener
+from theodolite.errors import InputError
+
+VECTORS = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32) + 1
+
+
+class Recording(Listener):
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64])
+@pytest.mark.parametrize("grad", [False, True])
+def test_tensors_are_measured_as_they_are(dtype: torch.dtype, grad: bool) -> None:
+    tensor = torch.from_numpy(VECTORS).to(dtype)
+    if grad and dtype.is_floating_point:
+        tensor.requires_grad_()
+    found = theodolite.measure(tensor)
+    x = tensor.detach().double().numpy()
+    assert found.layers["q"].iloc[0] == pytest.approx((x**2).sum(axis=1).mean(), rel=1e-9)
+    assert found.facts["corpus"]["documents"] == 300
+
+
+def test_a_part_of_a_tensor_and_labels_in_a_tensor() -> None:
+    labels = torch.arange(300) % 3
+    found = theodolite.measure(torch.from_numpy(VECTORS).T.contiguous().T, groups=labels)
+    assert sorted(found.units["unit"]) == ["0", "1", "2"]
+
+
+def _labels(missing: Any) -> list[Any]:
+    return [missing if row % 10 == 0 else "ab"[row % 2] for row in range(300)]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.float64("nan"), pd.NA, pd.NaT])
+def test_vectors_without_a_label_are_counted_and_left_out(missing: Any) -> None:
+    listener = Recording()
+    found = theodolite.measure(VECTORS, groups=_labels(missing), listener=listener)
+    assert listener.warnings == ["30 of 300 vectors have no label and were left out; omit --groups to measure all"]
+    kept = np.arange(300) % 10 != 0
+    plain = theodolite.measure(VECTORS[kept], groups=[label for label in _labels("") if label])
+    assert sorted(found.units["unit"]) == ["a", "b"]
+    for column in ("n", "types", "q", "m", "v_within", "v_between"):
+        assert found.layers[column].iloc[0] == pytest.approx(plain.layers[column].iloc[0], rel=1e-12)
+    assert (found.facts["corpus"]["documents"], found.facts["corpus"]["read"]) == (270, 300)
+
+
+def test_missing_labels_in_a_file(tmp_path: Path) -> None:
+    pd.DataFrame({"v": list(VECTORS), "g": _labels(None)}).to_parquet(tmp_path / "v.parquet")
+    listener = Recording()
+    found = theodolite.measure(tmp_path / "v.parquet", groups="g", out=tmp_path / "s", listener=listener)
+    assert len(listener.warnings) == 1
+    assert sorted(theodolite.open(tmp_path / "s").units["unit"]) == ["a", "b"]
+    assert int(found.layers["n"].iloc[0]) == 270
+    numbers = np.where(np.arange(300) % 10 == 0, np.nan, np.arange(300) % 2)
+    np.savez(tmp_path / "v.npz", v=VECTORS, g=numbers)
+    assert sorted(theodolite.measure(tmp_path / "v.npz", groups="g", column="v").units["unit"]) == ["0.0", "1.0"]
+    with pytest.raises(InputError, match="groups: all 300 labels are missing; omit groups"):
+        theodolite.measure(VECTORS, groups=[None] * 300)
+
+
+def test_watched_items_require_labels() -> None:
+    inputs = [torch.randn(2, 3, 4)]
+    with pytest.raises(InputError, match=r"labels of input 0: a label is missing \(nan\)"):
+        theodolite.watch(torch.nn.Linear(4, 4), inputs, "", labels=[["a", float("nan")]], units="label")  # type: ignore[list-item]
+
+
+def test_numbers_whose_squares_overflow_are_named() -> None:
+    vectors = VECTORS.astype(np.float64)
+    vectors[7, 2] = 1e200
+    with pytest.raises(InputError, match=r"vectors: row 7 has a coordinate of 1e\+200, whose square overflows\. "):
+        theodolite.measure(vectors)
+    vectors[7, 2] = np.inf  # not a number to divide: excluded and counted, as before
+    assert int(theodolite.measure(vectors).layers["nonfinite"].iloc[0]) == 1
+    large = theodolite.measure(VECTORS.astype(np.float64) * 1e30).layers.iloc[0]
+    plain = theodolite.measure(VECTORS.astype(np.float64)).layers.iloc[0]
+    assert large["q"] == pytest.approx(1e60 * plain["q"], rel=1e-6)
+    assert large["mean_cosine"] == pytest.approx(plain["mean_cosine"], abs=1e-6)
+
+
+def test_the_size_of_the_sample_is_checked() -> None:
+    with pytest.raises(InputError, match=r"--sample-size -3 is too small: expected at least 0"):
+        theodolite.measure(VECTORS, sample_size=-3)
+    assert json.loads(theodolite.measure(VECTORS, sample_size=0).layers["undefined"].iloc[0])["twonn"]
