@@ -49,8 +49,8 @@ def dynamics(
     model: Annotated[
         str,
         typer.Argument(
-            help="Name of the series. With --revisions: the hub name of the model. With --checkpoints: any name, "
-            "or a model that provides the tokenizer if the checkpoints have none."
+            help="With --revisions: the hub name of the model. With --checkpoints: any name, or a model that "
+            "provides the tokenizer if the checkpoints have none."
         ),
     ],
     corpus: Annotated[str, typer.Option(help=f"What to read: {CORPUS}.")],
@@ -70,6 +70,14 @@ def dynamics(
     steps: Annotated[
         str | None,
         typer.Option(help="Steps to survey of a pattern with {step}, such as 1000,2000. Default: all that exist."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the series. Default: MODEL.")] = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder or model whose tokenizer is used for every step. Default: that of each checkpoint, or of "
+            "MODEL if a checkpoint has none."
+        ),
     ] = None,
     attention: Annotated[
         int, typer.Option(help="Number of documents for measuring queries, keys and attention; 0 for none.")
@@ -98,6 +106,8 @@ def dynamics(
             revisions=revisions or (),
             steps=None if steps is None else _steps(steps),
             attention=attention,
+            name=name,
+            tokenizer=tokenizer,
             device=options.pop("device"),
             options=options,
             listener=printer,

@@ -15,6 +15,7 @@ from theodolite.corpora.catalogue.lookup import model_folder
 from theodolite.corpora.catalogue.model_unpacking import gguf_folder
 from theodolite.errors import InputError, OfflineError, TheodoliteError, first_line, nearest
 from theodolite.models import quirks
+from theodolite.text import pluralize
 
 VOLATILE = {
     "_name_or_path",
@@ -86,6 +87,7 @@ class Checkpoint:
 
 def resolve(name: str, *, revision: str | None = None, progress: Progress | None = None) -> Checkpoint:
     """Find the model on disk, by catalogue name, folder, GGUF file or hub name; download it if necessary."""
+    _check_revision(name, revision)
     if name in MODELS:
         folder = model_folder(name, progress)
         revision = MODELS[name].version
@@ -95,6 +97,7 @@ def resolve(name: str, *, revision: str | None = None, progress: Progress | None
         folder = gguf_folder(Path(name))
     elif Path(name).is_dir():
         folder = Path(name)
+        _check_adapter(folder)
         if not (folder / "config.json").is_file():
             raise InputError(
                 f"MODEL {name!r} is a folder without config.json; give a folder written by "
@@ -108,6 +111,21 @@ def resolve(name: str, *, revision: str | None = None, progress: Progress | None
     return Checkpoint(name, folder, revision)
 
 
+def _check_revision(name: str, revision: str | None) -> None:
+    """Reject a revision of something that has none: it would be recorded without being true."""
+    version = MODELS[name].version if name in MODELS else None
+    if revision is None or revision == version:
+        return
+    if version is not None:
+        raise InputError(f"--revision {revision!r}: the catalogue has {name} {version} only. Omit --revision.")
+    if Path(name).suffix.lower() == ".gguf" or Path(name).is_dir():
+        kind = "folder" if Path(name).is_dir() else "file"
+        raise InputError(
+            f"--revision {revision!r} applies to models of the hub, and MODEL {name!r} is a {kind}. Omit "
+            "--revision."
+        )
+
+
 def locate_again(checkpoint: Checkpoint, expected: str) -> Checkpoint:
     """Find on this machine a model that another machine found, by its folder or its name; reject other weights."""
     exists = (checkpoint.folder / "config.json").is_file()
@@ -119,6 +137,22 @@ def locate_again(checkpoint: Checkpoint, expected: str) -> Checkpoint:
             f"{expected[:12]}…, got {found[:12]}…. Give every machine the same weights."
         )
     return checkpoint if exists else local
+
+
+def _check_adapter(folder: Path) -> None:
+    """Reject a folder of LoRA or other adapter weights without the model that they change."""
+    try:
+        settings = json.loads((folder / "adapter_config.json").read_bytes())
+    except (OSError, ValueError):
+        return
+    if any(path for pattern in WEIGHTS for path in folder.glob(pattern) if not path.name.startswith("adapter_")):
+        return
+    base = settings.get("base_model_name_or_path") if isinstance(settings, dict) else None
+    raise InputError(
+        f"MODEL {str(folder)!r} contains only an adapter{f' of {base}' if base else ''}, not a complete model. "
+        "Merge them: PeftModel.from_pretrained(base, folder).merge_and_unload().save_pretrained(merged), and give "
+        "that folder."
+    )
 
 
 def check_weights(folder: Path) -> list[Path]:
@@ -146,6 +180,8 @@ def load_model(
     checkpoint: Checkpoint, *, dtype: str, device: str, trust_remote_code: bool = False, head: str = "AutoModel"
 ) -> Any:
     """Load the base model, or with `head` a class with a head, in evaluation mode and without gradients."""
+    from pickle import UnpicklingError
+
     import torch
     import transformers
     from safetensors import SafetensorError
@@ -158,12 +194,29 @@ def load_model(
             dtype=getattr(torch, dtype),
             trust_remote_code=trust_remote_code,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # rejected below, with the sizes
         )
+    except UnpicklingError as error:
+        raise TheodoliteError(
+            f"The weights of {checkpoint.name!r} are a pickle that cannot be read safely: it is damaged, or "
+            "reading it would run code. If you trust it, load it with torch.load(weights_only=False) and write "
+            "model.safetensors with save_pretrained."
+        ) from error
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         raise TheodoliteError(
             f"The model in {checkpoint.name!r} could not be loaded: {first_line(error)}"
         ) from error
-    # transformers initialises missing weights with random numbers.
+    # transformers initialises weights that are missing or of another size with random numbers.
+    if mismatched := sorted(
+        (name, tuple(found), tuple(expected)) for name, found, expected in loaded["mismatched_keys"]
+    ):
+        name, found, expected = mismatched[0]
+        raise TheodoliteError(
+            f"The weights of {checkpoint.name!r} do not fit its config.json: "
+            f"{pluralize(len(mismatched), 'tensor')} of another size (the first is {name}: {found} in the file, "
+            f"{expected} by config.json). Check that "
+            "config.json belongs to these weights."
+        )
     missing = sorted(name for name in loaded["missing_keys"] if not name.startswith(quirks.OPTIONAL_WEIGHTS))
     if missing:
         raise TheodoliteError(

@@ -65,6 +65,8 @@ def dynamics(
     revisions: Sequence[str] = (),
     steps: Sequence[int] | None = None,
     attention: int = DOCUMENTS,
+    name: str | None = None,
+    tokenizer: str | None = None,
     device: str | None = None,
     options: Mapping[str, Any] | None = None,
     listener: Listener | None = None,
@@ -72,11 +74,12 @@ def dynamics(
     """Survey every checkpoint on the same documents; write OUT/steps/STEP, OUT/series.parquet and OUT/series.json.
 
     A checkpoint is a folder whose name ends with its step, STEP=FOLDER, a pattern with {step} in it or a glob;
-    `revisions` are those of the hub model `model`; `steps` selects steps of a pattern. With checkpoints in
-    folders, `model` is the name of the series, and the source of the tokenizer if they have none. `options` are
-    passed to every survey (`limit`, `units`, `layers`, `dtype`, ...). `attention` is the number of documents on
-    which queries, keys and attention weights are measured; 0 disables it. Running the same command again resumes
-    the run; additional checkpoints are added.
+    `revisions` are those of the hub model `model`; `steps` selects steps of a pattern. `name` is the name of the
+    series, by default `model`. `tokenizer` is a folder or a model whose tokenizer is used for every step; by
+    default each checkpoint uses its own, or that of `model` if it has none. `options` are passed to every survey
+    (`limit`, `units`, `layers`, `dtype`, ...). `attention` is the number of documents on which queries, keys and
+    attention weights are measured; 0 disables it. Running the same command again resumes the run; additional
+    checkpoints are added.
     """
     listener, folder = listener or Listener(), local_path(out, "dynamics")
     survey_options = SurveyOptions(**(options or {}))
@@ -88,11 +91,11 @@ def dynamics(
     _warn_of_missing_steps(found, listener)
     _check_folder(folder)
     with exclusive(folder):
-        weights = _resolve_checkpoints(found, str(model), survey_options.trust_remote_code, listener)
+        weights = _resolve_checkpoints(found, str(model), tokenizer, survey_options.trust_remote_code, listener)
         job = _make_job(
             folder, corpus, survey_options, device or best_device(), attention, weights[0][1], listener
         )
-        series = _open_series(job, str(model), attention)
+        series = _open_series(job, name or str(model), attention)
         _check_weights(series, weights)
         for number, (moment, checkpoint) in enumerate(weights, 1):
             if listener.stop():
@@ -123,7 +126,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _resolve_checkpoints(
-    found: Sequence[StepCheckpoint], model: str, trust: bool, listener: Listener
+    found: Sequence[StepCheckpoint], model: str, tokenizer: str | None, trust: bool, listener: Listener
 ) -> list[tuple[StepCheckpoint, Checkpoint]]:
     """Find every checkpoint and hash its weights; reject two steps with equal weights before the first survey."""
     weights: list[tuple[StepCheckpoint, Checkpoint]] = []
@@ -131,22 +134,33 @@ def _resolve_checkpoints(
         checkpoint = resolve(moment.name, revision=moment.revision, progress=listener.say)
         listener.say(f"hashing the weights of step {moment.step}")
         check_step(moment.step, [(other.step, resolved.sha256) for other, resolved in weights], checkpoint.sha256)
-        weights.append((moment, _with_tokenizer(checkpoint, model, trust, listener)))
+        weights.append((moment, _with_tokenizer(checkpoint, model, tokenizer, trust, listener)))
     return weights
 
 
-def _with_tokenizer(checkpoint: Checkpoint, model: str, trust: bool, listener: Listener) -> Checkpoint:
-    """Return the checkpoint, with the tokenizer of the model if it has none, as those written by trainers."""
-    lacks = not any((checkpoint.folder / name).is_file() for name in TOKENIZERS)
-    if not lacks or find_modality(checkpoint.folder, checkpoint.name, trust_remote_code=trust) != "text":
+def _with_tokenizer(
+    checkpoint: Checkpoint, model: str, tokenizer: str | None, trust: bool, listener: Listener
+) -> Checkpoint:
+    """Return the checkpoint with the given tokenizer, or that of the model if trainers saved it without one."""
+    if tokenizer is None and _has_tokenizer(checkpoint.folder):
         return checkpoint
+    if find_modality(checkpoint.folder, checkpoint.name, trust_remote_code=trust) != "text":
+        return checkpoint
+    given = tokenizer or model
     try:
-        folder = resolve(model, progress=listener.say).folder
+        folder = Path(given) if _has_tokenizer(Path(given)) else resolve(given, progress=listener.say).folder
     except TheodoliteError as error:
+        if tokenizer is not None:
+            raise InputError(f"--tokenizer {tokenizer!r} was not found ({error})") from error
         raise InputError(
-            f"{checkpoint.name} has no tokenizer, and the tokenizer of MODEL {model!r} was not found ({error})"
+            f"{checkpoint.name} has no tokenizer, and the tokenizer of MODEL {model!r} was not found ({error}) "
+            "Give --tokenizer, a folder or a model that has it."
         ) from error
     return replace(checkpoint, tokenizer=folder)
+
+
+def _has_tokenizer(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in TOKENIZERS)
 
 
 def _make_job(
