@@ -54,6 +54,27 @@ def test_the_command_names_what_was_surveyed() -> None:
     assert vectors.command("--groups", "COLUMN") == "theodolite measure notes.txt --groups COLUMN --out DIR"
 
 
+def test_commands_keep_the_path_and_the_options_of_the_user() -> None:
+    """A shortened path is another model, and without its limit the survey would read another corpus."""
+    filters = {"field": "text", "column": "body", "min_words": 3, "limit": 600, "seed": 0, "sample": None}
+    facts = {
+        "model": {"name": "/data/runs/decoder/step 400"},
+        "corpus": {"name": "/data/texts/books.jsonl", "filters": filters, "part": "0/4"},
+        "settings": {"units": "word", "max_tokens": 64, "wrap": False, "contextuality": True},
+    }
+    kept = "--column body --min-words 3 --limit 600"
+    assert SurveyData(facts).command("--units", "id") == (
+        f"theodolite survey '/data/runs/decoder/step 400' --corpus /data/texts/books.jsonl {kept} --max-tokens 64 "
+        "--contextuality --part 0/4 --units id --out DIR"
+    )
+    assert "--units word" in SurveyData(facts).command()
+    measured = {"model": None, "corpus": {"name": "../vectors.npz"}, "settings": {"units": "none"}}
+    measured |= {"identity": {"corpus": {"column": "second"}}}
+    assert SurveyData(measured).command("--groups", "COLUMN") == (
+        "theodolite measure ../vectors.npz --column second --groups COLUMN --out DIR"
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

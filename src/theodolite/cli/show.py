@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from theodolite.cli.study_options import Population
+from theodolite.cli.study_options import DefaultPopulation
 
 MOST = 4  # folders named in an error
 
 
 def show(
     survey: Annotated[Path, typer.Argument(help="Folder of a finished survey.")],
-    population: Population = "all",
+    population: DefaultPopulation = "auto",
     columns: Annotated[
         str | None, typer.Option(help="Comma-separated columns of layers.parquet, or headings of the table.")
     ] = None,
@@ -24,7 +24,7 @@ def show(
     """Show the layers of a survey in the terminal."""
     import json as encoder
 
-    from theodolite.cli.console import print_result
+    from theodolite.cli.console import Printer, print_result
     from theodolite.cli.layer_table import (
         LEGEND,
         layers_json,
@@ -34,15 +34,21 @@ def show(
         without_massive_hint,
     )
     from theodolite.errors import InputError
+    from theodolite.storage.location import parse_location
+    from theodolite.storage.lock import find_writer
+    from theodolite.studies.choice import AUTO, default_population
     from theodolite.surveys.folder import open_tables
     from theodolite.text import survey_name
 
     _check_is_survey(survey)
     facts, tables = open_tables(survey, ["layers"])
+    if (writer := find_writer(parse_location(survey))) is not None:
+        Printer().warn(f"{writer} is replacing this survey; the old one is shown")
     layers = tables["layers"]
     if json:
         print_result(encoder.dumps(layers_json(layers)))
         return
+    population = default_population([facts]) if population == AUTO else population
     if population not in facts["populations"]:
         known = ", ".join(facts["populations"])
         raise InputError(f"--population {population!r} is not in this survey, which has {known}.")
@@ -57,12 +63,14 @@ def show(
 
 def _check_is_survey(folder: Path) -> None:
     """Reject a folder that holds a laboratory, a series or several surveys, and say which."""
+    from shlex import quote
+
     from theodolite.errors import InputError
-    from theodolite.storage.file_names import FACTS, UNFINISHED
+    from theodolite.storage.file_names import FACTS, REPLACEMENT, UNFINISHED
     from theodolite.studies.laboratory import is_laboratory
     from theodolite.studies.series import is_series
 
-    if not folder.is_dir() or (folder / FACTS).is_file() or (folder / UNFINISHED).is_file():
+    if not folder.is_dir() or any((folder / name).exists() for name in (FACTS, UNFINISHED, REPLACEMENT)):
         return
     inside = sorted(each.parent for each in [*folder.glob(f"*/{FACTS}"), *folder.glob(f"*/*/{FACTS}")])
     if is_laboratory(folder):
@@ -73,7 +81,8 @@ def _check_is_survey(folder: Path) -> None:
     if is_series(folder):
         steps = f"; to show one step: {_list_folders(inside)}" if inside else ""
         raise InputError(
-            f"{folder} is a series, not a survey; `theodolite report {folder}` reports all of it{steps}."
+            f"{folder} is a series, not a survey; `theodolite report {quote(str(folder))}` reports all of "
+            f"it{steps}."
         )
     if inside:
         raise InputError(f"{folder} holds {len(inside)} surveys; show one of them: {_list_folders(inside)}.")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from theodolite.corpora.options import CorpusOptions
 from theodolite.errors import DamagedError, InputError
 from theodolite.text import short_path
 
@@ -63,15 +64,46 @@ class SurveyData:
         return {int(layer["index"]): str(layer["name"]) for layer in self.facts["layers"]}
 
     def command(self, *options: str) -> str:
-        """Return the command that surveys the same model and corpus again with the given options.
+        """Return the command that surveys the same documents of the same corpus again with the given options.
 
-        >>> facts = {"model": {"name": "minilm-l6"}, "corpus": {"name": "my notes.txt"}}
+        >>> facts = {"model": {"name": "runs/minilm"}, "corpus": {"name": "my notes.txt", "filters": {"limit": 9}}}
         >>> SurveyData(facts).command("--units", "word")
-        "theodolite survey minilm-l6 --corpus 'my notes.txt' --units word --out DIR"
+        "theodolite survey runs/minilm --corpus 'my notes.txt' --limit 9 --units word --out DIR"
         """
-        if self.facts.get("model") is None:
-            return shlex.join(["theodolite", "measure", self.corpus, *options, "--out", "DIR"])
-        return shlex.join(["theodolite", "survey", self.model, "--corpus", self.corpus, *options, "--out", "DIR"])
+        model, corpus = self.facts.get("model"), escape_unencodable(self.facts["corpus"]["name"])
+        kept = list(self._options(set(options)))
+        if model is None:
+            return shlex.join(["theodolite", "measure", corpus, *kept, *options, "--out", "DIR"])
+        name = escape_unencodable(model["name"])
+        return shlex.join(["theodolite", "survey", name, "--corpus", corpus, *kept, *options, "--out", "DIR"])
+
+    def _options(self, replaced: Collection[str]) -> Iterator[str]:
+        """Yield the options with which the survey was made, such as filters, where they are not the default."""
+        corpus, settings = self.facts["corpus"], self.facts.get("settings") or {}
+        chosen = corpus.get("filters") or {}
+        filters = {name: (value, DEFAULT_FILTERS.get(name)) for name, value in chosen.items()}
+        others = {name: (settings[name], usual) for name, usual in USUAL_SETTINGS.items() if name in settings}
+        others["part"] = (corpus.get("part"), None)
+        if self.facts.get("model") is None:  # vectors of a file that has several columns
+            filters["column"] = ((self.facts.get("identity") or {}).get("corpus", {}).get("column"), None)
+        for name, (value, usual) in (filters | others).items():
+            flag = f"--{name.replace('_', '-')}"
+            if value == usual or value is None or value in ("id", "none") or flag in replaced:
+                continue
+            yield from (flag,) if value is True else (flag, str(value))
+
+
+DEFAULT_FILTERS = asdict(CorpusOptions())
+USUAL_SETTINGS = {
+    "units": "id",
+    "max_tokens": 512,
+    "max_seconds": 30.0,
+    "drop_special": False,
+    "wrap": False,
+    "clean_words": False,
+    "contextuality": False,
+}
+"""Settings that `SurveyData.command` repeats where they are not the default."""
 
 
 def escape_unencodable(name: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,7 +29,8 @@ PROJECTED = Need(
     "folders of `theodolite weights` made without --no-projections",
     lambda survey: "projection_facts" in survey.tables,
     lambda survey: (
-        f"that of {survey.model} has no projections; make them with `theodolite weights {survey.model} --out DIR`"
+        f"that of {survey.model} has no projections; make them with "
+        f"`theodolite weights {shlex.quote(str(survey.facts['model']['name']))} --out DIR`"
     ),
     reason=lambda survey: "no projections",
 )
