@@ -42,6 +42,28 @@ def wait_for(path: Path, seconds: float = 600) -> None:
         time.sleep(0.02)
 
 
+def test_a_changed_file_in_the_cache_is_built_again(wheel, shop):
+    """One byte is another, and the size is the same."""
+    entry = wheel()
+    documents = get_entry_folder(entry) / "documents.jsonl"
+    whole = documents.read_bytes()
+    documents.write_bytes(whole.replace(b"one", b"ONE"))
+    messages: list[str] = []
+    folder = get_entry_folder(entry, messages.append)
+    assert documents.read_bytes() == whole
+    assert messages[0] == f"{documents} has changed since it was unpacked: {folder.name} is built again"
+    assert len(messages) == 3, "downloaded and unpacked"
+    messages.clear()
+    get_entry_folder(entry, messages.append)
+    assert messages == []
+    # A folder of an older version has no checksums, and is used as it is.
+    record = json.loads((folder / "entry.json").read_text())
+    del record["checksums"]
+    (folder / "entry.json").write_text(json.dumps(record))
+    get_entry_folder(entry, messages.append)
+    assert messages == []
+
+
 @pytest.mark.parametrize("packing", ["wheel", "sdist"])
 def test_fetches_unpacks_and_records(packing, request, shop):
     entry = request.getfixturevalue(packing)()

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import theodolite
 from theodolite.cli.app import app
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.exhibits.bert_spaces.weights import replace_missing_glyphs
 from theodolite.exhibits.registry import find, make
@@ -204,3 +205,27 @@ def test_results_are_repeatable(models: dict[str, Path], bert: Findings) -> None
     again = theodolite.weights(models["bert"], most=4, projections=False)
     for name, table in bert.tables.items():
         pd.testing.assert_frame_equal(table, again.tables[name], check_dtype=False)
+
+
+def test_tables_without_numbers_are_reported(models: dict[str, Path]) -> None:
+    network, tokenizer = small_models.load(models["bert"])
+    tables = ModelTables.of(network, tokenizer)
+    warned: list[str] = []
+
+    class Recording(Listener):
+        def warn(self, text: str) -> None:
+            warned.append(text)
+
+    words = tables.words.clone()
+    words[5:9] = torch.nan
+    facts = make_facts("weights", None, **SETTINGS)
+    measure_weights(replace(tables, words=words), facts, Recording())
+    expected = (
+        f"4 of {len(words)} rows of {tables.names['words']} contain NaN or infinite numbers and were left out"
+    )
+    assert warned == [expected]
+    assert expected in facts["found"]["notes"]
+    with pytest.raises(
+        InputError, match=rf"All {len(words)} rows of the word table \(.*\) contain NaN or infinite"
+    ):
+        measure_weights(replace(tables, words=torch.full_like(words, torch.nan)), facts, Recording())

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from filelock import FileLock, Timeout
 from platformdirs import user_cache_dir
 
 from theodolite.errors import TheodoliteError
+from theodolite.storage.checksum import checksum
 
-RECORD = "entry.json"
+RECORD, CHECKSUMS = "entry.json", "checksums"
 # Increase this when the same download would be unpacked differently, so that older folders are built again.
 LAYOUT = 2
 
@@ -35,9 +37,9 @@ def cache_root() -> Path:
 
 
 def is_complete(folder: Path, sha256: str) -> bool:
-    """Return whether the folder was built from the file with this digest and all its files are complete."""
+    """Return whether the folder was built from the file with this digest and all its files have their sizes."""
     try:
-        record: dict[str, Any] = json.loads((folder / RECORD).read_text("utf-8"))
+        record = _read_record(folder)
         return (
             record["sha256"] == sha256
             and record["layout"] == LAYOUT
@@ -47,19 +49,48 @@ def is_complete(folder: Path, sha256: str) -> bool:
         return False
 
 
+def find_damaged(folder: Path) -> list[str]:
+    """Return the files of a complete folder whose content has changed. Older records have no checksums.
+
+    A file is read once by a process, and again only if its size or time has changed.
+    """
+    known: dict[str, str] = _read_record(folder).get(CHECKSUMS) or {}
+    return [name for name, expected in known.items() if _checksum(folder / name) != expected]
+
+
+def _read_record(folder: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((folder / RECORD).read_text("utf-8"))
+    return record
+
+
+def _checksum(path: Path) -> str:
+    found = path.stat()
+    return _checksum_of(path, found.st_size, found.st_mtime_ns)
+
+
+@cache
+def _checksum_of(path: Path, size: int, changed: int) -> str:
+    return checksum(path)
+
+
 def build_once(
     folder: Path, sha256: str, facts: Facts, build: Build, progress: Progress = ignore_progress
 ) -> Path:
     """Return the folder, built first if it is not complete; other processes wait for the one that builds it.
 
-    A complete folder is returned without a lock, so that the cache may be on a read-only disk.
+    A complete folder is returned without a lock, so that the cache may be on a read-only disk. One whose files
+    have changed is built again.
     """
-    if is_complete(folder, sha256):
+    complete = is_complete(folder, sha256)
+    damaged = find_damaged(folder) if complete else []
+    if complete and not damaged:
         return folder
+    if damaged:
+        progress(f"{folder / damaged[0]} has changed since it was unpacked: {folder.name} is built again")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _hold_lock(folder, progress):
-            if not is_complete(folder, sha256):
+            if not is_complete(folder, sha256) or find_damaged(folder):
                 _remove_partial_folders(folder)
                 _build_folder(folder, {**facts, "sha256": sha256}, build)
     except OSError as error:
@@ -86,11 +117,14 @@ def _build_folder(folder: Path, facts: Facts, build: Build) -> None:
 
 
 def _write_record(folder: Path, facts: Facts) -> None:
-    """Write the record of the folder, after everything else, with the size of every file."""
-    files = {
-        path.relative_to(folder).as_posix(): path.stat().st_size for path in folder.rglob("*") if path.is_file()
+    """Write the record of the folder, after everything else, with the size and checksum of every file."""
+    paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    record = {
+        **facts,
+        "layout": LAYOUT,
+        "files": {name: path.stat().st_size for name, path in paths.items()},
+        CHECKSUMS: {name: checksum(path) for name, path in paths.items()},
     }
-    record = {**facts, "layout": LAYOUT, "files": dict(sorted(files.items()))}
     (folder / RECORD).write_text(json.dumps(record, indent=2) + "\n", "utf-8")
 
 

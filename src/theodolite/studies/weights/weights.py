@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,9 @@ def measure_weights(
     results = position_tables(tables, settings["seed"])
     tail = _untrained_from(results)
     pair_tables = _pair_tables(tables, tail, settings)
+    damaged = list(_describe_nonfinite(pair_tables, tables.names))
+    for note in damaged:
+        listener.warn(note)
     names = {name: tables.row_names("positions" if name == TRAINED_POSITIONS else name) for name in pair_tables}
     pair_findings = fold_tables(pair_tables, names, tables.units, settings, listener, block)
     tokens = token_table(tables)
@@ -116,7 +120,7 @@ def measure_weights(
         "dropped": tables.dropped,
         "position_kind": tables.position_kind,
         "untrained_from": tail,
-        "notes": [*tables.notes, *pair_findings.notes],
+        "notes": [*tables.notes, *damaged, *pair_findings.notes],
         "beyond": pair_findings.beyond,
         "vocabulary": summarise_vocabulary(tables.units),
         "not_finite": {name: len(table.vectors) - len(table.rows) for name, table in pair_tables.items()},
@@ -136,6 +140,20 @@ def _pair_tables(tables: ModelTables, tail: int | None, settings: dict[str, Any]
     if tail is not None and tables.positions is not None:
         pair_tables[TRAINED_POSITIONS] = PairTable(TRAINED_POSITIONS, tables.positions[:tail])
     return pair_tables
+
+
+def _describe_nonfinite(pair_tables: dict[str, PairTable], parameters: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence for each table with rows that have no numbers; raise if no word has any."""
+    for name, table in pair_tables.items():
+        rows, parameter = len(table.vectors), parameters.get(name, name)
+        left_out = rows - len(table.rows)
+        if left_out == rows and name == "words":
+            raise InputError(
+                f"All {rows:,} rows of the word table ({parameter}) contain NaN or infinite numbers: the model "
+                "is damaged or its training diverged. Nothing can be measured."
+            )
+        if left_out and name != TRAINED_POSITIONS:
+            yield f"{left_out:,} of {rows:,} rows of {parameter} contain NaN or infinite numbers and were left out"
 
 
 def _segment_tables(
