@@ -25,13 +25,19 @@ CHAPTERS = (
         "Surveys",
         "Run, open and merge surveys. [The survey folder](../survey-folder.md) describes the files and columns.",
         "theodolite",
-        ("survey", "measure", "watch", "open", "merge", "export", "Survey", "TheodoliteError"),
+        ("survey", "measure", "watch", "load", "open", "merge", "export", "Survey", "TheodoliteError"),
+    ),
+    (
+        "Figures and reports",
+        "Surveys, laboratories and series are given as objects or folders. Figures are matplotlib figures.",
+        "theodolite",
+        ("exhibit", "compare", "reproduce"),
     ),
     (
         "Studies and laboratories",
         "Each returns its tables as data frames (`.tables`). `out` or `.save` writes them to a folder.",
         "theodolite",
-        ("dynamics", "weights", "probe", "trace", "groups", "contrast", "clouds", "block", "cautions"),
+        tuple("what_if sets batches dynamics weights probe trace groups contrast clouds block cautions".split()),
     ),
     (
         "While a model trains",
@@ -39,13 +45,12 @@ CHAPTERS = (
         "theodolite.integrations",
         ("GeometryCallback", "GeometryProbe", "Thresholds", "CollapseWarning"),
     ),
-    ("The report", "`theodolite.report` writes one HTML page from finished tables.", "theodolite.report", ()),
+    ("The report", "`theodolite.report(...)` calls this function.", "theodolite.api.report", ("report",)),
     (
-        "What if",
-        "`theodolite.studies.what_if` measures a finished survey again as if its vectors had been transformed. "
-        "See [what if](../what-if.md).",
-        "theodolite.studies.what_if",
-        ("what_if",),
+        "The report from tables",
+        "`theodolite.report` writes one HTML page from finished tables.",
+        "theodolite.report",
+        (),
     ),
 )
 WHOLE = ("theodolite", "theodolite.integrations", "theodolite.report")

@@ -12,18 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from theodolite import measures
+    from theodolite.api.figures import compare, exhibit
+    from theodolite.api.report import report
     from theodolite.errors import TheodoliteError
+    from theodolite.reproduction.reproduce import reproduce
+    from theodolite.studies.anisotropy.batches import make_batches as batches
     from theodolite.studies.block.block import block
     from theodolite.studies.cautions import cautions
     from theodolite.studies.clouds.clouds import clouds
     from theodolite.studies.contrast.contrast import contrast
     from theodolite.studies.groups.groups import groups
+    from theodolite.studies.norm_variance.token_sets import make_token_sets as sets
     from theodolite.studies.probe.probe import probe
     from theodolite.studies.sample_export.export import export
     from theodolite.studies.series.dynamics import dynamics
     from theodolite.studies.trace.trace import trace
     from theodolite.studies.weights.weights import weights
+    from theodolite.studies.what_if import what_if
     from theodolite.surveys.api import survey
+    from theodolite.surveys.folder import open_survey as load
     from theodolite.surveys.folder import open_survey as open  # noqa: A004
     from theodolite.surveys.merge import merge
     from theodolite.surveys.survey import Survey
@@ -33,44 +40,60 @@ if TYPE_CHECKING:
 __all__ = [
     "Survey",
     "TheodoliteError",
+    "batches",
     "block",
     "cautions",
     "clouds",
+    "compare",
     "contrast",
     "dynamics",
+    "exhibit",
     "export",
     "groups",
+    "load",
     "measure",
     "measures",
     "merge",
     "open",
     "probe",
+    "report",
+    "reproduce",
+    "sets",
     "survey",
     "trace",
     "watch",
     "weights",
+    "what_if",
 ]
 
 # Resolved when first asked for, so that importing the package loads nothing heavy.
 _HOMES = {
-    "cautions": ("theodolite.studies.cautions", "cautions"),
     "Survey": ("theodolite.surveys.survey", "Survey"),
     "TheodoliteError": ("theodolite.errors", "TheodoliteError"),
+    "batches": ("theodolite.studies.anisotropy.batches", "make_batches"),
     "block": ("theodolite.studies.block.block", "block"),
+    "cautions": ("theodolite.studies.cautions", "cautions"),
     "clouds": ("theodolite.studies.clouds.clouds", "clouds"),
+    "compare": ("theodolite.api.figures", "compare"),
     "contrast": ("theodolite.studies.contrast.contrast", "contrast"),
     "dynamics": ("theodolite.studies.series.dynamics", "dynamics"),
+    "exhibit": ("theodolite.api.figures", "exhibit"),
     "export": ("theodolite.studies.sample_export.export", "export"),
     "groups": ("theodolite.studies.groups.groups", "groups"),
+    "load": ("theodolite.surveys.folder", "open_survey"),
     "measure": ("theodolite.surveys.vectors", "measure"),
-    "merge": ("theodolite.surveys.merge", "merge"),
     "measures": ("theodolite.measures", ""),
+    "merge": ("theodolite.surveys.merge", "merge"),
     "open": ("theodolite.surveys.folder", "open_survey"),
     "probe": ("theodolite.studies.probe.probe", "probe"),
+    "report": ("theodolite.report", ""),
+    "reproduce": ("theodolite.reproduction.reproduce", "reproduce"),
+    "sets": ("theodolite.studies.norm_variance.token_sets", "make_token_sets"),
     "survey": ("theodolite.surveys.api", "survey"),
     "trace": ("theodolite.studies.trace.trace", "trace"),
     "watch": ("theodolite.surveys.watch", "watch"),
     "weights": ("theodolite.studies.weights.weights", "weights"),
+    "what_if": ("theodolite.studies.what_if", "what_if"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Escaping of text from models and corpora for HTML, Markdown, LaTeX and CSV: all characters visible and encodable.
+"""Escaping of text for HTML, Markdown, LaTeX and CSV: all characters visible and encodable.
 
 In a comment on GitHub a name such as `@someone`, `#12` or `www.example.org` would notify a person or make a link.
 A zero-width space breaks these; a token is in `<code>`, where GitHub does not look for them.

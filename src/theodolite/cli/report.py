@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from theodolite.cli.options import on_disk
 
-if TYPE_CHECKING:
-    from theodolite.cli.report_page import ReportInputs
-
 FORMATS = ("html", "md")
 SUFFIXES = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 PRINT = Path("-")
-ONLY_LABORATORIES = (
-    "These folders hold laboratories but no survey or series, which --format md requires; use --format html."
-)
 
 
 def report(
@@ -45,41 +39,20 @@ def report(
     ] = None,
 ) -> None:
     """Write a self-contained HTML page, or Markdown, about one survey or several side by side."""
+    from theodolite.api.report import read_inputs, render_text, write_page, write_text
     from theodolite.cli.console import Printer, print_result
-    from theodolite.cli.report_page import read_inputs, write_page
 
     kind, file = choose_output(out, format_)
-    inputs = read_inputs(surveys, Printer().warn)
+    printer = Printer()
+    inputs = read_inputs(surveys, printer.warn)
     if kind == "html":
-        write_page(inputs, file)
+        write_page(inputs, file, printer)
     elif file == PRINT:
-        print_result(_markdown(inputs).rstrip("\n"))
+        print_result(render_text(inputs, printer.warn).rstrip("\n"))
         return
     else:
-        _write_markdown(inputs, file)
+        write_text(file, render_text(inputs, printer.warn))
     print_result(f"report: {file}")
-
-
-def _markdown(inputs: ReportInputs) -> str:
-    from theodolite.cli.console import Printer
-    from theodolite.errors import InputError
-    from theodolite.report.markdown import render_markdown
-    from theodolite.text import pluralize
-
-    tables = [*inputs.surveys, *(series.tables for series in inputs.series)]
-    if not tables:
-        raise InputError(ONLY_LABORATORIES)
-    if inputs.laboratories:
-        count = pluralize(len(inputs.laboratories), "laboratory", "laboratories")
-        Printer().warn(f"Omitted {count}, which Markdown cannot show; use --format html.")
-    return render_markdown(tables)
-
-
-def _write_markdown(inputs: ReportInputs, file: Path) -> None:
-    from theodolite.storage.atomic import write_atomically
-
-    text = _markdown(inputs)
-    write_atomically(file, lambda path: _write_text(path, text))
 
 
 def choose_output(out: Path | None, form: str | None) -> tuple[str, Path]:
@@ -106,7 +79,3 @@ def choose_output(out: Path | None, form: str | None) -> tuple[str, Path]:
             f"in .{form}."
         )
     return form or ending or "html", out
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

@@ -28,15 +28,15 @@ def view(
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
 ) -> None:
     """Write the report page about surveys, series or laboratories and open it in the browser."""
+    from theodolite.api.report import read_inputs, write_page
     from theodolite.cli.console import Printer, print_result
     from theodolite.cli.report import choose_output
-    from theodolite.cli.report_page import read_inputs, write_page
 
     if out is not None:
         choose_output(out, "html")  # reject a wrong name before anything is read
     inputs = read_inputs(folders, Printer().warn)
     page = _temporary_page() if out is None else out
-    write_page(inputs, page)
+    write_page(inputs, page, Printer())
     print_result(f"report: {page}")
     if open_ and not open_in_browser(page):
         Printer().warn("No browser could be opened. Open this address, or copy the file to another machine:")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from theodolite.tables.tables import SurveyTables
 from theodolite.text import pluralize, survey_name
 
 SHOWN = "layer layer_name population n q m v mean_cosine anisotropy_svd effective_rank twonn".split()
+CHARTED = ("mean_cosine", "anisotropy_svd", "effective_rank")
 
 
 @dataclass
@@ -67,12 +69,34 @@ class Survey:
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Location:
         """Write the survey's folder and return it."""
-        from theodolite.surveys.folder import claim, save
+        from theodolite.surveys.folder import write
 
         path = parse_location(folder)
-        claim(path, overwrite=overwrite)
-        save(self, path)
+        write(self, path, overwrite=overwrite)
         return path
+
+    def plot(self, *measures: str, **options: Any) -> Any:
+        """Return a figure of measures by layer, such as plot("mean_cosine", "twonn"); options of `compare`."""
+        return import_module("theodolite.api.figures").compare(self, measures, **options)
+
+    def compare(self, *others: Any, **options: Any) -> Any:
+        """Return a figure of this survey and others by layer; see `theodolite.compare`."""
+        return import_module("theodolite.api.figures").compare([self, *others], **options)
+
+    def exhibit(self, name: str, **options: Any) -> Any:
+        """Return a figure or table of a paper, such as "norm-variance/fig4"; see `theodolite.exhibit`."""
+        return import_module("theodolite.api.figures").exhibit(name, self, **options)
+
+    def report(self, out: str | Path = "report.html") -> Path:
+        """Write a report about the survey, .html or .md, and return its path."""
+        path: Path = import_module("theodolite.api.report").report(self, out)
+        return path
+
+    def summary(self, population: str | None = None) -> pd.DataFrame:
+        """Return the most important measures, one row per layer, of the default population or another."""
+        chosen = population or import_module("theodolite.studies.choice").default_population([self.facts])
+        rows = self.layers[self.layers["population"] == chosen]
+        return rows[[column for column in SHOWN if column in rows]].reset_index(drop=True)
 
     def layer_objects(self) -> tuple[Layer, ...]:
         """Return the layers as the source named them."""
@@ -86,8 +110,14 @@ class Survey:
         )
 
     def _repr_html_(self) -> str:
-        """Show the layers in a notebook; pandas escapes text from models and corpora."""
+        """Show a chart and one row per layer in a notebook; pandas escapes text from models and corpora."""
+        from base64 import b64encode
         from html import escape
 
-        shown = self.layers[SHOWN].to_html(index=False, float_format=lambda x: f"{x:.4g}", na_rep="–", border=0)
-        return f"<h4>{escape(self.name)}</h4><p>{escape(repr(self))}</p>{shown}"
+        shown = self.summary().to_html(index=False, float_format=lambda x: f"{x:.4g}", na_rep="–", border=0)
+        drawn = [name for name in CHARTED if self.layers[name].notna().any()]
+        chart = ""
+        if drawn:
+            picture = b64encode(self.plot(*drawn, caption=False)._repr_png_()).decode()
+            chart = f'<img alt="{escape(", ".join(drawn))} by layer" src="data:image/png;base64,{picture}">'
+        return f"<h4>{escape(self.name)}</h4><p>{escape(repr(self))}</p>{chart}{shown}"

@@ -1,22 +1,26 @@
-"""The report page: read what the given folders hold, draw the pictures of studies, write the page."""
+"""theodolite.report: read the given surveys and folders, draw the pictures of studies, write the page."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pandas as pd
 
-from theodolite.cli.console import Printer
+from theodolite.api.figures import Source, as_list
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError, first_line
 from theodolite.exhibits.exhibit import Exhibit
 from theodolite.exhibits.registry import all_exhibits, make
 from theodolite.exhibits.saving import render_picture
 from theodolite.report import write
+from theodolite.report.markdown import render_markdown
 from theodolite.report.pictures import Picture
 from theodolite.report.tables import Steps, Tables
+from theodolite.storage.atomic import write_atomically
 from theodolite.storage.download import download
 from theodolite.storage.file_names import FACTS, UNFINISHED
 from theodolite.studies.anisotropy.batch_tables import BATCHES, has_batches
@@ -24,10 +28,16 @@ from theodolite.studies.laboratory import is_laboratory
 from theodolite.studies.norm_variance.token_set_files import TOKEN_SETS, has_token_set_files
 from theodolite.studies.reading import DEFAULT_TABLES, read_report_tables, read_survey_data
 from theodolite.studies.series import is_series
-from theodolite.studies.series.series import ATTENTION, SERIES
+from theodolite.studies.series.series import ATTENTION, SERIES, Series
 from theodolite.studies.survey_data import SurveyData
+from theodolite.surveys.survey import Survey
 from theodolite.text import pluralize, survey_name
 
+ENDINGS = (".html", ".md")
+ONLY_LABORATORIES = (
+    "These folders hold laboratories but no survey or series, which Markdown requires; write an .html file "
+    "instead."
+)
 REPRODUCED = ("surveys", "laboratories")  # where `theodolite reproduce` puts them
 
 
@@ -165,9 +175,66 @@ def _source(exhibit: Exhibit) -> str:
     return f"{exhibit.name}, after {PAPERS[exhibit.paper]}." if exhibit.paper in PAPERS else f"{exhibit.name}."
 
 
-def write_page(inputs: ReportInputs, file: Path) -> None:
+def write_page(inputs: ReportInputs, file: Path, listener: Listener) -> None:
     """Write the page about everything that was read, with the pictures of studies."""
-    printer = Printer()
-    pictures = draw_pictures([*inputs.laboratories, *inputs.with_second_pass], printer.say, printer.warn)
+    pictures = draw_pictures([*inputs.laboratories, *inputs.with_second_pass], listener.say, listener.warn)
     file.parent.mkdir(parents=True, exist_ok=True)
     write(inputs.surveys, file, inputs.series, pictures)
+
+
+def render_text(inputs: ReportInputs, warn: Say) -> str:
+    """Return a report in Markdown about the surveys and series that were read."""
+    tables = [*inputs.surveys, *(series.tables for series in inputs.series)]
+    if not tables:
+        raise InputError(ONLY_LABORATORIES)
+    if inputs.laboratories:
+        count = pluralize(len(inputs.laboratories), "laboratory", "laboratories")
+        warn(f"Omitted {count}, which Markdown cannot show; write an .html file instead.")
+    return render_markdown(tables)
+
+
+def report(
+    surveys: Source | Sequence[Source], out: str | Path = "report.html", *, listener: Listener | None = None
+) -> Path:
+    """Write a report about surveys, series and laboratories, and return its path.
+
+    `surveys` are in memory or folders; a folder may contain several. `out` ends in .html, for a self-contained
+    interactive page, or in .md, for Markdown.
+    """
+    file, listener = Path(out), listener or Listener()
+    if file.suffix.lower() not in ENDINGS:
+        raise InputError(f"out: {file} must end in {' or '.join(ENDINGS)}.")
+    with TemporaryDirectory() as folder:
+        given = [_on_disk(one, Path(folder) / str(number)) for number, one in enumerate(as_list(surveys))]
+        inputs = read_inputs(given, listener.warn)
+        if file.suffix.lower() == ".md":
+            write_text(file, render_text(inputs, listener.warn))
+        else:
+            write_page(inputs, file, listener)
+    return file
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write a file of text at once."""
+
+    def write(path: Path) -> None:
+        path.write_text(text, encoding="utf-8")
+
+    write_atomically(file, write)
+
+
+def _on_disk(given: Source, folder: Path) -> Path:
+    """Return the folder of a survey, laboratory or series; what is only in memory is written to `folder` first."""
+    if isinstance(given, str | Path):
+        return Path(given)
+    if isinstance(given, SurveyData):
+        if given.folder is None:
+            raise InputError("A report needs the folder of the survey, or a survey as theodolite.load returns it.")
+        return given.folder
+    if isinstance(given, Survey) and isinstance(given.folder, Path):
+        return given.folder
+    if isinstance(given, Series):
+        return given.write(folder)
+    # A copy is saved, so that the survey does not take the temporary folder for its own.
+    (replace(given) if isinstance(given, Survey) else given).save(folder)
+    return folder

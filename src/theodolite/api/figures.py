@@ -1,0 +1,119 @@
+"""theodolite.exhibit and theodolite.compare: matplotlib figures from surveys in memory or in folders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from theodolite.exhibits import compare as comparisons
+from theodolite.exhibits.exhibit import Plate
+from theodolite.exhibits.registry import find, make
+from theodolite.exhibits.saving import compose, save
+from theodolite.studies.choice import AUTO, Choice
+from theodolite.studies.laboratory import Findings
+from theodolite.studies.reading import DEFAULT_TABLES, read_survey_data
+from theodolite.studies.series.series import Series
+from theodolite.studies.survey_data import SurveyData
+from theodolite.surveys.survey import Survey
+
+Source = Survey | Findings | Series | SurveyData | str | Path
+"""A survey, laboratory or series in memory, or its folder."""
+
+
+class ExhibitFigure(Figure):
+    """A matplotlib figure with the numbers it shows and its caption. Notebooks display it without pyplot."""
+
+    data: pd.DataFrame
+    caption: str
+
+    def _repr_png_(self) -> bytes:
+        picture = BytesIO()
+        self.savefig(picture, format="png")
+        return picture.getvalue()
+
+
+def exhibit(
+    name: str,
+    surveys: Source | Sequence[Source],
+    *,
+    out: str | Path | None = None,
+    layers: Sequence[int] = (),
+    population: str = AUTO,
+    variant: str = "biased",
+    filter: str | None = None,  # noqa: A002
+    specials: str = "auto",
+    depth: str | None = None,
+    steps: str | None = None,
+    caption: bool = True,
+) -> ExhibitFigure:
+    """Draw a figure or table of a paper, such as "norm-variance/fig4", from one survey or several.
+
+    `surveys` are surveys, laboratories or series, in memory or as folders. The figure has the numbers as `.data`
+    and its caption as `.caption`. `out` also writes it: .png, .svg or .pdf, for a table also .csv, .md, .tex or
+    .json. The other options are those of `theodolite exhibit`.
+    """
+    found = find(name)
+    choice = Choice(population, variant, filter, specials, tuple(layers), depth, steps)
+    plate = make(found, [as_survey_data(one, found.reads) for one in as_list(surveys)], choice)
+    if out is not None:
+        save(found, plate if caption else replace(plate, caption=""), Path(out))
+    return _draw(plate, caption)
+
+
+def compare(
+    surveys: Source | Sequence[Source],
+    measures: str | Sequence[str] = (),
+    *,
+    out: str | Path | None = None,
+    population: str = AUTO,
+    depth: str = "normalised",
+    caption: bool = True,
+) -> ExhibitFigure:
+    """Plot measures of several surveys by layer on the same axes, one panel per measure.
+
+    A measure is a column of layers.parquet, such as "mean_cosine". The figure has the numbers as `.data`. `out`
+    also writes it: .png, .svg, .pdf, .csv, .md, .tex or .json, or a folder for a picture and the numbers.
+    """
+    chosen = [measures] if isinstance(measures, str) else measures
+    read = [as_survey_data(one, ("layers",)) for one in as_list(surveys)]
+    plate = comparisons.compare(read, chosen, Choice(population, depth=depth))
+    if out is not None:
+        comparisons.save_comparison(plate, Path(out))
+    return _draw(plate, caption)
+
+
+def as_list(given: Source | Sequence[Source]) -> list[Source]:
+    """Return one source or several as a list."""
+    single = isinstance(given, Survey | Findings | Series | SurveyData | str | Path)
+    return [given] if single else list(given)  # type: ignore[list-item, arg-type]
+
+
+def as_survey_data(given: Source, tables: Sequence[str] = DEFAULT_TABLES) -> SurveyData:
+    """Return the facts and tables of a survey, laboratory or series, in memory or in a folder."""
+    if isinstance(given, SurveyData):
+        return given
+    if isinstance(given, Findings):
+        return SurveyData(given.facts, given.tables)
+    if isinstance(given, Series):
+        return given.as_survey_data()
+    if isinstance(given, Survey):
+        present = {name: table for name in tables if (table := getattr(given, name, None)) is not None}
+        if given.folder is None or len(present) == len(tables):
+            return SurveyData(given.facts, present, _local(given))
+        given = str(given.folder)  # what a second pass has written beside it
+    return read_survey_data(given, tables)
+
+
+def _local(survey: Survey) -> Path | None:
+    return survey.folder if isinstance(survey.folder, Path) else None
+
+
+def _draw(plate: Plate, caption: bool) -> ExhibitFigure:
+    figure = compose(plate if caption else replace(plate, caption=""), ExhibitFigure)
+    figure.data, figure.caption = plate.data, plate.caption
+    return figure
