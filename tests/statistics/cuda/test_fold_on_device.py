@@ -28,6 +28,7 @@ from theodolite.statistics.fold import STATISTICS, LayerFold
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.moments import UnitSums
 from theodolite.statistics.rows import Rows
+from theodolite.statistics.sinks import BatchLayers
 from theodolite.statistics.statistic import State, Statistic
 
 OF_V, OF_Q = 1e-6, 1e-9
@@ -328,6 +329,42 @@ def test_a_context_without_folds_prepares_nothing(way: Way) -> None:
     context = way.context()
     context.prepare(small(torch.bfloat16).places)
     assert not context._prepared
+
+
+@DTYPES
+def test_sinks_equal_those_of_the_cpu(way: Way, dtype: torch.dtype) -> None:
+    """First positions are massive at one of two layers; states are padded, and overwritten by the next block."""
+    if way.kernels and dtype == torch.float64:
+        pytest.skip("the kernels do not support float64")
+    case = small(dtype)
+    states = case.states.clone()
+    states[5, 0], states[80, 1], states[121, 1] = torch.nan, torch.inf, torch.nan  # 80 is a first position
+    if dtype == torch.float32:
+        states[7] *= 1e20  # massive, and its square overflows
+        states[201] = torch.randn(case.frame.dim, generator=torch.Generator().manual_seed(3)) * 1e-25
+    quiet = case.states.clone()
+    quiet[case.places.first] = case.states[1]
+    cases = [replace(case, states=states), replace(case, states=quiet)]
+    frame = replace(case.frame, separate_sinks=True)
+    context = way.context()
+    on_device, on_cpu = [GpuFold(frame, context) for _ in cases], [LayerFold(frame) for _ in cases]
+    padding = torch.full((3, frame.dim), 7.0, dtype=dtype)
+    for part in torch.arange(len(case.places)).split(257):
+        at, rows = case.places.take(part), torch.arange(len(part)).flip(0) + 3
+        for folds in (on_device, on_cpu):
+            layers = BatchLayers(dict(enumerate(folds)))
+            for index, one in enumerate(cases):
+                device = way.device if folds is on_device else "cpu"
+                given = torch.cat([padding, one.states[part].flip(0)]).to(device)
+                layers.add(Batch(index, given, at, rows.to(device)))
+                given.fill_(9.0)
+            layers.finish()
+    for found, expected, one in zip(on_device, on_cpu, cases, strict=True):
+        assert_alike(found.state(), expected.state(), one)
+    first = int(case.places.first.sum())
+    assert int(on_cpu[1].scatter.n[5]) == first - 1  # one is not finite at the other layer
+    assert int(on_cpu[0].scatter.n[3]) == first - 1
+    assert context.bytes_to_hold > 0
 
 
 def test_tables_that_do_not_fit_move_to_the_cpu(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
