@@ -137,3 +137,10 @@ def test_a_step_of_the_slider_is_quick(reader: Reader, large: Report, capsys: py
         print(f"\nslider step at 25,000 tokens: {work:.0f} ms of work, {whole:.0f} ms until it is drawn")
     # Against other work of the same browser at the same time, as the machine may be busy.
     assert min(work for work, _, _ in took) < 10 * sorting
+
+
+def test_the_median_of_an_even_count_is_between_the_middle_two(reader: Reader, one: Report) -> None:
+    page = reader(one.path, "token-map")
+    assert page.evaluate("[[4, 1, 3, 2], [3, 1, 2], [7]].map(theodolite.median)") == [2.5, 2, 7]
+    assert page.evaluate("theodolite.median(Float32Array.from([1, NaN, 2]))") == 1.5
+    assert page.evaluate("Number.isNaN(theodolite.median([]))")

@@ -46,7 +46,7 @@ def test_the_file_extension_selects_the_format(theodolite, surveys, tmp_path, en
 
 def test_numbers_equal_the_tables(theodolite, surveys, tmp_path):
     out = tmp_path / "a.csv"
-    measures = [part for name in ("twonn", "mean_norm", "n") for part in ("--measure", name)]
+    measures = [part for name in ("twonn", "mean_norm", "norm_of_mean", "n") for part in ("--measure", name)]
     assert theodolite("compare", *surveys, *measures, "--population", "without-first", "--out", out).code == 0
     found = pd.read_csv(out)
     assert list(dict.fromkeys(found["survey"])) == [
@@ -54,7 +54,8 @@ def test_numbers_equal_the_tables(theodolite, surveys, tmp_path):
     ]
     tables = [pd.read_parquet(folder / "layers.parquet") for folder in surveys]
     rows = pd.concat([table[table["population"] == "without-first"].sort_values("layer") for table in tables])
-    assert found["mean_norm"].to_numpy() == pytest.approx(np.sqrt(rows["m"].to_numpy()))
+    for name in ("mean_norm", "norm_of_mean"):  # the norm of the mean, under both names
+        assert found[name].to_numpy() == pytest.approx(np.sqrt(rows["m"].to_numpy()))
     assert found["twonn"].to_numpy() == pytest.approx(rows["twonn"].to_numpy(), nan_ok=True)
     assert found["n"].tolist() == rows["n"].tolist()
     assert found["depth"].max() == 1
@@ -66,7 +67,7 @@ def test_a_folder_receives_figures_and_numbers(theodolite, surveys, tmp_path):
     assert ran.code == 0
     assert sorted(path.name for path in out.iterdir()) == ["compare.csv", "compare.png", "compare.svg"]
     shown = pd.read_csv(out / "compare.csv").columns
-    assert {"mean_cosine", "mean_norm", "anisotropy_svd", "effective_rank", "iso_score", "twonn"} <= set(shown)
+    assert {"mean_cosine", "norm_of_mean", "anisotropy_svd", "effective_rank", "iso_score", "twonn"} <= set(shown)
     as_json = tmp_path / "a.json"
     theodolite("compare", *surveys, "--out", as_json)
     assert json.loads(as_json.read_text("utf-8"))["exhibit"] == "compare"
@@ -132,9 +133,9 @@ def test_a_measure_missing_from_one_survey_is_reported() -> None:
 
 def test_by_default_the_available_measures_are_shown() -> None:
     plate = compare([make_layer_survey()])
-    assert [name for name in ("mean_cosine", "mean_norm", "anisotropy_svd", "twonn") if name in plate.data] == [
+    assert [name for name in ("mean_cosine", "norm_of_mean", "anisotropy_svd", "twonn") if name in plate.data] == [
         "mean_cosine",
-        "mean_norm",
+        "norm_of_mean",
         "anisotropy_svd",
     ]
     single = make_layer_survey(

@@ -50,3 +50,14 @@ def test_no_counts_have_no_quantiles() -> None:
 
 def test_only_zero_vectors() -> None:
     assert set(quantiles([], zero=3, highest=0.0).values()) == {0.0}
+
+
+def test_norms_outside_the_bins_have_no_quantiles() -> None:
+    """The ends hold all that is beyond them: the tempting value, the edge, is far from them."""
+    below = quantiles([90, 0, 10], lowest=1e-9, highest=7.9)
+    assert np.isnan(below["norm_p50"])
+    assert below["norm_p95"] == pytest.approx(4 * 2**0.5)
+    above = quantiles([0, 50, *[0] * 8, 50], lowest=2.0, highest=1e30)
+    assert above["norm_p25"] == pytest.approx(2 * 2**0.5)
+    assert np.isnan(above["norm_p75"])
+    assert quantiles([90, 10], lowest=1.0, highest=4.0)["norm_p50"] == pytest.approx(2 ** (5 / 9))

@@ -68,3 +68,14 @@ def test_the_shares_of_the_coordinates_add_up(case: Case) -> None:
     """squares holds each coordinate's part of the n that is subtracted."""
     directions = folded(Directions, case)
     assert directions.squares.sum(dim=1).numpy() == pytest.approx(directions.n.numpy(), rel=COSINE)
+
+
+def test_vectors_that_share_a_large_coordinate_keep_the_digits_of_their_angles() -> None:
+    """Float32 rounds all these directions alike: 1 - cos had an error of 3%."""
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(3000, 64))).float()
+    x[:, 5] += 3000
+    case = of_states(x)
+    truth = oracles.mean_cosine(x.double().numpy())
+    assert 1 - found(folded(Directions, case), "all") == pytest.approx(1 - truth, rel=1e-6)
+    rounded = (x * (1 / torch.linalg.vector_norm(x, dim=1))[:, None]).sum(0).double().numpy()
+    assert abs(mean_cosine(3000, rounded) - truth) > 1e-3 * (1 - truth)

@@ -17,7 +17,7 @@ from theodolite.batch import GROUPS
 from theodolite.measures.intrinsic_dimension import twonn
 from theodolite.measures.norms import LEVELS
 from theodolite.measures.resampling import ERRORS, SHARES, draw_counts
-from theodolite.measures.tradeoff import bootstrap_errors
+from theodolite.measures.tradeoff import bootstrap_errors, correct_slope
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.fold import LayerFold
 from theodolite.tables.layer_row import FITS, NO_UNITS, PARTS, make_layer_row
@@ -86,7 +86,7 @@ def test_the_row_is_what_keeping_every_vector_gives(case: Case) -> None:
     for population in POPULATIONS:
         row, rows = measured(fold, population, special=SPECIAL), case.belongs(population)
         finite = rows & np.isfinite(case.x).all(axis=1)
-        allowed = ("--contextuality", "a batch has at least 4,096", "reported exactly in the column")
+        allowed = ("--contextuality", "a batch has at least 4,096", "reported exactly in the column", "noise of M")
         assert not [why for why in reasons(row).values() if not any(part in why for part in allowed)], population
         check_counts(row, case, rows, finite)
         check_decomposition(row, case.x[finite], case.unit[finite])
@@ -360,3 +360,33 @@ def test_a_missing_sample_is_reported() -> None:
     row = measured(case.fold(replace(case.frame, sample_size=0)))
     assert_told(row, "the sample is empty", "twonn", "twonn_se")
     assert (row["twonn_n"], row["sample_duplicates"]) == (0, 0)
+
+
+@pytest.mark.parametrize("offset", [0.0, 3000.0])
+def test_the_slope_is_corrected_with_the_vectors_of_the_sample(offset: float) -> None:
+    """Here every vector is in the sample; units with fewer than ten vectors do not count."""
+    rng = np.random.default_rng(0)
+    n = np.concatenate([rng.integers(10, 31, 60), [1, 4, 9]])
+    unit = np.repeat(np.arange(63), n)
+    centres = rng.normal(0, 1, (63, 5)) * rng.uniform(1, 3, (63, 1))
+    x = (centres[unit] + rng.normal(0, 0.7, (len(unit), 5))).astype(np.float32)
+    x[:, 2] += offset
+    order = rng.permutation(len(unit))
+    case = of_states(torch.from_numpy(x[order]), torch.from_numpy(unit[order]), sample_size=5000)
+    row = measured(case.fold(), "all")
+    wide = x.astype(np.float64)
+    means = np.array([wide[unit == code].mean(0) for code in range(63)])
+    m = np.square(means).sum(1)
+    v = np.array([np.square(wide[unit == code] - means[code]).sum(1).mean() for code in range(63)])
+    used = unit < 60
+    truth = correct_slope(n[:60], m[:60], v[:60], unit=unit[used], means=means[unit[used]], vectors=wide[used])
+    assert row["tradeoff_slope_corrected"] == pytest.approx(truth.value, rel=1e-6)
+    assert row["tradeoff_slope_corrected_se"] == pytest.approx(truth.se, rel=1e-5)
+
+
+def test_a_slope_cannot_be_corrected_without_a_sample() -> None:
+    case = of_states(torch.randn(400, 3), torch.arange(400) % 20, sample_size=0)
+    row = measured(case.fold(), "all")
+    assert row["tradeoff_slope"] is not None
+    assert row["tradeoff_slope_corrected"] is None
+    assert reasons(row)["tradeoff_slope_corrected"] == "the sample is empty"

@@ -248,3 +248,26 @@ class TestOnDisk:
         expected = whole.spectra[whole.spectra["population"] == "all"]
         assert everything["eigenvalue"].to_numpy() == pytest.approx(expected["eigenvalue"].to_numpy(), rel=1e-5)
         assert len(merged.scales)
+
+
+@pytest.mark.parametrize("scale", [1e-15, 1e-25, 1e-30, 1e25])
+def test_spectra_do_not_depend_on_the_scale_of_the_vectors(scale: float) -> None:
+    """The square of 1e-25 is 0 in float32: one direction seemed to hold all the variance."""
+    x = torch.randn(400, 6, generator=torch.Generator().manual_seed(3)) * torch.tensor([4.0, 2, 1, 1, 1, 1])
+    plain, scaled = (measured(of_states(one).fold()) for one in (x, (x.double() * scale).float()))
+    for column in ("anisotropy_svd", "participation_ratio", "effective_rank", "stable_rank", "iso_score"):
+        assert scaled[column] == pytest.approx(plain[column], rel=1e-4)
+    assert scaled["rogue_variance_share"] == pytest.approx(plain["rogue_variance_share"], rel=1e-4)
+    assert scaled["norm_p50"] is None
+    assert "2^-40" in reasons(scaled)["norm_p50"]
+    assert scaled["norm_max"] == pytest.approx(scale * plain["norm_max"], rel=1e-4)
+
+
+def test_sums_of_squares_that_underflowed_are_null_with_a_reason() -> None:
+    """As a GPU's products in float32 leave them."""
+    fold = of_states(torch.randn(400, 6, generator=torch.Generator().manual_seed(3)) * 1e-25).fold()
+    for matrix in fold.scatter.products.values():
+        matrix.zero_()
+    row = measured(fold)
+    assert row["anisotropy_svd"] is None
+    assert reasons(row)["anisotropy_svd"] == "the squares of the vectors are too small for float32"

@@ -32,8 +32,8 @@ HEADS = {
 }
 LEGEND = (
     "All numbers are of the first run. cos: mean cosine of all pairs. |x|: mean norm. |mean|: norm of the mean. "
-    "score, s.d.: mean and standard deviation of q k^T/sqrt(d_k) over heads. softmax max, median, min: means "
-    "over the longest attention rows. `theodolite measures` defines each."
+    "score, s.d.: mean and standard deviation of q k^T/sqrt(d_k) over all pairs and heads. softmax max, median, "
+    "min: means over the longest attention rows. `theodolite measures` defines each."
 )
 
 
@@ -81,7 +81,8 @@ def block(
         typer.Option(metavar="DIR", help="Folder of a survey of the trained model, for its states and norms."),
     ] = None,
     population: Annotated[
-        str, typer.Option(help="With --survey, positions to include: all, without-first or without-massive.")
+        str,
+        typer.Option(help="With --survey, positions: all, without-first, without-massive or without-sinks."),
     ] = "all",
     overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print the fixed points and the table as JSON.")] = False,
@@ -141,7 +142,10 @@ def _numbers(norms: str | None) -> list[float]:
 def _first_run(found: Findings) -> pd.DataFrame:
     """Return one row per norm of the first run, with the columns of HEADS."""
     ends = found.tables["norms"].query("run == 0")
-    scores = found.tables["scores"].query("run == 0").groupby("norm", as_index=False)[["mean", "sd"]].mean()
+    scores = found.tables["scores"].query("run == 0").assign(sd=lambda heads: heads["sd"] ** 2)
+    of_heads = scores.groupby("norm")["mean"].var(ddof=0)  # every head has as many scores
+    scores = scores.groupby("norm", as_index=False)[["mean", "sd"]].mean()
+    scores["sd"] = (scores["sd"] + scores["norm"].map(of_heads)) ** 0.5
     softmax = found.tables["softmax"].query("run == 0")
     longest = softmax[softmax["length"] == softmax["length"].max()]
     return ends.merge(scores, on="norm").merge(longest, on="norm")[list(HEADS)].rename(columns=HEADS)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from theodolite.cli.options import on_disk
-from theodolite.cli.study_options import Population
+from theodolite.cli.study_options import DefaultPopulation
 
 
 def compare(
@@ -24,10 +24,11 @@ def compare(
     measure: Annotated[
         list[str] | None,
         typer.Option(
-            help="Column of layers.parquet, or mean_norm; may be repeated. Default: a selection of measures."
+            help="Column of layers.parquet, or norm_of_mean, the norm of the mean; may be repeated. Default: a "
+            "selection of measures."
         ),
     ] = None,
-    population: Population = "all",
+    population: DefaultPopulation = "auto",
     depth: Annotated[
         str, typer.Option(help="Axis of layers: normalised (1 at the last block) or layer (their number).")
     ] = "normalised",

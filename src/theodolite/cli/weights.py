@@ -37,6 +37,12 @@ def weights(
             "--projections/--no-projections", help="Also compute PCA, t-SNE and UMAP, which take longer."
         ),
     ] = True,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="Measure the pairs of 4,096 random rows of a table instead of all its pairs."
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed for sampling and projections.")] = 0,
     revision: Revision = None,
     trust_remote_code: TrustRemoteCode = False,
@@ -60,6 +66,7 @@ def weights(
             keep_special=keep_special,
             keep_unused=keep_unused,
             projections=projections,
+            quick=quick,
             seed=seed,
             revision=revision,
             trust_remote_code=trust_remote_code,

@@ -33,12 +33,12 @@ from theodolite.exhibits.exhibit import Exhibit, Plate
 from theodolite.exhibits.needs import SURVEY
 from theodolite.exhibits.saving import TABLES, save
 from theodolite.measures.columns import find_column
-from theodolite.studies.anisotropy.layers import HEAD, MEAN_NORM, column_values, tabulate_layers
-from theodolite.studies.choice import Choice, check_population
+from theodolite.studies.anisotropy.layers import HEAD, MEAN_NORM, NORM_OF_MEAN, column_values, tabulate_layers
+from theodolite.studies.choice import AUTO, Choice, check_population
 from theodolite.studies.survey_data import SurveyData, make_labels
 from theodolite.text import format_scientific
 
-DEFAULTS = ("mean_cosine", MEAN_NORM, "anisotropy_svd", "effective_rank", "iso_score", "twonn")
+DEFAULTS = ("mean_cosine", NORM_OF_MEAN, "anisotropy_svd", "effective_rank", "iso_score", "twonn")
 TITLE_WIDTH = 30
 """Characters in a line of a panel's title."""
 IN_FOLDER = ("png", "svg", "csv")
@@ -49,10 +49,10 @@ WIDE_RANGE = 100.0
 def compare(surveys: Sequence[SurveyData], measures: Sequence[str] = (), choice: Choice | None = None) -> Plate:
     """Return a figure with one panel per measure and one line per survey.
 
-    A measure is any numeric column of layers.parquet, or `mean_norm`, the norm of the mean. The default is
+    A measure is any numeric column of layers.parquet, or `norm_of_mean` (also called `mean_norm`). The default is
     those of DEFAULTS that some survey has.
     """
-    chosen = choice or Choice(depth="normalised")
+    chosen = (choice or Choice(AUTO, depth="normalised")).for_surveys(surveys)
     if not surveys:
         raise InputError("compare needs the folder of at least one survey.")
     for survey in surveys:
@@ -92,12 +92,12 @@ def save_comparison(plate: Plate, out: Path) -> list[Path]:
 
 
 def measures_of(surveys: Sequence[SurveyData]) -> list[str]:
-    """Return every measure that one of the surveys has: numeric columns, and `mean_norm`."""
+    """Return every measure that one of the surveys has: numeric columns, and `norm_of_mean`."""
     known: dict[str, None] = {}
     for survey in surveys:
         numeric = survey.layers.select_dtypes(["number", "bool"]).columns
         known |= dict.fromkeys(str(name) for name in numeric if name != "layer")
-    return [*known, *([MEAN_NORM] if "m" in known else [])]
+    return [*known, *([NORM_OF_MEAN, MEAN_NORM] if "m" in known else [])]
 
 
 def _check_measures(surveys: Sequence[SurveyData], measures: Sequence[str]) -> list[str]:
@@ -155,7 +155,7 @@ def _caption(
     return join_sentences(
         "Comparison of surveys by layer.",
         describe_corpora(surveys),
-        describe_population(choice),
+        describe_population(choice, surveys),
         describe_massive(surveys, choice),
         depth,
         " ".join(f"{column} is not in the survey of {', '.join(who)}." for column, who in missing.items() if who),

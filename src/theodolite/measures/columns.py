@@ -486,7 +486,8 @@ _UNIT = _key("unit", "Key of the unit, the same in every run", title="Unit")
 DERIVED = (_M_OF_Q, _V_BETWEEN_OF_Q, _V_WITHIN_OF_Q, _V_WITHIN_OF_V)
 """Shares that readers of layers.parquet compute from two of its columns. Their errors are stored."""
 MEAN_NORM = Column("mean_norm", "|mean|", "|mean| = sqrt(m)", "Norm of the mean", unit="length", null=NO_POSITION)
-"""The square root of m, which exhibits also offer."""
+"""The square root of m, which exhibits also offer. It is not the mean of the norms: `norm_of_mean` is clearer."""
+NORM_OF_MEAN = replace(MEAN_NORM, name="norm_of_mean")
 
 _TOKENS = (
     _LAYER,
@@ -585,7 +586,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
     }.items()
 }
 """Columns by table and name, in the order in which the tables hold them."""
-_READABLE = COLUMNS["layers"] | {column.name: column for column in (*DERIVED, MEAN_NORM)}
+_READABLE = COLUMNS["layers"] | {column.name: column for column in (*DERIVED, MEAN_NORM, NORM_OF_MEAN)}
 
 
 def column_names(table: str = "layers") -> list[str]:

@@ -17,7 +17,8 @@ _NEAR = 1e-3
 """A near-duplicate is closer than this share of the distance to the farthest neighbour found."""
 _FALSE = 0.05
 """Expected number of vectors that random points would have as close, at most: in few dimensions some are close."""
-_FEWEST_NEIGHBOURS = 8
+_FEWEST_VECTORS, _FEWEST_NEIGHBOURS = 100, 16
+"""With fewer there is no bulk to compare with."""
 
 
 def check_vectors(vectors: Tensor, contexts: Tensor | None) -> None:
@@ -114,7 +115,7 @@ def find_near_duplicates(distances: Tensor, others: Tensor) -> Tensor:
     """
     n, k = distances.shape
     none = torch.empty(0, dtype=torch.int64, device=distances.device)
-    if k < _FEWEST_NEIGHBOURS:
+    if n < _FEWEST_VECTORS or k < _FEWEST_NEIGHBOURS:
         return none
     far, half = distances[:, -1], distances[:, k // 2 - 1]
     growth = float((far.log() - half.log()).median())  # (k / (k // 2))^(1/d)

@@ -21,7 +21,8 @@ LEVELS = {
 @formula(
     "norm-quantiles/log-histogram",
     *LEVELS,
-    definition="Quantiles of |x| from 64 bins per octave, interpolated within a bin: accurate to 1.1%.",
+    definition="Quantiles of |x| from 64 bins per octave, interpolated within a bin: accurate to 1.1%. Undefined "
+    "below 2^-40 and above 2^60, where there are no bins.",
     cost="one histogram",
     citation="Theodolite",
 )
@@ -30,7 +31,9 @@ def norm_quantiles(
 ) -> dict[str, float]:
     """Return the norm at each level; NaN if nothing was counted. Zero vectors are below the first bin.
 
-    counts: (bins,), edges: (bins + 1,). Values are limited to the observed minimum and maximum.
+    The first and last bin also hold what is below and above them: a quantile there is NaN if the minimum or
+    maximum shows that they do. counts: (bins,), edges: (bins + 1,). Values are limited to the observed minimum and
+    maximum.
     """
     cumulative = zero + np.cumsum(counts)
     total = int(cumulative[-1])
@@ -43,6 +46,9 @@ def norm_quantiles(
             quantiles[name] = 0.0 if zero else lowest
             continue
         at = int(np.searchsorted(cumulative, rank))
+        if (at == 0 and lowest < edges[0]) or (at == len(counts) - 1 and highest > edges[-1]):
+            quantiles[name] = float("nan")
+            continue
         within = (rank - (cumulative[at] - counts[at])) / counts[at]
         value = edges[at] * (edges[at + 1] / edges[at]) ** within
         quantiles[name] = float(np.clip(value, lowest, highest))

@@ -32,8 +32,8 @@ class Rows:
 
     @cached_property
     def centred(self) -> Tensor:
-        """x - c in the dtype of x, or in float64 if float32 squares might overflow. (rows, dim)"""
-        wide = bool((self.norms > LONG).any())
+        """x - c in the dtype of x, or in float64 if float32 squares may overflow or all underflow. (rows, dim)"""
+        wide = len(self.norms) > 0 and (float(self.norms.max()) > LONG or float(self.norms.max()) < SHORT)
         return self.x.double() - self.centre if wide else self.x - self.centre
 
     @cached_property

@@ -11,12 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from theodolite.batch import Batch
+from theodolite.batch import Batch, Places
 from theodolite.engines.progress import Listener, Progress
 from theodolite.errors import InputError, TheodoliteError
-from theodolite.sources.text.units import group_words, list_vocabulary
+from theodolite.models.layers import Layer
+from theodolite.sources.text.units import find_case_folding, group_words, list_vocabulary
 from theodolite.sources.units import Unit, Units
-from theodolite.statistics.cells import POPULATIONS
+from theodolite.state.pilot import Pilot
+from theodolite.statistics.cells import MASSIVE_CELLS, POPULATIONS, SINK_CELLS
+from theodolite.statistics.rows import row_norms
 from theodolite.statistics.sample import Reservoir
 from theodolite.surveys.reopen import Reopened
 
@@ -41,14 +44,36 @@ class PositionFilter:
     population: str = "all"
     massive_above: float = math.inf
 
-    def select(self, vectors: Tensor, first: Tensor) -> Tensor:
-        """Return whether each row is selected. vectors: (rows, dim), first: (rows,) -> (rows,)"""
+    def select(self, vectors: Tensor, first: Tensor, sinks: Tensor | None = None) -> Tensor:
+        """Return whether each row is selected. vectors: (rows, dim), first and sinks: (rows,) -> (rows,)"""
         norms = torch.linalg.vector_norm(vectors, dim=1).double()
-        cell = first.long() + 2 * (norms > self.massive_above)
+        elsewhere = torch.zeros_like(first) if sinks is None else sinks
+        cell = first + torch.where(norms > self.massive_above, MASSIVE_CELLS[0], SINK_CELLS[0] * elsewhere)
         return torch.isin(cell, torch.tensor(POPULATIONS[self.population]))
 
 
 ALL_POSITIONS = PositionFilter()
+
+
+class SinkRecorder:
+    """Records the positions that are massive at any layer of a pass, by their keys; a stack has its own."""
+
+    def __init__(self, layers: Sequence[Layer], pilot: Pilot) -> None:
+        self._stack = {layer.index: layer.stack for layer in layers}
+        self._above = {index: pilot.massive_above(index) for index in self._stack}
+        self._keys: dict[str, list[Tensor]] = {stack: [] for stack in self._stack.values()}
+
+    def record(self, batch: Batch) -> None:
+        """Record the massive positions of one layer."""
+        norms = row_norms(batch.taken().detach().float().cpu())
+        massive = torch.isfinite(norms) & (norms > self._above[batch.layer])
+        if massive.any():
+            self._keys[self._stack[batch.layer]].append(batch.places.key[massive])
+
+    def find(self, layer: int, key: Tensor) -> Tensor:
+        """Return which positions of a layer were recorded. (rows,) -> (rows,)"""
+        found = self._keys[self._stack[layer]]
+        return torch.isin(key, torch.cat(found)) if found else torch.zeros_like(key, dtype=torch.bool)
 
 
 class UnitSet:
@@ -75,36 +100,53 @@ def gather(
     *,
     most: int = 200,
     among: PositionFilter = ALL_POSITIONS,
+    layer: int | None = None,
+    pilot: Pilot | None = None,
     listener: Listener | None = None,
 ) -> TokenSets:
-    """Run the documents that contain one of the units (by key) through the model, for its one layer.
+    """Run the documents that contain one of the units (by key) through the model, for `layer` or its only one.
 
+    With the `pilot` of the survey, positions that are massive at any layer of the source are sinks.
     Of each unit at most `most` vectors are kept, those with the smallest keys, which does not depend on batches or
     machines. Memory: 4 dim `most` bytes per unit.
     """
     listener = listener or Listener()
     source = reopened.source
-    (layer,) = source.layers
+    (target,) = (each for each in source.layers if layer is None or each.index == layer)
     codes = _codes(source.units, units)
     containing = _documents_with_units(reopened, set(codes))
     listener.say(
-        f"second pass, layer {layer.index}: {len(containing):,} of {len(reopened):,} documents contain "
+        f"second pass, layer {target.index}: {len(containing):,} of {len(reopened):,} documents contain "
         f"one of the {len(units)} chosen tokens"
     )
-    sets = {code: UnitSet(most, layer.dim) for code in codes}
-    _run(reopened, containing, sets, among, listener)
-    return _join_sets([sets[code] for code in codes], layer.dim, len(containing))
+    sets = {code: UnitSet(most, target.dim) for code in codes}
+    sinks = None if pilot is None else SinkRecorder(source.layers, pilot)
+    _run(reopened, containing, sets, among, target.index, sinks, listener)
+    return _join_sets([sets[code] for code in codes], target.dim, len(containing))
 
 
 def _run(
-    reopened: Reopened, containing: set[int], sets: dict[int, UnitSet], among: PositionFilter, listener: Listener
+    reopened: Reopened,
+    containing: set[int],
+    sets: dict[int, UnitSet],
+    among: PositionFilter,
+    layer: int,
+    sinks: SinkRecorder | None,
+    listener: Listener,
 ) -> None:
     chosen = torch.tensor(sorted(sets))
+    waiting: list[tuple[Places, Tensor]] = []
 
     def sink(batch: Batch) -> None:
-        rows = torch.isin(batch.places.unit, chosen).nonzero().squeeze(1)
-        found, vectors, key = batch.places.unit[rows], batch.states[rows].float(), batch.places.key[rows]
-        selected = among.select(vectors, batch.places.first[rows])
+        if sinks is not None:
+            sinks.record(batch)
+        if batch.layer == layer:
+            rows = torch.isin(batch.places.unit, chosen).nonzero().squeeze(1)
+            waiting.append((batch.places.take(rows), batch.states[rows].float()))
+
+    def add(places: Places, vectors: Tensor) -> None:
+        found, key = places.unit, places.key
+        selected = among.select(vectors, places.first, None if sinks is None else sinks.find(layer, key))
         for code in set(found.tolist()):
             rows_of_unit = found == code
             sets[code].update(vectors[rows_of_unit], key[rows_of_unit], selected[rows_of_unit])
@@ -115,6 +157,7 @@ def _run(
         held = sum(number in containing for number, _ in documents)
         for place, prepared in enumerate(batches, 1):
             reopened.source.run(prepared, sink)
+            add(*waiting.pop())  # when all layers have run, so that the sinks are known
             positions += prepared.positions
             share = (done + held * place / len(batches)) / len(containing)
             listener.progress(Progress(share, positions, time.monotonic() - began))
@@ -140,13 +183,14 @@ def _documents_with_units(reopened: Reopened, units: set[int]) -> set[int]:
     source, by_word = reopened.source, reopened.source.units.kind == "word"
     codes = np.asarray(list_vocabulary(source.tokenizer, source.units.kind)[1], dtype=np.int64)
     chosen, found = np.array(sorted(units)), set[int]()
+    read = find_case_folding(source.tokenizer)
     for documents in reopened.documents():
         met = Units(source.units.kind, list(source.units.known)) if by_word else source.units
         windows, texts = source.windows(documents)
         for window in windows:
             if by_word:
                 every = np.arange(len(window))
-                window_codes = group_words(window, every, texts[window.document], met, codes).code
+                window_codes = group_words(window, every, texts[window.document], met, codes, read).code
             else:
                 window_codes = codes[window.ids]
             if np.isin(window_codes, chosen).any():

@@ -33,6 +33,7 @@ from theodolite.tables.shape import TOO_WIDE, Shape, measure_shape
 from theodolite.tables.unit_sets import COUNTS, FEW_UNITS, SET_COLUMNS, set_counts, set_sums
 
 NO_UNITS = "the vectors belong to no units"
+OUT_OF_BINS = "norms below 2^-40 or above 2^60 are not in the histogram"
 PARTS = ("q", "m", "v", "v_within", "v_between")
 CORRECTED = ("tradeoff_slope_corrected", "tradeoff_slope_corrected_se")
 FITS = ("q_cv", "tradeoff_slope", "tradeoff_r2", "q_cv_se", "tradeoff_slope_se", "tradeoff_r2_se")
@@ -227,7 +228,8 @@ def _add_norms(row: LayerRow, fold: LayerFold, cells: Sequence[int]) -> None:
     zero = int(norms.zero[chosen].sum())
     lowest, highest = float(norms.lowest[chosen].min()), float(norms.highest[chosen].max())
     quantiles = norm_quantiles(norms.counts[chosen].sum(0).numpy(), bin_edges().numpy(), zero, lowest, highest)
-    row.put("no vectors", norm_min=lowest, **quantiles, norm_max=highest)
+    row.put("no vectors", norm_min=lowest, norm_max=highest)
+    row.put(OUT_OF_BINS if np.isfinite(highest) else "no vectors", **quantiles)
     massive = [cell for cell in chosen if cell in MASSIVE_CELLS]
     row.values |= {
         "zero": zero,

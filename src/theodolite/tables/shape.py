@@ -56,6 +56,7 @@ SHAPE = [*SPECTRAL, "stable_rank", *SAMPLED, *GRAM]
 COUNTS = ["twonn_n", "sample_duplicates", "sample_near_duplicates"]
 EMPTY = "the sample is empty"
 TOO_WIDE = f"vectors of more than {MAX_MATRIX_DIM:,} coordinates are too wide for a covariance matrix"
+UNDERFLOW = "the squares of the vectors are too small for float32"
 NARROW = "reported exactly in the column of the same name without sample_"
 
 
@@ -112,6 +113,9 @@ def _spectral(fold: LayerFold, cells: Sequence[int], device: str | None) -> tupl
         return np.empty(0), torch.empty(fold.frame.dim, 0), [("fewer than two vectors", none)]
     mean = _on_device(fold.scatter.sum[list(cells)].sum(0) / n + fold.frame.centre.double(), device)
     second, directions = spectra.eigenvectors(covariance + torch.outer(mean, mean))
+    if _underflowed(fold, cells, n, float(second.sum())):
+        none = dict.fromkeys((*SPECTRAL, "stable_rank"), float("nan"))
+        return np.empty(0), torch.empty(fold.frame.dim, 0), [(UNDERFLOW, none)]
     uncentred: Numbers = ("all vectors are 0", {"stable_rank": spectra.stable_rank(second)})
     if n < 2:
         few: Numbers = ("fewer than two vectors", dict.fromkeys(SPECTRAL, float("nan")))
@@ -119,6 +123,16 @@ def _spectral(fold: LayerFold, cells: Sequence[int], device: str | None) -> tupl
     centred = spectra.eigenvalues(covariance)
     numbers = spectral_numbers(centred) | variance_numbers(covariance.diagonal().cpu().numpy())
     return centred, directions, [("all vectors are equal", numbers), uncentred]
+
+
+def _underflowed(fold: LayerFold, cells: Sequence[int], n: int, total: float) -> bool:
+    """Return whether the trace of the second moment is below what the shortest and the longest vector require.
+
+    A GPU multiplies in float32, in which the squares of vectors of norm 1e-23 are 0.
+    """
+    chosen, norms = list(cells), fold.norms
+    low, high = float(norms.lowest[chosen].min()), float(norms.highest[chosen].max())
+    return total < 0.5 * max(low**2, high**2 / n)
 
 
 def _on_device(rows: Tensor, device: str | None) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +14,16 @@ from tests.studies.block.test_block import SMALL, small_bert
 from typer.testing import CliRunner
 
 from theodolite.cli.app import app
+from theodolite.cli.block import _first_run
 from theodolite.errors import InputError
 from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.registry import find, make
 from theodolite.exhibits.saving import compose, save
 from theodolite.studies.block.block import block
+from theodolite.studies.laboratory import Findings
 from theodolite.studies.reading import read_survey_data
 from theodolite.studies.survey_data import SurveyData
+from theodolite.text import format_scientific
 
 NAMES = [f"anisotropy-inherent/{one}" for one in "fig6a fig6b fig7 fig8 fig9 fig10".split()]
 
@@ -82,6 +87,44 @@ def test_fig6_has_both_ends_and_the_fixed_point(surveys: list[SurveyData]) -> No
     assert "lowest to highest of 4 runs" in plate.caption
 
 
+def test_fig6b_draws_no_fixed_point_that_a_run_does_not_have(surveys: list[SurveyData]) -> None:
+    summary = surveys[0].tables["summary"]
+    some = replace(surveys[0], tables=surveys[0].tables | {"summary": summary.assign(found=3)})
+    _, (ax,) = drawn("fig6b", [some])
+    assert not [line for line in ax.lines if len(line.get_xdata()) == 2]
+    assert ax.texts[0].get_text() == "N*: none in 1 of 4 runs"
+
+
+def test_fig7_draws_histograms_that_do_not_overlap_with_their_ranges(surveys: list[SurveyData]) -> None:
+    plate, axes = drawn("fig7", surveys)
+    for ax, (_, table) in zip(axes, plate.data.groupby("survey", sort=False), strict=True):
+        drawn_at = [(patch.get_data().baseline, patch.get_data().values.max()) for patch in ax.patches]
+        assert len(drawn_at) == table["norm"].nunique()
+        for (_, top), (foot, _) in pairwise(drawn_at):
+            assert top < foot
+        assert drawn_at[-1][1] < ax.get_ylim()[1]
+        seen = table[table["height"] > 0.01]
+        assert ax.get_xlim()[0] < seen["left"].min() < seen["right"].max() < ax.get_xlim()[1]
+        widest = seen[seen["norm"] == seen["norm"].max()]
+        ends = [format_scientific(end, 2) for end in (widest["left"].min(), widest["right"].max())]
+        assert ax.texts[-1].get_text() == f"N = {format_scientific(seen['norm'].max())}\n{ends[0]} to {ends[1]}"
+
+
+def test_fig9_has_a_legend_outside_the_panels_with_the_line_of_equal_weights(surveys: list[SurveyData]) -> None:
+    figure = compose(make(find("anisotropy-inherent/fig9"), surveys))
+    figure.draw_without_rendering()
+    parts = figure.subfigs[0].subfigs
+    found = [[text.get_text() for text in part.legends[0].get_texts()] for part in parts]
+    assert found == [
+        ["rows of 12 entries", "all weights equal"],
+        ["rows of 16 entries", "rows of 4 entries", "all weights equal"],
+    ]
+    for part in parts:
+        legend = part.legends[0].get_window_extent()
+        assert not any(legend.overlaps(ax.get_window_extent()) for ax in part.axes)
+        assert all(ax.get_legend() is None for ax in part.axes)
+
+
 def test_fig9_separates_rows_by_length_if_masked(surveys: list[SurveyData]) -> None:
     _, axes = drawn("fig9", surveys)
     table = surveys[1].tables["softmax"].query("run == 0 and length == 4")
@@ -91,9 +134,25 @@ def test_fig9_separates_rows_by_length_if_masked(surveys: list[SurveyData]) -> N
 
 
 def test_fig10_omits_short_rows(surveys: list[SurveyData]) -> None:
-    plate, _ = drawn("fig10", surveys)
+    plate, axes = drawn("fig10", surveys)
     assert set(plate.data["least_length"]) == {1, 8}
     assert "at least half the maximum length" in plate.caption
+    equal = [
+        [line.get_ydata()[0] for line in ax.lines if line.get_label() == "all weights equal"] for ax in axes[:2]
+    ]
+    assert equal == [[1 / 12], [1 / 16, 1 / 8]]  # masked rows have 8 to 16 entries
+
+
+def test_the_spread_of_scores_is_that_of_all_heads(surveys: list[SurveyData]) -> None:
+    """The mean of the deviations within heads would miss the differences between heads."""
+    scores = surveys[0].tables["scores"].query("run == 0").copy()
+    scores["mean"] += scores["head"]  # as if heads had very different scores
+    found = Findings(surveys[0].facts, {**surveys[0].tables, "scores": scores})
+    shown = _first_run(found).set_index("norm")["s.d."]
+    for norm, heads in scores.groupby("norm"):
+        second = (heads["sd"] ** 2 + heads["mean"] ** 2).mean()
+        assert shown[norm] == pytest.approx(np.sqrt(second - heads["mean"].mean() ** 2))
+        assert shown[norm] > 1.5 * heads["sd"].mean()
 
 
 def test_a_survey_is_not_a_block(surveys: list[SurveyData]) -> None:

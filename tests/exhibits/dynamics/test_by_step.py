@@ -193,3 +193,20 @@ def test_a_series_from_disk_draws_the_same(tmp_path: Path) -> None:
     back = read_survey_data(MADE[0].write(tmp_path / "series"))
     assert drawn("fig2", [back])[0].equals(drawn("fig2", [ONE])[0])
     assert json.loads((tmp_path / "series" / "series.json").read_text())["series"] is True
+
+
+def test_layers_with_few_distinct_vectors_are_not_averaged() -> None:
+    """Of bytes, 72 embeddings are seen: their TwoNN is not that of 4,096 vectors of a block."""
+    series = make_series()
+    table = series.table
+    table["twonn_n"] = np.where(table["layer_name"] == "embeddings", 72, 4096)
+    table.loc[table["layer_name"] == "embeddings", "twonn"] = 90.0
+    data, caption, _ = drawn("fig2", [series.as_survey_data()])
+    for _, rows in data.groupby("scope"):
+        assert rows["layers"].eq(4).all()
+        assert rows["mean"].lt(13).all()
+    assert "Not averaged in tiny: embeddings (72 distinct vectors)." in caption
+    table["twonn_n"] = 4096
+    data, caption, _ = drawn("fig2", [series.as_survey_data()])
+    assert set(data["layers"]) == {4, 5}
+    assert "Not averaged" not in caption

@@ -11,7 +11,7 @@ from tests.small_models import FACTS, FAMILIES, POSITIONS, load, sentences
 from theodolite.batch import Batch
 from theodolite.errors import InputError
 from theodolite.sources.text.source import TextSource
-from theodolite.sources.text.units import list_vocabulary, strip_marks
+from theodolite.sources.text.units import find_case_folding, list_vocabulary, strip_marks
 
 DOCUMENTS = list(enumerate(sentences(12, seed=11, longest=12)))
 
@@ -239,3 +239,18 @@ def test_new_words_get_the_next_code_after_forgetting(small_model: Any) -> None:
     assert source.units.code("river") is None
     source.prepare([(0, "angle river")])
     assert source.units.code("angle") == closed
+
+
+def test_case_is_folded_where_the_model_does_not_see_it(small_model: Any) -> None:
+    """To an uncased model The and the are the same ids; to a cased one they are not."""
+    documents = [(0, "The cat saw the CAT"), (1, "the Cat"), (2, "\ud800The")]
+    model, tokenizer = load(small_model("bert"))
+    uncased = TextSource(model, tokenizer, max_tokens=POSITIONS, layers=[1], kind="word", drop_special=True)
+    keys = [key for key, _ in collected(uncased, documents)]
+    assert sorted(keys) == ["cat"] * 3 + ["saw"] + ["the"] * 4
+    for one, other in (("The", "the"), ("CAT", "cat")):
+        assert tokenizer(one)["input_ids"] == tokenizer(other)["input_ids"]
+    model, tokenizer = load(small_model("llama"))
+    assert find_case_folding(tokenizer) is None
+    cased = TextSource(model, tokenizer, max_tokens=POSITIONS, layers=[1], kind="word", drop_special=True)
+    assert {"The", "the", "CAT", "Cat", "cat"} <= {key for key, _ in collected(cased, documents)}

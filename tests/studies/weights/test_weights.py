@@ -229,3 +229,29 @@ def test_tables_without_numbers_are_reported(models: dict[str, Path]) -> None:
         InputError, match=rf"All {len(words)} rows of the word table \(.*\) contain NaN or infinite"
     ):
         measure_weights(replace(tables, words=torch.full_like(words, torch.nan)), facts, Recording())
+
+
+def test_quick_measures_pairs_of_some_rows(
+    bert: Findings, models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("theodolite.studies.weights.weights.QUICK_ROWS", 40)
+    found = theodolite.weights(models["bert"], most=4, projections=False, quick=True)
+    complete, pairs = (one.tables["pairs"].set_index(["left", "right", "metric"]) for one in (bert, found))
+    assert pairs.loc[("words", "words", "cosine"), "n"] == 40 * 39 / 2
+    assert pairs.loc[("words", "positions", "dot"), "n"] == 40 * 40
+    assert pairs.loc[("words", "", "norm"), "n"] == complete.loc[("words", "", "norm"), "n"] == 125
+    cosine = ("words", "words", "cosine")
+    assert pairs.loc[cosine, "mean"] == pytest.approx(complete.loc[cosine, "mean"], abs=0.05)
+    assert pairs.loc[cosine, "largest"] <= complete.loc[cosine, "largest"]
+    assert found.facts["settings"]["quick"] is True
+    assert (
+        "pairs of words: of 40 random rows of 125; extreme and close pairs are those of these rows"
+        in (found.facts["found"]["notes"])
+    )
+    again = theodolite.weights(models["bert"], most=4, projections=False, quick=True)
+    pd.testing.assert_frame_equal(again.tables["extremes"], found.tables["extremes"])
+    result = CliRunner().invoke(
+        app, ["weights", str(models["bert"]), "--quick", "--no-projections", "--out", str(tmp_path / "q")]
+    )
+    assert result.exit_code == 0, result.output
+    assert "of 40 random rows of 125" in result.stdout

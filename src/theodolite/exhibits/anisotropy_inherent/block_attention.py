@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from theodolite.exhibits.anisotropy_inherent.block_lines import (
     BLOCK_COMMAND,
@@ -24,17 +25,25 @@ from theodolite.exhibits.anisotropy_inherent.block_lines import (
 )
 from theodolite.exhibits.drawing.axes import clean_label
 from theodolite.exhibits.drawing.panels import choose_grid, make_panels
-from theodolite.exhibits.drawing.style import BLUE, PALE, VERMILLION, LineStyle, get_line_style
+from theodolite.exhibits.drawing.style import BLUE, GREY, PALE, VERMILLION, LineStyle, get_line_style
 from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.needs import require_laboratory
 from theodolite.exhibits.registry import exhibit
-from theodolite.studies.block.results import block_labels, histograms, over_heads, over_runs, shown_lengths
+from theodolite.studies.block.results import (
+    SHOWN_LENGTHS,
+    block_labels,
+    histograms,
+    over_heads,
+    over_runs,
+    shown_lengths,
+)
 from theodolite.studies.choice import Choice
 from theodolite.studies.survey_data import SurveyData
 from theodolite.text import format_scientific
 
-HISTOGRAM_OFFSET = 0.55
-"""The vertical distance between two histograms, whose peaks have the height 1."""
+HISTOGRAM_OFFSET = 1.15
+"""The vertical distance between two histograms, whose peaks have the height 1. They do not overlap."""
+VISIBLE = 0.01  # the axis and the ranges beside it cover the bins higher than this
 
 
 @exhibit(
@@ -60,23 +69,29 @@ def fig7(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         "Histograms of q kᵀ/√d_k over all heads and all pairs of positions that are not masked, for several norms "
         "N of the bias, each scaled to a peak of 1. First run only: with another direction of the bias, heads can "
         "move the other way.",
+        f"Below N: the range of the bins higher than {VISIBLE:g}.",
     )
-    return Plate(pd.concat(tables, ignore_index=True), caption, draw, (max(4.2, 2.7 * across), 2.8 * rows))
+    return Plate(pd.concat(tables, ignore_index=True), caption, draw, (max(4.2, 3.4 * across), 3.3 * rows))
 
 
 def _draw_scores(ax: Axes, table: pd.DataFrame) -> None:
     norms = sorted(table["norm"].unique())
     colours = mpl.colormaps["viridis"](np.linspace(0.05, 0.85, len(norms)))
     ax.axvline(0, c=PALE, lw=0.7, zorder=0)
-    for place, norm in reversed(list(enumerate(norms))):
+    seen = table[table["height"] > VISIBLE]
+    for place, norm in enumerate(norms):
         bins, foot = table[table["norm"] == norm], place * HISTOGRAM_OFFSET
         edges = np.append(bins["left"].to_numpy(np.float64), bins["right"].iloc[-1])
-        heights = bins["height"].to_numpy(np.float64) + foot
-        style = {"baseline": foot, "zorder": 3 - 0.1 * place}
-        ax.stairs(heights, edges, fill=True, fc=(*colours[place][:3], 0.45), ec=colours[place], lw=0.8, **style)
-        ax.text(
-            1.01, foot + 0.04, f"N = {format_scientific(norm)}", transform=ax.get_yaxis_transform(), fontsize=6.5
-        )
+        fill = {"fc": (*colours[place][:3], 0.45), "ec": colours[place], "lw": 0.8}
+        ax.axhline(foot, c=PALE, lw=0.5, zorder=0)
+        ax.stairs(bins["height"].to_numpy(np.float64) + foot, edges, fill=True, baseline=foot, **fill)
+        low, high = seen.loc[seen["norm"] == norm, "left"].min(), seen.loc[seen["norm"] == norm, "right"].max()
+        text = f"N = {format_scientific(norm)}\n{format_scientific(low, 2)} to {format_scientific(high, 2)}"
+        ax.text(1.01, foot + 0.08, text, transform=ax.get_yaxis_transform(), fontsize=6.5, linespacing=1.4)
+    low, high = seen["left"].min(), seen["right"].max()
+    ax.set_xlim(low - 0.03 * (high - low), high + 0.03 * (high - low))
+    ax.set_ylim(-0.04, len(norms) * HISTOGRAM_OFFSET)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=5))
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
     ax.set_xlabel("score before the softmax")
@@ -152,8 +167,9 @@ def fig9(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     kept = [table[table["length"].isin(lengths)] for table, lengths in zip(tables, shown, strict=True)]
 
     def draw(figure: FigureBase) -> None:
-        every = figure.subplots(len(surveys), 3, squeeze=False, sharey="row")
-        for axes, table, lengths, name in zip(every, kept, shown, names, strict=True):
+        parts = figure.subfigures(len(surveys), 1, squeeze=False).ravel()
+        for part, table, lengths, name in zip(parts, kept, shown, names, strict=True):
+            axes = part.subplots(1, 3, sharey=True)
             for ax, statistic in zip(axes, STATISTICS, strict=True):
                 for place, length in enumerate(lengths):
                     rows = table[table["length"] == length]
@@ -163,7 +179,7 @@ def fig9(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
                 format_norm_axis(ax, table)
             axes[0].set_ylabel(f"{clean_label(name)}\nsoftmax", fontsize=7)
             use_log_scale(*axes)
-            axes[0].legend(*_length_legend(axes[0]), loc="best", fontsize=6.5)
+            part.legend(handles=_length_legend(lengths), loc="outside upper center", ncols=SHOWN_LENGTHS + 1)
 
     caption = compose_block_caption(
         surveys,
@@ -171,7 +187,7 @@ def fig9(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         "sequences, heads and rows of the same length. Dotted: all weights equal.",
         describe_runs(surveys),
     )
-    return Plate(pd.concat(kept, ignore_index=True), caption, draw, (7.0, 2.3 * len(surveys)))
+    return Plate(pd.concat(kept, ignore_index=True), caption, draw, (7.0, 2.5 * len(surveys)))
 
 
 @exhibit(
@@ -198,7 +214,9 @@ def fig10(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
             for end, line in EXTREMES.items():
                 draw_by_norm(ax, table, end, line, label=f"{end}, per head")
                 draw_by_norm(ax, table, f"{end}_any_head", line, ls=":", mfc="white", label=f"{end}, all heads")
-            draw_uniform_weight(ax, max(shown_lengths(survey)))
+            longest, least = max(shown_lengths(survey)), int(table["least_length"].max())
+            for length in dict.fromkeys([longest, least] if least > 1 else [longest]):
+                draw_uniform_weight(ax, length)
             use_log_scale(ax)
             ax.set_ylabel("softmax")
             ax.set_title(clean_label(name))
@@ -210,7 +228,8 @@ def fig10(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         "Largest and smallest softmax weight of a sequence, per head (mean over heads and sequences) and over all "
         "heads (mean over sequences). Dotted grey: all weights of the longest row equal.",
         "If rows differ in length, only rows of at least half the maximum length are used: the weight in the "
-        "first row is always 1."
+        "first row is always 1. The upper dotted line is for the shortest of these rows: with equal weights, the "
+        "largest weight would be on it, and the smallest on the lower one."
         if causal
         else "",
         describe_runs(surveys),
@@ -218,7 +237,11 @@ def fig10(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     return Plate(pd.concat(kept, ignore_index=True), caption, draw, (max(4.2, 2.7 * across), 2.7 * rows + 0.2))
 
 
-def _length_legend(ax: Axes) -> tuple[list[Any], list[Any]]:
-    """Return the handles and labels of the legend, one per row length."""
-    kept = [pair for pair in zip(*ax.get_legend_handles_labels(), strict=True) if pair[1] != UNIFORM]
-    return [handle for handle, _ in kept], [word for _, word in kept]
+def _length_legend(lengths: Sequence[int]) -> list[Line2D]:
+    """Return the legend of one model: a line per row length, and the line of equal weights."""
+    styles = [get_line_style(place) for place in range(len(lengths))]
+    lines = [
+        Line2D([], [], c=style.colour, marker=style.marker, ms=3.0, lw=1.1, label=f"rows of {length:,} entries")
+        for style, length in zip(styles, lengths, strict=True)
+    ]
+    return [*lines, Line2D([], [], c=GREY, ls=":", lw=0.9, label=UNIFORM)]

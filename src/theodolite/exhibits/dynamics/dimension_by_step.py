@@ -20,7 +20,13 @@ from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.needs import DIMENSION, SERIES
 from theodolite.exhibits.registry import exhibit
 from theodolite.studies.choice import Choice
-from theodolite.studies.series.averages import BLOCKS, WITH_EMBEDDINGS, average_layers
+from theodolite.studies.series.averages import (
+    BLOCKS,
+    WITH_EMBEDDINGS,
+    average_layers,
+    find_small_samples,
+    split_by_scope,
+)
 from theodolite.studies.survey_data import UNDEFINED_EVERYWHERE, SurveyData, make_labels
 from theodolite.text import format_scientific
 
@@ -69,6 +75,7 @@ def fig2(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         "mean.",
         "Neither mean includes the state after a final norm.",
         *(_describe_shape(table, name, len(tables) > 1) for table, name in zip(tables, names, strict=True)),
+        *(_describe_small(survey, name, choice) for survey, name in zip(surveys, names, strict=True)),
         _describe_missing(tables, names),
     )
     return Plate(data, caption, draw, (width, 2.7 + legend_inches(shown, width)))
@@ -105,6 +112,15 @@ def _describe_shape(table: pd.DataFrame, name: str, several: bool) -> str:
     return f"The mean{of} is highest at {peak} and {format_scientific(fall)} lower at the last step{comparison}."
 
 
+def _describe_small(survey: SurveyData, name: str, choice: Choice) -> str:
+    """Name the layers that are not averaged because they have few distinct vectors."""
+    table = survey.tables["series"]
+    rows = split_by_scope(table[table["population"] == choice.population])[WITH_EMBEDDINGS]
+    small = find_small_samples(rows)
+    listed = ", ".join(f"{layer} ({n:,} distinct vectors)" for layer, n in small.items())
+    return f"Not averaged in {clean_label(name)}: {listed}." if listed else ""
+
+
 def _describe_missing(tables: Sequence[pd.DataFrame], names: Sequence[str]) -> str:
     """Name the series in which the dimension of the embeddings is undefined at some step."""
     affected = []
@@ -120,5 +136,7 @@ def _describe_missing(tables: Sequence[pd.DataFrame], names: Sequence[str]) -> s
             affected.append(name)
     names_text = ", ".join(affected)
     return (
-        f"Both means of {names_text} are equal: the dimension of the embeddings is undefined." if affected else ""
+        f"Both means of {names_text} are equal: the dimension of the embeddings is undefined or not averaged."
+        if affected
+        else ""
     )

@@ -14,7 +14,7 @@ from torch import Tensor
 from theodolite.batch import Places
 from theodolite.hashing import mix, mix_on
 from theodolite.sources.rows import WindowRows, locate_rows, locate_windows
-from theodolite.sources.text.units import Words, group_words
+from theodolite.sources.text.units import ReadWord, Words, group_words
 from theodolite.sources.text.windows import Window, WindowArrays, shift_right, stack_windows
 from theodolite.sources.units import Units
 
@@ -86,6 +86,7 @@ class BatchBuilder:
     first_position: int = 0  # the position id of the first token of a window
     decoder_start: int | None = None  # the id that starts the input of a decoder; None without an encoder
     language_first: bool = False  # the decoder starts with the last special token of the window instead
+    read_word: ReadWord | None = None  # a word as an uncased tokenizer reads it
 
     def pad(self, windows: WindowArrays) -> TextBatch:
         """Build a padded batch of windows that each have a token; every row is one token."""
@@ -163,7 +164,7 @@ class BatchBuilder:
 
     def _words(self, window: Window, counted: Ints, texts: dict[int, str]) -> Words:
         if self.units.kind == "word":
-            return group_words(window, counted, texts[window.document], self.units, self.codes)
+            return group_words(window, counted, texts[window.document], self.units, self.codes, self.read_word)
         return Words(self.codes[window.ids[counted]], np.arange(len(counted)), counted, counted)
 
     def _window_contexts(self, window: Window, encoder_window: Window | None) -> NDArray[np.uint64]:

@@ -30,7 +30,7 @@ from theodolite.sources.text.packed_attention import (
     prefer_fast_kernel,
     use_packed_attention,
 )
-from theodolite.sources.text.units import clean_text, list_vocabulary
+from theodolite.sources.text.units import clean_text, find_case_folding, list_vocabulary
 from theodolite.sources.text.windows import (
     Window,
     WindowArrays,
@@ -83,6 +83,7 @@ class TextSource:
         self._codes = np.asarray(codes, dtype=np.int64)
         self.device = next(model.parameters()).device
         self._pad = quirks.padding_id(model.config, tokenizer)
+        self._table_rows = _table_rows(model, tokenizer)
         self._language_first = quirks.starts_with_language(model.config)
         self._shortest = quirks.shortest_window(model.config)
         self._first_position = quirks.first_position_id(model.config)
@@ -161,7 +162,22 @@ class TextSource:
             labels = self._labels(documents)
             # Words get their codes in the order of the batches, which is the order in which they are folded.
             batches = [builder.build(group, texts, labels) for group in groups]
+        if self._table_rows is not None:
+            for batch in batches:
+                self._check_ids(batch, self._table_rows)
         return [batch for batch in batches if batch.positions]
+
+    def _check_ids(self, batch: TextBatch, rows: int) -> None:
+        """Reject a batch with a token that has no row in the embedding table."""
+        highest = max(
+            int(side.ids.max()) for side in (batch, batch.decoder) if side is not None and side.ids.numel()
+        )
+        if highest >= rows:
+            raise InputError(
+                f"The tokenizer gives {self.tokenizer.convert_ids_to_tokens(highest)!r} the id {highest:,}, but "
+                f"the embedding table of the model has {rows:,} rows. Use the tokenizer of this model, or add the "
+                "missing rows with resize_token_embeddings."
+            )
 
     def batch_builder(self) -> BatchBuilder:
         """Return the builder of batches for this model, tokenizer and corpus."""
@@ -175,6 +191,7 @@ class TextSource:
             first_position=self._first_position,
             decoder_start=self._decoder_start,
             language_first=self._language_first,
+            read_word=find_case_folding(self.tokenizer) if self.units.kind == "word" else None,
         )
 
     def units_of(self, prepared: TextBatch) -> list[int]:
@@ -234,6 +251,16 @@ class TextSource:
             context=mix(document, window, position),
         )
         return Batch(index, states.flatten(0, 1).cpu(), places)
+
+
+def _table_rows(model: Any, tokenizer: Any) -> int | None:
+    """Return the number of rows of the embedding table if a token of the vocabulary is beyond them."""
+    try:
+        rows = getattr(model.get_input_embeddings(), "num_embeddings", None)
+    except NotImplementedError:  # no table, such as CANINE, which hashes characters
+        return None
+    highest = max(tokenizer.get_vocab().values(), default=0)
+    return rows if rows is not None and highest >= rows else None
 
 
 def check_cleaning(kind: str, *, clean_words: bool) -> None:

@@ -146,12 +146,40 @@ class Words(NamedTuple):
     last: Integers  # (rows,) position of its last
 
 
-def group_words(window: Window, counted: Integers, text: str, units: Units, special_codes: Integers) -> Words:
+ReadWord = Callable[[str], str]
+
+
+def find_case_folding(tokenizer: Any) -> ReadWord | None:
+    """Return how an uncased tokenizer reads a word, such as "The" as "the"; None if it distinguishes case.
+
+    To an uncased model both are the same ids, so they are one unit. If it drops accents too, so do its units.
+    """
+    normalizer = tokenizer.backend_tokenizer.normalizer if tokenizer.is_fast else None
+    if normalizer is None or normalizer.normalize_str("A") != normalizer.normalize_str("a"):
+        return None
+
+    def read(word: str) -> str:
+        try:
+            return str(normalizer.normalize_str(word)).strip(" ▁") or word
+        except UnicodeEncodeError:  # a lone surrogate
+            return word
+
+    return read
+
+
+def group_words(
+    window: Window,
+    counted: Integers,
+    text: str,
+    units: Units,
+    special_codes: Integers,
+    read: ReadWord | None = None,
+) -> Words:
     """Group a window's counted tokens into words. A special token is a word of its own.
 
     Words are those of the tokenizer, and end at white space even if the tokenizer has no words (for that of Llama
     2 a document is one word). A word that is cut by the end of a window counts as two, each with its part of the
-    text.
+    text. `read` returns a word as the tokenizer reads it (see `find_case_folding`).
     """
     assert window.words is not None
     assert window.spans is not None
@@ -170,6 +198,7 @@ def group_words(window: Window, counted: Integers, text: str, units: Units, spec
         else:
             covered = text[spans[begin, 0] : spans[end, 1]]
             word = covered.strip() or covered
+            word = word if read is None else read(word)
             codes[row] = units.add(Unit(word, word, None, False, float(end - begin + 1)))
     return Words(codes, of_token.astype(np.int64), counted[begins], counted[ends])
 

@@ -26,7 +26,7 @@ KIND_DESCRIPTIONS = {
 }
 STACKS = ("encoder", "decoder")
 _NUMBERED = re.compile(r"\b(block|stage) (\d+)$")
-MEAN_NORM = "mean_norm"
+MEAN_NORM, NORM_OF_MEAN = "mean_norm", "norm_of_mean"  # two names of the norm of the mean
 """|mean| = sqrt(m): not a column of the table, but used by the drift test."""
 Z = 1.96
 HEAD = "survey layer layer_name stack depth joined_depth population".split()
@@ -156,8 +156,8 @@ def tabulate_layers(
 
 
 def column_values(rows: pd.DataFrame, column: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return a column as float64 with NaN for null; `mean_norm` is computed from m."""
-    if column == MEAN_NORM:
+    """Return a column as float64 with NaN for null; the norm of the mean is computed from m."""
+    if column in (MEAN_NORM, NORM_OF_MEAN):
         return np.sqrt(np.maximum(column_values(rows, "m"), 0.0))  # keeps NaN
     if column not in rows:
         return np.full(len(rows), np.nan)
@@ -165,7 +165,7 @@ def column_values(rows: pd.DataFrame, column: str) -> np.ndarray[tuple[int], np.
 
 
 def _errors(rows: pd.DataFrame, column: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    if column != MEAN_NORM:
+    if column not in (MEAN_NORM, NORM_OF_MEAN):
         return column_values(rows, f"{column}_se")
     with np.errstate(divide="ignore", invalid="ignore"):  # the error of a square root
         errors = column_values(rows, "m_se") / (2 * column_values(rows, MEAN_NORM))

@@ -17,6 +17,10 @@ SCOPES = (BLOCKS, WITH_EMBEDDINGS, FINAL_NORM)
 """Only blocks; blocks and embeddings, as in the paper; only the output of the final norm."""
 AVERAGE_COLUMNS = "step population scope measure mean se layers".split()
 ATTENTION_MEAN_COLUMNS = "survey step population measure mean se blocks documents".split()
+DIMENSIONS = ("twonn", "twonn_ml", "twonn_keep20", "twonn_batch", "mle_dim")
+"""Measures of the distinct vectors of the sample, which depend on their number."""
+COMPARABLE = 0.5
+"""Layers with less than this share of the distinct vectors of another are not averaged: there are 256 bytes."""
 NOT_MEASURES = ("step", "layer", "positions", "documents", "heads")
 
 
@@ -37,8 +41,9 @@ def average_layers(
     """Return one row per population, scope, measure and step.
 
     The mean is over the `layers` layers where the measure is defined at every step, so that all steps average the
-    same layers; NaN if there are none. `se` is the mean of the standard errors of the layers, an upper bound for
-    the error of a mean of layers measured on the same text.
+    same layers; NaN if there are none. Dimensions are not averaged over layers with far fewer distinct vectors
+    than others (see `find_small_samples`). `se` is the mean of the standard errors of the layers, an upper bound
+    for the error of a mean of layers measured on the same text.
     """
     table = survey.tables[SERIES]
     columns = layer_measures(table) if measures is None else list(measures)
@@ -50,6 +55,14 @@ def average_layers(
     ]
     joined = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
     return joined.reindex(columns=AVERAGE_COLUMNS)
+
+
+def find_small_samples(rows: pd.DataFrame) -> dict[str, int]:
+    """Return the layers with too few distinct vectors to average their dimension, and the fewest of any step."""
+    if "twonn_n" not in rows or not len(rows):
+        return {}
+    fewest = rows.assign(twonn_n=column_values(rows, "twonn_n")).groupby("layer_name", sort=False)["twonn_n"].min()
+    return {str(name): int(n) for name, n in fewest.items() if n < COMPARABLE * fewest.max()}
 
 
 def layer_measures(table: pd.DataFrame) -> list[str]:
@@ -74,8 +87,11 @@ def _average(rows: pd.DataFrame, measures: Sequence[str], count: str) -> pd.Data
     ordered = rows.sort_values(["step", "layer"])
     steps = ordered["step"].unique()  # every step of a series has the same layers
     parts = []
+    small = ordered["layer_name"].isin(list(find_small_samples(ordered))).to_numpy()
     for measure in measures:
-        mean, kept = mean_over_layers(column_values(ordered, measure).reshape(len(steps), -1))
+        values = column_values(ordered, measure)
+        values = np.where(small, np.nan, values) if measure in DIMENSIONS else values
+        mean, kept = mean_over_layers(values.reshape(len(steps), -1))
         errors = column_values(ordered, f"{measure}_se").reshape(len(steps), -1)
         parts.append(
             pd.DataFrame(

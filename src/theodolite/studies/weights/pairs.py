@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,6 +38,15 @@ class PairTable:
         self.norms = torch.cat(
             [block.double().norm(dim=1) for block in torch.split(self.vectors[self.rows], 4096)]
         )
+
+    def sample(self, count: int, seed: int) -> PairTable:
+        """Return the same table with at most `count` of its finite rows, chosen at random, in their order."""
+        chosen = copy(self)
+        if len(self.rows) > count:
+            generator = torch.Generator().manual_seed(seed)
+            kept = torch.randperm(len(self.rows), generator=generator)[:count].sort().values
+            chosen.rows, chosen.norms = self.rows[kept], self.norms[kept]
+        return chosen
 
     def block(self, begin: int, size: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return row numbers, vectors in float64 and norms of one block."""

@@ -37,6 +37,8 @@ from theodolite.studies.weights.vocabulary import (
 )
 
 LABORATORY = "weights"
+QUICK_ROWS = 4096
+"""Rows of a table that are paired with `quick`: 8.4 million pairs within a table."""
 MEAN = "mean of words"
 
 
@@ -50,6 +52,7 @@ def weights(
     keep_special: bool = False,
     keep_unused: bool = False,
     projections: bool = True,
+    quick: bool = False,
     seed: int = 0,
     revision: str | None = None,
     trust_remote_code: bool = False,
@@ -59,7 +62,8 @@ def weights(
     """Measure the word, position and segment tables of a model; save the findings to `out` if given.
 
     Statistics are over all rows; lists of extreme pairs omit special and unused tokens unless they are kept.
-    `with_other` is a second model whose vocabulary is compared with that of the first.
+    `with_other` is a second model whose vocabulary is compared with that of the first. `quick` measures the pairs
+    of 4,096 random rows of a larger table instead of all its pairs.
     """
     check_settings(above, most)
     if out is not None:
@@ -70,7 +74,7 @@ def weights(
     for note in tables.notes:
         listener.say(note)
     settings: dict[str, Any] = {"above": above, "most": most, "keep_special": keep_special}
-    settings |= {"keep_unused": keep_unused, "projections": projections, "seed": seed}
+    settings |= {"keep_unused": keep_unused, "projections": projections, "quick": quick, "seed": seed}
     facts = make_facts(
         LABORATORY, loaded.facts, **settings, **{"with": None if with_other is None else str(with_other)}
     )
@@ -102,7 +106,11 @@ def measure_weights(
     for note in damaged:
         listener.warn(note)
     names = {name: tables.row_names("positions" if name == TRAINED_POSITIONS else name) for name in pair_tables}
-    pair_findings = fold_tables(pair_tables, names, tables.units, settings, listener, block)
+    paired, sampled = pair_tables, []
+    if settings.get("quick"):
+        paired = {name: table.sample(QUICK_ROWS, settings["seed"]) for name, table in pair_tables.items()}
+        sampled = list(_describe_sampled(pair_tables, paired))
+    pair_findings = fold_tables(paired, names, tables.units, settings, listener, block)
     tokens = token_table(tables)
     results |= pair_findings.tables() | _segment_tables(pair_tables, names, settings["above"])
     results |= {"tokens": tokens, "mean_extremes": mean_extremes(tokens)}
@@ -120,7 +128,7 @@ def measure_weights(
         "dropped": tables.dropped,
         "position_kind": tables.position_kind,
         "untrained_from": tail,
-        "notes": [*tables.notes, *damaged, *pair_findings.notes],
+        "notes": [*tables.notes, *damaged, *sampled, *pair_findings.notes],
         "beyond": pair_findings.beyond,
         "vocabulary": summarise_vocabulary(tables.units),
         "not_finite": {name: len(table.vectors) - len(table.rows) for name, table in pair_tables.items()},
@@ -154,6 +162,15 @@ def _describe_nonfinite(pair_tables: dict[str, PairTable], parameters: Mapping[s
             )
         if left_out and name != TRAINED_POSITIONS:
             yield f"{left_out:,} of {rows:,} rows of {parameter} contain NaN or infinite numbers and were left out"
+
+
+def _describe_sampled(whole: dict[str, PairTable], sampled: dict[str, PairTable]) -> Iterator[str]:
+    """Yield a sentence for each table of which only some rows are paired."""
+    for name, table in sampled.items():
+        rows, of = len(table.rows), len(whole[name].rows)
+        if rows < of:
+            kept = f"pairs of {name}: of {rows:,} random rows of {of:,}"
+            yield f"{kept}; extreme and close pairs are those of these rows"
 
 
 def _segment_tables(
