@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -18,6 +18,7 @@ POPULATION_LABELS = {
     "all": "all positions",
     "without-first": "all positions except the first of each window",
     "without-massive": "all positions except massive ones",
+    "without-sinks": "all positions except sinks, which are massive at some layer",
 }
 UNIT_LABELS = {"id": "vocabulary ids", "surface": "surface forms", "word": "words"}
 
@@ -48,6 +49,16 @@ def join_words(words: Sequence[str], joint: str = "and") -> str:
 
 
 # Labels of surveys and layers
+
+
+def describe_pooling(settings: Mapping[str, Any]) -> str:
+    """Return how a laboratory pooled positions.
+
+    >>> describe_pooling({"pooling": "mean", "population": "without-sinks"})
+    'pooling: mean, without sinks'
+    """
+    population = settings.get("population", "all")
+    return f"pooling: {settings['pooling']}" + (f", {population.replace('-', ' ')}" if population != "all" else "")
 
 
 def short_path(name: str, parts: int = 1) -> str:

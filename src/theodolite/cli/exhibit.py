@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from theodolite.cli.options import on_disk
-from theodolite.cli.study_options import Population
+from theodolite.cli.study_options import DefaultPopulation
 
 if TYPE_CHECKING:
     from theodolite.studies.choice import Choice
@@ -51,7 +51,7 @@ def exhibit(
     layer: Annotated[
         list[int] | None, typer.Option(help="Layer to draw. Repeat the option for a grid of layers.")
     ] = None,
-    population: Population = "all",
+    population: DefaultPopulation = "auto",
     variant: Annotated[
         str, typer.Option(help="Estimator of M and V: biased (as in the paper) or unbiased.")
     ] = "biased",

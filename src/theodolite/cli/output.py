@@ -19,6 +19,7 @@ from theodolite.cli.layer_table import (
     without_massive_hint,
 )
 from theodolite.storage.atomic import write_atomically
+from theodolite.studies.choice import default_population
 from theodolite.surveys.survey import Survey
 from theodolite.text import format_cell
 
@@ -78,7 +79,7 @@ def finish_survey(survey: Survey, *, as_json: bool, quiet: bool) -> None:
         summary |= {"counts": survey.facts["counts"], "layers": layers_json(survey.layers)}
         print_result(json.dumps(summary))
         return
-    print_layers(survey.layers, survey.facts["populations"][0], survey.name)
+    print_layers(survey.layers, default_population([survey.facts]), survey.name)
     if not quiet:
         print_result(LEGEND)
         _print_notes(survey)
@@ -88,10 +89,10 @@ def finish_survey(survey: Survey, *, as_json: bool, quiet: bool) -> None:
 
 def _print_notes(survey: Survey) -> None:
     """Print what may dominate the numbers of the table, and how to see them without it."""
-    populations = survey.facts["populations"]
-    for line in layer_notes(survey.layers, populations[0]):
+    shown, populations = default_population([survey.facts]), survey.facts["populations"]
+    for line in layer_notes(survey.layers, shown):
         print_result(line)
-    hint = massive_hint(survey.layers, populations[0], populations)
+    hint = massive_hint(survey.layers, shown, populations)
     if hint is None:
         return
     if survey.folder is not None:

@@ -8,7 +8,7 @@ import typer
 
 from theodolite.cli.options import Quiet, TrustRemoteCode
 from theodolite.cli.study_options import (
-    Population,
+    DefaultPopulation,
     SurveyedCorpus,
     SurveyedDevice,
     SurveyedModel,
@@ -27,7 +27,7 @@ def sets(
             metavar="TOKEN", help="Use this token instead of random ones; give the option at least twice."
         ),
     ] = None,
-    population: Population = "all",
+    population: DefaultPopulation = "auto",
     model: SurveyedModel = None,
     corpus: SurveyedCorpus = None,
     device: SurveyedDevice = None,

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import FigureBase
 
 from theodolite.exhibits.needs import Need
-from theodolite.studies.choice import Choice
+from theodolite.studies.choice import AUTO, Choice
 from theodolite.studies.survey_data import SurveyData
 
 
@@ -43,6 +43,7 @@ class Exhibit:
         str, ...
     ] = ()  # fields of Choice that it uses; "layer" in place of "layers" if it draws one layer
     reads: tuple[str, ...] = ("layers", "tokens", "units")  # the tables of a survey that it reads
+    populations: tuple[str, ...] = ()  # those that it has; empty: those of the surveys
 
     @property
     def paper(self) -> str:
@@ -69,7 +70,7 @@ def find_unused_options(found: Exhibit, choice: Choice) -> dict[str, str]:
     unused = {
         option: f"does not use --{option}; omit it"
         for option in OPTIONS
-        if option not in found.options and getattr(choice, option) != getattr(defaults, option)
+        if option not in found.options and getattr(choice, option) not in (getattr(defaults, option), AUTO)
     }
     if choice.layers and not {"layer", "layers"} & set(found.options):
         unused["layers"] = "does not use --layer; omit it"

@@ -12,7 +12,7 @@ from theodolite import exhibits as package
 from theodolite.errors import InputError, nearest
 from theodolite.exhibits.exhibit import Exhibit, Maker, Plate, find_unused_options
 from theodolite.exhibits.needs import SURVEY, Need
-from theodolite.studies.choice import Choice, check_population
+from theodolite.studies.choice import AUTO, Choice, check_population
 from theodolite.studies.survey_data import SurveyData, check_layer, make_labels
 
 NOTHING_COMPUTED = {
@@ -59,6 +59,7 @@ def exhibit(
     needs: Sequence[Need] = (),
     options: Sequence[str] = (),
     reads: Sequence[str] = ("layers", "tokens", "units"),
+    populations: Sequence[str] = (),
 ) -> Callable[[Maker], Maker]:
     """Register the decorated function under PAPER/ID, or under several names if the paper repeats a figure."""
 
@@ -66,7 +67,9 @@ def exhibit(
         for name in names:
             if name in _exhibits:
                 raise ValueError(f"exhibit {name!r} is registered twice")
-            _exhibits[name] = Exhibit(name, title, kind, make, tuple(needs), tuple(options), tuple(reads))
+            _exhibits[name] = Exhibit(
+                name, title, kind, make, tuple(needs), tuple(options), tuple(reads), tuple(populations)
+            )
         return make
 
     return register
@@ -96,12 +99,14 @@ def is_paper(name: str) -> bool:
 
 def make(found: Exhibit, surveys: Sequence[SurveyData], choice: Choice | None = None) -> Plate:
     """Check that the surveys have what the exhibit needs and that it uses every option; return its plate."""
-    chosen = choice or Choice()
+    chosen = choice or Choice(AUTO)
     if not surveys:
         other = next((f"{need.description}; none was given" for need in found.needs if need.laboratory), "")
         raise InputError(f"{found.name} needs {other or ANY_SURVEY}.")
     _check_options(found, chosen)
     kept, omitted = _split_surveys(found, surveys)
+    uses = "population" in found.options
+    chosen = chosen.for_surveys(kept, found.populations) if uses else replace(chosen, population="all")
     for survey in kept:
         for need in _all_needs(found):
             if not need.is_met(survey):

@@ -15,7 +15,7 @@ from theodolite.exhibits.saving import TABLES
 from theodolite.reproduction.drawing import ExhibitWriter
 from theodolite.reproduction.index import INDEX, Reproduction
 from theodolite.reproduction.plan import Edition, Task, check_paper, drop_repeated
-from theodolite.studies.choice import Choice, check_population
+from theodolite.studies.choice import AUTO, Choice, check_population
 from theodolite.studies.reading import read_survey_data
 from theodolite.studies.survey_data import SurveyData, check_layer
 
@@ -71,7 +71,7 @@ def draw_paper(
 
     Nothing is written if none can be drawn. Options that an exhibit does not support are ignored for that exhibit.
     """
-    listener, chosen, known = listener or Listener(), choice or Choice(), list(all_exhibits().values())
+    listener, chosen, known = listener or Listener(), choice or Choice(AUTO), list(all_exhibits().values())
     check_paper(paper, known)
     exhibits = drop_repeated([exhibit for exhibit in known if exhibit.paper == paper])
     check_figure_folder(out, paper, folders)
@@ -94,10 +94,10 @@ def draw_paper(
 def name_choice(choice: Choice) -> str:
     """Return the suffix of a file's name: the options that differ from the paper.
 
-    >>> name_choice(Choice()), name_choice(Choice("without-first", "unbiased", "all", layers=(3, 5)))
+    >>> name_choice(Choice("auto")), name_choice(Choice("without-first", "unbiased", "all", layers=(3, 5)))
     ('', 'without-first-unbiased-all-units-layer-3-5')
     """
-    default = Choice()
+    default = Choice(AUTO)
     values = {option: getattr(choice, option) for option in SUFFIXES}
     parts = [
         SUFFIXES[option].format(value) for option, value in values.items() if value != getattr(default, option)
@@ -120,7 +120,8 @@ def _check_options_used(paper: str, exhibits: Sequence[Exhibit], choice: Choice)
 
 def _check_available(surveys: Sequence[SurveyData], choice: Choice) -> None:
     """Reject a population or a layer that none of the surveys has. If one of them has it, exhibits can show it."""
-    _reject_if_all_fail(check_population, surveys, choice.population)
+    if choice.population != AUTO:
+        _reject_if_all_fail(check_population, surveys, choice.population)
     for layer in choice.layers:
         _reject_if_all_fail(check_layer, surveys, layer)
 

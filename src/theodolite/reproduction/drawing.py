@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+import pandas as pd
+
 from theodolite.errors import InputError, first_line
 from theodolite.exhibits.exhibit import Exhibit, Plate
 from theodolite.exhibits.needs import WORDS
@@ -29,6 +31,7 @@ class DrawResult:
     inches: float = 0.0  # width of the picture
     note: str = ""  # surveys that were skipped, or why it was not drawn
     failed: bool = False
+    same_as: str = ""  # the edition with the same numbers that was drawn in its place
 
     @property
     def drawn(self) -> bool:
@@ -51,18 +54,33 @@ class ExhibitWriter:
         self.tasks, self.out, self.place, self.captioned = tasks, out, place, captioned
         self.endings = endings or ENDINGS
         self._read = cache(read_survey_data)
+        self._drawn: list[tuple[Edition, pd.DataFrame]] = []
 
     def draw(self, edition: Edition) -> DrawResult:
         """Draw one edition and write its files."""
         try:
             surveys, note = self._surveys(edition.exhibit)
             plate = make(edition.exhibit, surveys, edition.choice)
+            same_as = self._find_equal(edition, plate)
+            if same_as:
+                return DrawResult(edition, note=f"Its numbers are those of {same_as}.", same_as=same_as)
             return DrawResult(edition, plate.caption, self._save(edition, plate), plate.size[0], note)
         except InputError as error:
             return DrawResult(edition, note=str(error))
         except Exception as error:  # one failed exhibit must not stop the others
             line = first_line(error, "")
             return DrawResult(edition, note=f"Drawing it failed ({type(error).__name__}: {line}).", failed=True)
+
+    def _find_equal(self, edition: Edition, plate: Plate) -> str:
+        """Return an edition that was drawn and differs in population or variant, but not in its numbers."""
+        shown = plate.data if plate.shown is None else plate.shown
+        numbers = shown.drop(columns=["population", "variant"], errors="ignore")
+        for other, theirs in self._drawn:
+            choice = replace(other.choice, population=edition.choice.population, variant=edition.choice.variant)
+            if other.exhibit == edition.exhibit and choice == edition.choice and theirs.equals(numbers):
+                return other.stem
+        self._drawn.append((edition, numbers))
+        return ""
 
     def _surveys(self, found: Exhibit) -> tuple[list[SurveyData], str]:
         """Return the surveys that have the data the exhibit needs, and a note on the others; all if none has."""

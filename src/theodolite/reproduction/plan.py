@@ -13,9 +13,9 @@ from theodolite.errors import InputError, nearest
 from theodolite.exhibits.exhibit import Exhibit
 from theodolite.exhibits.needs import WORDS
 from theodolite.models.checkpoint import Modality, find_modality, resolve
-from theodolite.studies.choice import Choice
+from theodolite.studies.choice import AUTO, Choice
 
-POPULATIONS = ("without-first", "without-massive")
+POPULATIONS = ("all", "without-first", "without-massive", "without-sinks")
 MAKEUP = ("norm-variance/fig4", "norm-variance/fig5", "norm-variance/fig6")
 COSINES = tuple(f"anisotropy-inherent/fig{number}" for number in (1, 2, 3, 4))
 DRIFT = ("anisotropy-inherent/fig5", "anisotropy-inherent/fig11", "anisotropy-inherent/drift")
@@ -89,7 +89,7 @@ def plan_surveys(
 def plan_editions(paper: str, exhibits: Iterable[Exhibit]) -> list[Edition]:
     """Return the exhibits of a paper, each once, then editions with options that the paper did not use."""
     unique = drop_repeated([exhibit for exhibit in exhibits if exhibit.paper == paper])
-    of_paper = [Edition(exhibit, Choice()) for exhibit in unique]
+    of_paper = [Edition(exhibit, Choice(AUTO)) for exhibit in unique]
     by_population = [
         Edition(exhibit, Choice(population=population), population)
         for population in POPULATIONS
@@ -97,10 +97,14 @@ def plan_editions(paper: str, exhibits: Iterable[Exhibit]) -> list[Edition]:
         if exhibit.name in BY_POPULATION
     ]
     unbiased = [
-        Edition(exhibit, Choice(variant="unbiased"), "unbiased") for exhibit in unique if exhibit.name in UNBIASED
+        Edition(exhibit, Choice(AUTO, variant="unbiased"), "unbiased")
+        for exhibit in unique
+        if exhibit.name in UNBIASED
     ]
     by_depth = [
-        Edition(exhibit, Choice(depth="normalised"), "by-depth") for exhibit in unique if exhibit.name in BY_DEPTH
+        Edition(exhibit, Choice(AUTO, depth="normalised"), "by-depth")
+        for exhibit in unique
+        if exhibit.name in BY_DEPTH
     ]
     return of_paper + by_population + unbiased + by_depth
 

@@ -14,6 +14,7 @@ from theodolite.storage.file_names import FACTS, UNFINISHED
 from theodolite.storage.location import list_output_folder
 from theodolite.studies.anisotropy.batch_tables import BATCHES
 from theodolite.studies.anisotropy.batches import make_batches
+from theodolite.studies.choice import default_population
 from theodolite.studies.norm_variance.token_set_files import read_token_sets
 from theodolite.studies.norm_variance.token_sets import make_token_sets
 from theodolite.studies.reading import read_report_tables, read_survey_data
@@ -90,11 +91,13 @@ SecondPass = Callable[[Task, Listener], None]
 def ensure_token_sets(task: Task, listener: Listener) -> None:
     """Gather the vectors of chosen tokens (fig1, fig8, table2) unless this survey has them.
 
-    Massive positions are excluded: otherwise a few of them would determine the plane that is drawn.
+    Sinks or massive positions are excluded: otherwise a few of them would determine the plane that is drawn.
     """
     if not _has_sets(task):
         survey = read_survey_data(task.folder, ("layers",))
-        population = WITHOUT if _has_massive(survey) else "all"
+        population = default_population([survey.facts])
+        if population == "all" and _has_massive(survey):
+            population = WITHOUT
         make_token_sets(
             task.folder, population=population, model=task.model, corpus=task.corpus, listener=listener
         )

@@ -1,14 +1,17 @@
-"""The pilot: a few documents that fix the centre of each layer, and the norm above which a position is massive."""
+"""The pilot: a few documents that fix the centre of each layer, the norm above which a position is massive, and the
+frequent units."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +23,7 @@ from theodolite.statistics.cells import cells_to_separate
 from theodolite.statistics.fold import max_sample_size
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.sample import Reservoir
+from theodolite.statistics.unit_groups import FREQUENT
 from theodolite.storage.file_names import PILOT
 from theodolite.storage.files import read_tensors, write_tensors
 from theodolite.storage.location import Location
@@ -35,6 +39,7 @@ class LayerPilot:
     median_norm: float
     centre: Tensor  # (dim,) float32
     spread: float = 0.0  # median |x - c| of the same positions; 0 in older pilots. Changes no number.
+    frequent: tuple[int, ...] = ()  # the most frequent units, by code or hash; only error bars depend on them
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,10 @@ class Pilot:
             digest.update(f"{index} {layer.median_norm!r} ".encode() + layer.centre.numpy().tobytes())
         return digest.hexdigest()
 
+    def massive_above(self, layer: int) -> float:
+        """Return the norm above which a position of the layer is massive."""
+        return MASSIVE * self.layers[layer].median_norm
+
     def frame(
         self, layer: int, *, populations: Sequence[str], sample_size: int, contextuality: bool = False
     ) -> Frame:
@@ -61,13 +70,14 @@ class Pilot:
         size = min(sample_size, max_sample_size(len(pilot.centre)))
         return Frame(
             pilot.centre,
-            MASSIVE * pilot.median_norm,
+            self.massive_above(layer),
             separate_first=separated.first,
             separate_massive=separated.massive,
             separate_sinks=separated.sinks,
             sample_size=size,
             contextuality=contextuality,
             spread=pilot.spread,
+            frequent=pilot.frequent,
         )
 
     def save(self, folder: Location) -> None:
@@ -77,6 +87,7 @@ class Pilot:
             tensors[f"layer{index}.centre"] = layer.centre
             tensors[f"layer{index}.median_norm"] = torch.tensor(layer.median_norm, dtype=torch.float64)
             tensors[f"layer{index}.spread"] = torch.tensor(layer.spread, dtype=torch.float64)
+            tensors[f"layer{index}.frequent"] = torch.tensor(layer.frequent, dtype=torch.int64)
         write_tensors(folder / PILOT, tensors, {"facts": json.dumps(self.facts | {"sha256": self.sha256})})
 
     @classmethod
@@ -90,6 +101,7 @@ class Pilot:
                 float(tensors[name.replace("centre", "median_norm")]),
                 centre,
                 float(tensors.get(name.replace("centre", "spread"), 0.0)),
+                tuple(tensors.get(name.replace("centre", "frequent"), torch.zeros(0)).long().tolist()),
             )
             for name, centre in tensors.items()
             if name.endswith(".centre")
@@ -116,14 +128,18 @@ class Pilot:
 
 
 def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha256: str) -> Pilot:
-    """Run the chosen documents, and measure positions of each layer, chosen by hash."""
+    """Run the chosen documents; measure positions of each layer, chosen by hash, and count units."""
     kept = {layer.index: Reservoir(min(POSITIONS, max_sample_size(layer.dim))) for layer in source.layers}
+    counts = {layer.index: Counter[int]() for layer in source.layers}
     device = device_for_sums(source) or "cpu"
 
     def sink(batch: Batch) -> None:
         near = batch.places.key.argsort()[:POSITIONS]  # no others can be chosen, so they are not copied
         vector = batch.taken().index_select(0, near.to(batch.states.device)).cpu().float()
         kept[batch.layer].offer(key=batch.places.key[near], first=batch.places.first[near], vector=vector)
+        names = batch.places.unit if batch.places.unit_hash is None else batch.places.unit_hash
+        found, times = np.unique(names.numpy(), return_counts=True)
+        counts[batch.layer].update(dict(zip(found.tolist(), times.tolist(), strict=True)))
 
     positions = 0
     for prepared in source.prepare(documents):
@@ -135,7 +151,10 @@ def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha25
         )
 
     def measure(layer: Layer) -> LayerPilot:
-        return _measure_layer(layer, *(kept[layer.index].rows[name].to(device) for name in ("vector", "first")))
+        vectors, first = (kept[layer.index].rows[name].to(device) for name in ("vector", "first"))
+        by_count = sorted(counts[layer.index].items(), key=lambda unit: (-unit[1], unit[0]))
+        frequent = tuple(name for name, _ in by_count[:FREQUENT])
+        return replace(_measure_layer(layer, vectors, first), frequent=frequent)
 
     # On the CPU, medians of layers run in parallel threads; a device computes them one after the other.
     with ThreadPoolExecutor(None if device == "cpu" else 1) as pool:

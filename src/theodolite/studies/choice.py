@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from theodolite.errors import InputError, nearest
 from theodolite.studies.survey_data import SurveyData
+from theodolite.text import POPULATION_LABELS
 
 VARIANTS = ("biased", "unbiased")
 FILTERS = ("frequent", "all")
 SPECIALS = ("auto", "kept", "left-out")
 DEPTHS = ("layer", "normalised")
 STEPS = ("linear", "log")
+AUTO = "auto"
+"""As a population: that of `default_population`."""
+SINKS = "without-sinks"
 MIN_DOCUMENTS_FOR_SPECIALS = 100_000
 """From this number of documents on, the frequency filter removes the special units by itself, as in the paper."""
 
@@ -20,6 +26,7 @@ MIN_DOCUMENTS_FOR_SPECIALS = 100_000
 class Choice:
     """What to draw. With `filter` None or empty `layers`, an exhibit uses the choice of its paper.
 
+    `population`: "auto" is that of `default_population`.
     `variant`: "biased" is M and V as in the paper; "unbiased" is M - V/(n - 1) and n V/(n - 1).
     `specials`: "auto" excludes special units from fits and sums for corpora of fewer than 100,000 documents.
     `depth`: the axis of layers, "layer" (numbers) or "normalised" (0 at the embeddings, 1 at the last block).
@@ -44,6 +51,16 @@ class Choice:
         if self.steps is not None:
             _check("--steps", self.steps, STEPS)
 
+    def for_surveys(self, surveys: Sequence[SurveyData], known: Sequence[str] = ()) -> Choice:
+        """Return the same choice with the default population of these surveys, if it is "auto".
+
+        `known` are the populations that an exhibit has, if not those of the surveys.
+        """
+        if self.population != AUTO:
+            return self
+        found = default_population([survey.facts for survey in surveys])
+        return replace(self, population=found if not known or found in known else known[0])
+
     def with_filter(self, default: str = "frequent") -> Choice:
         """Return the same choice with `filter` set to the default if it is None."""
         return replace(self, filter=self.filter or default)
@@ -59,15 +76,32 @@ class Choice:
         return self.specials == "kept"
 
 
+def default_population(facts: Iterable[Mapping[str, Any]]) -> str:
+    """Return the population that figures, tables and the report show by default, from the facts of surveys.
+
+    In many decoders a few positions, such as the first, are so long that they determine every sum and every fit.
+    So it is `without-sinks` if one of the models is causal and all surveys have that population; otherwise `all`.
+
+    >>> decoder = {"model": {"causal": True}, "populations": ["all", "without-sinks"]}
+    >>> default_population([decoder]), default_population([decoder | {"model": {"causal": False}}])
+    ('without-sinks', 'all')
+    """
+    every = list(facts)
+    causal = any((each.get("model") or {}).get("causal") for each in every)
+    available = all(
+        SINKS in (each.get("populations") or ()) and SINKS not in (each.get("lost") or {}) for each in every
+    )
+    return SINKS if causal and available else "all"
+
+
 def check_population(survey: SurveyData, population: str) -> None:
     """Reject a population that the survey does not have; the error names the command that computes it."""
     known = list(survey.facts["populations"])
     if population in known:
         return
-    possible = ("all", "without-first", "without-massive")
     hint = (
         f" To compute it: `{survey.command('--populations', f'all,{population}')}`."
-        if population in possible
+        if population in POPULATION_LABELS
         else nearest(population, known)
     )
     raise InputError(f"--population {population!r}: the survey of {survey.model} has {', '.join(known)}.{hint}")

@@ -15,8 +15,8 @@ from theodolite.measures.projection import Plane, find_rotation, principal_plane
 from theodolite.studies.sample_file import SampledRows, SampleFile
 
 COLUMNS = "layer population row unit x y norm share".split()
-WITHOUT_MASSIVE = "without-massive"
-"""Population that is added to `all` if there are massive positions, which would hide all others."""
+EXCLUDING = ("without-massive", "without-sinks")
+"""Populations that are added to `all` if there are massive positions, which would hide all others."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ def projections(survey_folder: str | Path, *, per_layer: int = 1500, population:
 
     Each plane is exact. Within the plane the points are rotated, and mirrored if necessary, to match the same
     positions at the layer before as closely as possible, so that points do not jump. The x axis is therefore not
-    the first principal component. If the sample of `all` has massive positions and the survey has
-    `without-massive`, rows of that population follow.
+    the first principal component. If the sample of `all` has massive positions, rows of the populations
+    `without-massive` and `without-sinks` follow, as far as the survey has them.
 
     A survey without a sample gives no rows, and `attrs["undefined"]` gives the reason. Cost for 13 layers of 1,500
     vectors of 768 dimensions: about a second on one core; memory: the vectors of one layer.
@@ -53,12 +53,10 @@ def projections(survey_folder: str | Path, *, per_layer: int = 1500, population:
     sample.check_population(population)
     known: dict[int, ProjectedLayer] = {}
     projected = {population: list(_project_layers(sample, population, per_layer, known))}
-    if (
-        population == "all"
-        and sample.has_population(WITHOUT_MASSIVE)
-        and any(layer.massive for layer in projected["all"])
-    ):
-        projected[WITHOUT_MASSIVE] = list(_project_layers(sample, WITHOUT_MASSIVE, per_layer, known))
+    others = EXCLUDING if population == "all" and any(layer.massive for layer in projected["all"]) else ()
+    for other in others:
+        if sample.has_population(other):
+            projected[other] = list(_project_layers(sample, other, per_layer, known))
     table = _table(sample, projected)
     if table.empty:
         table.attrs["undefined"] = (

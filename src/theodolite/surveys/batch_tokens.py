@@ -11,20 +11,29 @@ SHARE = 100
 """The states of a batch in half precision take 1/SHARE of the GPU memory; a block needs fifteen times that."""
 
 
-def batch_tokens(device: str, dim: int) -> int:
-    """Return a power of two: on a GPU as many as fit, since every launch takes time."""
+BLOCK, HELD_SHARE = 15, 0.25
+"""What a block needs, in states of the batch, and the share of the GPU memory for it and for states that are held."""
+
+
+def batch_tokens(device: str, dim: int, held: int = 0) -> int:
+    """Return a power of two: on a GPU as many as fit, since every launch takes time.
+
+    `held` layers of each batch are held until its sinks are known.
+    """
     if device.partition(":")[0] != "cuda":
         return CPU
     if not torch.cuda.is_available():
         return REMOTE_GPU
-    return fitting(torch.cuda.get_device_properties(device).total_memory, dim)
+    return fitting(torch.cuda.get_device_properties(device).total_memory, dim, held)
 
 
-def fitting(memory: int, dim: int) -> int:
-    """Return how many tokens fit in this many bytes.
+def fitting(memory: int, dim: int, held: int = 0) -> int:
+    """Return how many tokens fit in this many bytes, with the states of `held` layers.
 
     >>> fitting(141 * 2**30, 768), fitting(141 * 2**30, 4096), fitting(24 * 2**30, 768)
     (524288, 131072, 131072)
+    >>> fitting(141 * 2**30, 768, 14), fitting(141 * 2**30, 4096, 34), fitting(24 * 2**30, 768, 14)
+    (524288, 65536, 131072)
     """
-    tokens = memory // (SHARE * 2 * dim)
+    tokens = min(memory // (SHARE * 2 * dim), int(HELD_SHARE * memory) // (2 * dim * (BLOCK + held)))
     return max(LEAST, min(MOST, 1 << max(tokens.bit_length() - 1, 0)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,9 @@ from theodolite.models.layers import Layer
 from theodolite.sources.rows import hash_window
 from theodolite.sources.text.batches import TextBatch
 from theodolite.sources.text.source import TextSource
+from theodolite.state.pilot import Pilot
 from theodolite.surveys.reopen import Reopened
+from theodolite.surveys.token_sets import SinkRecorder
 from theodolite.text import format_bytes
 
 SALT = 0x7374726574636873  # keeps the choice independent of the rows' keys
@@ -149,30 +151,41 @@ class ChunkStates:
     context: Tensor  # (rows,) int64
     first: Tensor  # (rows,) bool
     chunk: Tensor  # (rows,) int64, index of the chunk
+    sinks: Tensor | None = None  # (rows,) bool, massive at any layer of the survey, if they were recorded
 
 
 def read_chunk_states(
-    reopened: Reopened, chunks: Sequence[Chunk], *, budget: int = BUDGET, listener: Listener | None = None
+    reopened: Reopened,
+    chunks: Sequence[Chunk],
+    *,
+    layers: Collection[int] | None = None,
+    pilot: Pilot | None = None,
+    budget: int = BUDGET,
+    listener: Listener | None = None,
 ) -> Iterator[tuple[Layer, ChunkStates]]:
-    """Run the chunks through the model and yield the states of each layer.
+    """Run the chunks through the model and yield the states of each of `layers`, by default of all.
 
+    With a `pilot`, the first pass runs all layers of the source and records the positions massive at any of them.
     Memory: 4 dim bytes per position and layer, for as many layers as fit into the budget (at least one). If not
     all fit, the model runs once for every group of layers.
     """
     listener = listener or Listener()
     batches = _prepare_batches(reopened, chunks)
     rows = sum(batch.positions for of_chunk in batches for batch in of_chunk)
-    groups = group_layers(reopened.source.layers, rows, budget)
+    every = reopened.source.layers
+    groups = group_layers([layer for layer in every if layers is None or layer.index in layers], rows, budget)
+    sinks = None if pilot is None else SinkRecorder(every, pilot)
     if len(groups) > 1:
         listener.say(
-            f"{rows:,} positions of {len(reopened.source.layers)} layers do not fit into {format_bytes(budget)}: "
+            f"{rows:,} positions of {sum(map(len, groups))} layers do not fit into {format_bytes(budget)}: "
             f"the model runs {len(groups)} times, for {max(map(len, groups))} layers or fewer at a time"
         )
     progress = PassProgress(rows * len(groups), listener)
-    for group in groups:
-        held = _run(reopened, group, batches, progress)
+    for number, group in enumerate(groups):
+        held = _run(reopened, group, batches, progress, None if number else sinks)
         for layer in group:
-            yield layer, _join_parts(held.pop(layer.index))
+            states = _join_parts(held.pop(layer.index))
+            yield layer, states if sinks is None else replace(states, sinks=sinks.find(layer.index, states.key))
 
 
 def group_layers(layers: Sequence[Layer], rows: int, budget: int) -> list[list[Layer]]:
@@ -221,13 +234,21 @@ Parts = list[tuple[Batch, int]]
 
 
 def _run(
-    reopened: Reopened, layers: Sequence[Layer], batches: Sequence[Sequence[TextBatch]], progress: PassProgress
+    reopened: Reopened,
+    layers: Sequence[Layer],
+    batches: Sequence[Sequence[TextBatch]],
+    progress: PassProgress,
+    sinks: SinkRecorder | None,
 ) -> dict[int, Parts]:
     held: dict[int, Parts] = {layer.index: [] for layer in layers}
-    source = reopened.source.narrowed(layers)
+    source = reopened.source.narrowed(layers) if sinks is None else reopened.source
     for chunk, of_chunk in enumerate(batches):
 
         def sink(batch: Batch, chunk: int = chunk) -> None:
+            if sinks is not None:
+                sinks.record(batch)
+            if batch.layer not in held:
+                return
             own = batch.states.to(torch.float32, copy=True)  # blocks may overwrite their output
             held[batch.layer].append((Batch(batch.layer, own, batch.places), chunk))
 

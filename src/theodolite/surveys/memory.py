@@ -67,16 +67,17 @@ def check_memory(
     sample_size: int,
     populations: int,
     contextuality: bool = False,
+    held: int = 0,
 ) -> Estimate:
     """Raise if the survey does not fit in the memory of this process; return the estimate.
 
     `bound` is an upper bound of the number of units. Only if that many would not fit are they counted, which
-    takes a pass over the corpus without the model.
+    takes a pass over the corpus without the model. `held` is the size of the states that are kept of a batch.
     """
     allowed = budget if budget is not None else int(MEMORY_SHARE * psutil.virtual_memory().available)
 
     def of(units: int) -> int:
-        return estimate_bytes(
+        return held + estimate_bytes(
             layers, units, sample_size=sample_size, populations=populations, contextuality=contextuality
         )
 

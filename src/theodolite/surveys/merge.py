@@ -12,14 +12,18 @@ from theodolite.errors import InputError
 from theodolite.sources.units import Units
 from theodolite.state.state import State, add_sums
 from theodolite.storage.location import Location, parse_location
-from theodolite.storage.lock import exclusive
-from theodolite.surveys.folder import check_free, claim, open_survey, save
+from theodolite.storage.lock import check_unlocked, exclusive
+from theodolite.surveys.folder import check_free, open_survey, write
 from theodolite.surveys.provenance import differences
 from theodolite.surveys.survey import Survey
 from theodolite.tables.tables import make_tables, nonfinite
 
 OTHER_THRESHOLD = (
     "the pilots of the surveys have different thresholds for massive positions; use one --pilot for all"
+)
+SINKS = "without-sinks"
+SINKS_NOT_SEPARATED = (
+    "one of the surveys was made without this population; survey its documents again to have it in all of them"
 )
 
 
@@ -40,12 +44,12 @@ def merge(
     folder = parse_location(out) if out is not None else None
     if folder is None:
         return _merge_all(surveys, listener)
+    check_unlocked(folder)
     check_free(folder, overwrite=overwrite)
     _check_apart(folder, surveys)
     with exclusive(folder, listener.say):
         merged = _merge_all(surveys, listener)
-        claim(folder, overwrite=overwrite)
-        save(merged, folder)
+        write(merged, folder, overwrite=overwrite)
     return merged
 
 
@@ -111,7 +115,8 @@ def _parts(survey: Survey) -> list[dict[str, Any]]:
 
 def _check(merged: Survey, other: Survey, parts: list[dict[str, Any]]) -> None:
     name = other.folder or other.name
-    lines = differences(merged.facts["identity"], other.facts["identity"], merging=True)
+    identities = (_set_populations(one.facts["identity"], sinks=False) for one in (merged, other))
+    lines = differences(*identities, merging=True)
     if lines:
         listed = "\n  ".join(lines)
         raise InputError(f"{name} cannot be merged: its settings differ:\n  {listed}")
@@ -132,14 +137,29 @@ def _check(merged: Survey, other: Survey, parts: list[dict[str, Any]]) -> None:
         )
 
 
+def _set_populations(identity: dict[str, Any], *, sinks: bool) -> dict[str, Any]:
+    """Return the identity of a run with or without the population that older surveys do not have."""
+    settings = identity["settings"]
+    populations = [name for name in settings["populations"] if name != SINKS] + [SINKS] * sinks
+    return {**identity, "settings": {**settings, "populations": populations}}
+
+
 def _add_survey(merged: Survey, other: Survey) -> None:
     lost = dict(merged.facts.get("lost") or {}) | dict(other.facts.get("lost") or {})
+    separated = [SINKS in one.facts["populations"] for one in (merged, other)]
+    if any(separated) and not all(separated):
+        lost[SINKS] = SINKS_NOT_SEPARATED
+        identity = _set_populations(merged.facts["identity"], sinks=True)
+        settings = identity["settings"]
+        merged.facts |= {
+            "identity": identity,
+            "settings": settings,
+            "populations": list(settings["populations"]),
+        }
     for index, fold in merged.state.folds.items():
-        if (
-            other.state.folds[index].frame.massive_above != fold.frame.massive_above
-            and "without-massive" in merged.facts["populations"]
-        ):
-            lost["without-massive"] = OTHER_THRESHOLD
+        if other.state.folds[index].frame.massive_above != fold.frame.massive_above:
+            for population in {"without-massive", SINKS} & set(merged.facts["populations"]):
+                lost[population] = OTHER_THRESHOLD
     theirs = other.state
     add_sums(merged.state, lambda index: theirs.folds[index].copy(), theirs.units, theirs.shards, theirs.positions)
     if lost:

@@ -50,9 +50,43 @@ def describe_units(surveys: Sequence[SurveyData]) -> str:
     return f"Units: {', '.join(UNIT_LABELS.get(kind, kind) for kind in kinds)}."
 
 
-def describe_population(choice: Choice) -> str:
-    """State which positions are used."""
-    return f"Population: {POPULATION_LABELS.get(choice.population, choice.population)}."
+def describe_population(choice: Choice, surveys: Sequence[SurveyData] = ()) -> str:
+    """State which positions are used, and how many of each survey are left out by layer."""
+    named = () if choice.population == "all" else surveys
+    counts = [text for survey in named if (text := _count_left_out(survey, choice.population))]
+    left_out = f"Left out: {'; '.join(counts)}." if counts else ""
+    label = POPULATION_LABELS.get(choice.population, choice.population)
+    return join_sentences(f"Population: {label}.", left_out)
+
+
+MOST_RUNS = 6
+"""Counts that a caption lists by layer; with more of them it states their range."""
+
+
+def _count_left_out(survey: SurveyData, population: str) -> str:
+    """Return the number of positions that a population leaves out at the layers of a survey."""
+    if not {"population", "layer", "n"} <= set(survey.layers.columns):
+        return ""
+    by_layer = {
+        name: survey.layers[survey.layers["population"] == name].set_index("layer")["n"].dropna()
+        for name in ("all", population)
+    }
+    left = (by_layer["all"] - by_layer[population]).dropna().astype(int)
+    if left.empty:
+        return ""
+    runs: list[tuple[int, int, int]] = []  # count, first and last layer
+    for layer, count in zip(left.index.tolist(), left.tolist(), strict=True):
+        if runs and runs[-1][0] == count:
+            runs[-1] = (count, runs[-1][1], int(layer))
+        else:
+            runs.append((count, int(layer), int(layer)))
+    of = f"of {int(by_layer['all'].max()):,} positions of {_caption_name(survey.model)}"
+    if len(runs) == 1:
+        return f"{runs[0][0]:,} {of} at every layer" if runs[0][0] else f"none {of}"
+    if len(runs) > MOST_RUNS:
+        return f"{left.min():,} to {left.max():,} {of}, by layer"
+    listed = [f"{count:,} at {first}" + (f" to {last}" if last > first else "") for count, first, last in runs]
+    return f"{', '.join(listed)} {of}"
 
 
 def describe_massive(surveys: Sequence[SurveyData], choice: Choice) -> str:
@@ -115,7 +149,7 @@ def compose_layer_caption(
     return join_sentences(
         first,
         describe_corpora(surveys),
-        describe_population(choice),
+        describe_population(choice, surveys),
         describe_massive(surveys, choice),
         *sentences,
         f"Strip: ±1.96 standard errors{method}." if has_errors(tables, column) else "",
@@ -134,7 +168,7 @@ def compose_fit_caption(
         first,
         describe_corpora(surveys),
         describe_units(surveys),
-        positions or join_sentences(describe_population(choice), describe_massive(surveys, choice)),
+        positions or join_sentences(describe_population(choice, surveys), describe_massive(surveys, choice)),
         describe_variant(choice),
         describe_fit_units(surveys, choice),
         "Pale: units not in the fit." if filtered else "",
@@ -151,7 +185,7 @@ def compose_unit_layers_caption(
         first,
         describe_corpora(surveys),
         describe_units(surveys),
-        describe_population(choice),
+        describe_population(choice, surveys),
         describe_massive(surveys, choice),
         describe_variant(choice),
         *sentences,

@@ -13,7 +13,7 @@ from theodolite.exhibits.drawing.axes import clean_label
 from theodolite.exhibits.drawing.captions import compose_layer_caption, describe_corpora, join_sentences
 from theodolite.exhibits.drawing.layer_lines import draw_line, format_layer_axis
 from theodolite.exhibits.drawing.panels import draw_legend, legend_inches, make_panels, panels_size
-from theodolite.exhibits.drawing.style import BLUE, GREEN, VERMILLION, LineStyle, get_line_style
+from theodolite.exhibits.drawing.style import BLUE, GREEN, PURPLE, VERMILLION, LineStyle, get_line_style
 from theodolite.exhibits.empty_surveys import describe_empty_surveys
 from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.needs import TRANSFORMERS
@@ -30,6 +30,7 @@ POPULATION_STYLES = {
     "all": LineStyle(VERMILLION, "o", "-"),
     "without-first": LineStyle(BLUE, "s", "-"),
     "without-massive": LineStyle(GREEN, "^", (0, (4, 1.5))),
+    "without-sinks": LineStyle(PURPLE, "D", (0, (1, 1))),
 }
 FIRST = "SVD anisotropy (share of the variance along the first principal direction) by depth"
 

@@ -68,6 +68,7 @@ PANELS = (
     title="Drift of states, queries and keys, and sharpness of attention, by training step",
     needs=[SERIES, ATTENTION],
     options=("population", "steps"),
+    populations=("all", "without-first"),
 )
 def attention(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     """Draw means over blocks by step, one row of panels per series."""

@@ -58,7 +58,7 @@ def appendix_i_spread(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         plate.caption,
         captions.describe_corpora(surveys),
         captions.describe_units(surveys) + _describe_words(surveys),
-        captions.describe_population(choice),
+        captions.describe_population(choice, surveys),
     )
     return Plate(plate.data, caption, plate.draw, plate.size)
 
@@ -110,8 +110,9 @@ def _draw_spread(ax: Axes, tables: dict[int, pd.DataFrame], layer_names: dict[in
         ax.plot(
             n, sd, c=style.colour, marker=style.marker, ls=style.dash, ms=3.2, lw=1.1, label=layer_names[layer]
         )
-        if line == 0:
-            ax.plot(n, known["root_n"].to_numpy(np.float64), c=GREY, ls="--", lw=0.9, label=r"$\propto n^{-1/2}$")
+    if tables:
+        first = next(iter(tables.values())).dropna(subset="q_sd")
+        ax.plot(first["n"], first["root_n"], c=GREY, ls="--", lw=0.9, label=r"$\propto n^{-1/2}$")
     ax.set_xlabel("$n_t$")
     ax.set_ylabel("s.d. of $Q(X_t)$")
     if any((table["q_sd"] > 0).any() for table in tables.values()):
@@ -130,7 +131,8 @@ def _describe_words(surveys: Sequence[SurveyData]) -> str:
 
 NUMBERS = "predicted_q measured_q ratio dropped_square dropped_mean z_mean_rms z_square_sd z_square_max".split()
 HEADS = (
-    "Model|Layer|State|Norm|‖γ‖²+‖β‖²|Q|Q/pred.|Σγ²(E z²−1)|2Σβγ E z|r.m.s. E z|s.d. E z²|max E z²|γ≈0|of ‖z‖²"
+    "Model|Layer|State|Norm|predicted Q,\n‖γ‖²+‖β‖²|measured\nQ|measured/\npredicted|sum 1,\nΣγ²(E z²−1)|"
+    "sum 2,\n2Σβγ E z|r.m.s.\nof E z|s.d.\nof E z²|max.\nof E z²|coordinates\nwith γ≈0|their share\nof ‖z‖²"
 ).split("|")
 
 
@@ -151,12 +153,13 @@ def appendix_i(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     )
     shown = pd.concat([_format_rows(table, name) for table, name in zip(tables, names, strict=True)])
     caption = join_sentences(
-        "Q of states that are the output x = γz + β of a norm, predicted as ‖γ‖² + ‖β‖² and measured. Q equals",
-        "the prediction plus the two sums. E z and E z²: how far they are from 0 and 1 over coordinates. The last",
-        "two columns: number of coordinates with γ close to 0, which are excluded there, and their share of ‖z‖².",
+        "Q of states that are the output x = γz + β of a norm, predicted as ‖γ‖² + ‖β‖² and measured. The",
+        "measured Q equals the prediction plus the two sums. E z and E z²: how far they are from 0 and 1 over the",
+        "coordinates, without those with γ close to 0. The last two columns: how many those are, and their share",
+        "of ‖z‖².",
         captions.describe_corpora(surveys),
         captions.describe_units(surveys) + _describe_words(surveys),
-        captions.describe_population(choice),
+        captions.describe_population(choice, surveys),
     )
     drawable = [survey for survey in surveys if layers_with_norms(survey)]
     if not drawable:

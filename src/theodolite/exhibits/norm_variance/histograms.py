@@ -35,12 +35,15 @@ def fig9(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     def draw(figure: FigureBase) -> None:
         for ax, name, table in zip(make_panels(figure, len(corpora)), names, tables, strict=True):
             draw_histogram(ax, _bins(table), linewidth=0)
+            _use_log_counts(ax, table["documents"])
+            occupied = table.loc[table["documents"] > 0, "words"]
+            ax.set_xlim(occupied.min() - 1.5, occupied.max() + 1.5)
             ax.set_title(clean_label(name, 34))
             ax.set_xlabel("words per document")
             ax.set_ylabel("documents")
             shorten_ticks(ax)
 
-    open_end = any(table["words"].max() >= MAX_WORDS for table in tables)
+    open_end = any(table.loc[table["documents"] > 0, "words"].max() >= MAX_WORDS for table in tables)
     last = f"The last bin has all documents of {MAX_WORDS} words or more." if open_end else ""
     caption = join_sentences(
         "Number of documents by their number of words, after the filters of the survey.", last
@@ -70,6 +73,7 @@ def fig10(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         for ax, name, table, reason in zip(axes, names, tables, reasons, strict=True):
             ax.axvspan(1, 5, color=PALE, alpha=0.3, lw=0, zorder=0)
             draw_histogram(ax, table)
+            _use_log_counts(ax, table["count"])
             ax.set_xlim(0, max(5.25, float(table["high"].max())))
             ax.set_title(clean_label(name, 34))
             ax.set_xlabel(LOG_N)
@@ -82,7 +86,7 @@ def fig10(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         "Number of units by frequency.",
         captions.describe_corpora(surveys),
         captions.describe_units(surveys),
-        captions.describe_population(chosen),
+        captions.describe_population(chosen, surveys),
         captions.describe_fit_units(surveys, chosen, "Computed over"),
         f"Pale: the range {captions.RANGE} that fits use.",
     )
@@ -90,6 +94,13 @@ def fig10(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         [add_survey_column(table, name) for name, table in zip(names, tables, strict=True)], ignore_index=True
     )
     return Plate(data, caption, draw, panels_size(len(surveys)))
+
+
+def _use_log_counts(ax: Axes, counts: pd.Series) -> None:
+    """Use a logarithmic axis of counts, on which a bar of 1 has a visible height."""
+    if counts.any():
+        ax.set_yscale("log")
+        ax.set_ylim(bottom=0.7)
 
 
 def _bins(table: pd.DataFrame) -> pd.DataFrame:
@@ -140,7 +151,7 @@ def fig14(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         "Histograms of Q(Xₜ), M(Xₜ) and V(Xₜ) over units, one panel per layer.",
         captions.describe_corpora(surveys),
         captions.describe_units(surveys),
-        captions.describe_population(chosen),
+        captions.describe_population(chosen, surveys),
         captions.describe_massive(surveys, chosen),
         captions.describe_variant(chosen),
         captions.describe_fit_units(surveys, chosen, "Computed over"),

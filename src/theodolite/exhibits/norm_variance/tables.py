@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -55,9 +56,31 @@ def table3(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         f"|T|: number of units. |X|: number of vectors. frequent: units with {captions.RANGE}.",
         "special: special units.",
         captions.describe_corpora(surveys),
-        captions.describe_population(choice),
+        captions.describe_population(choice, surveys),
     )
     return make_table_plate(data, shown, caption)
+
+
+def drop_repeated_populations(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Return the rows without populations that have the numbers of another of the survey, and a sentence on them.
+
+    >>> table = pd.DataFrame({"survey": ["a", "a"], "population": ["all", "without-massive"], "slope": [1.0, 1.0]})
+    >>> drop_repeated_populations(table)[1]
+    'Not listed again: without-massive of a, which equals all.'
+    """
+    dropped, sentences = set[Any](), []
+    for name, of_survey in rows.groupby("survey", sort=False):
+        known: dict[str, pd.DataFrame] = {}
+        for population, part in of_survey.groupby("population", sort=False):
+            numbers = part.drop(columns="population").reset_index(drop=True)
+            same = next((other for other, theirs in known.items() if theirs.equals(numbers)), None)
+            if same is None:
+                known[str(population)] = numbers
+            else:
+                dropped.add((name, population))
+                sentences.append(f"{population} of {name}, which equals {same}")
+    kept = [pair not in dropped for pair in zip(rows["survey"], rows["population"], strict=True)]
+    return rows[kept], f"Not listed again: {'; '.join(sentences)}." if sentences else ""
 
 
 FITS_COLUMNS = "survey layer population fit variant filter specials slope interval r2 units".split()
@@ -89,7 +112,8 @@ def fits_table(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         captions.describe_corpora(surveys),
         captions.describe_intervals(),
     )
-    return make_table_plate(data, _format_fits(data[(data["fit"] == "v_on_m") & chosen]), caption)
+    rows, repeated = drop_repeated_populations(data[(data["fit"] == "v_on_m") & chosen])
+    return make_table_plate(data, _format_fits(rows), join_sentences(caption, repeated))
 
 
 def _format_fits(rows: pd.DataFrame) -> pd.DataFrame:
@@ -132,7 +156,8 @@ def sums_table(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         "Errors are estimated by jackknife over groups of documents for M/Q of all units, and by bootstrap over",
         "units for the others. The unbiased estimates have the errors of the biased ones.",
     )
-    return make_table_plate(data, _format_sums(data[chosen]), caption)
+    rows, repeated = drop_repeated_populations(data[chosen])
+    return make_table_plate(data, _format_sums(rows), join_sentences(caption, repeated))
 
 
 def _format_sums(rows: pd.DataFrame) -> pd.DataFrame:

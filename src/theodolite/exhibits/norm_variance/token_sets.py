@@ -9,38 +9,40 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import FigureBase
 from numpy.typing import NDArray
 
 from theodolite.exhibits.drawing import captions
 from theodolite.exhibits.drawing.axes import clean_label, shorten_ticks
-from theodolite.exhibits.drawing.captions import FIT_OPTIONS, LOG_N, M, V, compose_fit_caption, join_sentences
+from theodolite.exhibits.drawing.captions import FIT_OPTIONS, M, V, compose_fit_caption, join_sentences
 from theodolite.exhibits.drawing.panels import PAGE_WIDTH
 from theodolite.exhibits.drawing.scatter import (
+    FREQUENCY_COLOURS,
     RASTER_FROM,
+    draw_frequency_bar,
     draw_names,
     draw_scatter,
     find_inside,
+    make_frequency_scale,
     write_outside_count,
 )
-from theodolite.exhibits.drawing.style import BLACK, ORANGE, VERMILLION
+from theodolite.exhibits.drawing.style import BLACK, VERMILLION
 from theodolite.exhibits.drawing.tables import make_table_plate
 from theodolite.exhibits.empty_surveys import describe_filter
 from theodolite.exhibits.exhibit import Plate, add_survey_column
 from theodolite.exhibits.needs import TOKEN_SETS, UNITS
 from theodolite.exhibits.registry import exhibit
-from theodolite.studies.choice import Choice
+from theodolite.studies.choice import Choice, default_population
 from theodolite.studies.norm_variance.fits import fit_units
 from theodolite.studies.norm_variance.token_set_files import TokenSetTables, get_token_sets
 from theodolite.studies.norm_variance.units import select_units
 from theodolite.studies.survey_data import SurveyData, make_labels
 from theodolite.text import POPULATION_LABELS, format_scientific
 
-SETS_HEIGHT = 4.3
-SETS_INCHES = (5.45, 3.6)  # approximate size of the axes of a panel
-COLOURS = "viridis"
+SETS_WIDTH, SETS_HEIGHTS = 5.45, (2.2, 5.0)  # approximate width of the axes of a panel, and the range of heights
+SETS_MARGIN = 0.7  # inches above and below the axes, for the title and the label
+CROSS_POINTS = 9.0  # size of the mark at the origin
 REACH = 0.6  # how far the axes may extend beyond nearly all points, as a multiple of their range
 
 
@@ -55,41 +57,66 @@ def fig1(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     sets, names = [get_token_sets(survey) for survey in surveys], make_labels(surveys)
     every = np.concatenate([found.chosen["log10_n"].to_numpy(np.float64) for found in sets])
     scale = Normalize(float(every.min()), float(every.max()))
+    heights = [SETS_MARGIN + _choose_frame(found)[2] for found in sets]
 
     def draw(figure: FigureBase) -> None:
-        axes = list(figure.subplots(len(sets), 1, squeeze=False).ravel())
+        axes = list(figure.subplots(len(sets), 1, squeeze=False, height_ratios=heights).ravel())
         for ax, name, found in zip(axes, names, sets, strict=True):
             draw_sets(ax, found, scale)
             ax.set_title(f"{clean_label(name)}, layer {found.layer}")
-        bar = figure.colorbar(ScalarMappable(scale, COLOURS), ax=axes, aspect=40, pad=0.015)
-        bar.set_label(LOG_N)
+        draw_frequency_bar(figure, axes, scale)
 
     data = pd.concat(
         [add_survey_column(_data(found), name) for name, found in zip(names, sets, strict=True)], ignore_index=True
     )
-    return Plate(data, _caption(surveys, sets), draw, (PAGE_WIDTH, SETS_HEIGHT * len(sets)))
+    return Plate(data, _caption(surveys, sets), draw, (PAGE_WIDTH, sum(heights)))
 
 
 def draw_sets(ax: Axes, found: TokenSetTables, scale: Normalize) -> None:
-    """Draw the vectors of one survey, the origin, and the mean and name of each token."""
+    """Draw the vectors of one survey on axes of one scale, the origin, and the mean and name of each token."""
     places, chosen = found.places, found.chosen
     x, y = places["x"].to_numpy(np.float64), places["y"].to_numpy(np.float64)
-    style: dict[str, Any] = {"cmap": COLOURS, "norm": scale}
+    style: dict[str, Any] = {"cmap": FREQUENCY_COLOURS, "norm": scale}
     ax.scatter(
         x, y, c=places["log10_n"], s=5, alpha=0.45, linewidths=0, rasterized=len(places) > RASTER_FROM, **style
     )
     ax.scatter(
         chosen["x"], chosen["y"], c=chosen["log10_n"], s=16, edgecolors=BLACK, linewidths=0.5, zorder=5, **style
     )
-    ax.plot([0], [0], ls="", marker="x", ms=9, mew=2.2, c=VERMILLION, zorder=6)
-    ax.set_xlim(*_limits(x, chosen["x"].to_numpy(np.float64)))
-    ax.set_ylim(*_limits(y, chosen["y"].to_numpy(np.float64)))
+    ax.plot([0], [0], ls="", marker="x", ms=CROSS_POINTS, mew=2.2, c=VERMILLION, zorder=6)
+    across, up, height = _choose_frame(found)
+    ax.set_xlim(*across)
+    ax.set_ylim(*up)
+    ax.set_aspect("equal")
     write_outside_count(ax, int((~find_inside(ax, places, "x", "y")).sum()))
     first, second = found.facts["share"]
     ax.set_xlabel(f"PC1 ({first:.0%})")
     ax.set_ylabel(f"PC2 ({second:.0%})")
     shorten_ticks(ax)
-    draw_names(ax, chosen["name"].tolist(), chosen[["x", "y"]].to_numpy(np.float64), SETS_INCHES)
+    means = chosen[["x", "y"]].to_numpy(np.float64)
+    draw_names(ax, chosen["name"].tolist(), means, (SETS_WIDTH, height), _sample_cross(across))
+
+
+def _sample_cross(across: tuple[float, float]) -> NDArray[np.float64]:
+    """Return points on the cross at the origin, which no name may cover."""
+    arm = CROSS_POINTS / 2 / (72 * SETS_WIDTH) * (across[1] - across[0]) * np.linspace(-1, 1, 5)
+    return np.vstack([np.stack([arm, arm], axis=1), np.stack([arm, -arm], axis=1)])
+
+
+def _choose_frame(found: TokenSetTables) -> tuple[tuple[float, float], tuple[float, float], float]:
+    """Return the limits of both axes, and the height in inches at which they have the same scale."""
+    places, chosen = found.places, found.chosen
+    across, up = (_limits(places[name].to_numpy(np.float64), chosen[name].to_numpy(np.float64)) for name in "xy")
+    wide, high = np.ptp(across), np.ptp(up)
+    height = float(np.clip(SETS_WIDTH * high / wide, *SETS_HEIGHTS))
+    across = _widen(across, SETS_WIDTH / height * high)
+    return across, _widen(up, height / SETS_WIDTH * wide), height
+
+
+def _widen(limits: tuple[float, float], reach: float) -> tuple[float, float]:
+    """Return limits that are at least `reach` apart, around the same middle."""
+    more = max(0.0, reach - (limits[1] - limits[0])) / 2
+    return limits[0] - more, limits[1] + more
 
 
 def _limits(values: NDArray[np.float64], means: NDArray[np.float64]) -> tuple[float, float]:
@@ -142,7 +169,7 @@ def describe_selection(sets: Sequence[TokenSetTables]) -> str:
 
 
 SCATTER_HEIGHT = 4.0
-SCATTER_INCHES = (6.2, 3.2)  # approximate size of the axes of a panel
+SCATTER_INCHES = (5.6, 3.2)  # approximate size of the axes of a panel
 
 
 @exhibit(
@@ -159,22 +186,25 @@ def fig8(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     """
     chosen, names = choice.with_filter(), make_labels(surveys)
     sets = [get_token_sets(survey) for survey in surveys]
-    use_sets = chosen.population == "all" and any(found.population != "all" for found in sets)
+    by_default = chosen.population in ("all", default_population([survey.facts for survey in surveys]))
+    use_sets = by_default and any(found.population != chosen.population for found in sets)
     populations = [found.population if use_sets else chosen.population for found in sets]
     tables = [
         _mark_chosen(select_units(survey, found.layer, replace(chosen, population=population)), found)
         for survey, found, population in zip(surveys, sets, populations, strict=True)
     ]
     lines = [fit_units(table, ["v_on_m"])["v_on_m"] for table in tables]
+    scale = make_frequency_scale(tables)
 
     def draw(figure: FigureBase) -> None:
-        axes = figure.subplots(len(sets), 1, squeeze=False).ravel()
+        axes = list(figure.subplots(len(sets), 1, squeeze=False).ravel())
         for ax, name, found, table, line in zip(axes, names, sets, tables, lines, strict=True):
-            draw_scatter(ax, table, "m", "v", line, filter_text=describe_filter(chosen))
-            _draw_chosen(ax, table[table["chosen"]])
+            draw_scatter(ax, table, "m", "v", line, filter_text=describe_filter(chosen), scale=scale)
+            _draw_chosen(ax, table[table["chosen"]], scale)
             ax.set_title(f"{clean_label(name)}, layer {found.layer}\n{ax.get_title()}", fontsize=7.5)
             ax.set_xlabel(M)
             ax.set_ylabel(V)
+        draw_frequency_bar(figure, axes, scale)
 
     data = pd.concat(
         [
@@ -186,7 +216,8 @@ def fig8(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     caption = compose_fit_caption(
         surveys,
         chosen,
-        "V(Xₜ) on M(Xₜ), one point per unit, with the least-squares line. Named: the tokens of fig1.",
+        "V(Xₜ) on M(Xₜ), one point per unit, coloured by frequency, with the least-squares line. Ringed and "
+        "named: the tokens of fig1.",
         describe_selection(sets),
         captions.describe_intervals(),
         positions=describe_positions(surveys, sets) if use_sets else "",
@@ -199,10 +230,11 @@ def _mark_chosen(table: pd.DataFrame, found: TokenSetTables) -> pd.DataFrame:
     return table.assign(chosen=table["unit"].isin(list(names)).to_numpy(bool), name=table["unit"].map(names))
 
 
-def _draw_chosen(ax: Axes, marked: pd.DataFrame) -> None:
+def _draw_chosen(ax: Axes, marked: pd.DataFrame, scale: Normalize) -> None:
     marked = marked[find_inside(ax, marked, "m", "v")]  # an unbiased V at n = 1 is NaN and not inside
     at = marked[["m", "v"]].to_numpy(np.float64)
-    ax.scatter(at[:, 0], at[:, 1], s=18, c=ORANGE, edgecolors=BLACK, linewidths=0.6, zorder=6)
+    style: dict[str, Any] = {"c": marked["log10_n"], "cmap": FREQUENCY_COLOURS, "norm": scale, "edgecolors": BLACK}
+    ax.scatter(at[:, 0], at[:, 1], s=20, linewidths=0.9, zorder=6, **style)
     if len(at):
         draw_names(ax, marked["name"].tolist(), at, SCATTER_INCHES)
 

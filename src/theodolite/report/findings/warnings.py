@@ -74,8 +74,8 @@ def _advise_on_massive(known: list[str]) -> str:
     effect = "A few of them can dominate the variance, the spectrum and the norms of all positions"
     if "without-sinks" in known:
         return (
-            f"{effect}; the population without-massive excludes them, and without-sinks excludes at every layer the "
-            "positions that are massive at any."
+            f"{effect}; the population without-massive excludes them, and without-sinks excludes positions that "
+            "are massive at any layer from all layers."
         )
     if "without-massive" in known:
         return f"{effect}; the population without-massive excludes them."

@@ -19,6 +19,7 @@ from theodolite.measures.batches import batch_anisotropy
 from theodolite.measures.intrinsic_dimension import twonn
 from theodolite.models.layers import parse_layer_numbers
 from theodolite.state.pilot import Pilot
+from theodolite.statistics.cells import cells_to_separate
 from theodolite.storage.location import local_path
 from theodolite.studies.anisotropy.batch_tables import BATCHES, CONTIGUOUS, SHUFFLED, write_batches
 from theodolite.studies.reading import read_survey_data
@@ -78,16 +79,17 @@ def make_batches(
     survey = read_survey_data(folder, ("layers",))
     check_readable(survey.facts)
     selected = select_layers(survey, layers)
+    populations = list(survey.facts["populations"])
+    by_sinks = cells_to_separate(populations).sinks
     reopened = reopen(
         survey.facts,
-        selected,
+        list(survey.layer_names) if by_sinks else selected,
         model=model,
         corpus=corpus,
         device=device,
         trust_remote_code=trust_remote_code,
         listener=listener,
     )
-    populations = list(survey.facts["populations"])
     listener.say("splitting the corpus into chunks")
     chosen = choose_chunks(
         reopened,
@@ -100,7 +102,7 @@ def make_batches(
     options = BatchOptions(
         size, dimension, device or survey.facts["model"]["device"], lambda: _check_interrupt(listener)
     )
-    table = _measure(folder, reopened, chosen, populations, options, budget, listener)
+    table = _measure(folder, reopened, chosen, selected, populations, options, budget, listener)
     facts = {
         "count": count,
         "size": size,
@@ -131,7 +133,7 @@ def measure_layer_batches(
     """Return the rows of one layer for all populations. Populations with equal positions are measured once."""
     known: list[tuple[Tensor, list[dict[str, Any]]]] = []
     for population in filters.values():
-        counts = population.select(states.vectors, states.first)
+        counts = population.select(states.vectors, states.first, states.sinks)
         rows = next((rows for mask, rows in known if torch.equal(mask, counts)), None)
         known.append((counts, rows if rows is not None else _measure_population(states, chunks, counts, options)))
     return [{"population": name} | row for name, (_, rows) in zip(filters, known, strict=True) for row in rows]
@@ -199,6 +201,7 @@ def _measure(
     folder: Path,
     reopened: Reopened,
     chosen: ChosenChunks,
+    selected: Sequence[int],
     populations: Sequence[str],
     options: BatchOptions,
     budget: int,
@@ -206,9 +209,12 @@ def _measure(
 ) -> pd.DataFrame:
     pilot = Pilot.load(folder)
     rows: list[dict[str, Any]] = []
-    for layer, states in read_chunk_states(reopened, chosen.chunks, budget=budget, listener=listener):
+    sinks = pilot if cells_to_separate(populations).sinks else None
+    for layer, states in read_chunk_states(
+        reopened, chosen.chunks, layers=selected, pilot=sinks, budget=budget, listener=listener
+    ):
         listener.say(f"measuring layer {layer.index} ({layer.name})")
-        above = pilot.frame(layer.index, populations=populations, sample_size=0).massive_above
+        above = pilot.massive_above(layer.index)
         filters = {population: PositionFilter(population, above) for population in populations}
         head = {"layer": layer.index, "layer_name": layer.name}
         rows += [head | row for row in measure_layer_batches(states, chosen.chunks, filters, options)]
@@ -216,14 +222,16 @@ def _measure(
 
 
 def required_positions(survey: SurveyData, size: int) -> int:
-    """Return the positions that a chunk requires to have at least `size` positions without the massive ones.
+    """Return the positions that a chunk requires to have at least `size` positions of every population.
 
-    Their number is known only after the chunk is run, so twice the largest share of any layer is assumed.
+    Their number is known only after the chunk is run, so twice the largest share that a population leaves out at
+    any layer, other than first positions, is assumed.
     """
-    if "without-massive" not in survey.facts["populations"]:
+    n = survey.layers.pivot_table(index="layer", columns="population", values="n", aggfunc="first").astype(float)
+    others = [name for name in ("without-massive", "without-sinks") if name in n]
+    if not others or not len(n):
         return size
-    rows = survey.layers[survey.layers["population"] == "all"]
-    share = (rows["massive"] / rows["n"].clip(lower=1)).max() if len(rows) else 0.0
+    share = 1 - float(n[others].div(n["all"].clip(lower=1), axis=0).min().min())
     return ceil(size / (1 - min(2 * float(share), 0.5)))
 
 

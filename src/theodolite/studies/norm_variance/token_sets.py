@@ -15,8 +15,9 @@ from theodolite.errors import InputError, TheodoliteError, nearest
 from theodolite.hashing import mix, text_hash
 from theodolite.measures.decomposition import frequent
 from theodolite.state.pilot import Pilot
+from theodolite.statistics.cells import cells_to_separate
 from theodolite.storage.location import local_path
-from theodolite.studies.choice import check_population
+from theodolite.studies.choice import AUTO, check_population, default_population
 from theodolite.studies.norm_variance.token_set_files import TokenSetTables, read_token_sets, write_token_sets
 from theodolite.studies.norm_variance.units import read_units, strip_markers
 from theodolite.studies.reading import read_survey_data
@@ -36,7 +37,7 @@ def make_token_sets(
     seed: int = 0,
     most: int = MAX_VECTORS,
     units: Sequence[str] = (),
-    population: str = "all",
+    population: str = AUTO,
     model: str | None = None,
     corpus: str | None = None,
     device: str | None = None,
@@ -46,8 +47,9 @@ def make_token_sets(
     """Select tokens of a finished survey, read the documents that contain them again, and write their vectors.
 
     `units` names the tokens; by default they are selected as in appendix A. `population` may exclude first or
-    massive positions from the sets and from n, Q, M and V. `model` and `corpus` are the new locations of the
-    surveyed ones if they have moved; other weights or other documents are rejected.
+    massive positions or sinks from the sets and from n, Q, M and V; "auto" is that of `default_population`.
+    `model` and `corpus` are the new locations of the surveyed ones if they have moved; other weights or other
+    documents are rejected.
     """
     if most < 1:
         raise InputError(f"--most requires at least 1 vector per token (got {most}).")
@@ -55,25 +57,33 @@ def make_token_sets(
     survey = read_survey_data(path, ("tokens", "units"))
     check_readable(survey.facts)
     at = middle_layer(survey) if layer is None else check_layer(survey, layer)
+    population = default_population([survey.facts]) if population == AUTO else population
     check_population(survey, population)
     chosen = (
         find_tokens(survey, at, units, population=population)
         if units
         else select_tokens(survey, at, seed=seed, population=population)
     )
-    among = PositionFilter(
-        population, Pilot.load(path).frame(at, populations=(population,), sample_size=0).massive_above
-    )
+    pilot, by_sinks = Pilot.load(path), cells_to_separate([population]).sinks
+    among = PositionFilter(population, pilot.massive_above(at))
     reopened = reopen(
         survey.facts,
-        [at],
+        list(survey.layer_names) if by_sinks else [at],
         model=model,
         corpus=corpus,
         device=device,
         trust_remote_code=trust_remote_code,
         listener=listener,
     )
-    sets = gather(reopened, chosen["unit"].tolist(), most=most, among=among, listener=listener)
+    sets = gather(
+        reopened,
+        chosen["unit"].tolist(),
+        most=most,
+        among=among,
+        layer=at,
+        pilot=pilot if by_sinks else None,
+        listener=listener,
+    )
     _check_counts(survey, at, chosen, sets)
     how = {
         "layer": at,
