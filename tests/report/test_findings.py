@@ -12,6 +12,8 @@ from theodolite.report.findings import Finding, collect_findings, collect_warnin
 from theodolite.report.findings.anisotropy import attribute_peak
 from theodolite.report.findings.warnings import warn_too_few
 from theodolite.report.markdown import render_markdown
+from theodolite.report.summary import count_contents
+from theodolite.report.tables import populations
 
 Make = Callable[..., Tables]
 
@@ -375,3 +377,23 @@ def test_one_column_at_a_time_may_be_missing(three: Tables) -> None:
         less = replace(tables, layers=tables.layers.drop(columns=column))
         assert len(collect_findings(less)) >= 5, column
         collect_warnings(less)
+
+
+def test_a_decoder_is_reported_without_sinks_and_compared_with_all_positions(make_tables: Make) -> None:
+    """`without-sinks` comes first in menus, tables and findings; counts and warnings are of all positions."""
+    names = ("all", "without-first", "without-massive", "without-sinks")
+    made = make_tables(layers=3)
+    sinks = made.layers.query("population == 'without-massive'").assign(population="without-sinks")
+    facts = made.facts | {"model": {"name": "d", "causal": True}, "populations": list(names)}
+    decoder = replace(made, facts=facts, layers=pd.concat([made.layers, sinks], ignore_index=True))
+    encoder = replace(decoder, facts=decoder.facts | {"model": {"name": "e", "causal": False}})
+    assert populations(encoder) == list(names)
+    assert populations(decoder) == ["without-sinks", *names[:3]]
+    values = {name: [0.1, 0.99, 0.2] for name in names} | {"without-sinks": [0.1, 0.2, 0.3]}
+    found = findings_by_key(with_layers(decoder, anisotropy_svd=values))
+    assert found["anisotropy_svd"].figure == "0.3"
+    assert "This is for the population without-sinks; with all positions it is 0.2, and at most 0.99" in (
+        found["anisotropy_svd"].text
+    )
+    assert all("without-sinks" in one.text for one in found.values())
+    assert count_contents(decoder) == count_contents(encoder)
