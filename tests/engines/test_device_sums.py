@@ -23,7 +23,7 @@ from theodolite.statistics.cuda.fold import GpuFold
 from theodolite.statistics.cuda.tables import GpuUnitTable
 from theodolite.statistics.moments import UnitSums
 from theodolite.storage import tensor_file
-from theodolite.storage.file_names import FACTS, SAMPLE, STATE, UNFINISHED
+from theodolite.storage.file_names import FACTS, REPLACEMENT, SAMPLE, STATE, UNFINISHED
 from theodolite.storage.files import write_tensors
 from theodolite.surveys import folder as folders
 from theodolite.surveys import text_survey as text_surveys
@@ -202,28 +202,11 @@ def test_an_interruption_while_measuring_leaves_no_survey(
     whole = made(small_model, corpus, device, out)
     with pytest.raises(KeyboardInterrupt):
         made(small_model, corpus, device, out, overwrite=True, listener=Stops())
-    assert not (out / FACTS).exists()
-    assert (out / UNFINISHED).exists()
+    assert (out / REPLACEMENT / UNFINISHED).exists()
+    assert not (out / REPLACEMENT / FACTS).exists()
     again = made(small_model, corpus, device, out, resume=True)
     assert again.tables.tokens.equals(whole.tables.tokens)
     assert {path.name for path in out.iterdir()} == {*FILES, FACTS}
-
-
-def test_an_overwritten_survey_is_renamed_before_its_space_is_freed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A run killed before its space is freed leaves .part files, which the next run deletes."""
-    out = tmp_path / "out"
-    out.mkdir()
-    for name in (*FILES, FACTS):
-        (out / name).write_text(name)
-    monkeypatch.setattr(folders.threading.Thread, "start", lambda thread: None)  # killed
-    folders.claim(out, overwrite=True)
-    assert all(path.name.startswith(".") and path.name.endswith(".part") for path in out.iterdir())
-    assert folders.check_free(out, overwrite=False)
-    monkeypatch.undo()
-    folders.claim(out, overwrite=False)
-    assert not list(out.iterdir())
 
 
 def test_a_failing_flush_while_writing_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ import torch
 import theodolite.sources.text.source as text_source
 import theodolite.state.checkpoints as checkpoints
 import theodolite.storage.files as files
+import theodolite.surveys.folder as folder
 import theodolite.surveys.text_survey as text_surveys
 import theodolite.tables.table_files as table_files
 from theodolite.engines.progress import Listener
@@ -50,7 +51,10 @@ def small_steps() -> None:
 
 
 def survey(model: Path, corpus: Path, out: Path, die: str, settings: dict[str, Any]) -> None:
-    """Run in this process; `die` is "", "write N", "pilot N" (batches), "batch N" (after the pilot) or "clear"."""
+    """Run in this process, and die at a moment.
+
+    `die` is "", "write N", "pilot N" (batches), "batch N" (after the pilot), "clear" or "move N" (files).
+    """
     small_steps()
     what, _, number = die.partition(" ")
     if what == "write":
@@ -60,6 +64,8 @@ def survey(model: Path, corpus: Path, out: Path, die: str, settings: dict[str, A
         _die_at_batch(int(number), lambda: piloted.exists() == (what == "batch"))
     elif what == "clear":
         checkpoints.Checkpoints.clear = lambda self: _die()  # type: ignore[method-assign]
+    elif what == "move":
+        _die_at_move(int(number))
     run_survey(model, corpus, out=out, listener=Log(out.with_suffix(".log")), **(SETTINGS | settings))
 
 
@@ -93,6 +99,20 @@ def _die_at_write(number: int) -> None:
         _die()
 
     files.write_atomically = table_files.write_atomically = half
+
+
+def _die_at_move(number: int) -> None:
+    """Die before the n-th file of a replacement is moved into place."""
+    move, count = folder.move, 0
+
+    def dying(file: Path, to: Path) -> None:
+        nonlocal count
+        count += 1
+        if count == number:
+            _die()
+        move(file, to)
+
+    folder.move = dying
 
 
 def _die_at_batch(number: int, counts: Callable[[], bool]) -> None:

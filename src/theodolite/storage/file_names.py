@@ -2,6 +2,7 @@
 
 FACTS = "survey.json"  # a folder with this file holds a complete survey
 UNFINISHED = "unfinished.json"  # a folder with this file holds a survey that can be resumed
+REPLACEMENT = ".replacement"  # a folder in a finished survey: the one that will replace it
 STATE = "state.safetensors"
 SAMPLE = "sample.safetensors"
 PILOT = "pilot.safetensors"

@@ -66,14 +66,25 @@ def check_writable(folder: Location) -> None:
 
 
 def remove(place: Location, *, missing_ok: bool = False) -> None:
-    """Delete a file, or a folder and its contents."""
+    """Delete a file, or a folder and its contents; of a symbolic link only the link."""
     if isinstance(place, Bucket):
         place.unlink(missing_ok=True)
         place.rmtree()
-    elif place.is_dir():
+    elif place.is_dir() and not place.is_symlink():
         shutil.rmtree(place, ignore_errors=missing_ok)
     else:
         place.unlink(missing_ok=missing_ok)
+
+
+def move(file: Location, to: Location) -> None:
+    """Move a file within one disk or one bucket, replacing an existing one."""
+    if isinstance(file, Bucket) and isinstance(to, Bucket):
+        file.copy(to)
+        file.unlink()
+    elif isinstance(file, Path) and isinstance(to, Path):
+        file.replace(to)
+    else:
+        raise ValueError(f"{file} and {to} are not in one place")
 
 
 def nearest_existing(path: Path) -> Path:

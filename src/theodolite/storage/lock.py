@@ -8,6 +8,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Event, Thread
 from uuid import uuid4
 
@@ -24,6 +25,7 @@ LOCK = ".lock"
 RENEW_SECONDS = 10.0  # between renewals of a lease
 STALE_SECONDS = 45.0  # after which a run that does not renew its lease counts as dead
 SETTLE_SECONDS = 2.0  # in which two runs that take over at once notice each other
+LOOK_SECONDS = 0.2  # in which a process that only looks at a lock releases it again
 
 
 @contextmanager
@@ -105,17 +107,50 @@ def exclusive(folder: Location, say: Callable[[str], None] = lambda text: None) 
         with hold_lease(folder, say):
             yield
         return
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    path = folder.parent / f".{folder.name}.lock"
+    path = _lock_file(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=LOOK_SECONDS)
     except Timeout:
-        raise InputError(
-            f"--out {folder}: another run is writing there. Wait for it, or choose another folder."
-        ) from None
+        raise _in_use(folder) from None
     try:
         yield
     finally:
         path.unlink(missing_ok=True)
         lock.release()
+
+
+def find_writer(folder: Location) -> str | None:
+    """Return who is writing to the folder, None if nobody is. A lease in a bucket may be that of a killed run."""
+    if isinstance(folder, Bucket):
+        found = _read(folder / LOCK)
+        return None if found is None else f"another run ({_owner(found)})"
+    path = _lock_file(folder)
+    if not path.exists():
+        return None
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return "another run"
+    except OSError:  # the file of another user, who may have been killed
+        return None
+    lock.release()
+    return None
+
+
+def check_unlocked(folder: Location) -> None:
+    """Reject a folder on disk that another run is writing to. A bucket is not checked: that would take time."""
+    if isinstance(folder, Path) and find_writer(folder) is not None:
+        raise _in_use(folder)
+
+
+def _lock_file(folder: Path) -> Path:
+    """Return the lock's path, which is the same for every link to the folder."""
+    real = folder.resolve()
+    return real.parent / f".{real.name}.lock"
+
+
+def _in_use(folder: Path) -> InputError:
+    return InputError(f"--out {folder}: another run is writing there. Wait for it, or choose another folder.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,10 +20,10 @@ from theodolite.state.state import UNSEEN, State
 from theodolite.storage import download
 from theodolite.storage.bucket import Bucket
 from theodolite.storage.checksum import checksum
-from theodolite.storage.file_names import FACTS, LAYER_NORMS, PILOT, SAMPLE, STATE, UNFINISHED
+from theodolite.storage.file_names import FACTS, LAYER_NORMS, PILOT, REPLACEMENT, SAMPLE, STATE, UNFINISHED
 from theodolite.storage.files import read_json, verify, write_json
-from theodolite.storage.location import Location, list_output_folder, parse_location, remove
-from theodolite.storage.lock import LOCK
+from theodolite.storage.location import Location, list_output_folder, move, parse_location, remove
+from theodolite.storage.lock import LOCK, find_writer
 from theodolite.surveys.layer_norms import load_norms, norms_table, save_norms
 from theodolite.surveys.survey import Survey
 from theodolite.tables.curves import curve_table
@@ -45,6 +44,7 @@ OURS = {
     *FILES,
     FACTS,
     UNFINISHED,
+    REPLACEMENT,
     "checkpoints",
     "workers",
     "figures",
@@ -63,7 +63,7 @@ def check_free(folder: Location, *, overwrite: bool) -> list[str]:
             "never overwritten. Choose another folder."
         )
     if used and not overwrite:
-        way = "--resume to continue it or " if UNFINISHED in present else ""
+        way = "--resume to continue it or " if {UNFINISHED, REPLACEMENT} & set(present) else ""
         listed = ", ".join(used[:4])
         raise InputError(
             f"--out {folder} already contains files of a survey ({listed}). Choose another folder, or use {way}"
@@ -72,25 +72,44 @@ def check_free(folder: Location, *, overwrite: bool) -> list[str]:
     return present
 
 
-def claim(folder: Location, *, overwrite: bool) -> None:
-    """Create the folder, or delete the older survey in it if that may be overwritten.
+def claim(folder: Location, *, overwrite: bool) -> Location:
+    """Return an empty folder for a new survey: the folder itself, or one in it if it contains a finished survey.
 
-    Large files are renamed now and deleted in the background. A run that is killed before that leaves temporary
-    files, which the next run deletes.
+    That survey stays until the new one is complete and `finish_replacement` is called. An unfinished one is
+    deleted.
     """
     present = check_free(folder, overwrite=overwrite)
-    for name in sorted(present, key=lambda name: name != FACTS):  # first: without it nothing is complete
-        if isinstance(folder, Path) and name in FILES:
-            _remove_in_background(folder / name)
-        else:
-            remove(folder / name)
-    if isinstance(folder, Path):
-        folder.mkdir(parents=True, exist_ok=True)
+    place = folder / REPLACEMENT if FACTS in present else folder
+    for old in [place] if FACTS in present else [folder / name for name in present]:
+        remove(old, missing_ok=True)
+    if isinstance(place, Path):
+        place.mkdir(parents=True, exist_ok=True)
+    return place
 
 
-def _remove_in_background(path: Path) -> None:
-    former = path.replace(path.with_name(f".{path.name}.former.part"))
-    threading.Thread(target=former.unlink, kwargs={"missing_ok": True}, name="removing").start()
+def finish_replacement(folder: Location) -> None:
+    """Replace the survey in a folder by a complete one that was written to `claim`'s folder, if there is one.
+
+    If this is interrupted, the next run continues: survey.json is the first file to go and the last to come.
+    """
+    new = folder / REPLACEMENT
+    if not (new / FACTS).is_file():
+        return
+    (folder / FACTS).unlink(missing_ok=True)
+    for name in OURS.difference(FILES, {FACTS, REPLACEMENT}):
+        remove(folder / name, missing_ok=True)
+    for name in (*FILES, FACTS):
+        if (new / name).is_file():
+            move(new / name, folder / name)
+    remove(new, missing_ok=True)
+
+
+def write(survey: Survey, folder: Location, *, overwrite: bool) -> None:
+    """Write a survey that is complete in memory, and replace an older one."""
+    place = claim(folder, overwrite=overwrite)
+    save(survey, place)
+    finish_replacement(folder)
+    survey.folder = folder
 
 
 def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None = None) -> None:
@@ -150,11 +169,19 @@ def _verify(path: Path, facts: dict[str, Any], name: str) -> None:
 
 def _read_facts(path: Location) -> dict[str, Any]:
     """Return survey.json of a finished survey that this version can read."""
+    if not (path / FACTS).is_file() and (writer := find_writer(path)) is not None:
+        killed = ", or if it was killed, run its command again with --resume" if isinstance(path, Bucket) else ""
+        raise InputError(f"{path} is an unfinished survey: {writer} is writing it. Wait for it{killed}.")
     if not path.is_dir():
         raise InputError(f"{path} is not a folder. Give the folder that `theodolite survey --out` wrote.")
     if not (path / FACTS).is_file():
         if (path / UNFINISHED).is_file():
             raise InputError(f"{path} contains an unfinished survey. Run its command again with --resume.")
+        if (path / REPLACEMENT).is_dir():
+            raise InputError(
+                f"{path} contains a survey that was being replaced when the run was stopped. The new one is "
+                "complete: run its command again with --resume to finish."
+            )
         raise InputError(
             f"{path} does not contain a survey: there is no {FACTS}. Give the folder that "
             "`theodolite survey --out` wrote."

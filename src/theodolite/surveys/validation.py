@@ -21,6 +21,7 @@ from theodolite.statistics.cells import POPULATIONS
 from theodolite.storage.bucket import Bucket
 from theodolite.storage.file_names import PILOT
 from theodolite.storage.location import Location, check_writable, nearest_existing
+from theodolite.storage.lock import check_unlocked
 from theodolite.surveys import media_survey
 from theodolite.surveys.folder import check_free
 from theodolite.surveys.options import RunOptions, SurveyOptions, check_options, select_part
@@ -97,6 +98,8 @@ def check_folders(
     out: Location | None, pilot: Location | None, *, resume: bool = False, overwrite: bool = False
 ) -> None:
     """Reject a folder that is in use or cannot be written, and a --pilot without a pilot."""
+    if out is not None:
+        check_unlocked(out)
     if out is not None and not resume:
         check_free(out, overwrite=overwrite)
     if out is not None:
@@ -111,7 +114,8 @@ def _check_out_writable(out: Location) -> None:
     if isinstance(out, Bucket):
         check_writable(out)
         return
-    for place in dict.fromkeys((nearest_existing(out.absolute().parent), nearest_existing(out.absolute()))):
+    real = out.resolve()
+    for place in dict.fromkeys((nearest_existing(real.parent), nearest_existing(real))):
         try:
             check_writable(place)
         except OSError as error:
