@@ -1,12 +1,15 @@
-"""The environment of a run: versions of the libraries, and how much memory a run may use."""
+"""The environment of a run: versions of the libraries, how much memory a run may use, and signals that stop it."""
 
 from __future__ import annotations
 
 import platform
+import signal
 import sys
 
 MEMORY_SHARE = 0.8
 """Share of the free memory that a run may use, unless --memory is given."""
+STOP_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""Signals that ask a run to save and stop: Ctrl-C, a scheduler, a closed terminal. Windows has no SIGHUP."""
 
 
 def versions() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Progress on stderr (lines, or a bar with rate and time left), results on stdout, and Ctrl-C."""
+"""Progress on stderr (lines, or a bar with rate and time left), results on stdout, and signals such as Ctrl-C."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -15,6 +15,7 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from theodolite.engines.progress import Listener, Progress
+from theodolite.environment import STOP_SIGNALS
 
 EVERY = 15.0  # seconds between lines if stderr is not a terminal
 
@@ -29,6 +30,7 @@ class Printer(Listener):
         self._task: Any = None
         self._printed = 0.0
         self._interrupted = False
+        self._asked = False
 
     def say(self, text: str) -> None:
         """Print a line of progress."""
@@ -50,43 +52,56 @@ class Printer(Listener):
             return
         text = format_progress(progress)
         if self.console.is_terminal:
-            if self._bar is None:
-                self._bar = Bar(BarColumn(), TextColumn("{task.description}"), console=self.console)
-                self._bar.start()
-                self._task = self._bar.add_task(text, total=1.0)
-            self._bar.update(self._task, completed=progress.share, description=text)
+            with suppress(OSError):  # see _print
+                if self._bar is None:
+                    self._bar = Bar(BarColumn(), TextColumn("{task.description}"), console=self.console)
+                    self._bar.start()
+                    self._task = self._bar.add_task(text, total=1.0)
+                self._bar.update(self._task, completed=progress.share, description=text)
         elif time.monotonic() - self._printed >= EVERY or progress.share >= 1:
             self._printed = time.monotonic()
             self._print(text)
 
     def stop(self) -> bool:
-        """Return whether Ctrl-C was pressed."""
+        """Return whether a signal asked to stop."""
+        self._asked = True
         return self._interrupted
 
     @contextmanager
     def listening(self) -> Iterator[Printer]:
-        """In the body, the first Ctrl-C asks the run to save and stop; the second one stops it immediately."""
+        """In the body, a signal asks the run to save and stop; a second Ctrl-C stops it immediately.
+
+        So does the first signal if the run has not asked yet whether to stop: there is nothing to save. SIGTERM
+        and SIGHUP often come twice, to the process and to its group, so only Ctrl-C counts.
+        """
 
         def interrupt(number: int, frame: FrameType | None) -> None:
-            if self._interrupted:
+            if not self._asked or (self._interrupted and number == signal.SIGINT):
                 raise KeyboardInterrupt
-            self._interrupted = True
-            self.warn("stopping after the current batch is processed and saved; Ctrl-C again stops without saving")
+            if not self._interrupted:
+                self._interrupted = True
+                self.warn(
+                    "stopping after the current batch is processed and saved; Ctrl-C again stops without saving"
+                )
 
-        before = signal.signal(signal.SIGINT, interrupt)
+        ignored = [number for number in STOP_SIGNALS[1:] if signal.getsignal(number) == signal.SIG_IGN]  # nohup
+        before = {number: signal.signal(number, interrupt) for number in STOP_SIGNALS if number not in ignored}
         try:
             yield self
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler or signal.SIG_DFL)
             self._close()
 
     def _print(self, text: str, style: str | None = None) -> None:
         # Without soft_wrap, rich would break paths and commands into lines of 80 characters in a log file.
-        self.console.print(text, markup=False, style=style, soft_wrap=True)
+        with suppress(OSError):  # the terminal was closed; the run saves what it has
+            self.console.print(text, markup=False, style=style, soft_wrap=True)
 
     def _close(self) -> None:
         if self._bar is not None:
-            self._bar.stop()
+            with suppress(OSError):
+                self._bar.stop()
             self._bar = None
 
 

@@ -28,6 +28,7 @@ from typing import Any, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
+from theodolite.environment import STOP_SIGNALS
 from theodolite.errors import TheodoliteError
 
 Pipe: TypeAlias = "Connection[Any, Any]"
@@ -209,7 +210,8 @@ def _serve(
     """Run the tasks that come through the pipe until it is closed: the program has ended or was killed."""
     for other in to_close:
         other.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in STOP_SIGNALS:  # sent to all processes of a group: the program saves and stops its workers
+        signal.signal(number, signal.SIG_IGN)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a fork has no threads of tokenizers and PyTorch
     torch.set_num_threads(1)
     os.nice(NICE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from contextlib import nullcontext
 
@@ -15,7 +16,9 @@ def main() -> None:
     """With the argument "open", without the setting that binds Ray to the loopback interface."""
     if sys.argv[1] == "open":
         connection._bind_to_loopback = nullcontext  # type: ignore[assignment]
+    handler = signal.getsignal(signal.SIGTERM)
     with connection.connect("local", cpus=1):
+        assert signal.getsignal(signal.SIGTERM) is handler
         ray = connection.import_ray()
         assert ray.get(ray.remote(_doubled).remote(2)) == 4  # a worker has started too
         found = [one.laddr.ip for one in psutil.net_connections("inet") if one.status == psutil.CONN_LISTEN]

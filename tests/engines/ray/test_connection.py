@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import sys
 import threading
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -188,6 +191,16 @@ def test_a_token_that_is_rejected(monkeypatch: pytest.MonkeyPatch, mode: str, re
     assert message.startswith(
         f"--address auto: the cluster requires its token ({words}). Set RAY_AUTH_MODE=token,"
     )
+
+
+def test_ray_does_not_replace_the_handler_of_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
+    # ray.init sets one that exits, and the run could not save.
+    exiting = Mock(init=lambda **options: signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1)))
+    monkeypatch.setattr(connection, "import_ray", lambda: exiting)
+    before = signal.getsignal(signal.SIGTERM)
+    with connection.connect("local", cpus=1):
+        assert signal.getsignal(signal.SIGTERM) is before
+    exiting.shutdown.assert_called_once()
 
 
 def test_the_loopback_setting_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:

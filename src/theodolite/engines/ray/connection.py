@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
@@ -27,15 +29,25 @@ def connect(address: str, *, cpus: int | None = None) -> Iterator[None]:
         ray = import_ray()
         options: dict[str, Any] = {**LOCAL_OPTIONS, "num_cpus": cpus} if address == "local" else {}
         try:
-            ray.init(
-                address=address, log_to_driver=False, logging_level="ERROR", configure_logging=True, **options
-            )
+            with _keep_signal_handler():
+                ray.init(
+                    address=address, log_to_driver=False, logging_level="ERROR", configure_logging=True, **options
+                )
         except Exception as error:  # of many types, some of them Ray's own
             raise _connection_error(address, error) from error
         try:
             yield
         finally:
             ray.shutdown()
+
+
+@contextmanager
+def _keep_signal_handler() -> Iterator[None]:
+    """Keep the program's handler of SIGTERM, which Ray replaces by one that exits without saving."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    if before is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
