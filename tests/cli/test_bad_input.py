@@ -67,6 +67,13 @@ def test_invalid_bytes_can_be_replaced(theodolite, model, tmp_path):
     ("options", "words"),
     [
         (["--layers", "0,99"], ["layer 99", "does not exist", "0 to"]),
+        (["--layers", "0-99"], ["--layers 0-99 names", "that do not exist", "this model has layers 0 to"]),
+        (["--max-seconds", "5"], ["--max-seconds applies to speech only (the model is of kind text)"]),
+        (["--maps", "flat"], ["--maps applies to vision and convolution only"]),
+        (["--skip-bad"], ["--skip-bad applies to speech, vision and convolution only"]),
+        (["--field", "body"], ["--field 'body' has no effect on", "it applies to .jsonl files only. Omit it."]),
+        (["--column", "body"], ["--column 'body' has no effect on", ".parquet files and datasets only"]),
+        (["--revision", "main"], ["--revision 'main' applies to models of the hub", "is a folder. Omit"]),
         (["--clean-words"], ["--clean-words requires --units word", "(got id)"]),
         (["--units", "words"], ["--units 'words'", "id, surface, word"]),
         (["--populations", "all,without-second"], ["'without-second'", "without-first"]),

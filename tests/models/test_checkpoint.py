@@ -32,6 +32,13 @@ print(json.dumps(said))
 """
 
 
+class CallsWhenRead:
+    """Pickled as a call of a function, which is what makes pickles unsafe."""
+
+    def __reduce__(self) -> Any:
+        return os.getcwd, ()
+
+
 @pytest.fixture(scope="module")
 def asked(small_model: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Survey by hub names in a separate process, offline, over a cache laid out as huggingface_hub does."""
@@ -133,6 +140,48 @@ class TestFolders:
         save_file(renamed, tmp_path / "model.safetensors", {"format": "pt"})
         with pytest.raises(TheodoliteError, match=r"lack 4 tensors of the model \(the first is h.1.mlp.c_fc.bias"):
             load_model(resolve(str(tmp_path)), dtype="float32", device="cpu")
+
+    @pytest.mark.parametrize("content", ["code", "text"])
+    def test_with_a_pickle_that_cannot_be_read_safely(
+        self, small_model: Any, tmp_path: Path, content: str
+    ) -> None:
+        import torch
+
+        shutil.copytree(small_model("bert"), tmp_path, dirs_exist_ok=True)
+        (tmp_path / "model.safetensors").unlink()
+        if content == "code":
+            torch.save({"weights": CallsWhenRead()}, tmp_path / "pytorch_model.bin")
+        else:
+            (tmp_path / "pytorch_model.bin").write_text("version https://git-lfs.github.com/spec/v1")
+        with pytest.raises(TheodoliteError) as raised:
+            load_model(resolve(str(tmp_path)), dtype="float32", device="cpu")
+        assert "a pickle that cannot be read safely: it is damaged, or reading it would run code" in str(
+            raised.value
+        )
+        assert "\n" not in str(raised.value)
+
+    def test_with_weights_of_other_sizes(self, small_model: Any, tmp_path: Path) -> None:
+        shutil.copytree(small_model("gpt2"), tmp_path, dirs_exist_ok=True)
+        settings = json.loads((tmp_path / "config.json").read_text())
+        (tmp_path / "config.json").write_text(json.dumps(settings | {"n_embd": 64}))
+        with pytest.raises(
+            TheodoliteError,
+            match=r"do not fit its config.json: \d+ tensors of another size \(the first is h.0.attn.c_attn.bias: "
+            r"\(96,\) in the file, \(192,\) by config.json\)",
+        ):
+            load_model(resolve(str(tmp_path)), dtype="float32", device="cpu")
+
+    def test_a_revision_of_what_has_none_is_rejected(self, small_model: Any, tmp_path: Path) -> None:
+        # It would stand in survey.json as if it had been checked.
+        with pytest.raises(
+            InputError, match=r"--revision 'v2' applies to models of the hub, and MODEL .* is a fol"
+        ):
+            resolve(str(small_model("bert")), revision="v2")
+        (tmp_path / "a.gguf").write_bytes(b"")
+        with pytest.raises(InputError, match=r"and MODEL .* is a file\. Omit --revision"):
+            resolve(str(tmp_path / "a.gguf"), revision="v2")
+        with pytest.raises(InputError, match=r"--revision 'v2': the catalogue has minilm-l6 [\d.]+ only"):
+            resolve("minilm-l6", revision="v2")
 
     def test_with_damaged_weights(self, small_model: Any, tmp_path: Path) -> None:
         shutil.copytree(small_model("gpt2"), tmp_path, dirs_exist_ok=True)

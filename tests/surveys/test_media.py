@@ -220,10 +220,24 @@ def test_text_options_are_rejected(vit: Path, pictures: Path) -> None:
             theodolite.survey(vit, pictures, **options)
     with pytest.raises(InputError, match="--units 'word'"):
         theodolite.survey(vit, pictures, units="word")
+    with pytest.raises(InputError, match="--max-seconds applies to speech only"):
+        theodolite.survey(vit, pictures, max_seconds=5.0)
+    with pytest.raises(InputError, match="--field applies to text only"):
+        theodolite.survey(vit, pictures, field="body")
     with pytest.raises(InputError, match="--maps 'high' is not one of"):
         theodolite.survey(vit, pictures, maps="high")
     with pytest.raises(InputError, match="reads a folder, a file or a glob"):
         theodolite.survey(vit, ["some", "text"])
+
+
+def test_maps_of_a_model_without_maps_are_rejected(
+    vit: Path, wav2vec2: Path, pictures: Path, recordings: Path
+) -> None:
+    for maps in ("flat", "places"):
+        with pytest.raises(InputError, match=rf"--maps {maps} has no effect on .*: no layer of it returns"):
+            theodolite.survey(vit, pictures, maps=maps)
+    with pytest.raises(InputError, match=r"--maps applies to vision and convolution only"):
+        theodolite.survey(wav2vec2, recordings, maps="flat")
 
 
 def test_a_model_without_a_preprocessor_config_is_rejected(vit: Path, pictures: Path, tmp_path: Path) -> None:

@@ -33,6 +33,19 @@ class Corpus:
         """Whether reading needs only Python, so that a forked process can do it."""
         return self.dataset is None and not any(path.suffix.lower() == ".parquet" for path in self.files)
 
+    def check_columns(self) -> None:
+        """Reject the name of a field or column that nothing in this corpus has."""
+        endings = {path.name.lower().removesuffix(".gz").rpartition(".")[2] for path in self.files}
+        for option, value, read in (
+            ("field", self.options.field, "jsonl" in endings),
+            ("column", self.options.column, "parquet" in endings or self.dataset is not None),
+        ):
+            if value != "text" and not read:
+                kinds = ".jsonl files" if option == "field" else ".parquet files and datasets"
+                raise InputError(
+                    f"--{option} '{value}' has no effect on {self.name}: it applies to {kinds} only. Omit it."
+                )
+
     def documents(self) -> Iterator[tuple[int, str]]:
         """Yield (document number, text) of the documents kept, in order, from the start each time."""
         for block in self.blocks(Tally()):

@@ -31,16 +31,20 @@ def choose_layers(layers: Sequence[Layer], selection: str | Sequence[int] | None
         return tuple(layers)
     by_index = {layer.index: layer for layer in layers}
     last = max(by_index)
-    chosen = set()
-    for number in parse_layer_numbers(selection):
-        index = number + last + 1 if number < 0 else number
-        if index not in by_index:
-            raise InputError(
-                f"--layers names layer {number}, which does not exist: this model has layers 0 to {last} "
-                f"({by_index[0].name} to {by_index[last].name})."
-            )
-        chosen.add(index)
-    return tuple(by_index[index] for index in sorted(chosen))
+    numbers = [number + last + 1 if number < 0 else number for number in parse_layer_numbers(selection)]
+    missing = [number for number in numbers if number not in by_index]
+    if missing:
+        several = len(missing) > 1
+        named = (
+            f"{selection} names {len(missing)} layers that do"
+            if several
+            else f"names layer {missing[0]}, which does"
+        )
+        raise InputError(
+            f"--layers {named} not exist: this model has layers 0 to {last} "
+            f"({by_index[0].name} to {by_index[last].name})."
+        )
+    return tuple(by_index[index] for index in sorted(set(numbers)))
 
 
 def parse_layer_numbers(selection: str | Sequence[int]) -> list[int]:

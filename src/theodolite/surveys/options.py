@@ -13,7 +13,7 @@ from theodolite.errors import InputError, nearest
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.storage.bucket import Bucket
 from theodolite.storage.location import Location, parse_location
-from theodolite.text import pluralize
+from theodolite.text import join_words, pluralize
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -21,6 +21,7 @@ TEXT_UNITS = ("id", "surface", "word")
 MEDIA_UNITS = ("none", "position", "document", "label")
 DTYPES = ("float32", "bfloat16", "float16")
 ENGINES = ("local", "ray")
+TEXT, SPEECH, IMAGES = ("text",), ("speech",), ("vision", "convolution")  # kinds of models
 
 
 def parse_size(text: str) -> int:
@@ -56,7 +57,7 @@ class Option:
     help: str
     choices: tuple[str, ...] = ()
     minimum: int | None = None
-    text_only: bool = False  # rejected for speech and vision
+    kinds: tuple[str, ...] = ()  # of models: rejected for others; empty: for all
     flag_type: Any = None  # the type of the flag, where it differs from the type in Python
     parse: Callable[[str], Any] | None = None  # from the flag's text to the value
 
@@ -77,62 +78,64 @@ class SurveyOptions:
         str | Sequence[int] | None,
         Option("Layers to survey, such as 0,6,12 or 0-3 or -1. Default: all.", flag_type=str | None),
     ] = None
-    min_words: Annotated[int | None, Option("Keep documents with at least this many words.", text_only=True)] = (
-        None
-    )
-    max_words: Annotated[int | None, Option("Keep documents with fewer words than this.", text_only=True)] = None
+    min_words: Annotated[int | None, Option("Keep documents with at least this many words.", kinds=TEXT)] = None
+    max_words: Annotated[int | None, Option("Keep documents with fewer words than this.", kinds=TEXT)] = None
     sample: Annotated[float | None, Option("Keep this fraction of the documents, chosen by hash.")] = None
     seed: Annotated[int, Option("Seed for choosing the sample of documents.")] = 0
     limit: Annotated[int | None, Option("Keep at most this many documents, after all other filters.")] = None
-    field: Annotated[str, Option("Field of a .jsonl file that contains the text.")] = "text"
-    column: Annotated[str, Option("Column of a .parquet file that contains the text.")] = "text"
+    field: Annotated[str, Option("Field of a .jsonl file that contains the text.", kinds=TEXT)] = "text"
+    column: Annotated[str, Option("Column of a .parquet file that contains the text.", kinds=TEXT)] = "text"
     encoding_errors: Annotated[
         str,
         Option(
             "What to do with invalid UTF-8: strict raises an error, replace inserts U+FFFD.",
             choices=("strict", "replace"),
+            kinds=TEXT,
         ),
     ] = "strict"
     target: Annotated[
         str | None,
         Option(
             "Field or column that the decoder of an encoder-decoder reads. Default: the text itself.",
-            text_only=True,
+            kinds=TEXT,
         ),
     ] = None
     max_tokens: Annotated[
         int | None,
-        Option(
-            "Split documents into windows of this many tokens. Default: 512 or the model's limit.", text_only=True
-        ),
+        Option("Split documents into windows of this many tokens. Default: 512 or the model's limit.", kinds=TEXT),
     ] = None
     batch_tokens: Annotated[
-        int | None, Option("Tokens per batch, padding included. Default: by device.", minimum=1, text_only=True)
+        int | None, Option("Tokens per batch, padding included. Default: by device.", minimum=1, kinds=TEXT)
     ] = None
-    drop_special: Annotated[bool, Option("Exclude special tokens.", text_only=True)] = False
+    drop_special: Annotated[bool, Option("Exclude special tokens.", kinds=TEXT)] = False
     wrap: Annotated[
         bool,
-        Option("Add BOS and EOS around every window if the tokenizer adds no special tokens.", text_only=True),
+        Option("Add BOS and EOS around every window if the tokenizer adds no special tokens.", kinds=TEXT),
     ] = False
     clean_words: Annotated[
-        bool, Option("Remove punctuation before the model reads the text. Requires units word.", text_only=True)
+        bool, Option("Remove punctuation before the model reads the text. Requires units word.", kinds=TEXT)
     ] = False
     contextuality: Annotated[
         bool,
         Option(
             "Also compute self-similarity, intra-sentence similarity and MEV. Doubles the memory for unit tables.",
-            text_only=True,
+            kinds=TEXT,
         ),
     ] = False
     maps: Annotated[
         str | None,
         Option(
             "How feature maps become vectors: flat (one per image) or places (one per location). Default: flat "
-            "for convolutional nets, else places."
+            "for convolutional nets, else places.",
+            kinds=IMAGES,
         ),
     ] = None
-    skip_bad: Annotated[bool, Option("Skip and count recordings and images that cannot be decoded.")] = False
-    max_seconds: Annotated[float, Option("Split recordings longer than this into equal clips.")] = 30.0
+    skip_bad: Annotated[
+        bool, Option("Skip and count recordings and images that cannot be decoded.", kinds=SPEECH + IMAGES)
+    ] = False
+    max_seconds: Annotated[float, Option("Split recordings longer than this into equal clips.", kinds=SPEECH)] = (
+        30.0
+    )
     populations: Annotated[
         Sequence[str],
         Option(
@@ -191,11 +194,12 @@ class SurveyOptions:
             target=self.target,
         )
 
-    def reject_text_options(self, kind: str) -> None:
-        """Raise if an option is set that applies to text only."""
+    def reject_other_options(self, kind: str) -> None:
+        """Raise if an option is set that has no effect on models of this kind."""
         for each in list_options(SurveyOptions):
-            if each.option.text_only and getattr(self, each.name) != each.default:
-                raise InputError(f"{flag(each.name)} applies to text only (the model is of kind {kind}).")
+            if each.option.kinds and kind not in each.option.kinds and getattr(self, each.name) != each.default:
+                kinds = join_words(each.option.kinds)
+                raise InputError(f"{flag(each.name)} applies to {kinds} only (the model is of kind {kind}).")
 
 
 @dataclass(frozen=True, kw_only=True)

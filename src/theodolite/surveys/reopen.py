@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from theodolite.corpora.catalogue.entries import MODELS
 from theodolite.corpora.options import CorpusOptions
 from theodolite.corpora.scan import scan
 from theodolite.corpora.shards import Shard, shard_documents
@@ -122,7 +124,8 @@ def _model(facts: dict[str, Any], override: str | None, listener: Listener) -> C
     recorded = facts["model"]
     name = override or str(recorded["name"])
     try:
-        checkpoint = resolve(name, revision=recorded["revision"], progress=listener.say)
+        on_hub = name not in MODELS and not Path(name).exists()  # older surveys record one for folders too
+        checkpoint = resolve(name, revision=recorded["revision"] if on_hub else None, progress=listener.say)
     except InputError as error:
         if override is not None:
             raise
