@@ -25,7 +25,7 @@ from theodolite.studies.groups.sentences import (
     read_groups,
 )
 from theodolite.studies.laboratory import Findings, open_laboratory
-from theodolite.studies.sentences import embed_sentences
+from theodolite.studies.pooling import embed_sentences
 
 GROUPS = {
     "hills": ["the {mountain|ridge|summit} of the {country|valley}", "a mountain in this country"],
@@ -79,6 +79,8 @@ def test_groups_are_read_from_every_kind_of_file(tmp_path: Path, name: str, text
         ("a.json", "{", r"is not valid JSON \(line 1: .*\); expected"),
         ("a.json", "3", "contains neither an object nor a list"),
         ("a.json", '{"x": 3}', "group 'x' is not a list"),
+        ("a.json", '{"x": "one sentence"}', "group 'x' is not a list; expected"),
+        ("a.json", '{"x": [], "y": ["one"]}', "group 'x' is empty; add sentences or remove the group"),
         ("a.json", '{"x": ["one", 3]}', "group 'x': expected"),
         ("a.jsonl", '{"group": "x", "sentence": "one"}\n{"group"', r"is not valid JSON \(line 2: "),
         ("a.jsonl", '{"group": "x"}', "line 1: expected"),
@@ -169,17 +171,19 @@ def test_synonyms_are_closer_than_nonsense_in_bags_of_words(found: Findings) -> 
 
 
 def test_the_first_token_before_any_block_is_constant(small_model: Callable[[str], Path]) -> None:
-    rows = groups(small_model("bert"), GROUPS, layers="0,1", permutations=9).tables["layers"]
+    rows = groups(small_model("bert"), GROUPS, pooling="first", layers="0,1", permutations=9).tables["layers"]
     first = rows[rows["layer"] == 0]
     assert (first["undefined"] == "all vectors are equal").all()
     assert first[["separation", "p", "silhouette", "silhouette_cosine", "share_x"]].isna().all(axis=None)
     assert rows[rows["layer"] == 1]["undefined"].isna().all()
 
 
-def test_default_pooling_is_first_or_last(small_model: Callable[[str], Path]) -> None:
-    how = {"permutations": 9, "layers": [1]}
-    assert groups(small_model("bert"), GROUPS, **how).facts["settings"]["pooling"] == "first"
-    assert groups(small_model("gpt2"), GROUPS, **how).facts["settings"]["pooling"] == "last"
+def test_groups_of_one_have_no_silhouette(small_model: Callable[[str], Path]) -> None:
+    found = groups(small_model("bert"), {"a": ["the river"], "b": ["a ridge"]}, controls=0, permutations=9)
+    for table in ("layers", "bag_of_words"):
+        rows = found.tables[table]
+        assert rows[["silhouette", "silhouette_cosine", "separation"]].isna().all(axis=None)
+        assert rows["undefined"].str.startswith("there are no pairs within a group").all()
 
 
 def test_groups_without_difference_are_not_separated(small_model: Callable[[str], Path]) -> None:

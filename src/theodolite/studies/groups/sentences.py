@@ -132,9 +132,11 @@ def _json(path: Path, text: str) -> Iterator[tuple[str, str]]:
     value = _parse_json(path, text, 1)
     if isinstance(value, dict):
         for group, sentences in value.items():
-            if not isinstance(sentences, list | str):
+            if not isinstance(sentences, list):
                 raise InputError(f"FILE {path}: group {group!r} is not a list; {FORMAT}.")
-            for sentence in [sentences] if isinstance(sentences, str) else sentences:
+            if not sentences:
+                raise InputError(f"FILE {path}: group {group!r} is empty; add sentences or remove the group.")
+            for sentence in sentences:
                 yield _row(path, {"group": group, "sentence": sentence}, f"group {group!r}")
     elif isinstance(value, list):
         for number, row in enumerate(value, 1):
