@@ -75,7 +75,9 @@ def short_path(name: str, parts: int = 1) -> str:
 
 
 def survey_name(facts: dict[str, Any]) -> str:
-    """Return the name of a survey: its model and its corpus."""
+    """Return the name of a survey: its label, or its model and its corpus."""
+    if facts.get("label"):
+        return str(facts["label"])
     model, corpus = facts["model"], facts["corpus"]
     corpus_name = short_path(str(corpus["name"]))
     return f"{short_path(str(model['name']), 2)} on {corpus_name}" if model else corpus_name

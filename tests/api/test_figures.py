@@ -92,3 +92,19 @@ def test_every_public_name_resolves_and_is_documented(name: str) -> None:
 
 def test_load_is_open(folder: Path) -> None:
     assert theodolite.load is theodolite.open
+
+
+def test_labels_are_the_names_in_legends_and_reports(small_model: Any, tmp_path: Path) -> None:
+    made = [
+        theodolite.survey(small_model("bert"), sentences(30), sample_size=64, label=label, out=tmp_path / label)
+        for label in ("before", "after")
+    ]
+    figure = theodolite.compare([tmp_path / "before", made[1]], "q")
+    assert set(figure.data.iloc[:, 0]) == {"before", "after"}
+    assert made[0].name == "before"
+    assert theodolite.load(tmp_path / "after").name == "after"
+    page = theodolite.report(made, tmp_path / "report.md").read_text("utf-8")
+    assert "before" in page
+    assert "after" in page
+    vectors = theodolite.measure(np.random.default_rng(0).normal(size=(50, 4)), label="stored in May")
+    assert vectors.name == "stored in May"

@@ -33,6 +33,9 @@ def measure(
     memory: Memory = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
+    label: Annotated[
+        str | None, typer.Option(help="Name of the survey in legends and reports. Default: the file.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -53,6 +56,7 @@ def measure(
             memory=budget,
             resume=resume,
             overwrite=overwrite,
+            label=label,
             listener=printer,
         )
     finish_survey(made, as_json=json, quiet=quiet)

@@ -124,6 +124,8 @@ def _default_measures(surveys: Sequence[SurveyData]) -> list[str]:
 
 def _name_surveys(surveys: Sequence[SurveyData]) -> list[str]:
     """Return a name for each survey. Surveys of the same model are distinguished by their folders."""
+    if all(survey.facts.get("label") for survey in surveys):
+        return make_labels(surveys)
     models = [survey.model for survey in surveys]
     folders = [survey.folder.name if survey.folder is not None else "" for survey in surveys]
     if len(set(models)) < len(models) and len(set(folders)) == len(folders):

@@ -112,9 +112,13 @@ def escape_unencodable(name: object) -> str:
 
 
 def make_labels(surveys: Sequence[SurveyData]) -> list[str]:
-    """Return a short, distinct name for each survey: the model, with corpus, units and a number if needed."""
-    names = [survey.model for survey in surveys]
-    fuller = [f"{survey.model} on {survey.corpus}" for survey in surveys]
+    """Return a short, distinct name for each survey: its label, or the model.
+
+    Models get the corpus, the units and a number if they are needed to tell them apart.
+    """
+    given = [escape_unencodable(survey.facts.get("label") or "") for survey in surveys]
+    names = [label or survey.model for label, survey in zip(given, surveys, strict=True)]
+    fuller = [label or f"{survey.model} on {survey.corpus}" for label, survey in zip(given, surveys, strict=True)]
     if max(Counter(names).values(), default=0) > 1:
         names = fuller
     if max(Counter(names).values(), default=0) > 1:

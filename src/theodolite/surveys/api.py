@@ -88,6 +88,7 @@ def survey(
             listener=listener,
             checkpoint_every=checkpoint_every,
             engine=engine,
+            label=running.label,
         )
 
 
@@ -104,6 +105,7 @@ def survey_checkpoint(
     listener: Listener | None = None,
     checkpoint_every: float = 60.0,
     engine: Engine | None = None,
+    label: str | None = None,
 ) -> Survey:
     """Survey a model that is on disk, with valid options.
 
@@ -125,6 +127,8 @@ def survey_checkpoint(
         local_device=local_device,
         resumed=resumed,
     )
+    if label is not None:
+        plan.facts["label"] = label
     return run(
         plan,
         out=out,

@@ -219,6 +219,9 @@ class RunOptions:
     gpus_per_worker: Annotated[int, Option("With ray: 1 gives every worker a GPU.")] = 0
     resume: Annotated[bool, Option("Continue an interrupted run, or start it if there is none.")] = False
     overwrite: Annotated[bool, Option("Replace the survey in the folder.")] = False
+    label: Annotated[
+        str | None, Option("Name of the survey in legends and reports. Default: the model and the corpus.")
+    ] = None
 
 
 def select_part(shards: Sequence[int], part: str | None) -> Sequence[int]:

@@ -42,6 +42,7 @@ def measure(
     memory: int | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    label: str | None = None,
     listener: Listener | None = None,
 ) -> Survey:
     """Measure vectors from a file or an array or tensor (vectors, dim), with the formulas of a survey.
@@ -85,6 +86,8 @@ def measure(
         ),
         corpus=describe_corpus(name, digest, len(rows), read=data.count),
     )
+    if label is not None:
+        provenance.facts["label"] = label
     plan = Plan(
         source=source,
         corpus_sha256=digest,
