@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from tests.synthetic_surveys import make_layer_survey
 
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError, TheodoliteError
 from theodolite.exhibits.drawing.style import RC
 from theodolite.exhibits.exhibit import Exhibit
 from theodolite.exhibits.needs import WORDS
-from theodolite.exhibits.registry import all_exhibits
+from theodolite.exhibits.registry import all_exhibits, find
 from theodolite.reproduction import drawing, plan, surveys
 from theodolite.reproduction import reproduce as module
 from theodolite.reproduction.plan import drop_repeated, plan_editions, plan_surveys
+from theodolite.studies.choice import Choice
 from theodolite.studies.survey_data import SurveyData
 
 PAPER = "norm-variance"
@@ -72,10 +74,10 @@ def _written(folder: Path) -> dict[Path, int]:
 @pytest.mark.slow
 def test_every_exhibit_is_drawn(tmp_path, models, corpus):
     made = reproduce(tmp_path / "out", models, corpus, all_exhibits())
-    assert [(one.edition.stem, one.note) for one in made.results if not one.drawn] == []
+    assert [(one.edition.stem, one.note) for one in made.results if not (one.drawn or one.same_as)] == []
     expected = [found for found in all_exhibits().values() if found.paper == PAPER]
     assert {one.edition.exhibit.make for one in made.results} == {found.make for found in expected}
-    for one in made.results:
+    for one in (each for each in made.results if each.drawn):
         assert {"png", "csv"} <= set(one.files)
         assert (made.out / one.files["png"]).read_bytes().startswith(b"\x89PNG")
         assert all((made.out / path).stat().st_size > 0 for path in one.files.values())
@@ -109,7 +111,32 @@ def test_the_json_index_equals_the_page(made):
     as_json = json.loads((made.out / "index.json").read_text("utf-8"))
     assert as_json == made.to_dict()
     assert [survey["units"] for survey in as_json["surveys"]] == ["surface", "surface", "word", "word"]
-    assert {row["state"] for row in as_json["exhibits"]} == {"drawn"}
+    assert all((row["state"] == "drawn") != bool(row["same_as"]) for row in as_json["exhibits"])
+
+
+def test_an_edition_with_the_numbers_of_another_is_reported_and_not_drawn(tmp_path, monkeypatch):
+    survey = make_layer_survey("bert", populations=("all", "without-first"))
+    layers = survey.layers
+    every = layers[layers["population"] == "all"].assign(population="without-massive")
+    populations = ["all", "without-first", "without-massive"]
+    equal = SurveyData(survey.facts | {"populations": populations}, {"layers": pd.concat([layers, every])})
+    writer = drawing.ExhibitWriter([], tmp_path, endings={"figure": ("png",)})
+    monkeypatch.setattr(writer, "_surveys", lambda found: ([equal], ""))
+    found = find("anisotropy-inherent/fig1")
+    editions = [plan.Edition(found, Choice(one), "" if one == "all" else one) for one in populations]
+    editions.append(
+        plan.Edition(found, Choice(depth="normalised"), "by-depth")
+    )  # the same numbers on another axis
+    results = [writer.draw(edition) for edition in editions]
+    assert [result.drawn for result in results] == [True, True, False, True]
+    assert [result.same_as for result in results] == ["", "", "fig1", ""]
+    assert results[2].note == "Its numbers are those of fig1."
+    made = module.Reproduction("anisotropy-inherent", "notes.txt", tmp_path, [], results)
+    made.write()
+    page = made.index.read_text("utf-8")
+    assert "3 exhibits drawn, 1 with the numbers of another" in page
+    assert "Its numbers are those of fig1." in page
+    assert [row["same_as"] for row in made.to_dict()["exhibits"]] == ["", "", "fig1", ""]
 
 
 def test_surveys_with_the_same_settings_are_reused(made, few, theodolite):

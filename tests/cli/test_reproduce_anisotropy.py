@@ -60,7 +60,10 @@ def test_both_papers_are_drawn_from_one_command_each(theodolite, tmp_path_factor
         assert ran.code == 0, ran.err
         printed = json.loads(ran.out)
         assert {survey["units"] for survey in printed["surveys"]} == {"id"}
-        states = {(row["name"], row["edition"]): row["state"] for row in printed["exhibits"]}
+        states = {
+            (row["name"], row["edition"]): "drawn" if row["same_as"] else row["state"]
+            for row in printed["exhibits"]
+        }
         notes = {row["name"]: row["note"] for row in printed["exhibits"] if row["state"] == "not drawn"}
         if paper == "dynamics":
             assert states["dynamics/fig1", ""] == states["dynamics/fig1-populations", ""] == "drawn"

@@ -123,11 +123,12 @@ def to_markdown(plate: Plate) -> str:
 def to_text(plate: Plate, ending: str) -> str:
     """Return a table with its caption as Markdown (md) or LaTeX with booktabs (tex)."""
     shown = plate.data if plate.shown is None else plate.shown
+    heads = [str(name).replace("\n", " ") for name in shown.columns]
     rows = [[_format_cell(value) for value in row] for row in shown.to_numpy(object).tolist()]
     numeric = [column for column in range(shown.shape[1]) if looks_numeric(shown.iloc[:, column])]
     if ending == "tex":
-        return latex_table(list(shown.columns), rows, numeric, plate.caption) + "\n"
-    table = markdown_table(list(shown.columns), rows, numeric)
+        return latex_table(heads, rows, numeric, plate.caption) + "\n"
+    table = markdown_table(heads, rows, numeric)
     return "\n".join([table, *(["", escape_markdown(plate.caption)] if plate.caption else []), ""])
 
 

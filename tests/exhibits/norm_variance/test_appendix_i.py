@@ -46,6 +46,19 @@ def test_the_table_has_every_layer_and_prints_those_that_leave_a_norm() -> None:
     assert "The vector of a word" not in plate.caption
 
 
+def test_headings_say_what_is_predicted_and_measured_and_do_not_touch() -> None:
+    plate = make(TABLE, [BERT, LLAMA])
+    head = to_markdown(plate).splitlines()[0]
+    assert "| predicted Q, ‖γ‖²+‖β‖² | measured Q | measured/ predicted | sum 1, Σγ²(E z²−1) |" in head
+    assert "| coordinates with γ≈0 | their share of ‖z‖² |" in head
+    figure = compose(plate)
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in figure.axes[0].texts]
+    assert not any(box.overlaps(other) for place, box in enumerate(boxes) for other in boxes[:place])
+    lines = figure.axes[1].get_legend().get_texts()
+    assert [line.get_text() for line in lines] == ["embeddings", "block 1", "block 2", r"$\propto n^{-1/2}$"]
+
+
 def test_word_surveys_are_mentioned_in_the_caption() -> None:
     words = SurveyData(BERT.facts | {"units": "word"}, BERT.tables)
     assert (

@@ -14,7 +14,7 @@ from tests.synthetic_surveys import add_contextuality, make_survey, remove_units
 
 from theodolite.errors import InputError
 from theodolite.exhibits.exhibit import Exhibit, Plate
-from theodolite.exhibits.norm_variance.consistency import NUMBERED, PAIRS
+from theodolite.exhibits.norm_variance.consistency import FEWEST_NUMBERED, NUMBERED, PAIRS
 from theodolite.exhibits.registry import find, make
 from theodolite.exhibits.saving import compose, save
 from theodolite.studies.choice import Choice
@@ -57,9 +57,22 @@ def test_the_first_and_the_last_layer_are_numbered_in_the_models_colour() -> Non
     texts = [text for text in axes[0].texts if text.get_text().isdigit()]
     numbers = [int(text.get_text()) for text in texts]
     assert numbers[:4] == [0, 1, 2, 3]
-    assert len(numbers[4:]) == NUMBERED
+    assert len(numbers[4:]) == NUMBERED // 2
     assert (numbers[4], numbers[-1]) == (0, 13)
+    of_many = [text for text in drawn([ONE] + [TWO] * 4)[2][0].texts if text.get_text().isdigit()]
+    assert len(of_many) == 5 * FEWEST_NUMBERED
     assert len({text.get_color() for text in texts[:4]}) == len({text.get_color() for text in texts[4:]}) == 1
+
+
+def test_numbers_cover_no_other_number_and_no_point() -> None:
+    _, figure, axes = drawn([ONE, TWO])
+    figure.draw_without_rendering()
+    for ax in axes[:2]:
+        boxes = [text.get_window_extent() for text in ax.texts if text.get_text().isdigit()]
+        points = ax.transData.transform(np.vstack(lines_of(ax, "-")))
+        for place, box in enumerate(boxes):
+            assert not any(box.overlaps(other) for other in boxes[:place])
+            assert not any(box.contains(*point) for point in points)
 
 
 def test_correlations_are_printed_above_with_the_p_of_shifts() -> None:

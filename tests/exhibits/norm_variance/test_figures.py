@@ -54,8 +54,9 @@ def in_fit(survey: SurveyData, layer: int) -> pd.DataFrame:
 
 def test_fig2_shows_every_unit_and_the_line_of_those_in_the_fit() -> None:
     plate, _, axes = drawn("fig2", BOTH)
-    assert len(axes) == 2
-    for ax, survey, layer in zip(axes, BOTH, (1, 2), strict=True):
+    *panels, bar = axes
+    assert bar.get_ylabel() == r"$\log_{10} n_t$"
+    for ax, survey, layer in zip(panels, BOTH, (1, 2), strict=True):
         table = seen(survey, layer)
         assert dots(ax) == pytest.approx(np.array(sorted(zip(table["m"], table["v"], strict=True))))
         used = in_fit(survey, layer)
@@ -71,9 +72,27 @@ def test_fig2_shows_every_unit_and_the_line_of_those_in_the_fit() -> None:
     assert "bert and gpt2 on notes.txt (500 documents)" in plate.caption
 
 
+@pytest.mark.parametrize(("number", "panel"), [("fig2", 0), ("fig11", 4 + 3)])
+def test_units_are_coloured_by_frequency_on_one_scale(number: str, panel: int) -> None:
+    _, _, axes = drawn(number, BOTH)
+    table = seen(ONE.survey, 1).set_index("m")
+    every = np.concatenate([seen(survey, 1)["n"] for survey in BOTH])
+    clouds = [cloud for cloud in axes[panel].collections if isinstance(cloud, PathCollection)]
+    coloured = [cloud for cloud in clouds if cloud.get_array() is not None]
+    assert sum(len(cloud.get_offsets()) for cloud in coloured) == len(table) - len(SPECIAL)
+    for cloud in coloured:
+        n = table.loc[np.asarray(cloud.get_offsets())[:, 0], "n"]
+        assert np.asarray(cloud.get_array()) == pytest.approx(np.log10(n).to_numpy())
+        assert (cloud.norm.vmin, cloud.norm.vmax) == pytest.approx((0.0, np.log10(every.max())))
+        assert np.all(np.diff(cloud.get_array()) >= 0)  # the frequent ones are on top
+    bars = [ax for ax in axes if ax.get_ylabel() == r"$\log_{10} n_t$"]
+    assert len(bars) == (1 if number == "fig2" else 2)
+    assert all(bar.get_ylim() == pytest.approx((0.0, np.log10(every.max()))) for bar in bars)
+
+
 def test_fig2_follows_the_choice() -> None:
     choice = Choice("without-first", "unbiased", "all", "kept", (0,))
-    plate, _, (ax,) = drawn("fig2", choice=choice)
+    plate, _, (ax, _) = drawn("fig2", choice=choice)
     table = ONE.survey.tokens.query("layer == 0 and population == 'without-first' and n > 1")
     assert ax.lines[0].get_xdata() == pytest.approx([table["m_unbiased"].min(), table["m_unbiased"].max()])
     assert "all positions except the first of each window" in plate.caption
@@ -86,7 +105,7 @@ def test_axes_show_every_unit_in_the_fit_and_count_those_outside() -> None:
     far = tokens.index[(tokens["layer"] == 1) & (tokens["population"] == "all") & (tokens["n"] < 10)][0]
     tokens.loc[far, "m"] = 1e9
     survey = SurveyData(ONE.survey.facts, ONE.survey.tables | {"tokens": tokens})
-    _, _, (ax,) = drawn("fig2", [survey])
+    _, _, (ax, _) = drawn("fig2", [survey])
     table = seen(survey, 1)
     inside = table["m"].between(*ax.get_xlim()) & table["v"].between(*ax.get_ylim())
     assert not inside[far]
@@ -265,18 +284,37 @@ def test_fig9_has_one_panel_per_corpus() -> None:
     (ax,) = axes
     assert [bar.get_height() for bar in ax.patches] == [0, 3, 5, 0, 2]
     assert [bar.get_x() + bar.get_width() / 2 for bar in ax.patches] == pytest.approx(range(5))
+    assert ax.get_yscale() == "log"
+    assert ax.get_ylim()[0] < 1  # a bar of one document is visible
+
+
+def test_fig9_ends_where_the_data_ends() -> None:
+    counts = [0] * 257
+    counts[10:13] = 4, 9, 1
+    facts = ONE.survey.facts | {"corpus": ONE.survey.facts["corpus"] | {"words_histogram": counts}}
+    plate, _, (ax,) = drawn("fig9", [SurveyData(facts, ONE.survey.tables)])
+    low, high = ax.get_xlim()
+    assert 7 < low < 9.5
+    assert 12.5 < high < 15
+    assert "256 words or more" not in plate.caption
+    counts[256] = 1
+    plate, _, (ax,) = drawn("fig9", [SurveyData(facts, ONE.survey.tables)])
+    assert ax.get_xlim()[1] > 256
+    assert "The last bin has all documents of 256 words or more." in plate.caption
 
 
 def test_fig10_counts_units() -> None:
     plate, _, axes = drawn("fig10", BOTH)
     bars = [bar for bar in axes[0].patches if bar.get_width() == pytest.approx(0.25)]
     assert sum(bar.get_height() for bar in bars) == 60
+    assert axes[0].get_yscale() == "log"
+    assert axes[0].get_ylim()[0] < 1
     assert "special units are included" in plate.caption
 
 
 def test_fig11_has_one_row_per_layer_and_one_block_per_model() -> None:
     _, _, axes = drawn("fig11", BOTH)
-    assert len(axes) == 4 * (3 + 5)
+    assert len(axes) == 4 * (3 + 5) + 2  # and a colour bar a model
     for layer in range(3):
         table = seen(ONE.survey, layer)
         for ax, column in zip(axes[4 * layer :], "qmv", strict=False):
@@ -285,7 +323,7 @@ def test_fig11_has_one_row_per_layer_and_one_block_per_model() -> None:
         tradeoff = np.array(sorted(zip(table["m"], table["v"], strict=True)))
         assert dots(axes[4 * layer + 3]) == pytest.approx(tradeoff)
         assert axes[4 * layer].get_ylabel().startswith(f"layer {layer}")
-    assert len(drawn("fig13", BOTH, Choice(layers=(2, 0)))[2]) == 4 * 4
+    assert len(drawn("fig13", BOTH, Choice(layers=(2, 0)))[2]) == 4 * 4 + 2
 
 
 def test_fig14_outlines_three_histograms_per_layer() -> None:
@@ -330,14 +368,24 @@ def test_fig22_separates_words_by_number_of_tokens() -> None:
     assert dots(axes[0]) == pytest.approx(np.array(sorted(zip(np.log10(table["n"]), table["q"], strict=True))))
     clouds = [cloud for cloud in axes[0].collections if isinstance(cloud, PathCollection)]
     assert len({tuple(cloud.get_facecolor()[0][:3]) for cloud in clouds if len(cloud.get_offsets())}) == 5
-    of_five = [len(cloud.get_offsets()) for cloud in clouds[8:]]
-    assert sum(of_five) == (words.units["tokens_per_unit"] >= 5).sum()
+    assert [len(cloud.get_offsets()) for cloud in clouds] == [
+        (np.clip(words.units["tokens_per_unit"], 1, 5) == tokens).sum() for tokens in range(1, 6)
+    ]
+    assert min(cloud.get_alpha() for cloud in clouds[1:]) > 0.8  # rare words of several tokens are the artefact
+    assert [axes[place].get_title().split("\n")[0] for place in range(4)] == [
+        "$Q(X_w)$",
+        "$M(X_w)$",
+        "$V(X_w)$",
+        "$V(X_w)$ on $M(X_w)$",
+    ]
+    assert [ax.get_xlabel() for ax in axes[8:]] == [r"$\log_{10} n_w$"] * 3 + ["$M(X_w)$"]
     assert (
         "The model reads the complete text with punctuation; in the paper it read cleaned words." in plate.caption
     )
     clean = replace(words, facts=words.facts | {"settings": {"clean_words": True}})
     assert "As in the paper, the model reads only cleaned words:" in drawn("fig22", [clean])[0].caption
-    assert "Faint: words not in the fit." in plate.caption
+    assert "The line spans the words in the fit." in plate.caption
+    assert "Pale" not in plate.caption
     assert [text.get_text() for text in figure.subfigs[0].legends[0].get_texts()][-1] == "5 or more"
 
 
@@ -351,6 +399,21 @@ def test_table1_and_table3_have_the_papers_columns() -> None:
     assert plate.data.loc[0, ["types", "vectors"]].tolist() == [60, n.sum()]
     assert plate.shown is not None
     assert list(plate.shown.columns) == ["Model", "Units", "|T|", "|X|", "frequent", "special"]
+
+
+@pytest.mark.parametrize("name", ["sums", "fits"])
+def test_a_population_with_the_numbers_of_another_is_not_listed_again(name: str) -> None:
+    tables = dict(ONE.survey.tables)
+    for table in ("layers", "tokens"):
+        every = tables[table][tables[table]["population"] == "all"]
+        tables[table] = pd.concat([tables[table], every.assign(population="without-massive")], ignore_index=True)
+    populations = [*ONE.survey.facts["populations"], "without-massive"]
+    plate, _, _ = drawn(name, [SurveyData(ONE.survey.facts | {"populations": populations}, tables)])
+    assert plate.shown is not None
+    assert set(plate.shown["population"]) == {"all", "without-first"}
+    assert set(plate.data["population"]) == {"all", "without-first", "without-massive"}
+    assert "Not listed again: without-massive of bert, which equals all." in plate.caption
+    assert "Not listed again" not in drawn(name)[0].caption
 
 
 def test_the_table_of_fits_has_both_versions_of_everything() -> None:
@@ -371,6 +434,6 @@ def test_massive_positions_are_reported_in_the_caption() -> None:
 
 def test_user_supplied_names_are_drawn_verbatim() -> None:
     odd = make_survey("$odd_{name}$\n<b>" + "x" * 90).survey
-    _, figure, (ax,) = drawn("fig2", [odd])
+    _, figure, (ax, _) = drawn("fig2", [odd])
     figure.canvas.draw()
     assert ax.get_title().startswith(r"\$odd_{name}\$…xxx")

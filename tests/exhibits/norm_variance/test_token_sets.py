@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from tests.exhibits.formats import take_turns
 from tests.synthetic_surveys import add_token_sets, make_survey
 
 from theodolite.errors import InputError
 from theodolite.exhibits.drawing.scatter import place_names
+from theodolite.exhibits.norm_variance.token_sets import draw_sets
 from theodolite.exhibits.registry import find, make
 from theodolite.exhibits.saving import compose, save
 from theodolite.studies.choice import Choice
@@ -52,6 +54,25 @@ def test_fig1_shows_every_vector_the_means_and_the_origin() -> None:
     assert "At most 200 vectors" in caption
 
 
+def test_fig1_has_one_scale_on_both_axes_and_names_beside_the_origin() -> None:
+    _, figure = drawn("fig1", SURVEY, OTHER)
+    figure.draw_without_rendering()
+    for ax, survey in zip(figure.axes[:2], (SURVEY, OTHER), strict=True):
+        box = ax.get_window_extent()
+        assert box.width / np.ptp(ax.get_xlim()) == pytest.approx(box.height / np.ptp(ax.get_ylim()), rel=1e-6)
+        assert ax.get_aspect() == 1
+        means = get_token_sets(survey).chosen
+        assert means["x"].between(*ax.get_xlim()).all()
+        assert means["y"].between(*ax.get_ylim()).all()
+    crowded = get_token_sets(SURVEY)
+    at = crowded.chosen.assign(x=[-0.4, 0.4, 0.0, 0.0], y=[0.0, 0.0, 0.3, -0.3])
+    near = Figure(figsize=(7, 5)).subplots()
+    draw_sets(near, TokenSetTables(at, crowded.places, crowded.facts), Normalize(0, 2))
+    near.figure.draw_without_rendering()
+    cross = near.transData.transform((0.0, 0.0))
+    assert not any(text.get_window_extent().padded(2).contains(*cross) for text in near.texts)
+
+
 def test_one_outlier_does_not_shrink_the_picture() -> None:
     _, figure = drawn("fig1", SURVEY, OTHER)
     ax = figure.axes[1]
@@ -62,7 +83,8 @@ def test_one_outlier_does_not_shrink_the_picture() -> None:
 
 def test_fig8_is_fig2_with_the_tokens_named() -> None:
     _, figure = drawn("fig8", SURVEY)
-    (ax,) = figure.axes
+    ax, bar = figure.axes
+    assert bar.get_ylabel() == r"$\log_{10} n_t$"
     _, plain = drawn("fig2", SURVEY, choice=Choice(layers=(0,)))
     assert ax.lines[0].get_xydata() == pytest.approx(plain.axes[0].lines[0].get_xydata())
     assert np.asarray(ax.collections[-1].get_offsets()) == pytest.approx(

@@ -16,7 +16,7 @@ from theodolite.exhibits.drawing.axes import mark_empty
 from theodolite.exhibits.drawing.captions import FIT_OPTIONS, compose_unit_layers_caption
 from theodolite.exhibits.drawing.layer_lines import draw_line, format_layer_axis, has_errors
 from theodolite.exhibits.drawing.panels import PAGE_WIDTH, legend_columns, legend_inches, solid_handles
-from theodolite.exhibits.drawing.scatter import draw_names
+from theodolite.exhibits.drawing.scatter import draw_names, sample_line
 from theodolite.exhibits.drawing.style import GREY, PALE, LineStyle, get_line_style
 from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.needs import CONTEXTUALITY, MODEL, SUMS, UNITS
@@ -28,8 +28,8 @@ from theodolite.text import format_scientific
 
 RATIOS = {"m_of_q": "$M(X)/Q(X)$", "v_within_of_v": "$V_W(X)/V(X)$"}
 PANEL_HEIGHT, TEXT_LINE = 2.3, 0.115  # inches: the height of a panel, and of a line of correlations above it
-PANEL = (2.9, 1.75)  # approximate size of the axes in inches
-NUMBERED = 9  # the most layers per model whose numbers are written
+PANEL = (2.55, 1.7)  # approximate size of the axes in inches
+NUMBERED, FEWEST_NUMBERED = 9, 3  # layers whose numbers are written: at most, over all models, and per model
 CORRELATION_POINTS = 6.0  # font size
 
 
@@ -79,11 +79,14 @@ def _draw_plane(ax: Axes, tables: Sequence[pd.DataFrame], pair: Pair) -> None:
     anchors: list[tuple[float, float]] = []
     numbers: list[str] = []
     colours: list[str] = []
+    paths: list[np.ndarray[Any, Any]] = []
+    most = max(FEWEST_NUMBERED, NUMBERED // len(tables))
     for place, table in enumerate(tables):
         line = get_line_style(place)
         _draw_path(ax, table, pair, line)
         known = table[np.isfinite(table[pair.cosine]) & np.isfinite(table[pair.ratio])]
-        chosen = known.iloc[_spread(len(known))]
+        paths.append(sample_line(known[[pair.cosine, pair.ratio]].to_numpy(np.float64)))
+        chosen = known.iloc[_spread(len(known), most)]
         anchors += list(zip(chosen[pair.cosine], chosen[pair.ratio], strict=True))
         numbers += [str(layer) for layer in chosen["layer"]]
         colours += [line.colour] * len(chosen)
@@ -100,7 +103,7 @@ def _draw_plane(ax: Axes, tables: Sequence[pd.DataFrame], pair: Pair) -> None:
     if pair.cosine == "mean_cosine":
         ax.axline((0, 0), slope=1, c=PALE, ls=":", lw=0.9, zorder=0)
     if anchors:
-        draw_names(ax, numbers, np.array(anchors), PANEL)
+        draw_names(ax, numbers, np.array(anchors), PANEL, np.vstack(paths))
         for text, colour in zip(ax.texts[-len(numbers) :], colours, strict=True):
             text.set_color(colour)
     else:
@@ -170,9 +173,9 @@ def _limit(ax: Axes, points: Sequence[tuple[float, float]]) -> None:
     ax.set_ylim(max(bottom, low[1] - reach[1]), min(top, high[1] + reach[1]))
 
 
-def _spread(count: int) -> list[int]:
+def _spread(count: int, most: int) -> list[int]:
     """Return which of `count` layers are numbered: the first, the last, and evenly spaced ones between."""
-    return sorted({round(place) for place in np.linspace(0, count - 1, min(count, NUMBERED))})
+    return sorted({round(place) for place in np.linspace(0, count - 1, min(count, most))})
 
 
 def _kinds() -> list[Line2D]:

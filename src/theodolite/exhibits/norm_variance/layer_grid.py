@@ -16,9 +16,12 @@ from theodolite.exhibits.drawing.axes import clean_label, shorten_ticks
 from theodolite.exhibits.drawing.captions import FIT_OPTIONS, LOG_N, M, Q, V, compose_fit_caption
 from theodolite.exhibits.drawing.panels import PAGE_WIDTH
 from theodolite.exhibits.drawing.scatter import (
+    RASTER_FROM,
     draw_fit_line,
+    draw_frequency_bar,
     draw_scatter,
     format_fit,
+    make_frequency_scale,
     set_limits,
     write_outside_count,
 )
@@ -32,9 +35,13 @@ from theodolite.studies.norm_variance.fits import FITS, add_logarithms, fit_unit
 from theodolite.studies.norm_variance.units import select_units
 from theodolite.studies.survey_data import SurveyData, make_labels, sample_layers
 
-ON_M = f"{V} on {M}"
-LOGS = {f"log10_1{part}_on_log10_n": rf"$\log_{{10}}(1+{part.upper()}(X_t))$" for part in "qmv"} | {"v_on_m": ON_M}
-RAW = {"q_on_log10_n": Q, "m_on_log10_n": M, "v_on_log10_n": V, "v_on_m": ON_M}
+Labels = dict[str, tuple[str, str]]
+ON_M = {"v_on_m": (f"{V} on {M}", M)}
+LOGS: Labels = {
+    f"log10_1{part}_on_log10_n": (rf"$\log_{{10}}(1+{part.upper()}(X_t))$", LOG_N) for part in "qmv"
+} | ON_M
+RAW: Labels = {f"{part}_on_log10_n": (label, LOG_N) for part, label in zip("qmv", (Q, M, V), strict=True)} | ON_M
+"""The title and the label of the x axis of each fit."""
 GRID = ("layers", *FIT_OPTIONS[1:])
 Row = tuple[int, str, pd.DataFrame, dict[str, dict[str, Any]]]
 PanelFunction = Callable[..., None]
@@ -51,25 +58,38 @@ PanelFunction = Callable[..., None]
 def fig11(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     """Draw several layers of each model from input to output, four panels per layer."""
     first = "log₁₀(1+Q(Xₜ)), log₁₀(1+M(Xₜ)), log₁₀(1+V(Xₜ)) on log₁₀ n, and V(Xₜ) on M(Xₜ), from input to output."
-    return layer_grid(surveys, choice.with_filter(), LOGS, draw_scatter, first)
+    return layer_grid(
+        surveys, choice.with_filter(), LOGS, draw_scatter, f"{first} Coloured by frequency.", by_frequency=True
+    )
 
 
 def layer_grid(
-    surveys: Sequence[SurveyData], choice: Choice, columns: dict[str, str], draw_panel: PanelFunction, first: str
+    surveys: Sequence[SurveyData],
+    choice: Choice,
+    columns: Labels,
+    draw_panel: PanelFunction,
+    first: str,
+    *,
+    by_frequency: bool = False,
 ) -> Plate:
     """Arrange one block per model, one row per layer and one column per fit.
 
-    `draw_panel` draws a panel and has the parameters of draw_scatter.
+    `draw_panel` draws a panel and has the parameters of draw_scatter, and with `by_frequency` also `scale`.
     """
     names = make_labels(surveys)
     blocks = [_rows(survey, choice, columns) for survey in surveys]
     check_points(surveys, choice, [pd.concat([table for _, _, table, _ in rows]) for rows in blocks])
 
+    scale = make_frequency_scale([table for rows in blocks for _, _, table, _ in rows])
+    options = {"filter_text": describe_filter(choice)} | ({"scale": scale} if by_frequency else {})
+
     def draw(figure: FigureBase) -> None:
         parts = figure.subfigures(len(blocks), 1, squeeze=False, height_ratios=[len(rows) for rows in blocks])
         for part, name, rows in zip(parts.ravel(), names, blocks, strict=True):
             part.suptitle(clean_label(name), fontsize=9)
-            _draw_block(part, rows, columns, partial(draw_panel, filter_text=describe_filter(choice)))
+            _draw_block(part, rows, columns, partial(draw_panel, **options))
+            if by_frequency:
+                draw_frequency_bar(part, part.axes, scale, aspect=60)
 
     data = [
         add_survey_column(table.assign(layer=layer), name)
@@ -82,7 +102,7 @@ def layer_grid(
     )
 
 
-def _rows(survey: SurveyData, choice: Choice, columns: dict[str, str]) -> list[Row]:
+def _rows(survey: SurveyData, choice: Choice, columns: Labels) -> list[Row]:
     rows = []
     for layer in choice.layers or sample_layers(survey):
         table = select_units(survey, layer, choice)
@@ -90,20 +110,18 @@ def _rows(survey: SurveyData, choice: Choice, columns: dict[str, str]) -> list[R
     return rows
 
 
-def _draw_block(
-    figure: FigureBase, rows: Sequence[Row], columns: dict[str, str], draw_panel: PanelFunction
-) -> None:
+def _draw_block(figure: FigureBase, rows: Sequence[Row], columns: Labels, draw_panel: PanelFunction) -> None:
     axes = figure.subplots(len(rows), len(columns), squeeze=False)
     for number, (across, (layer, name, table, lines)) in enumerate(zip(axes, rows, strict=True)):
-        for ax, (column, label) in zip(across, columns.items(), strict=True):
+        for ax, (column, (title, label)) in zip(across, columns.items(), strict=True):
             x, y = FITS[column]
             draw_panel(ax, table, x, y, lines[column], size=3, interval=False)
             ax.title.set_fontsize(6.5)
             ax.tick_params(labelsize=6)
             if number == 0:
-                ax.set_title(f"{label}\n{ax.get_title()}", fontsize=7)
+                ax.set_title(f"{title}\n{ax.get_title()}", fontsize=7)
             if number == len(rows) - 1:
-                ax.set_xlabel(M if x == "m" else LOG_N, fontsize=7)
+                ax.set_xlabel(label, fontsize=7)
         across[0].set_ylabel(
             f"layer {layer}" + (f"\n{clean_label(name)}" if name != f"layer {layer}" else ""), fontsize=7
         )
@@ -122,10 +140,11 @@ TOKEN_STYLES = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PURPLE, "D"), (VERMIL
 def fig22(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     """Draw Q, M and V of words on log10 n, and V on M, coloured by the number of tokens per word."""
     first = (
-        "Q(X), M(X), V(X) of words on log₁₀ n, and V(X) on M(X), from input to output. The vector of a word is "
-        f"the mean of the vectors of its tokens. {describe_text(surveys)}"
+        "Q(X_w), M(X_w), V(X_w) of words on log₁₀ n, and V(X_w) on M(X_w), from input to output. The vector of a "
+        f"word is the mean of the vectors of its tokens. {describe_text(surveys)}"
     )
-    plate = layer_grid(surveys, choice.with_filter(), RAW, draw_words, first)
+    labels = {fit: (_name_words(title), _name_words(label)) for fit, (title, label) in RAW.items()}
+    plate = layer_grid(surveys, choice.with_filter(), labels, draw_words, first)
 
     def draw(figure: FigureBase) -> None:
         plate.draw(figure)
@@ -135,10 +154,15 @@ def fig22(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
             handles, tokens, title="tokens per word", loc="outside upper center", ncols=len(TOKEN_STYLES)
         )
 
-    caption = plate.caption.replace("Pale: units", "Faint: words").replace(
+    caption = plate.caption.replace("Pale: units not in the fit.", "The line spans the words in the fit.").replace(
         " Diamonds: special units, which are excluded.", ""
     )
     return Plate(plate.data, caption, draw, (plate.size[0], plate.size[1] + 0.4))
+
+
+def _name_words(label: str) -> str:
+    """Return a label of tokens as one of words: the paper writes X_w for the set of a word."""
+    return label.replace("X_t", "X_w").replace("n_t", "n_w")
 
 
 def describe_text(surveys: Sequence[SurveyData]) -> str:
@@ -166,22 +190,23 @@ def draw_words(
     interval: bool,
     filter_text: str = "",
 ) -> None:
-    """Draw y on x for all words, with a colour and marker for each number of tokens, and the fitted line."""
+    """Draw y on x for all words, with a colour and marker for each number of tokens, and the fitted line.
+
+    Words not in the fit are not paler: most words of several tokens are rare, and they show the artefact.
+    """
     tokens = np.clip(points["tokens_per_unit"].fillna(1).round().to_numpy(int), 1, len(TOKEN_STYLES))
-    used = points["used"].to_numpy(bool)
     for number, (colour, marker) in enumerate(TOKEN_STYLES, 1):
-        for where, alpha in ((~used, 0.25), (used, 0.8)):
-            group = points[where & (tokens == number)]
-            ax.scatter(
-                group[x].to_numpy(),
-                group[y].to_numpy(),
-                s=size * 1.4,
-                c=colour,
-                marker=marker,
-                alpha=alpha,
-                linewidths=0,
-                rasterized=len(points) > 3000,
-            )
+        group = points[tokens == number]
+        ax.scatter(
+            group[x].to_numpy(),
+            group[y].to_numpy(),
+            s=size * 1.4,
+            c=colour,
+            marker=marker,
+            alpha=0.45 if number == 1 else 0.85,
+            linewidths=0,
+            rasterized=len(points) > RASTER_FROM,
+        )
     draw_fit_line(ax, points, x, fit, filter_text)
     write_outside_count(ax, set_limits(ax, points, x, y))
     shorten_ticks(ax)

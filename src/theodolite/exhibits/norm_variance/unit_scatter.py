@@ -11,7 +11,7 @@ from theodolite.exhibits.drawing import captions
 from theodolite.exhibits.drawing.axes import clean_label
 from theodolite.exhibits.drawing.captions import FIT_OPTIONS, LOG_N, M, Q, V, compose_fit_caption
 from theodolite.exhibits.drawing.panels import PAGE_WIDTH, make_panels, panels_size
-from theodolite.exhibits.drawing.scatter import draw_scatter
+from theodolite.exhibits.drawing.scatter import draw_frequency_bar, draw_scatter, make_frequency_scale
 from theodolite.exhibits.empty_surveys import check_points, describe_filter
 from theodolite.exhibits.exhibit import Plate, add_survey_column
 from theodolite.exhibits.needs import UNITS
@@ -34,14 +34,16 @@ def fig2(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     lines = [fit_units(table, ["v_on_m"])["v_on_m"] for table in tables]
     names = make_labels(surveys)
 
+    scale = make_frequency_scale(tables)
+
     def draw(figure: FigureBase) -> None:
-        for ax, name, layer, table, line in zip(
-            make_panels(figure, len(surveys)), names, layers, tables, lines, strict=True
-        ):
-            draw_scatter(ax, table, "m", "v", line, filter_text=describe_filter(chosen))
+        axes = make_panels(figure, len(surveys))
+        for ax, name, layer, table, line in zip(axes, names, layers, tables, lines, strict=True):
+            draw_scatter(ax, table, "m", "v", line, filter_text=describe_filter(chosen), scale=scale)
             ax.set_title(f"{clean_label(name, 24)}, layer {layer}\n{ax.get_title()}", fontsize=7.5)
             ax.set_xlabel(M)
             ax.set_ylabel(V)
+        draw_frequency_bar(figure, axes, scale)
 
     data = pd.concat(
         [add_survey_column(t.assign(layer=layer), n) for n, layer, t in zip(names, layers, tables, strict=True)],
@@ -50,7 +52,7 @@ def fig2(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     caption = compose_fit_caption(
         surveys,
         chosen,
-        "V(Xₜ) on M(Xₜ), one point per unit, with the least-squares line.",
+        "V(Xₜ) on M(Xₜ), one point per unit, coloured by frequency, with the least-squares line.",
         captions.describe_intervals(),
     )
     return Plate(data, caption, draw, panels_size(len(surveys), height=2.4))
