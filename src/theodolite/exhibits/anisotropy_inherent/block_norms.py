@@ -77,7 +77,7 @@ def fig6b(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
             draw_by_norm(ax, table, f"norm_of_mean_{end}", line, ls=":", mfc="white", label=f"norm of mean, {end}")
         ax.set_yscale("log")
         point = fixed_points(survey)["mean_norm"]
-        if point["found"]:
+        if point["found"] == point["runs"]:
             ax.axvline(point["n_star"], c=BLACK, lw=0.8, ls=(0, (4, 2)), zorder=0)
         ax.text(0.03, 0.97, _format_fixed_point(point), transform=ax.transAxes, va="top", fontsize=7)
         if "trained" in survey.tables:
@@ -89,7 +89,8 @@ def fig6b(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         surveys,
         "Mean norm (solid) and norm of the mean (dotted) at the input (in) and the output (out) of one block. The "
         "paper does not distinguish the two. N*: norm of the bias at which the mean norm is the same at input and "
-        "output, ± standard deviation over runs.",
+        "output, ± standard deviation over runs. Where a run has none, both ends only approach each other, and no "
+        "N* is drawn.",
         "Ticks on the right: mean norms of the layers of the trained model, from its survey."
         if has_trained
         else "",
@@ -99,12 +100,13 @@ def fig6b(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
 
 
 def _format_fixed_point(point: dict[str, Any]) -> str:
-    """Return the text on the fixed point."""
+    """Return the text on the fixed point. If some runs have none, there is none that all runs share."""
     if not point["found"]:
         return "N*: none in range"
+    if point["found"] < point["runs"]:
+        return f"N*: none in {point['runs'] - point['found']} of {point['runs']} runs"
     spread = f" ± {format_scientific(point['n_star_sd'], 1)}" if point["found"] > 1 else ""
-    share = f"\nin {point['found']} of {point['runs']} runs" if point["found"] < point["runs"] else ""
-    return f"N* = {format_scientific(point['n_star'], 4)}{spread}{share}"
+    return f"N* = {format_scientific(point['n_star'], 4)}{spread}"
 
 
 def _draw_trained(ax: Axes, layers: pd.DataFrame) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
 from theodolite.exhibits.drawing.captions import compose_layer_caption
 from theodolite.exhibits.drawing.layer_lines import draw_line, format_layer_axis
 from theodolite.exhibits.drawing.panels import draw_legend, legend_inches
+from theodolite.exhibits.drawing.scatter import draw_names, sample_line
 from theodolite.exhibits.drawing.style import PALE, get_line_style
 from theodolite.exhibits.empty_surveys import describe_empty_surveys
 from theodolite.exhibits.exhibit import Plate
@@ -96,6 +99,7 @@ def _make_plate(surveys: Sequence[SurveyData], choice: Choice, first: str, panel
                 draw_line(ax, tables[number], COSINE, get_line_style(number), x=x)
             format_layer_axis(ax, [tables[number] for number in numbers], COSINE, x)
             ax.set_ylim(min(-0.03, ax.get_ylim()[0]), 1.03)
+            _name_stacks(ax, {number: tables[number] for number in numbers}, x, (width / len(shown) - 0.6, 1.8))
             ax.set_title(of)
         axes[0].set_ylabel("mean cosine")
         draw_legend(figure, names, width=width)
@@ -103,3 +107,20 @@ def _make_plate(surveys: Sequence[SurveyData], choice: Choice, first: str, panel
     caption = compose_layer_caption(surveys, choice, tables, COSINE, first, not_drawn)
     size = (width, 2.5 + legend_inches(names, width))
     return Plate(pd.concat(tables, ignore_index=True), caption, draw, size)
+
+
+def _name_stacks(ax: Axes, tables: Mapping[int, pd.DataFrame], x: str, inches: tuple[float, float]) -> None:
+    """Write "encoder" and "decoder" beside the lines of models that have both, in the colour of the model."""
+    known = {number: table[np.isfinite(table[COSINE])] for number, table in tables.items()}
+    several = {number: table for number, table in known.items() if table["stack"].nunique() > 1}
+    stacks = [
+        (number, part) for number, table in several.items() for _, part in table.groupby("stack", sort=False)
+    ]
+    if not stacks:
+        return
+    names = [str(part["stack"].iloc[0]) for _, part in stacks]
+    at = np.array([part[[x, COSINE]].iloc[len(part) // 2] for _, part in stacks], dtype=np.float64)
+    lines = [sample_line(table[[x, COSINE]].to_numpy(np.float64)) for table in known.values()]
+    draw_names(ax, names, at, inches, np.vstack(lines))
+    for text, (number, _) in zip(ax.texts[-len(names) :], stacks, strict=True):
+        text.set_color(get_line_style(number).colour)
