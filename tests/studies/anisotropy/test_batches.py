@@ -19,6 +19,7 @@ from theodolite.engines.progress import Listener
 from theodolite.errors import DamagedError, InputError, TheodoliteError
 from theodolite.hashing import mix
 from theodolite.state.pilot import Pilot
+from theodolite.statistics.cells import POPULATIONS
 from theodolite.studies.anisotropy.batch_tables import BATCHES, TABLE, read_batches, summarise_batches
 from theodolite.studies.anisotropy.batches import (
     BatchOptions,
@@ -72,7 +73,7 @@ def everything(folder: Path, numbers: list[int]) -> list[Kept]:
     """Run every window by itself; documents have their numbers."""
     model, tokenizer = load(folder)
     kept, taken = [], list[torch.Tensor]()
-    for block in model.h:
+    for block in (model.drop, *model.h):
         block.register_forward_hook(lambda _, __, out: taken.append(out[0] if isinstance(out, tuple) else out))
     texts = [text for text in TEXTS if text]
     for document, text in zip(numbers, texts, strict=True):
@@ -133,20 +134,24 @@ class TestOracle:
         self, windows: list[Kept], layer: int, population: str, source: Path, key: int
     ) -> tuple[np.ndarray[Any, Any], list[int], list[tuple[int, ...]]]:
         """The population's states, their keys and what they saw."""
-        line = LINE * Pilot.load(source).layers[layer].median_norm
+        lines = [LINE * Pilot.load(source).layers[each].median_norm for each in range(5)]
         x, keys, seen = [], [], []
         for window in windows:
-            for position, state in enumerate(window.states[layer - 1]):
+            longer = [np.linalg.norm(window.states[each], axis=1) > lines[each] for each in range(5)]
+            sinks = np.any(longer, axis=0)
+            for position, state in enumerate(window.states[layer]):
                 if population == "without-first" and position == 0:
                     continue
-                if population == "without-massive" and np.linalg.norm(state) > line:
+                if population == "without-massive" and longer[layer][position]:
+                    continue
+                if population == "without-sinks" and sinks[position]:
                     continue
                 x.append(state)
                 keys.append(int(mix(key, window.document, window.number, position)) >> 1)
                 seen.append(window.seen[position])
         return np.array(x), keys, seen
 
-    @pytest.mark.parametrize("population", ["all", "without-first", "without-massive"])
+    @pytest.mark.parametrize("population", POPULATIONS)
     def test_contiguous(self, table: pd.DataFrame, kept: Any, source: Path, population: str) -> None:
         chosen, every, key = kept
         assert any(len({one.document for one in chunk}) == 1 < len(chunk) for chunk in chosen) or any(
@@ -166,7 +171,7 @@ class TestOracle:
                 tempting.append(abs(svd(x, centre) / svd(x) - 1))
             assert max(tempting) > 100 * ROUNDING  # centred at the mean of everything
 
-    @pytest.mark.parametrize("population", ["all", "without-first", "without-massive"])
+    @pytest.mark.parametrize("population", POPULATIONS)
     def test_shuffled(self, table: pd.DataFrame, kept: Any, source: Path, population: str) -> None:
         chosen, _, key = kept
         for layer in (1, 4):
@@ -187,7 +192,7 @@ class TestOracle:
 
     def test_the_summary_is_mean_and_deviation(self, table: pd.DataFrame, source: Path) -> None:
         found = summarise_batches(table, read_survey_data(source, ("layers",)).layers)
-        assert len(found) == 5 * 3
+        assert len(found) == 5 * 4
         row = found.query("layer == 2 and population == 'without-first'").iloc[0]
         values = table.query("layer == 2 and population == 'without-first' and kind == 'contiguous'")
         assert row["contiguous"] == pytest.approx(values["anisotropy_svd"].mean())
@@ -209,7 +214,7 @@ def test_batches_are_reproducible_and_independent_of_layer_groups(surveyed: Path
     some = make_batches(surveyed, count=COUNT, size=SIZE, layers="0,-1", dimension=False).tables[BATCHES]
     assert set(some["layer"]) == {0, 4}
     assert some["twonn"].isna().all()
-    assert some["undefined"].str.contains("the dimension was disabled").sum() == 2 * 3 * COUNT
+    assert some["undefined"].str.contains("the dimension was disabled").sum() == 2 * 4 * COUNT
     expected = first.query("layer in (0, 4)")["anisotropy_svd"].to_numpy()
     assert some["anisotropy_svd"].to_numpy() == pytest.approx(expected)
 
