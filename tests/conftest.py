@@ -33,6 +33,14 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
     return folder
 
 
+@pytest.fixture(autouse=True, scope="session")
+def flags_in_messages() -> None:
+    """Let messages name flags, as on the command line; tests/test_errors.py tests the names of Python."""
+    from theodolite import errors
+
+    errors.show_flags = True
+
+
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
     """Let PyTorch use one thread, whatever a test before it left: with more threads sums differ in their bits."""

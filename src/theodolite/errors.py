@@ -1,4 +1,20 @@
-"""One family of errors: what was wanted, what came, and the way out."""
+"""One family of errors. Each message states what is wrong, what was given and what to do.
+
+Messages are written with the flags of the command line (--max-tokens). Python code sees the names of arguments
+instead (max_tokens): `str(error)` translates them, except while the command line runs.
+"""
+
+from __future__ import annotations
+
+import re
+
+show_flags = False
+"""Whether messages name flags, as on the command line, or the arguments of Python."""
+_FLAG = re.compile(r"(?<![\w/-])--(no-)?([a-z][a-z0-9-]*[a-z0-9])")
+_SWITCHES = frozenset(
+    "resume overwrite trust_remote_code wrap clean_words contextuality drop_special skip_bad quick".split()
+)
+"""Options without a value on the command line."""
 
 
 class TheodoliteError(Exception):
@@ -6,40 +22,68 @@ class TheodoliteError(Exception):
 
     exit_code = 1
 
+    def __str__(self) -> str:
+        return self.message if show_flags else name_arguments(self.message)
+
+    @property
+    def message(self) -> str:
+        """The message with the flags of the command line."""
+        return super().__str__()
+
 
 class InputError(TheodoliteError):
-    """The user's input is at fault: a name, a file, an option; the command line exits with 2."""
+    """The user's input is wrong: a name, a file, an option; the command line exits with 2."""
 
     exit_code = 2
 
 
 class DamagedError(TheodoliteError):
-    """A file that a survey left is unreadable, cut short, or not what its checksum says."""
+    """A file of a survey is unreadable, incomplete, or does not match its checksum."""
 
 
 class OfflineError(TheodoliteError):
-    """Something had to be fetched and could not be."""
+    """Something had to be downloaded and could not be."""
+
+
+def name_arguments(message: str) -> str:
+    """Return a message with the arguments of Python in place of flags; commands in backticks stay.
+
+    >>> name_arguments("--max-tokens must be at least 1 (got 0).")
+    'max_tokens must be at least 1 (got 0).'
+    >>> name_arguments("Run it again with --resume; `theodolite show DIR --json` shows it.")
+    'Run it again with resume=True; `theodolite show DIR --json` shows it.'
+    """
+    parts = re.split(r"(`[^`]*`)", message)
+    return "".join(part if part.startswith("`") else _FLAG.sub(_argument, part) for part in parts)
+
+
+def _argument(found: re.Match[str]) -> str:
+    name = found[2].replace("-", "_")
+    if found[1]:
+        return f"{name}=False"
+    return f"{name}=True" if name in _SWITCHES else name
 
 
 def first_line(error: BaseException, otherwise: str | None = None) -> str:
-    """Return the first line of what an error says; of one that says nothing its kind, or what is given for that.
+    """Return the first line of an error's message; if it has none, `otherwise` or the name of its class.
 
     >>> first_line(ValueError("no such file\\nsecond line")), first_line(KeyError()), first_line(KeyError(), "")
     ('no such file', 'KeyError', '')
     """
-    said = str(error).strip().splitlines()
-    return said[0] if said else type(error).__name__ if otherwise is None else otherwise
+    text = error.message if isinstance(error, TheodoliteError) else str(error)  # for another message
+    lines = text.strip().splitlines()
+    return lines[0] if lines else type(error).__name__ if otherwise is None else otherwise
 
 
-def nearest(wanted: str, known: list[str], *, likeness: float = 0.5) -> str:
-    """Return " Did you mean 'x' or 'y'?" for the known names close to the wanted one, else an empty string.
+def nearest(name: str, known: list[str], *, similarity: float = 0.5) -> str:
+    """Return " Did you mean 'x' or 'y'?" for the known names close to the given one, else an empty string.
 
-    `likeness` is the share of letters, in order, that two names must have in common at least.
+    `similarity` is the least share of letters, in order, that two names must have in common.
 
     >>> nearest("minilm", ["minilm-l6", "smollm2-135m"])
     " Did you mean 'minilm-l6'?"
     """
     from difflib import get_close_matches
 
-    close = get_close_matches(wanted, known, n=3, cutoff=likeness)
+    close = get_close_matches(name, known, n=3, cutoff=similarity)
     return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from theodolite import errors
 from theodolite.cli import (
     batches,
     block,
@@ -93,6 +94,7 @@ def main() -> None:
 
         print(version("theodolite"))
         return
+    errors.show_flags = True
     debug = "--debug" in arguments or bool(os.environ.get("THEODOLITE_DEBUG"))
     try:
         app(args=[argument for argument in arguments if argument != "--debug"])

@@ -52,7 +52,7 @@ def check_address_format(address: str, label: str | None = None) -> None:
         )
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
-        hint = nearest(address.lower(), [*KEYWORDS], likeness=TYPO_SIMILARITY)
+        hint = nearest(address.lower(), [*KEYWORDS], similarity=TYPO_SIMILARITY)
         raise InputError(f"{label}: expected auto, local or HOST:PORT, for example 10.0.0.1:6379.{hint}")
 
 

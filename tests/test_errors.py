@@ -1,0 +1,55 @@
+"""Messages name the flags of the command line there, and the arguments of Python in Python."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import theodolite
+from theodolite import errors
+from theodolite.errors import InputError, first_line, name_arguments
+
+
+@pytest.fixture
+def in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errors, "show_flags", False)
+
+
+@pytest.mark.usefixtures("in_python")
+def test_errors_in_python_name_arguments() -> None:
+    with pytest.raises(InputError, match=r"^sample requires a fraction above 0"):
+        theodolite.survey("minilm-l6", ["a"], sample=3.0)
+    with pytest.raises(InputError, match=r"^part '5': expected I/N"):
+        theodolite.survey("minilm-l6", ["a"], part="5")
+
+
+@pytest.mark.usefixtures("in_python")
+def test_a_message_inside_another_is_translated_once() -> None:
+    inner = InputError("--max-tokens is too large.")
+    assert first_line(inner) == "--max-tokens is too large."
+    assert str(InputError(f"layer 3: {first_line(inner)}")) == "layer 3: max_tokens is too large."
+
+
+def test_the_command_line_names_flags() -> None:
+    words = "survey minilm-l6 --corpus chitchat --sample 3 --out never-written".split()
+    command = [sys.executable, "-m", "theodolite", *words]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert "--sample requires a fraction" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("Use fewer --layers or --memory.", "Use fewer layers or memory."),
+        ("give --overwrite to replace it", "give overwrite=True to replace it"),
+        ("made with --no-projections", "made with projections=False"),
+        ("run `theodolite show DIR --json`", "run `theodolite show DIR --json`"),
+        ("a---b and --- and x--y", "a---b and --- and x--y"),
+        ("--out s3://bucket/--odd is full", "out s3://bucket/--odd is full"),
+    ],
+)
+def test_flags_become_arguments(message: str, expected: str) -> None:
+    assert name_arguments(message) == expected
