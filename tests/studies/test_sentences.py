@@ -13,7 +13,7 @@ from tests import encoder_decoders
 from tests.small_models import load, sentences
 
 from theodolite.errors import InputError
-from theodolite.studies.sentences import POOLINGS, embed_sentences, pool_states
+from theodolite.studies.pooling import embed_sentences, pool_states
 
 # A forward pass of a padded batch and one of a sentence alone differ by rounding in float32: 1e-6 of the norm.
 BATCHED = 1e-5
@@ -40,7 +40,7 @@ def by_hand(model: Any, tokenizer: Any, text: str, layer: int, how: str, *, spec
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "gpt2", "llama"])
-@pytest.mark.parametrize("how", POOLINGS)
+@pytest.mark.parametrize("how", ["first", "mean", "last", "max"])
 @pytest.mark.parametrize("special", [True, False])
 def test_pooled_states_equal_a_loop(
     small_model: Callable[[str], Path], family: str, how: str, special: bool

@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from theodolite.cli.options import Dtype, Quiet, Revision, TrustRemoteCode
-from theodolite.cli.study_options import DeviceOrCpu, Layers, Model, OptionalResultsFolder, Overwrite
-from theodolite.text import format_decimal
+from theodolite.cli.options import Quiet, add_flags
+from theodolite.cli.study_options import (
+    MODEL_OPTIONS,
+    DeviceOrCpu,
+    Layers,
+    Model,
+    OptionalResultsFolder,
+    Overwrite,
+    PooledPopulation,
+    Pooling,
+)
+from theodolite.surveys.options import RunOptions, SurveyOptions
+from theodolite.text import describe_pooling, format_decimal
 
 if TYPE_CHECKING:
     from theodolite.studies.laboratory import Findings
@@ -22,6 +32,7 @@ LEGEND = (
 )
 
 
+@add_flags(SurveyOptions, RunOptions, only=MODEL_OPTIONS)
 def groups(
     model: Model,
     file: Annotated[
@@ -32,13 +43,8 @@ def groups(
         ),
     ],
     out: OptionalResultsFolder = None,
-    pooling: Annotated[
-        str | None,
-        typer.Option(
-            help="How tokens become one vector per sentence: first, mean, last or max. Default: last for a causal "
-            "model, else first."
-        ),
-    ] = None,
+    pooling: Pooling = "mean",
+    population: PooledPopulation = None,
     drop_special: Annotated[
         bool, typer.Option("--drop-special", help="Exclude special tokens from pooling.")
     ] = False,
@@ -50,12 +56,10 @@ def groups(
     permutations: Annotated[int, typer.Option(help="Permutations of the labels in each test.")] = 999,
     seed: Annotated[int, typer.Option(help="Seed for nonsense sentences and permutations.")] = 0,
     device: DeviceOrCpu = "cpu",
-    dtype: Dtype = "float32",
-    revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
     overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print the layer table as JSON.")] = False,
     quiet: Quiet = False,
+    **options: Any,
 ) -> None:
     """Measure distances within and between groups of sentences, and compare them with nonsense sentences."""
     from theodolite.cli.console import Printer, print_result, silence_transformers
@@ -68,21 +72,20 @@ def groups(
         file,
         out=out,
         pooling=pooling,
+        population=population,
         special=not drop_special,
         layers=layers,
         controls=controls,
         permutations=permutations,
         seed=seed,
         device=device,
-        dtype=dtype,
-        revision=revision,
-        trust_remote_code=trust_remote_code,
         overwrite=overwrite,
         listener=Printer(quiet=quiet),
+        **options,
     )
     if json:
         shown = {name: to_json_rows(found.tables[name]) for name in ("layers", "bag_of_words")}
-        print_result(encoder.dumps({"settings": found.facts["settings"]} | shown))
+        print_result(encoder.dumps({name: found.facts[name] for name in ("settings", "warnings")} | shown))
         return
     _print(found)
     if out is not None:
@@ -99,7 +102,7 @@ def _print(found: Findings) -> None:
         words = bag[bag["population"] == population].to_dict("records")
         rows += [_row(row | {"layer": "", "layer_name": "bag of words"}) for row in words]
         n, groups = int(words[0]["n"]), int(words[0]["groups"])
-        print_result(f"{population} · {n} sentences in {groups} groups · pooling: {settings['pooling']}")
+        print_result(f"{population} · {n} sentences in {groups} groups · {describe_pooling(settings)}")
         print_rows(rows)
         print_result("")
     print_result(LEGEND)

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from theodolite.cli.options import Dtype, Quiet, Revision, TrustRemoteCode
-from theodolite.cli.study_options import DeviceOrCpu, Layers, Model, OptionalResultsFolder, Overwrite
+from theodolite.cli.options import Quiet, add_flags
+from theodolite.cli.study_options import (
+    MODEL_OPTIONS,
+    DeviceOrCpu,
+    Layers,
+    Model,
+    OptionalResultsFolder,
+    Overwrite,
+)
+from theodolite.surveys.options import RunOptions, SurveyOptions
 from theodolite.text import format_decimal
 
 if TYPE_CHECKING:
@@ -27,6 +35,7 @@ PARTED = (
 )
 
 
+@add_flags(SurveyOptions, RunOptions, only=MODEL_OPTIONS)
 def trace(
     model: Model,
     sentences: Annotated[
@@ -53,12 +62,10 @@ def trace(
     ] = None,
     layers: Layers = None,
     device: DeviceOrCpu = "cpu",
-    dtype: Dtype = "float32",
-    revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
     overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print the tables moves and partings as JSON.")] = False,
     quiet: Quiet = False,
+    **options: Any,
 ) -> None:
     """Follow the tokens of a few sentences through the layers, and compare the first sentence with the others."""
     from theodolite.cli.console import Printer, print_result, silence_transformers
@@ -74,15 +81,13 @@ def trace(
         reference=_read_lines(reference, "--reference") if reference else None,
         layers=layers,
         device=device,
-        dtype=dtype,
-        revision=revision,
-        trust_remote_code=trust_remote_code,
         overwrite=overwrite,
         listener=Printer(quiet=quiet),
+        **options,
     )
     if json:
         shown = {name: to_json_rows(found.tables[name]) for name in ("moves", "partings") if name in found.tables}
-        print_result(encoder.dumps({"settings": found.facts["settings"]} | shown))
+        print_result(encoder.dumps({name: found.facts[name] for name in ("settings", "warnings")} | shown))
         return
     _print(found)
     if out is not None:

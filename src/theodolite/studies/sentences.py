@@ -1,8 +1,9 @@
-"""Sentences through a text model: the states of every token, pooled to one vector per sentence."""
+"""Sentences through a text model: the states of every token."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from theodolite.batch import Batch
-from theodolite.engines.progress import Listener
-from theodolite.errors import InputError, nearest
+from theodolite.errors import InputError
 from theodolite.models.layers import Layer
 from theodolite.sources.text.batches import TextBatch
 from theodolite.sources.text.source import TextSource
@@ -69,6 +69,21 @@ class SentenceReader:
         """Whether a position attends only to itself and the positions before it."""
         return self.source.anatomy.causal
 
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer of the model."""
+        return self.source.tokenizer
+
+    def with_all_layers(self) -> SentenceReader:
+        """Return a reader of all layers of the model."""
+        other = copy(self)
+        other.source = self.source.narrowed(self.source.anatomy.layers)
+        return other
+
+    def check(self, sentences: Sequence[str]) -> None:
+        """Reject sentences that are empty or, without `truncate`, longer than one window."""
+        self._windows(sentences)
+
     def read(
         self, sentences: Sequence[str], take: Callable[[TokenStates], None]
     ) -> list[dict[str, EncodedSentence]]:
@@ -94,13 +109,13 @@ class SentenceReader:
         for window in self.source.windows(list(enumerate(sentences)))[0]:
             if window.number and not self.truncate:
                 raise InputError(
-                    f"Sentence {window.document + 1} ({_shorten(sentences[window.document])}) is longer than the "
+                    f"Sentence {window.document + 1} ({shorten(sentences[window.document])}) is longer than the "
                     f"{self.source.max_tokens} tokens of one window; split it into shorter sentences."
                 )
             windows.setdefault(window.document, window)
         for number, sentence in enumerate(sentences):
             if number not in windows or bool(windows[number].special.all()):
-                raise InputError(f"Sentence {number + 1} ({_shorten(sentence)}) has no token in this vocabulary.")
+                raise InputError(f"Sentence {number + 1} ({shorten(sentence)}) has no token in this vocabulary.")
         return windows
 
     def _batch_by_stack(self, batch: TextBatch) -> dict[str, TextBatch]:
@@ -140,87 +155,6 @@ class SentenceReader:
         self.source.run(batch, sink)
 
 
-def _shorten(sentence: str, limit: int = 40) -> str:
+def shorten(sentence: str, limit: int = 40) -> str:
+    """Return a sentence in quotes, cut to a number of characters."""
     return repr(sentence if len(sentence) <= limit else sentence[: limit - 1] + "…")
-
-
-POOLINGS = ("first", "mean", "last", "max")
-"""The state of the first token, the mean over tokens, the state of the last token, the maximum per coordinate."""
-
-
-def embed_sentences(
-    model: Any,
-    tokenizer: Any,
-    sentences: Sequence[str],
-    layers: str | Sequence[int] | None,
-    how: str,
-    *,
-    special: bool = True,
-    truncate: bool = False,
-    batch_tokens: int = 4096,
-) -> dict[int, Tensor]:
-    """Return one float32 vector for each sentence at each layer, by the layer's number. (sentences, dim)
-
-    `layers` is "0,6,-1", "0-3", numbers, or None for all. Special tokens are included: the first token of a BERT
-    model is [CLS], the last is [SEP]. `special=False` excludes them. A sentence longer than the window of the
-    model raises InputError, or is truncated with `truncate=True`.
-    """
-    reader = SentenceReader(model, tokenizer, layers=layers, truncate=truncate, batch_tokens=batch_tokens)
-    return embed_with_reader(reader, sentences, how, special=special)
-
-
-def embed_with_reader(
-    reader: SentenceReader, sentences: Sequence[str], how: str, *, special: bool = True
-) -> dict[int, Tensor]:
-    """Return the same as `embed_sentences`, with an existing reader."""
-    check_pooling(how)
-    made = {layer.index: torch.full((len(sentences), layer.dim), torch.nan) for layer in reader.layers}
-
-    def take(rows: TokenStates) -> None:
-        kept = torch.ones_like(rows.special) if special else ~rows.special
-        if not kept.any():  # a decoder that is fed only its start token has no vector: it stays NaN
-            return
-        number, vectors = pool_states(rows.states[kept], rows.sentence[kept], rows.position[kept], how)
-        made[rows.layer][number] = vectors.float()
-
-    reader.read(sentences, take)
-    return made
-
-
-def pool_states(states: Tensor, sentence: Tensor, position: Tensor, how: str) -> tuple[Tensor, Tensor]:
-    """Pool token states by sentence; return the sentence numbers in ascending order and their vectors.
-
-    states: (tokens, dim); sentence, position: (tokens,) -> (sentences,), (sentences, dim)
-    Means are summed in float64.
-
-    >>> states, position = torch.tensor([[1.0], [5.0], [3.0]]), torch.tensor([1, 0, 0])
-    >>> pool_states(states, torch.tensor([4, 4, 7]), position, "first")
-    (tensor([4, 7]), tensor([[5.],
-            [3.]]))
-    """
-    check_pooling(how)
-    order = torch.argsort(position, stable=True)
-    order = order[torch.argsort(sentence[order], stable=True)]
-    numbers, sizes = torch.unique_consecutive(sentence[order], return_counts=True)
-    ends = sizes.cumsum(0)
-    if how in ("first", "last"):
-        return numbers, states[order[ends - sizes if how == "first" else ends - 1]]
-    parts = torch.tensor_split(states[order], ends[:-1])
-    if how == "max":
-        return numbers, torch.stack([part.amax(0) for part in parts])
-    return numbers, torch.stack([part.double().mean(0) for part in parts])
-
-
-def check_pooling(how: str) -> None:
-    """Reject an unknown pooling method."""
-    if how not in POOLINGS:
-        raise InputError(f"--pooling {how!r} is not one of {', '.join(POOLINGS)}.{nearest(how, list(POOLINGS))}")
-
-
-def warn_of_first_token(reader: SentenceReader, pooling: str, listener: Listener) -> None:
-    """Warn if the first token of a causal model is pooled: its state does not depend on the rest of the text."""
-    if reader.causal and pooling == "first":
-        listener.warn(
-            "--pooling first: this model is causal, so the state of its first token does not depend on the rest "
-            "of the sentence; use last or mean."
-        )

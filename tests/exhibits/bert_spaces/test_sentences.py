@@ -6,11 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.encoder_decoders import saved
 from tests.small_models import sentences
 
 from theodolite.errors import InputError
+from theodolite.exhibits.bert_spaces.token_paths import MOST_NAMED, choose_named, token_style
+from theodolite.exhibits.drawing.style import BLACK
 from theodolite.exhibits.registry import find, make
 from theodolite.exhibits.saving import compose
 from theodolite.studies.choice import Choice
@@ -20,6 +23,7 @@ from theodolite.studies.survey_data import SurveyData
 from theodolite.studies.trace.trace import trace
 
 ONE, OTHER = "the mountain was in the river $5.", "the mountain was in the angle $5."
+LONG = " ".join(["the mountain of the country was in the river and the angle of the ridge"] * 2)
 GROUPS = {"hills": ["the {mountain|ridge} of the {country|valley}"], "$tools$": ["{measure|angle} the river"]}
 
 
@@ -30,8 +34,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory, small_model: Callable[[str
     trace(small_model("bert"), [ONE, OTHER], out=root / "bert", reference=ordinary)
     trace(saved("T5", root / "model"), [ONE, OTHER], out=root / "t5", reference=ordinary)
     trace(small_model("gpt2"), ONE, out=root / "one")
-    groups(small_model("bert"), GROUPS, out=root / "groups", permutations=9)
-    return {name: read_survey_data(root / name) for name in ("bert", "t5", "one", "groups")}
+    groups(small_model("bert"), GROUPS, pooling="first", out=root / "groups", permutations=9)
+    trace(small_model("bert"), [LONG, LONG.replace("country", "valley")], out=root / "long", reference=ordinary)
+    return {name: read_survey_data(root / name) for name in ("bert", "t5", "one", "groups", "long")}
 
 
 def test_fig20_draws_every_path_with_and_without_the_last_layer(folders: dict[str, SurveyData]) -> None:
@@ -47,6 +52,50 @@ def test_fig20_draws_every_path_with_and_without_the_last_layer(folders: dict[st
     drawn = np.sort(np.concatenate([line.get_xdata() for line in whole.lines]))
     assert drawn == pytest.approx(np.sort(points["x"]))
     assert ONE in plate.caption
+
+
+def test_fig20_names_some_tokens_of_long_sentences(folders: dict[str, SurveyData]) -> None:
+    plate = make(find("bert-spaces/fig20"), [folders["long"]])
+    names = [[text.get_text() for text in ax.texts] for ax in compose(plate).axes]
+    assert [len(written) for written in names] == [MOST_NAMED] * 2
+    assert sorted(names[0]) == sorted(names[1])  # the same tokens in both panels
+    tokens = len(folders["long"].tables["tokens"].drop_duplicates(["token", "position"]))
+    assert f"{MOST_NAMED} tokens that are far from each other are named, of {tokens}." in plate.caption
+
+
+def test_the_named_tokens_are_far_from_each_other() -> None:
+    x = np.concatenate([np.zeros(30), [5.0, 9.0]])
+    points = pd.DataFrame(
+        {"layer": 0, "token": [f"t{n}" for n in range(32)], "position": range(32), "x": x, "y": x}
+    )
+    assert {30, 31} < set(choose_named(points, few=False, most=3).index)
+
+
+def test_fig22_has_a_style_for_every_token_and_a_legend(folders: dict[str, SurveyData]) -> None:
+    figure = compose(make(find("bert-spaces/fig22"), [folders["bert"]]))
+    lines = figure.axes[0].lines
+    styles = {(line.get_color(), line.get_linestyle(), line.get_marker()) for line in lines}
+    assert len(styles) == len(lines)
+    assert [line.get_color() for line in lines].count(BLACK) == 1  # the mean only
+    (legend,) = (legend for part in figure.subfigs for sub in (part, *part.subfigs) for legend in sub.legends)
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels[0] == "mean"
+    assert len(set(labels)) == len(labels) == len(lines)  # a token that occurs again is numbered
+    assert len({token_style(number) for number in range(30)}) == 30
+
+
+def test_parting_labels_the_strips_and_shows_the_asked_token(folders: dict[str, SurveyData]) -> None:
+    plate = make(find("bert-spaces/parting"), [folders["bert"]])
+    axes = compose(plate).axes
+    for ax in axes:
+        assert {text.get_text() for text in ax.texts} == {"different tokens", "same token"}
+    chosen = plate.data[plate.data["chosen"]]
+    wide = [line for line in axes[1].lines if line.get_linewidth() > 2]
+    assert len(wide) == chosen["position"].nunique() > 0
+    assert wide[0].get_ydata() == pytest.approx(
+        chosen[chosen["position"] == chosen["position"].min()]["cosine"].to_numpy()
+    )
+    assert f"Wide line: {', '.join(dict.fromkeys(chosen['token']))}." in plate.caption
 
 
 def test_fig21_draws_the_chosen_tokens(folders: dict[str, SurveyData]) -> None:

@@ -27,6 +27,7 @@ POOLED = {
     "mean": "the mean over tokens",
     "last": "the state of the last token",
     "max": "the maximum of each coordinate over tokens",
+    "cls": "the state of the classification token",
 }
 
 
@@ -116,6 +117,8 @@ def _describe_sentences(survey: SurveyData, name: str) -> str:
     bag, sentences = get_tables(survey, ["bag_of_words", "sentences"])
     words = bag.set_index("population")["silhouette"]
     special = "" if settings["special"] else ", without special tokens"
+    if (population := settings.get("population", "all")) != "all":
+        special += f", {population.replace('-', ' ')}"
     count = len(sentences[~sentences["nonsense"]])
     return (
         f"{clean_label(name)}: {POOLED[settings['pooling']]}{special}; {count} sentences; silhouette of "

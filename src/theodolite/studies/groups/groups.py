@@ -27,8 +27,10 @@ from theodolite.measures.uncertainty import holm
 from theodolite.models.layers import Layer
 from theodolite.studies.groups.sentences import CONTROLS, expand_groups, make_nonsense, read_groups
 from theodolite.studies.laboratory import Findings, check_free, make_facts
-from theodolite.studies.sentences import SentenceReader, check_pooling, embed_with_reader
+from theodolite.studies.pooling import DEFAULT_POOLING, check_pooling, embed_with_reader, report_pooling
+from theodolite.studies.sentences import SentenceReader
 from theodolite.studies.text_model import load_text_model
+from theodolite.studies.tokenization import equal_sentence_warnings, loss_warnings
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -48,7 +50,8 @@ def groups(
     sentences: str | Path | Mapping[str, Iterable[str]],
     *,
     out: str | Path | None = None,
-    pooling: str | None = None,
+    pooling: str = DEFAULT_POOLING,
+    population: str | None = None,
     special: bool = True,
     layers: str | Sequence[int] | None = None,
     controls: int | None = None,
@@ -64,15 +67,15 @@ def groups(
     """Measure whether the sentences of a group are closer to each other than to those of other groups.
 
     `sentences` maps groups to lists of sentences, or is a .json, .jsonl or .csv file of them; sentences may be
-    templates such as `{a|b|c}`. `pooling` is first, mean, last or max. Default: first, and last for causal models,
-    whose first token sees nothing of the sentence. `controls` is the number of nonsense sentences of each kind.
-    Default: the median size of the groups; 0 for none.
+    templates such as `{a|b|c}`. `pooling` is first, mean, last, max or cls; `population` says which positions are
+    pooled, by default all but sinks. `controls` is the number of nonsense sentences of each kind. Default: the
+    median size of the groups; 0 for none.
     """
+    listener = listener or Listener()
     given = read_groups(sentences) if isinstance(sentences, str | Path) else sentences
     expanded, dropped = expand_groups(given)
     _check(expanded, controls, permutations)
-    if pooling is not None:
-        check_pooling(pooling)
+    check_pooling(pooling, population)
     if out is not None:
         check_free(Path(out), "groups", overwrite=overwrite)
     loaded = load_text_model(
@@ -84,21 +87,31 @@ def groups(
         listener=listener,
     )
     reader = SentenceReader(loaded.network, loaded.tokenizer, layers=layers)
-    how = pooling or ("last" if reader.causal else "first")
+    real = [sentence for group in expanded.values() for sentence in group]
+    reader.check(real)
+    reader.truncate = True  # random letters give more tokens than the sentence they replace
     table = _sentence_table(_add_controls(expanded, controls, seed), loaded.tokenizer)
-    vectors = _vectors(reader, table, how, special=special)
+    texts = table["sentence"].tolist()
+    embedded = embed_with_reader(reader, texts, pooling, special=special, population=population)
+    vectors = {layer: states.double().numpy() for layer, states in embedded.vectors.items()}
+    warnings = [*loss_warnings(loaded.tokenizer, real), *equal_sentence_warnings(loaded.tokenizer, real)]
+    for warning in warnings:
+        listener.warn(warning)
+    warnings += report_pooling(reader, pooling, embedded, listener)
     facts = make_facts(
         "groups",
         loaded.facts,
         file=str(sentences) if isinstance(sentences, str | Path) else None,
-        pooling=how,
+        pooling=pooling,
+        population=embedded.population,
         special=special,
         permutations=permutations,
         seed=seed,
         duplicates_dropped=dropped,
     )
+    facts |= {"warnings": warnings, **embedded.describe()}
     facts["layers"] = [{"index": layer.index, "name": layer.name, "dim": layer.dim} for layer in reader.layers]
-    findings = Findings(facts, _tables(table, reader.layers, vectors, permutations, seed, listener or Listener()))
+    findings = Findings(facts, _tables(table, reader.layers, vectors, permutations, seed, listener))
     if out is not None:
         findings.save(out, overwrite=overwrite)
     return findings
@@ -188,18 +201,6 @@ def _sentence_table(groups: Mapping[str, Sequence[str]], tokenizer: Any) -> pd.D
     table.insert(0, "number", np.arange(len(table)))
     table["tokens"] = [len(tokenizer(sentence)["input_ids"]) for sentence in table["sentence"]]
     return table
-
-
-def _vectors(reader: SentenceReader, table: pd.DataFrame, how: str, *, special: bool) -> dict[int, Floats]:
-    """Return the vectors of the sentences at every layer; nonsense that is too long for the model is truncated."""
-    parts = []
-    for controls, part in table.groupby("nonsense", sort=True):
-        reader.truncate = bool(controls)  # random letters give more tokens than the sentence they replace
-        parts.append(embed_with_reader(reader, part["sentence"].tolist(), how, special=special))
-    return {
-        layer.index: np.concatenate([part[layer.index].double().numpy() for part in parts])
-        for layer in reader.layers
-    }
 
 
 def _tables(

@@ -15,10 +15,9 @@ from theodolite.errors import InputError
 from theodolite.measures.laboratories.paths import angle, cosine, radial, shared_direction, step, tangential
 from theodolite.measures.projection import principal_components
 from theodolite.models.layers import Layer
+from theodolite.studies.pooling import find_massive
 from theodolite.studies.sentences import SentenceReader, TokenStates
 
-MASSIVE = 10.0
-"""A state is massive if its norm exceeds this multiple of the median norm of its layer, as in surveys."""
 STEP_COLUMNS = "step radial tangential cosine angle".split()
 MOVE_COLUMNS = "norm step radial tangential cosine angle cosine_first cosine_last".split()
 AXES = ("x", "y", "z")
@@ -51,9 +50,7 @@ class TokenPaths:
 
     def massive(self) -> NDArray[np.bool_]:
         """Return which states are massive: norm above 10 times the median of their layer. (layers, tokens)"""
-        norms = self.norms()
-        found: NDArray[np.bool_] = norms > MASSIVE * np.median(norms, axis=1, keepdims=True)
-        return found
+        return find_massive(self.norms())
 
     def indices(self, sentence: int) -> NDArray[np.int64]:
         """Return the indices of the tokens of a sentence, by position."""

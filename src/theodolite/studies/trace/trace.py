@@ -16,6 +16,7 @@ from theodolite.sources.text.windows import repair_surrogates
 from theodolite.studies.laboratory import Findings, check_free, make_facts
 from theodolite.studies.sentences import SentenceReader
 from theodolite.studies.text_model import load_text_model
+from theodolite.studies.tokenization import equal_sentence_warnings, loss_warnings
 from theodolite.studies.trace.comparison import REFERENCE_SENTENCES, Reference, compare_sentences, make_partings
 from theodolite.studies.trace.token_paths import (
     TokenPaths,
@@ -66,6 +67,9 @@ def trace(
     )
     reader = SentenceReader(loaded.network, loaded.tokenizer, layers=layers)
     found = trace_sentences(reader, texts, others, tokens=tokens, model=loaded.facts)
+    if listener is not None:
+        for warning in found.facts["warnings"]:
+            listener.warn(warning)
     if out is not None:
         found.save(out, overwrite=overwrite)
     return found
@@ -105,6 +109,10 @@ def trace_sentences(
     facts["layers"] = [
         {"index": each.index, "name": each.name, "dim": each.dim, "library_index": each.library_index}
         for each in traced_layers
+    ]
+    facts["warnings"] = [
+        *loss_warnings(reader.tokenizer, sentences),
+        *equal_sentence_warnings(reader.tokenizer, sentences),
     ]
     kept = {layer.index for layer in traced_layers}
     facts["settings"]["layers_left_out"] = [each.name for each in reader.layers if each.index not in kept]
