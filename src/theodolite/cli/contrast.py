@@ -8,22 +8,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from theodolite.cli.options import Dtype, Quiet, Revision, TrustRemoteCode
-from theodolite.cli.study_options import DeviceOrCpu, Layers, Model, Overwrite, ResultsFolder
-from theodolite.text import format_fixed
+from theodolite.cli.options import Quiet, add_flags
+from theodolite.cli.study_options import (
+    MODEL_OPTIONS,
+    DeviceOrCpu,
+    Layers,
+    Model,
+    Overwrite,
+    PooledPopulation,
+    Pooling,
+    ResultsFolder,
+)
+from theodolite.surveys.options import RunOptions, SurveyOptions
+from theodolite.text import describe_pooling, format_fixed
 
 if TYPE_CHECKING:
     from theodolite.studies.laboratory import Findings
 
 LEGEND = (
     "cosine: between the mean differences (second sentence minus first) of two classes, with its 95% interval "
-    "over pairs. p: from sign flips; adjusted: by Holm's method over all rows; least p: the smallest p that this "
-    "number of pairs can give. random: 95% interval of cosines between classes of random pairs. Verdicts: sure: "
-    "the interval and the adjusted p exclude 0, and the cosine is outside random; hint: only p excludes 0; "
-    "small: not 0, but inside random; open: may be 0."
+    "over pairs. p: from sign flips: whether these words give the same cosine in other sentences. random: 95% "
+    "interval of the cosines of random words exchanged in the same sentences, and p of being as far from 0: "
+    "whether the words matter. adjusted: by Holm's method over all rows. SEAT, WEAT: effect sizes of the "
+    "association tests for sentences and for words. Verdicts: sure: the interval and both adjusted p exclude 0; "
+    "hint: only before adjustment; small: not 0, but random words give as much; open: may be 0."
 )
 
 
+@add_flags(SurveyOptions, RunOptions, only=MODEL_OPTIONS)
 def contrast(
     model: Model,
     pairs: Annotated[
@@ -35,20 +47,20 @@ def contrast(
     ],
     out: ResultsFolder,
     layers: Layers = None,
-    pooling: Annotated[
-        str, typer.Option(help="How tokens become one vector per sentence: first, mean, last or max.")
-    ] = "mean",
+    pooling: Pooling = "mean",
+    population: PooledPopulation = None,
     matched: Annotated[
         bool, typer.Option("--matched", help="Skip pairs whose sentences differ in punctuation.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed for sign flips, resampling and random pairs.")] = 0,
+    random_swaps: Annotated[
+        int, typer.Option(help="Random versions of each class to compare with, other words in its templates.")
+    ] = 30,
+    seed: Annotated[int, typer.Option(help="Seed for sign flips, resampling and random swaps.")] = 0,
     device: DeviceOrCpu = "cpu",
-    dtype: Dtype = "float32",
-    revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
     overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print classes and cosines of all layers as JSON.")] = False,
     quiet: Quiet = False,
+    **options: Any,
 ) -> None:
     """Measure the directions between the sentences of pairs at every layer: a bias audit with uncertainties."""
     from theodolite.cli.console import Printer, print_result, silence_transformers
@@ -62,13 +74,13 @@ def contrast(
         pairs,
         layers=layers,
         pooling=pooling,
+        population=population,
         matched=matched,
+        random_swaps=random_swaps,
         seed=seed,
         device=device,
-        dtype=dtype,
-        revision=revision,
-        trust_remote_code=trust_remote_code,
         listener=Printer(quiet=quiet),
+        **options,
     )
     folder = found.save(out, overwrite=overwrite)
     if json:
@@ -92,9 +104,7 @@ def _print(found: Findings) -> None:
     from theodolite.cli.output import print_rows
 
     last = found.facts["layers"][-1]
-    print_result(
-        f"{found.facts['model']['name']} · {last['name']} · pooling: {found.facts['settings']['pooling']}"
-    )
+    print_result(f"{found.facts['model']['name']} · {last['name']} · {describe_pooling(found.facts['settings'])}")
     classes, cosines = (found.tables[name] for name in ("classes", "cosines"))
     print_rows([_class(row) for row in classes[classes["layer"] == last["index"]].to_dict("records")])
     if len(cosines):
@@ -124,8 +134,11 @@ def _cosine(row: dict[Any, Any]) -> dict[str, Any]:
         "95%": f"[{format_fixed(row['low'])}, {format_fixed(row['high'])}]",
         "p": _p(row["p"]),
         "adjusted": _p(row["p_holm"]),
-        "least p": _p(row["smallest_p"]),
         "random": f"[{format_fixed(row['reference_low'])}, {format_fixed(row['reference_high'])}]",
+        "p ": _p(row["reference_p"]),
+        "adjusted ": _p(row["reference_p_holm"]),
+        "SEAT": format_fixed(row["seat"], 2),
+        "WEAT": format_fixed(row["weat"], 2),
         "verdict": row["verdict"],
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -11,14 +11,17 @@ from scipy.stats import kstest
 from theodolite.measures.laboratories.contrast import (
     MOST_EXACT,
     NO_DIRECTION,
+    ONE_CLUSTER,
     ONE_PAIR,
     Grams,
+    association,
     bootstrap_interval,
     corrected_cosine,
     cosine_of_means,
     cosine_p,
     direction_p,
     list_flips,
+    list_halves,
 )
 from theodolite.measures.uncertainty import holm
 
@@ -45,7 +48,7 @@ def naive_along(d: np.ndarray, other: np.ndarray) -> float:
     return float(np.mean(np.array(sizes) >= sizes[0] - 1e-9))
 
 
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (2, 5), (6, 7), (8, 8)])
+@pytest.mark.parametrize(("n", "m"), [(2, 5), (6, 7), (8, 8)])
 def test_p_is_the_share_of_all_flips(n: int, m: int) -> None:
     a, b = RNG.normal(0.3, 1, (n, DIM)), RNG.normal(0.3, 1, (m, DIM))
     assert direction_p(a @ a.T, list_flips(n)) == pytest.approx(naive_direction_p(a), abs=CLOSE)
@@ -73,6 +76,8 @@ def test_the_smallest_p_is_what_the_pairs_allow() -> None:
 def test_nothing_to_flip_is_undefined() -> None:
     assert np.isnan(direction_p(np.empty((0, 0)), list_flips(0)))
     assert np.isnan(cosine_p(np.empty((0, 3)), list_flips(0), list_flips(3)))
+    assert np.isnan(direction_p(np.ones((1, 1)), list_flips(1)))  # one pair by itself has no p
+    assert np.isnan(cosine_p(np.ones((1, 3)), list_flips(1), list_flips(3)))
 
 
 def test_p_is_uniform_under_the_null_and_small_for_a_planted_effect() -> None:
@@ -163,3 +168,50 @@ def test_holm_by_hand() -> None:
     assert np.allclose(holm(given), [0.08, 0.004, np.nan, 0.06, 0.9], equal_nan=True)
     assert len(holm([])) == 0
     assert holm([0.6, 0.6]).tolist() == [1.0, 1.0]
+
+
+def test_intervals_by_cluster_are_wider_where_pairs_of_a_cluster_agree() -> None:
+    """Twelve pairs of three words: by pair, the interval would treat them as twelve independent words."""
+    rng = np.random.default_rng(0)
+    word = np.repeat(np.arange(3), 4)
+    covered = {"pair": 0, "word": 0}
+    for _ in range(60):
+        shared = rng.normal(size=DIM)  # both classes share a direction of half their length
+        sides = [shared + rng.normal(0, 1.5, (3, DIM))[word] + rng.normal(0, 0.1, (12, DIM)) for _ in range(2)]
+        true = float(shared @ shared / (shared @ shared + 0.75 * DIM))  # of means over three words, in expectation
+        by_pair = bootstrap_interval(grams(*sides))
+        by_word = bootstrap_interval(grams(*sides), (word.tolist(), word.tolist()))
+        assert by_word[1] - by_word[0] > 1.5 * (by_pair[1] - by_pair[0])
+        covered["pair"] += by_pair[0] <= true <= by_pair[1]
+        covered["word"] += by_word[0] <= true <= by_word[1]
+    assert covered["word"] >= 54 > covered["pair"]
+    one = ["same"] * 12
+    assert bootstrap_interval(grams(*sides), (one, one))[2] == ONE_CLUSTER
+
+
+def naive_scores(x: np.ndarray, a: np.ndarray, b: np.ndarray) -> list[float]:
+    def cosine(u: np.ndarray, v: np.ndarray) -> float:
+        return float(u @ v / np.linalg.norm(u) / np.linalg.norm(v))
+
+    return [float(np.mean([cosine(w, v) for v in a]) - np.mean([cosine(w, v) for v in b])) for w in x]
+
+
+def test_the_association_is_that_of_weat() -> None:
+    x, y, a, b = (RNG.normal(0.2 * place, 1, (4, DIM)) for place in range(4))
+    found = association(x, y, a, b)
+    one, other = naive_scores(x, a, b), naive_scores(y, a, b)
+    assert found.effect == pytest.approx((np.mean(one) - np.mean(other)) / np.std(one + other, ddof=1), rel=1e-9)
+    scores, gaps = np.array(one + other), []
+    for half in combinations(range(8), 4):
+        rest = [at for at in range(8) if at not in half]
+        gaps.append(abs(scores[list(half)].mean() - scores[rest].mean()))
+    assert found.p == pytest.approx(np.mean(np.array(gaps) >= gaps[0] - 1e-12))
+    assert np.isnan(association(x[:1], y[:1], a, b).effect)
+    assert np.isnan(association(x, y, a, a).p)  # all scores are 0
+    assert len(list_halves(10)) == 10_000
+
+
+def test_the_p_of_the_association_is_uniform_without_one() -> None:
+    rng = np.random.default_rng(3)
+    found = [association(*rng.normal(size=(4, 8, DIM))).p for _ in range(200)]
+    assert kstest(found, "uniform").pvalue > 0.01

@@ -15,6 +15,7 @@ import theodolite
 from theodolite import samples
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
+from theodolite.measures.laboratories.contrast import association
 from theodolite.studies.contrast.contrast import measure_contrast
 from theodolite.studies.contrast.directions import (
     FEW,
@@ -24,7 +25,8 @@ from theodolite.studies.contrast.directions import (
     SMALL,
     SURE,
     class_rows,
-    random_cosines,
+    cosine_rows,
+    random_means,
     resolution_warnings,
     verdict,
 )
@@ -37,6 +39,8 @@ from theodolite.studies.contrast.pairs import (
     read_pairs,
     swap,
 )
+from theodolite.studies.contrast.swaps import exchanged_words, make_random_swaps
+from theodolite.studies.groups.sentences import WORDS
 from theodolite.studies.laboratory import open_laboratory
 
 DIM = 40
@@ -66,8 +70,15 @@ def planted(pairs: Pairs, directions: dict[str, np.ndarray], seed: int = 0) -> n
     return np.array(rows)
 
 
+def random_versions(pairs: Pairs, versions: int = 20, seed: int = 0) -> dict[str, np.ndarray]:
+    """Differences of random versions of each class: one random direction each, with a little noise."""
+    rng = np.random.default_rng([seed, 99])
+    shapes = {name: (versions, len(members), DIM) for name, members in pairs.items()}
+    return {n: rng.normal(0, 0.5, (s[0], 1, DIM)) + rng.normal(0, 0.5, s) for n, s in shapes.items()}
+
+
 def found(vectors: np.ndarray, pairs: Pairs) -> dict[str, dict[str, object]]:
-    tables, _ = measure_contrast({0: vectors}, pairs, {0: "here"}, seed=0)
+    tables, _ = measure_contrast({0: vectors}, pairs, {0: "here"}, random={0: random_versions(pairs)}, seed=0)
     return {f"{row['class_a']} {row['class_b']}": row for row in tables["cosines"].to_dict("records")}  # type: ignore[misc]
 
 
@@ -116,12 +127,16 @@ def test_one_pair_and_equal_sentences_are_undefined_with_a_reason() -> None:
     assert rows["one many"]["smallest_p"] == 1.0
     assert np.isnan(rows["one many"]["low"])  # type: ignore[call-overload]
     assert rows["one many"]["reason"] == "one pair cannot be resampled"
+    assert np.isnan(rows["one many"]["p"])  # type: ignore[call-overload]
     assert rows["many still"]["verdict"] == NONE
     assert rows["many still"]["reason"] == "a mean difference of 0 has no direction"
     tables, _ = measure_contrast({0: vectors}, pairs, {0: "here"})
     still = tables["classes"].set_index("class").loc["still"]
     assert (still["zero"], still["reason"]) == (3, "every difference is 0")
     assert np.isnan(still["p"])
+    one = tables["classes"].set_index("class").loc["one"]
+    assert np.isnan(one["p"])
+    assert one["reason"] == "one pair cannot be resampled"
 
 
 def test_a_single_class_has_no_cosines() -> None:
@@ -131,14 +146,64 @@ def test_a_single_class_has_no_cosines() -> None:
     assert len(tables["classes"]) == 1
 
 
-def test_random_pairs_come_from_different_pairs() -> None:
-    """Were both sentences of a random pair those of one pair, the planted direction would be in the reference."""
-    pairs = classes(a=20)
-    vectors = planted(pairs, {"a": np.eye(DIM)[0] * 50})
-    cosines = random_cosines(vectors, 5, draws=400)
-    assert abs(np.mean(cosines)) < 0.1
-    assert np.array_equal(cosines, random_cosines(vectors, 5, draws=400))
-    assert len(random_cosines(vectors[:2], 5)) == 0
+def test_random_versions_exchange_other_words_in_the_same_templates() -> None:
+    pairs = {
+        "job": [("The Doctor ran.", "The Nurse ran."), ("A doctor, she said.", "A nurse, she said.")],
+        "dots": [("It is.", "It is")],
+    }
+    made = make_random_swaps(pairs, 40, seed=3)  # type: ignore[arg-type]
+    assert made == make_random_swaps(pairs, 40, seed=3)  # type: ignore[arg-type]
+    assert made["dots"] == []  # no word is exchanged
+    assert len(made["job"]) == 40
+    for first, second in made["job"]:
+        (left,), (right,) = exchanged_words(*first)
+        assert exchanged_words(*second) == ([left], [right])  # the same words in both templates
+        assert left != right
+        assert first == (f"The {left.capitalize()} ran.", f"The {right.capitalize()} ran.")
+        assert {left, right} <= set(WORDS)
+    assert len({exchanged_words(*first)[0][0] for first, _ in made["job"]}) > 20
+
+
+def test_unrelated_words_are_significant_by_flips_and_not_against_random_words() -> None:
+    """Each class exchanges one pair of words in ten templates; the space has few dimensions, as real ones have."""
+    rng = np.random.default_rng(1)
+    names = [f"class {number}" for number in range(20)]
+    spread = np.r_[np.ones(10), np.full(DIM - 10, 0.05)]
+
+    def draw(*shape: int) -> np.ndarray:
+        return (rng.normal(size=(*shape, 1, DIM)) + rng.normal(0, 0.3, (*shape, 10, DIM))) * spread
+
+    differences = {name: draw() for name in names}
+    random = {name: random_means(draw(30), seed=number) for number, name in enumerate(names)}
+    rows, cosines = cosine_rows(differences, random)
+    assert len(rows) == 190
+    assert len(cosines) == 190 * 900
+    share = np.mean([[row["p"] <= 0.05, row["reference_p"] <= 0.05] for row in rows], axis=0)
+    assert share[0] > 0.7
+    assert 0.01 <= share[1] <= 0.1
+    assert sum(row["verdict"] == SURE for row in rows) <= 1
+    for row in rows:
+        assert row["reference_p_holm"] >= row["reference_p"]
+    planted_rows, _ = cosine_rows(
+        {"a": differences[names[0]], "b": 2 * differences[names[0]] + 0.1},
+        {"a": random[names[0]], "b": random[names[1]]},
+    )
+    assert planted_rows[0]["verdict"] == SURE
+    alone, _ = cosine_rows({"a": differences[names[0]], "b": 2 * differences[names[0]] + 0.1})
+    assert alone[0]["verdict"] == HINT  # never sure without a reference
+
+
+def test_seat_and_weat_stand_beside_the_cosine() -> None:
+    pairs = classes(gender=8, job=8)
+    way = np.eye(DIM)[0] * 3
+    vectors = planted(pairs, {"gender": way, "job": way})
+    words = {name: (np.eye(DIM)[2:5] + 3, np.eye(DIM)[5:8] - 1) for name in pairs}
+    tables, _ = measure_contrast({0: vectors}, pairs, {0: "here"}, words=words)
+    (row,) = tables["cosines"].to_dict("records")
+    gender, job = (vectors[:16], vectors[16:])
+    assert row["seat"] == association(gender[::2], gender[1::2], job[::2], job[1::2]).effect > 0
+    assert row["weat"] == association(*words["gender"], *words["job"]).effect > 1
+    assert row["weat_p"] == 0.1  # 2 of the 20 ways to divide six words
 
 
 def test_a_verdict_needs_interval_adjusted_p_and_more_than_random() -> None:
@@ -149,18 +214,24 @@ def test_a_verdict_needs_interval_adjusted_p_and_more_than_random() -> None:
         "p": 0.002,
         "p_holm": 0.02,
         "smallest_p": 0.002,
-        "reference_p": 0.01,
+        "reference_p": 0.001,
+        "reference_p_holm": 0.01,
     }
     assert verdict(row) == SURE
     assert verdict(row | {"p_holm": 0.2}) == HINT
+    assert verdict(row | {"reference_p_holm": 0.2}) == HINT
     assert verdict(row | {"reference_p": 0.4}) == SMALL
+    assert verdict(row | {"word_low": -0.1, "word_high": 0.9}) == OPEN
     assert verdict(row | {"low": -0.1}) == OPEN
     assert verdict(row | {"p": 0.2, "p_holm": 1.0}) == OPEN
     assert verdict(row | {"smallest_p": 0.25}) == FEW
     few = {"p": 0.004, "smallest_p": 0.004, "n_a": 9, "n_b": 9}
     (warning,) = resolution_warnings([few] * 21)
-    assert "With 9 pairs in a class the smallest possible p is 0.004, and 0.084 after adjustment for 21" in warning
+    assert "With 9 pairs in a class the smallest possible p is 0.004, and 0.084 after Holm's adjustment" in warning
     assert resolution_warnings([few]) == []
+    # By Holm's method the largest p of 21 is not multiplied; by Bonferroni's it would be 0.84.
+    many = {"p": 0.001, "smallest_p": 0.0001, "n_a": 15, "n_b": 15}
+    assert resolution_warnings([many] * 20 + [{"p": 0.04, "smallest_p": 0.04, "n_a": 6, "n_b": 15}]) == []
 
 
 def test_warnings_about_punctuation_length_and_repeats() -> None:
@@ -304,3 +375,19 @@ def test_a_lone_surrogate_is_replaced_as_by_the_tokenizer(
     pairs = open_laboratory(tmp_path / "c").tables["pairs"]
     assert "the \ufffd valley" in pairs.to_numpy(dtype=object)
     assert set(pairs["class"]) == {"odd \\udce9"}
+
+
+@pytest.mark.slow
+@pytest.mark.weights
+@pytest.mark.skipif(not THESIS.is_file(), reason="the thesis' pairs are not here")
+def test_the_first_position_of_a_decoder_is_not_a_bias() -> None:
+    """Over all positions the first one decides: two unrelated classes would have a cosine above 0.9."""
+    pairs = {name: read_pairs(THESIS)[name] for name in ("female-male", "bright-dim")}
+    cosines = {
+        population: theodolite.contrast(
+            "smollm2-135m", pairs, layers="15", population=population, random_swaps=0
+        ).tables["cosines"]["cosine"]
+        for population in ("all", None)
+    }
+    assert cosines["all"].item() > 0.9
+    assert abs(cosines[None].item()) < 0.05

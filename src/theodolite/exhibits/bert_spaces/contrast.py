@@ -22,7 +22,7 @@ from theodolite.exhibits.needs import require_laboratory
 from theodolite.exhibits.registry import exhibit, one_layer
 from theodolite.studies.choice import Choice
 from theodolite.studies.survey_data import SurveyData, get_tables, make_labels
-from theodolite.text import format_fixed, format_scientific
+from theodolite.text import describe_pooling, format_fixed, format_scientific
 
 CONTRAST = require_laboratory("contrast", "theodolite contrast MODEL PAIRS.json --out DIR")
 MEAN = 0  # the number of the pair that is the mean of a class
@@ -47,7 +47,9 @@ def fig24(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     ]
     classes = list(dict.fromkeys(name for table in tables for name in table["class"]))
     styles = {name: get_line_style(number) for number, name in enumerate(classes)}
-    size = PAGE_WIDTH, 2.9 * len(surveys) + legend_inches(classes, PAGE_WIDTH)
+    lengths = [_select_layer(get_tables(s, ["classes"])[0], k) for s, k in zip(surveys, layers, strict=True)]
+    labels = [f"{clean_label(name)}{_format_drawn(name, tables, lengths)}" for name in classes]
+    size = PAGE_WIDTH, 2.9 * len(surveys) + legend_inches(labels, PAGE_WIDTH)
 
     def draw(figure: FigureBase) -> None:
         axes = figure.subplots(len(surveys), 2, squeeze=False)
@@ -60,15 +62,14 @@ def fig24(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
                 ax.set_ylabel(f"direction {first + 1} ({share[first]:.0%})")
                 ax.set_title(f"{clean_label(name, 34)}, {survey.layer_names[layer]}")
         handles = [_point_handle(styles[name]) for name in classes]
-        class_labels = [clean_label(name) for name in classes]
-        figure.legend(
-            handles, class_labels, loc="outside upper center", ncols=legend_columns(class_labels, PAGE_WIDTH)
-        )
+        figure.legend(handles, labels, loc="outside upper center", ncols=legend_columns(labels, PAGE_WIDTH))
 
     caption = join_sentences(
         "Difference between the vectors of the two sentences of a pair (second minus first, one mark per pair) "
         "and the mean of each class (arrow from 0), on the four directions with the largest share of the squared "
-        "length (in brackets). Cross: 0, no difference. The directions are not centred at the mean.",
+        "length (in brackets). Cross: 0, no difference. The directions are not centred at the mean. Percentage of "
+        "a class: share of the squared length of its mean in these four directions; marks of a class with a small "
+        "share pile up at 0, although its differences are not small.",
         describe_sources(surveys),
     )
     data = pd.concat(
@@ -116,13 +117,13 @@ def fig24_layers(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
                 handles, model_labels, loc="outside upper center", ncols=legend_columns(model_labels, 7.0)
             )
 
-    band = "Pale band: 95% of the cosines between classes of random pairs. " if len(names) == 1 else ""
+    band = "Pale band: 95% of the cosines of random words in the same sentences. " if len(names) == 1 else ""
     total = len(strongest)
     which = f"the {len(chosen)} largest of {total}" if total > len(chosen) else "all"
     caption = join_sentences(
         f"Cosines between the mean differences of two classes of sentence pairs by layer, {which}. Bars: 95% "
         f"intervals by bootstrap over pairs. {band}Filled: the verdict is “sure” at that layer (adjusted p and "
-        "interval, and larger than between random pairs).",
+        "interval, and larger than for random words).",
         describe_sources(surveys),
     )
     return Plate(data, caption, draw, size)
@@ -136,8 +137,8 @@ def last_layer(survey: SurveyData) -> int:
 def describe_sources(surveys: Sequence[SurveyData]) -> str:
     """Name the models and their pairs, and how sentences were pooled."""
     sentences = [
-        f"{survey.model} on {survey.corpus} ({survey.documents} pairs; pooling: "
-        f"{survey.facts['settings']['pooling']})"
+        f"{survey.model} on {survey.corpus} ({survey.documents} pairs; "
+        f"{describe_pooling(survey.facts['settings'])})"
         for survey in surveys
     ]
     return "; ".join(dict.fromkeys(sentences)) + "."
@@ -149,7 +150,8 @@ def _draw_plane(ax: Axes, table: pd.DataFrame, across: str, up: str, styles: dic
         style = styles[str(name)]
         pairs, mean = rows[rows["pair"] != MEAN], rows[rows["pair"] == MEAN]
         x, y = pairs[across].to_numpy(np.float64), pairs[up].to_numpy(np.float64)
-        ax.scatter(x, y, s=13, c=style.colour, marker=style.marker, alpha=0.6, linewidths=0, zorder=2)
+        marks: dict[str, Any] = {"facecolors": "none", "edgecolors": style.colour, "marker": style.marker}
+        ax.scatter(x, y, s=15, linewidths=0.9, zorder=2, **marks)  # open, so that marks at one place are all seen
         ends = (float(mean[across].iloc[0]), float(mean[up].iloc[0]))
         arrow: dict[str, Any] = {"arrowstyle": "-|>", "color": style.colour, "lw": 1.6, "shrinkA": 0, "shrinkB": 0}
         ax.annotate("", xy=ends, xytext=(0, 0), arrowprops=arrow, zorder=4)
@@ -174,8 +176,18 @@ def _select_layer(table: pd.DataFrame, layer: int) -> pd.DataFrame:
     return table[table["layer"] == layer]
 
 
+def _format_drawn(name: str, tables: Sequence[pd.DataFrame], classes: Sequence[pd.DataFrame]) -> str:
+    """Return the share of the squared length of a class's mean that is drawn, of each model, in brackets."""
+    shares = []
+    for table, lengths in zip(tables, classes, strict=True):
+        mean = table[(table["class"] == name) & (table["pair"] == MEAN)][["d1", "d2", "d3", "d4"]].to_numpy()
+        square = np.square(lengths.loc[lengths["class"] == name, "length_of_mean"].to_numpy(np.float64))
+        shares.append(f"{np.square(mean).sum() / square[0]:.0%}" if len(mean) and square[0] > 0 else "–")
+    return f" ({', '.join(shares)})"
+
+
 def _point_handle(style: LineStyle) -> Line2D:
-    return Line2D([], [], c=style.colour, marker=style.marker, ls="", ms=4)
+    return Line2D([], [], c=style.colour, marker=style.marker, mfc="none", ls="", ms=4)
 
 
 def _line_handle(style: LineStyle) -> Line2D:
@@ -222,11 +234,14 @@ def table7(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     data = pd.concat(tables, ignore_index=True)
     caption = join_sentences(
         "Cosines between the mean differences of two classes of sentence pairs. 95%: interval by bootstrap over "
-        "pairs. p: by flipping the order within pairs, the larger one of the two classes. adjusted: by Holm "
-        "within a layer. least p: the smallest p that this number of pairs allows. random: 95% of the cosines "
-        "between classes of random pairs. Verdict: sure: not 0 by interval and adjusted p, and larger than "
-        "between random pairs; hint: not 0 by unadjusted p; small: not 0, but not larger than between random "
-        "pairs; open: can be 0.",
+        "pairs; by word, by template: over groups of pairs with the same words or the same template (–: there is "
+        "only one). p: by flipping the order within pairs, the larger one of the two classes; it asks whether "
+        "these words give this cosine in other sentences. random: 95% of the cosines of random words exchanged in "
+        "the same sentences, and p of one as far from 0; it asks whether other words would do the same. adjusted: "
+        "by Holm's method within a layer. SEAT, WEAT: effect size d of the association test with sentence vectors "
+        "and with rows of the input table, and p by permutation. Verdict: sure: not 0 by all intervals and the "
+        "adjusted p, and larger than for random words by the adjusted p; hint: only without adjustment; small: "
+        "not 0, but not larger than for random words; open: can be 0.",
         describe_sources(surveys),
     )
     return make_table_plate(
@@ -261,15 +276,25 @@ def _format_cosines(data: pd.DataFrame, *, several: bool, layers: bool) -> pd.Da
     shown["Class"], shown["and"] = data["class_a"], data["class_b"]
     shown["Cosine"] = [_fixed(value) for value in data["cosine"]]
     shown["95%"] = _format_intervals(data, "low", "high")
-    for column, name in (("p", "p"), ("p_holm", "adjusted"), ("smallest_p", "least p")):
-        shown[name] = [format_scientific(value, 2) for value in data[column]]
+    for kind in ("word", "template"):
+        shown[f"by {kind}"] = _format_intervals(data, f"{kind}_low", f"{kind}_high")
+    shown["p"], shown["adjusted"] = _format_p(data["p"]), _format_p(data["p_holm"])
     shown["random"] = _format_intervals(data, "reference_low", "reference_high")
+    shown["p random"], shown["adjusted "] = _format_p(data["reference_p"]), _format_p(data["reference_p_holm"])
+    for column in ("seat", "weat"):
+        tests = zip(data[column], _format_p(data[f"{column}_p"]), strict=True)
+        shown[column.upper()] = [f"{_fixed(effect)} ({p})" if effect == effect else "–" for effect, p in tests]
     shown["Verdict"] = data["verdict"]
     return shown.astype(str)
 
 
+def _format_p(values: pd.Series) -> list[str]:
+    return [format_scientific(value, 2) for value in values]
+
+
 def _format_intervals(data: pd.DataFrame, low: str, high: str) -> list[str]:
-    return [f"[{_fixed(a)}, {_fixed(b)}]" for a, b in zip(data[low], data[high], strict=True)]
+    ends = zip(data[low], data[high], strict=True)
+    return [f"[{_fixed(a)}, {_fixed(b)}]" if a == a else "–" for a, b in ends]
 
 
 def _fixed(value: float) -> str:

@@ -14,12 +14,14 @@ import pandas as pd
 
 from theodolite.errors import InputError
 from theodolite.sources.text.windows import repair_surrogates
+from theodolite.studies.sentences import shorten
+from theodolite.studies.tokenization import name_examples
 from theodolite.text import encodable
 
 Pairs = dict[str, list[tuple[str, str]]]
 FORMAT = '{"class": [["one sentence", "the other"], ...], ...}'
 KEYS = "class pair a b swap tokens_a tokens_b punctuation_a punctuation_b".split()
-MARKS = "same punctuation_differs words_differ tokens_differ repeated".split()
+MARKS = "same ids_equal punctuation_differs words_differ tokens_differ repeated".split()
 
 
 def read_pairs(pairs: str | Path | Mapping[str, Sequence[Sequence[str]]]) -> Pairs:
@@ -97,19 +99,22 @@ def _check_pair(pair: Any, name: str, number: int, where: str) -> tuple[str, str
     return repair_surrogates(pair[0]), repair_surrogates(pair[1])
 
 
-def pairs_table(pairs: Pairs, tokens: Sequence[int]) -> pd.DataFrame:
+def pairs_table(pairs: Pairs, tokens: Sequence[int], ids: Sequence[tuple[int, ...]] | None = None) -> pd.DataFrame:
     """Return one row per pair: its sentences, their tokens and punctuation, and how they differ.
 
-    `same`: the two sentences are equal; `repeated`: the pair occurred before, in this class or another; `swap`:
-    the words that only one sentence has. tokens: two counts per pair, without special tokens.
+    `same`: the two sentences are equal; `ids_equal`: the model reads the same tokens; `repeated`: the pair
+    occurred before, in this class or another; `swap`: the words that only one sentence has. tokens, ids: two per
+    pair, without special tokens.
     """
     rows, seen = [], set[tuple[str, str]]()
-    counts = iter(tokens)
+    counts, known = iter(tokens), iter(ids or ())
     for name, members in pairs.items():
         for number, (a, b) in enumerate(members, 1):
             left, right = punctuation(a), punctuation(b)
             sizes = next(counts), next(counts)
-            marks = (a == b, left != right, len(a.split()) != len(b.split()), sizes[0] != sizes[1], (a, b) in seen)
+            read = (next(known), next(known)) if ids else (a, b)
+            differ = (left != right, len(a.split()) != len(b.split()), sizes[0] != sizes[1])
+            marks = (a == b, read[0] == read[1], *differ, (a, b) in seen)
             seen.add((a, b))
             rows.append(
                 dict(zip(KEYS, (name, number, a, b, swap(a, b), *sizes, left, right), strict=True))
@@ -137,6 +142,17 @@ def swap(a: str, b: str) -> str:
     return f"{' '.join((one - other).elements())} > {' '.join((other - one).elements())}"
 
 
+def find_template(a: str, b: str) -> str:
+    """Return the first sentence with the words that only it has left open.
+
+    >>> find_template("The actress won.", "The actor won")
+    'the _ won.'
+    """
+    words = re.split(r"([^\W_]+)", a.lower())
+    only = Counter(words[1::2]) - Counter(re.findall(r"[^\W_]+", b.lower()))
+    return "".join("_" if place % 2 and only[word] else word for place, word in enumerate(words))
+
+
 def _swap_warnings(table: pd.DataFrame) -> list[str]:
     """Warn about classes whose pairs all change the same words: they show the effect of these words only."""
     changes = table.groupby("class", sort=False)["swap"].agg(["nunique", "first", "size"])
@@ -146,6 +162,18 @@ def _swap_warnings(table: pd.DataFrame) -> list[str]:
     names = ", ".join(f"{name} ({row['first']})" for name, row in constant.iterrows())
     return [
         f"All pairs of these classes change the same words: {names}. p generalises to other sentences, not words."
+    ]
+
+
+def _equal_warnings(table: pd.DataFrame) -> list[str]:
+    """Name the pairs of different sentences that the model reads as the same tokens."""
+    equal = table[table["ids_equal"] & ~table["same"]]
+    if not len(equal):
+        return []
+    named = [f"{row['class']}: {shorten(row['a'])} and {shorten(row['b'])}" for _, row in equal.iterrows()]
+    return [
+        f"{len(equal)} of {len(table)} pairs have equal token ids, so their difference is 0: "
+        f"{name_examples(named, '; ')}."
     ]
 
 
@@ -164,4 +192,4 @@ def pair_warnings(table: pd.DataFrame) -> list[str]:
         if len(counts):
             by_class = ", ".join(f"{name} {count}" for name, count in counts.items())
             warnings.append(f"{int(counts.sum())} of {len(table)} pairs {words}: {by_class}.")
-    return [*warnings, *_swap_warnings(table)]
+    return [*warnings, *_equal_warnings(table), *_swap_warnings(table)]
