@@ -26,6 +26,8 @@ def test_contrast(theodolite: Theodolite, model: Path, tmp_path: Path) -> None:
     assert ran.code == 0
     assert "in-out" in ran.out
     assert "0.031" in ran.out  # the least p of six pairs
+    assert "SEAT" in ran.out
+    assert "random" in ran.out
     assert "pairs differ in punctuation" in ran.err
     again = theodolite("contrast", model, pairs, "--out", out)
     assert again.code == 2
@@ -56,7 +58,7 @@ def test_clouds(theodolite: Theodolite, model: Path, corpus: Path, tmp_path: Pat
     assert "matched" in ran.out
     assert "by length" in ran.out
     as_json = theodolite("clouds", model, corpus, other, *options, "--overwrite", "--json", "--quiet")
-    assert {row["lengths"] for row in json.loads(as_json.out)["separations"]} == {"as-is", "matched"}
+    assert {row["lengths"] for row in json.loads(as_json.out)["separations"]} == {"as-is", "matched", "plain"}
     twice = theodolite("clouds", model, corpus, corpus, "--out", tmp_path / "x")
     assert twice.code == 2
     assert "was given twice" in twice.err

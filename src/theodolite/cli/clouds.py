@@ -8,21 +8,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from theodolite.cli.options import Dtype, Quiet, Revision, TrustRemoteCode
-from theodolite.cli.study_options import DeviceOrCpu, Model, Overwrite, ResultsFolder
-from theodolite.text import format_fixed
+from theodolite.cli.options import Quiet, add_flags
+from theodolite.cli.study_options import (
+    MODEL_OPTIONS,
+    DeviceOrCpu,
+    Model,
+    Overwrite,
+    PooledPopulation,
+    Pooling,
+    ResultsFolder,
+)
+from theodolite.surveys.options import RunOptions, SurveyOptions
+from theodolite.text import describe_pooling, format_fixed
 
 if TYPE_CHECKING:
     from theodolite.studies.laboratory import Findings
 
 LEGEND = (
     "accuracy: of a linear classifier on held-out documents, with its 95% interval; 0.5 is chance. energy: energy "
-    "distance as a share of the mean distance between the corpora. p: from permuting the labels of documents. "
-    "by length: accuracy of a classifier that sees only the number of tokens. matched: all documents cut to the "
-    "same number of tokens."
+    "distance as a share of the mean distance between the corpora. p: from permuting the labels of sources "
+    "(documents, unless --sources). by length, case, marks, unknown: accuracy of classifiers that see only the "
+    "number of tokens, capitals, punctuation, and unknown words. matched: all documents cut to the same number of "
+    "tokens; plain: the same without capitals, punctuation and unknown words."
 )
 
 
+@add_flags(SurveyOptions, RunOptions, only=MODEL_OPTIONS)
 def clouds(
     model: Model,
     corpora: Annotated[
@@ -32,9 +43,8 @@ def clouds(
     limit: Annotated[int, typer.Option(help="Documents per corpus, sampled from all of it.")] = 400,
     first: Annotated[bool, typer.Option("--first", help="Use the first documents instead of a sample.")] = False,
     layers: Annotated[str, typer.Option(help="Layers to measure, such as 0,6,12 or 0-3 or -1.")] = "-1",
-    pooling: Annotated[
-        str, typer.Option(help="How tokens become one vector per document: first, mean, last or max.")
-    ] = "mean",
+    pooling: Pooling = "mean",
+    population: PooledPopulation = None,
     max_tokens: Annotated[int, typer.Option(help="Maximum number of tokens read from a document.")] = 128,
     projections: Annotated[
         str, typer.Option(help="Projections to compute: pca, tsne, umap (comma-separated), or none.")
@@ -42,14 +52,19 @@ def clouds(
     permutations: Annotated[
         int, typer.Option(help="Permutations of the labels. The smallest possible p is 1 / (permutations + 1).")
     ] = 999,
+    sources: Annotated[
+        str | None,
+        typer.Option(
+            help="Documents of one source, which stay together in folds and permutations: file, or a number of "
+            "consecutive documents. Default: file for several .txt files, else every document by itself."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed for sampling, folds, permutations and projections.")] = 0,
     device: DeviceOrCpu = "cpu",
-    dtype: Dtype = "float32",
-    revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
     overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print separations and summaries as JSON.")] = False,
     quiet: Quiet = False,
+    **options: Any,
 ) -> None:
     """Compare corpora by their document vectors, with documents at full length and again at equal length."""
     from theodolite.cli.console import Printer, print_result, silence_transformers
@@ -65,15 +80,15 @@ def clouds(
         first=first,
         layers=layers,
         pooling=pooling,
+        population=population,
         max_tokens=max_tokens,
         projections=projections,
         permutations=permutations,
+        sources=sources,
         seed=seed,
         device=device,
-        dtype=dtype,
-        revision=revision,
-        trust_remote_code=trust_remote_code,
         listener=Printer(quiet=quiet),
+        **options,
     )
     folder = found.save(out, overwrite=overwrite)
     if json:
@@ -96,8 +111,7 @@ def _print(found: Findings) -> None:
     from theodolite.cli.console import print_result
     from theodolite.cli.output import print_rows
 
-    settings = found.facts["settings"]
-    print_result(f"{found.facts['model']['name']} · pooling: {settings['pooling']}")
+    print_result(f"{found.facts['model']['name']} · {describe_pooling(found.facts['settings'])}")
     print_rows([_apart(row) for row in found.tables["separations"].to_dict("records")])
     print()
     print_rows([_spread(row) for row in found.tables["summaries"].to_dict("records")])
@@ -116,7 +130,10 @@ def _apart(row: dict[Any, Any]) -> dict[str, Any]:
         "p": format_fixed(row["accuracy_p"]),
         "energy": format_fixed(row["energy_share"]),
         "p ": format_fixed(row["energy_p"]),
-        "by length": format_fixed(row["length_accuracy"]),
+        "by length": format_fixed(row["length_accuracy"], 2),
+        "case": format_fixed(row["casing_accuracy"], 2),
+        "marks": format_fixed(row["punctuation_accuracy"], 2),
+        "unknown": format_fixed(row["unknown_accuracy"], 2),
         "": row["reason"],
     }
 

@@ -10,9 +10,11 @@ from scipy.stats import kstest
 from theodolite.measures.laboratories.clouds import (
     RIDGE,
     assign_folds,
+    assign_source_folds,
     energy,
     linear_accuracy,
     permute_labels,
+    permute_sources,
     wilson_interval,
 )
 
@@ -68,6 +70,28 @@ def test_the_p_of_equal_clouds_is_uniform() -> None:
         assert np.mean(p <= 0.05) <= 0.11  # 0.05, and 3 standard errors of 150
         assert 0.4 < np.mean(p) < 0.6
     assert kstest(np.array(found)[:, 1], "uniform").pvalue > 0.01
+
+
+def test_documents_of_one_source_are_permuted_together() -> None:
+    """Ten sources of six documents on each side, of one distribution: by document nearly every p is small."""
+    source = np.repeat(np.arange(20), 6)
+    labels = source < 10
+    by_document, by_source = [], []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(20, 8))[source] + rng.normal(0, 0.5, (120, 8))
+        each = np.concatenate([assign_folds(60, seed=seed), assign_folds(60, seed=seed + 1)])
+        shuffled = permute_labels(labels, each, 99, seed=seed)
+        by_document.append(energy(cdist(x, x), labels, shuffled).p)
+        fold = np.concatenate(
+            [assign_source_folds(source[labels], seed=seed), assign_source_folds(source[~labels], seed=seed + 1)]
+        )
+        assert all(len(set(fold[source == number])) == 1 for number in range(20))
+        shuffled = permute_sources(labels, fold, source, 99, seed=seed)
+        assert all((shuffled[:, source == number].std(axis=1) == 0).all() for number in range(20))
+        by_source.append((energy(cdist(x, x), labels, shuffled).p, linear_accuracy(x, labels, fold, shuffled).p))
+    assert np.mean(np.array(by_document) <= 0.05) > 0.8
+    assert (np.mean(np.array(by_source) <= 0.05, axis=0) <= 0.12).all()  # 0.05, and 3 standard errors of 100
 
 
 def test_planted_clouds_are_distinguished() -> None:

@@ -23,6 +23,7 @@ from theodolite.studies.clouds.comparison import (
     summary_rows,
 )
 from theodolite.studies.clouds.documents import common_length, draw_documents, truncate_texts
+from theodolite.studies.clouds.surface import plain_text, surface_features
 from theodolite.studies.embeddings_2d import parse_methods, project_2d
 from theodolite.studies.laboratory import open_laboratory
 
@@ -140,6 +141,62 @@ def test_other_words_stay_separate_at_matched_length_and_the_folder_opens(
     assert back.facts["corpus"]["documents"] == 120
     assert set(back.tables["places"]["method"]) == {"pca"}
     assert len(back.tables["places"].query("lengths == 'as-is'")) == 120
+
+
+def test_capitals_and_punctuation_are_controlled_for(small_model: Callable[[str], Path]) -> None:
+    """The same words, in one corpus as titles with marks: the model sees it, and so do counts of capitals."""
+    plain = texts(80, 8, 14, seed=5)
+    titled = [f"{text.title()}!" for text in texts(80, 8, 14, seed=6)]
+    made = theodolite.clouds(
+        small_model("gpt2"), [plain, titled], limit=80, projections="none", permutations=99, max_tokens=60
+    )
+    rows = made.tables["separations"].set_index("lengths")
+    assert rows.loc["matched", "accuracy_p"] == 0.01
+    assert rows.loc["matched", "casing_accuracy"] == 1.0
+    assert rows.loc["as-is", "punctuation_accuracy"] > 0.9  # the last mark of a long document may be cut off
+    assert rows.loc["as-is", "unknown_accuracy"] == 0.5
+    assert rows.loc["plain", "casing_accuracy"] == 0.5
+    assert rows.loc["plain", "accuracy_p"] > 0.05
+    assert rows.loc["plain", "energy_p"] > 0.05
+
+
+def test_unknown_words_are_controlled_for() -> None:
+    assert plain_text("A <unk>, 12 @-@ inch [UNK] Gun .") == "a 12 inch gun"
+    features = surface_features(["A <unk> b.", "a b"], [0.25, 0.0])
+    assert features["unknown"].tolist() == [[0.25, 1 / 3], [0.0, 0.0]]
+    assert features["casing"][:, 1].tolist() == [0.5, 0.0]
+    rng = np.random.default_rng(0)
+    clouds = {name: rng.normal(size=(30, 4)) for name in ("a", "b")}
+    surface = {
+        name: surface_features(["the <unk> river" if name == "a" else "the river"] * 30, [0.0] * 30)
+        for name in clouds
+    }
+    (row,) = separation_rows(clouds, {name: [3] * 30 for name in clouds}, surface=surface, permutations=19)
+    assert row["unknown_accuracy"] == 1.0
+    assert row["casing_accuracy"] == row["length_accuracy"] == 0.5
+
+
+def test_documents_of_a_file_or_a_block_are_one_source(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        for part in range(6):
+            path = tmp_path / f"{name}{part}.txt"
+            path.write_text("\n".join(texts(10, 5, 9, seed=part + 10 * (name == "b"))), encoding="utf-8")
+    globs = [str(tmp_path / "a*.txt"), str(tmp_path / "b*.txt")]
+    for sample in draw_documents(globs, 60):  # by default, for several .txt files
+        assert [number // 10 for number in sample.numbers] == list(sample.sources)
+    by_document = draw_documents(globs, 60, sources=1)[0]
+    assert len(set(by_document.sources)) == len(by_document.texts)
+    blocks = draw_documents([texts(40, 5, 9, 1), texts(40, 5, 9, 2)], 40, sources="4")[0]
+    assert [number // 4 for number in blocks.numbers] == list(blocks.sources)
+    with pytest.raises(InputError, match=r"--sources file: CORPUS .* is not several files"):
+        draw_documents([texts(40, 5, 9, 1), texts(40, 5, 9, 2)], 40, sources="file")
+    with pytest.raises(InputError, match="--sources must be file or a number of consecutive documents"):
+        draw_documents(globs, 60, sources="line")
+    rng = np.random.default_rng(0)
+    clouds = {name: rng.normal(size=(40, 3)) for name in ("a", "b")}
+    few = {name: np.arange(40) // 10 for name in clouds}
+    (row,) = separation_rows(clouds, {name: [3] * 40 for name in clouds}, sources=few)
+    assert (row["reason"], row["sources_a"]) == ("fewer than 5 sources of a corpus", 4)
 
 
 def test_documents_equal_after_truncation_count_once(small_model: Callable[[str], Path]) -> None:

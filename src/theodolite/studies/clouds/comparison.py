@@ -11,35 +11,44 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from theodolite.measures.laboratories.clouds import (
+    FOLDS,
     Accuracy,
     Energy,
-    assign_folds,
+    assign_source_folds,
     energy,
     linear_accuracy,
-    permute_labels,
+    permute_sources,
 )
 from theodolite.measures.uncertainty import holm
+from theodolite.studies.clouds.surface import FEATURES
 
 Row = dict[str, Any]
 PERMUTATIONS = 999
 FEWEST = 10
 TOO_FEW = f"fewer than {FEWEST} documents of a corpus"
+FEW_SOURCES = f"fewer than {FOLDS} sources of a corpus"
 NOT_FINITE = "a vector is not finite"
 Array = NDArray[np.float64]
-METRICS = ("norm", "distance", "cosine")
-BINS = {"norm": 30, "distance": 60, "cosine": 60}
+CONTROLS = ("length", *FEATURES)
+"""What a classifier may use instead of meaning; each has a classifier of its own."""
+METRICS = ("norm", "distance", "dot", "cosine")
+BINS = {"norm": 30, "distance": 60, "dot": 60, "cosine": 60}
 
 
 def separation_rows(
     clouds: Mapping[str, Array],
     tokens: Mapping[str, Sequence[int]],
     *,
+    sources: Mapping[str, Sequence[int]] | None = None,
+    surface: Mapping[str, Mapping[str, Array]] | None = None,
     seed: int = 0,
     permutations: int = PERMUTATIONS,
 ) -> list[Row]:
     """Return one row per pair of clouds, p adjusted for all pairs. Each cloud: (n, dim); its tokens: (n,)
 
-    Measures the accuracy of a linear classifier, the energy distance, and the accuracy from lengths only.
+    Measures the accuracy of a linear classifier, the energy distance, and the accuracy from lengths only and from
+    each kind of `surface` feature only (by corpus and kind). `sources` numbers the source of each document: folds
+    and permutations keep the documents of a source together. By default every document is a source.
     """
     rows: list[Row] = []
     for a, b in combinations(clouds, 2):
@@ -51,30 +60,40 @@ def separation_rows(
             for side, count in zip("ab", counts, strict=True)
         }
         x = np.concatenate([clouds[a][:n], clouds[b][:n]])
-        rows.append(head | _pair(x, np.concatenate(counts), n, seed=seed, permutations=permutations))
+        groups = [np.asarray(sources[name][:n] if sources else range(n), dtype=np.int64) for name in (a, b)]
+        head |= {f"sources_{side}": len(np.unique(group)) for side, group in zip("ab", groups, strict=True)}
+        controls = {"length": np.log1p(np.concatenate(counts))[:, None]}
+        if surface is not None:
+            controls |= {kind: np.concatenate([surface[side][kind][:n] for side in (a, b)]) for kind in FEATURES}
+        rows.append(head | _pair(x, controls, groups, seed=seed, permutations=permutations))
     for name in ("accuracy_p", "energy_p"):
         for row, adjusted in zip(rows, holm([float(row[name]) for row in rows]), strict=True):
             row[f"{name}_holm"] = float(adjusted)
     return rows
 
 
-def _pair(x: Array, tokens: Array, n: int, *, seed: int, permutations: int) -> Row:
+def _pair(
+    x: Array, controls: Mapping[str, Array], sources: Sequence[NDArray[np.int64]], *, seed: int, permutations: int
+) -> Row:
     """Compare two clouds of n vectors each; x has the vectors of the first, then those of the second."""
-    reason = TOO_FEW if n < FEWEST else NOT_FINITE if not np.isfinite(x).all() else ""
+    n = len(x) // 2
+    few = min(len(np.unique(group)) for group in sources) < FOLDS
+    reason = TOO_FEW if n < FEWEST else FEW_SOURCES if few else NOT_FINITE if not np.isfinite(x).all() else ""
     if reason:
         undefined = Accuracy(*(np.nan,) * 4)
-        return _row(undefined, Energy(*(np.nan,) * 3), undefined, np.nan, reason)
+        return _row(undefined, Energy(*(np.nan,) * 3), dict.fromkeys(CONTROLS, np.nan), np.nan, reason)
     labels = np.arange(2 * n) < n
-    fold = np.concatenate([assign_folds(n, seed=seed), assign_folds(n, seed=seed + 1)])
-    shuffled = permute_labels(labels, fold, permutations, seed=seed)
+    fold = np.concatenate([assign_source_folds(group, seed=seed + at) for at, group in enumerate(sources)])
+    source = np.concatenate([sources[0], sources[1] + sources[0].max() + 1])
+    shuffled = permute_sources(labels, fold, source, permutations, seed=seed)
     centred = x - x.mean(axis=0)
     accuracy = linear_accuracy(centred, labels, fold, shuffled)
     distance = energy(cdist(centred, centred), labels, shuffled)
-    by_length = linear_accuracy(np.log1p(tokens)[:, None], labels, fold, shuffled[:1])
-    return _row(accuracy, distance, by_length, 1 / (permutations + 1), "")
+    by_control = {kind: linear_accuracy(controls[kind], labels, fold, shuffled[:1]).value for kind in controls}
+    return _row(accuracy, distance, by_control, 1 / (permutations + 1), "")
 
 
-def _row(accuracy: Accuracy, distance: Energy, by_length: Accuracy, smallest: float, reason: str) -> Row:
+def _row(accuracy: Accuracy, distance: Energy, controls: Mapping[str, float], smallest: float, reason: str) -> Row:
     return {
         "accuracy": accuracy.value,
         "accuracy_low": accuracy.low,
@@ -84,13 +103,13 @@ def _row(accuracy: Accuracy, distance: Energy, by_length: Accuracy, smallest: fl
         "energy_share": distance.share,
         "energy_p": distance.p,
         "smallest_p": smallest,
-        "length_accuracy": by_length.value,
+        **{f"{kind}_accuracy": controls.get(kind, np.nan) for kind in CONTROLS},
         "reason": reason,
     }
 
 
 def pair_values(clouds: Mapping[str, Array]) -> dict[tuple[str, str, str], Array]:
-    """Return all norms, and the distances and cosines of all pairs, by metric and by the one or two clouds.
+    """Return all norms, and distances, dot products and cosines of all pairs, by metric and the one or two clouds.
 
     Zero vectors have no cosine. Each cloud: (n, dim).
     """
@@ -100,10 +119,12 @@ def pair_values(clouds: Mapping[str, Array]) -> dict[tuple[str, str, str], Array
         upper = np.triu_indices(len(x), 1)
         values["norm", name, name] = np.linalg.norm(x, axis=1)
         values["distance", name, name] = cdist(x, x)[upper]
+        values["dot", name, name] = (x @ x.T)[upper]
         unit = units[name]
         values["cosine", name, name] = (unit @ unit.T)[np.triu_indices(len(unit), 1)].clip(-1, 1)
     for a, b in combinations(clouds, 2):
         values["distance", a, b] = cdist(clouds[a], clouds[b]).ravel()
+        values["dot", a, b] = (clouds[a] @ clouds[b].T).ravel()
         values["cosine", a, b] = (units[a] @ units[b].T).ravel().clip(-1, 1)
     return values
 
@@ -133,7 +154,7 @@ def bin_edges(metric: str, arrays: list[Array]) -> Array:
     """Return the edges of equal bins that cover all of these values."""
     array = np.concatenate([part for part in arrays if len(part)] or [np.zeros(1)])
     low, high = float(array.min()), float(array.max())
-    if metric != "cosine":
+    if metric in ("norm", "distance"):
         low = 0.0 if low < 0.25 * high else low
     width = abs(high) or 1.0
     return np.linspace(low, high if high > low else low + width, BINS[metric] + 1)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,17 @@ class Sample:
     numbers: tuple[int, ...]  # the positions of the documents in the corpus
     read: int
     repeated: int  # duplicate documents, skipped
+    sources: tuple[int, ...] = ()  # the number of each document's source
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document as the model reads it."""
+
+    text: str
+    tokens: int
+    number: int
+    source: int
 
 
 def check_limit(limit: int) -> None:
@@ -45,10 +56,16 @@ def draw_documents(
     *,
     seed: int = 0,
     first: bool = False,
+    sources: str | int | None = None,
     say: Say | None = None,
 ) -> list[Sample]:
-    """Draw up to `limit` documents of each corpus at random; with `first`, take its first documents instead."""
+    """Draw up to `limit` documents of each corpus at random; with `first`, take its first documents instead.
+
+    `sources` says which documents have the same source: those of one "file", or this many consecutive ones. By
+    default every document is a source, or every file if each corpus consists of several .txt files.
+    """
     check_limit(limit)
+    blocks = _check_sources(sources)
     if len(corpora) < 2:
         raise InputError(f"CORPORA: at least two corpora are required to compare them (got {len(corpora)}).")
     opened = [open_corpus(corpus, None, say) for corpus in corpora]
@@ -57,10 +74,13 @@ def draw_documents(
         if isinstance(corpus, str | Path) and names.count(name) > 1:
             raise _repeated_corpus(name)
     samples, labels = [], short_names(names)
+    if sources is None and all(len(c.files) > 1 and {f.suffix for f in c.files} == {".txt"} for c in opened):
+        blocks = None
     for number, source in enumerate(opened):
         if say is not None:
             say(f"reading {source.name}")
-        samples.append(_draw_one(source, labels[number], limit, random.Random(f"{seed} {number}"), first=first))
+        rng = random.Random(f"{seed} {number}")
+        samples.append(_draw_one(source, labels[number], limit, rng, first=first, block=blocks))
     _check(samples)
     return samples
 
@@ -75,14 +95,42 @@ def short_names(names: Sequence[str]) -> list[str]:
     return [name if bare.count(name) == 1 else f"{name} ({at})" for at, name in enumerate(bare, 1)]
 
 
-def _draw_one(corpus: Corpus, name: str, limit: int, rng: random.Random, *, first: bool) -> Sample:
+def _check_sources(sources: str | int | None) -> int | None:
+    """Return the number of consecutive documents of a source, or None for files."""
+    if sources == "file":
+        return None
+    given = str(1 if sources is None else sources)
+    if not given.isdigit() or int(given) < 1:
+        raise InputError(f"--sources must be file or a number of consecutive documents (got {sources!r}).")
+    return int(given)
+
+
+def _number_sources(corpus: Corpus, block: int | None) -> Iterator[tuple[int, int, str]]:
+    """Yield source, number and text of every document."""
+    if block is not None:
+        yield from ((number // block, number, text) for number, text in corpus.documents())
+        return
+    if len(corpus.files) < 2:
+        raise InputError(
+            f"--sources file: CORPUS {corpus.name!r} is not several files; give a number of documents."
+        )
+    number = 0
+    for source, path in enumerate(corpus.files):
+        for _, text in replace(corpus, files=(path,)).documents():
+            yield source, number, text
+            number += 1
+
+
+def _draw_one(
+    corpus: Corpus, name: str, limit: int, rng: random.Random, *, first: bool, block: int | None = 1
+) -> Sample:
     """Draw documents by reservoir sampling, so that each different document is equally likely."""
-    kept: list[tuple[int, str]] = []
+    kept: list[tuple[int, int, str]] = []
     seen = set[int]()
     read = repeated = 0
-    for document in corpus.documents():
+    for document in _number_sources(corpus, block):
         read += 1
-        text = hash(document[1])
+        text = hash(document[2])
         if text in seen:
             repeated += 1
             continue
@@ -94,7 +142,8 @@ def _draw_one(corpus: Corpus, name: str, limit: int, rng: random.Random, *, firs
         if first and len(kept) == limit:
             break
     rng.shuffle(kept)  # if clouds differ in size, only the first documents of the larger one are compared
-    return Sample(name, tuple(text for _, text in kept), tuple(number for number, _ in kept), read, repeated)
+    sources, numbers, texts = zip(*kept, strict=True)
+    return Sample(name, texts, numbers, read, repeated, sources)
 
 
 def _check(samples: Sequence[Sample]) -> None:
