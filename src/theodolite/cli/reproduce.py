@@ -44,6 +44,21 @@ def reproduce(
             help="Folder written by `theodolite dynamics`, for figures by training step; may be repeated.",
         ),
     ] = None,
+    pairs: Annotated[
+        Path | None, typer.Option(help="With bert-spaces: your own sentence pairs, as for `contrast`.")
+    ] = None,
+    groups: Annotated[
+        Path | None, typer.Option(help="With bert-spaces: your own groups of sentences, as for `groups`.")
+    ] = None,
+    sentences: Annotated[
+        Path | None, typer.Option(help="With bert-spaces: your own sentences to trace, one per line.")
+    ] = None,
+    words: Annotated[
+        Path | None,
+        typer.Option(
+            help="With bert-spaces: your own words with labels, as for `probe`. Default: nouns, verbs, adjectives."
+        ),
+    ] = None,
     *,
     units: Annotated[
         str | None,
@@ -81,6 +96,7 @@ def reproduce(
     from theodolite.reproduction.reproduce import reproduce as run
 
     silence_transformers()
+    files = {"pairs": pairs, "groups": groups, "sentences": sentences, "words": words}
     options |= {"wrap": wrap, "clean_words": clean_words, "contextuality": contextuality}
     with Printer(quiet=quiet).listening() as printer:
         made = run(
@@ -93,6 +109,7 @@ def reproduce(
             against=against,
             series=series or (),
             units=units,
+            files={name: file for name, file in files.items() if file is not None},
             options=options,
             listener=printer,
         )

@@ -38,6 +38,7 @@ def reproduce(
     against: str | None = None,
     series: Sequence[str | Path] = (),
     units: str | None = None,
+    files: Mapping[str, str | Path] | None = None,
     options: Mapping[str, Any] | None = None,
     listener: Listener | None = None,
 ) -> Reproduction:
@@ -47,10 +48,11 @@ def reproduce(
     `audio` and vision models read `images`: folders or catalogue names. A model that reads another corpus is given
     as "model=corpus". `against` is the second corpus of papers that compare two. `series` are folders written by
     `theodolite dynamics` or while a model trained, for figures by training step. `options` are passed to every
-    survey (`limit`, `layers`, `device`, ...). Finished surveys with the same settings are reused, unfinished ones
-    are resumed, and others are rejected. `units=None` means the units of the paper. The option
-    `contextuality=None` turns contextuality on where the paper's exhibits use it: for the surveys of
-    `norm-variance`, except the additional surveys by word.
+    survey (`limit`, `layers`, `device`, ...), and to every laboratory that has them. `files` are the inputs of
+    laboratories by name (words, pairs, groups, sentences), by default samples of the package. Finished surveys
+    with the same settings are reused, unfinished ones are resumed, and others are rejected.
+    `units=None` means the units of the paper. The option `contextuality=None` turns contextuality on where the
+    paper's exhibits use it: for the surveys of `norm-variance`, except the additional surveys by word.
     """
     listener, given, folder = listener or Listener(), dict(options or {}), local_path(out, "reproduce")
     known = list(all_exhibits().values())
@@ -62,6 +64,10 @@ def reproduce(
     reads = corpora.assign(names, listener)
     exhibits = [edition.exhibit for edition in planned]
     needs_surveys = laboratories.needs_surveys(exhibits)
+    inputs = laboratories.check_files(paper, exhibits, files or {})
+    used = {name: given[name] for name in laboratories.OPTIONS if given.get(name) is not None}
+    if not needs_surveys:
+        laboratories.warn_of_unused(paper, given, listener)
     surveys = plan_surveys(names, folder, units, exhibits, reads.__getitem__) if needs_surveys else []
     experiments = laboratories.plan_laboratories(exhibits, reads, folder)
     series_tasks = laboratories.plan_series(series)
@@ -74,9 +80,8 @@ def reproduce(
         if task.units == units:
             run_second_passes(paper, task, listener)
     for task in experiments:
-        laboratories.ensure_laboratory(
-            task, Materials(corpus, against=against, device=given.get("device")), listener
-        )
+        text = corpora.own.get(task.model, corpus)
+        laboratories.ensure_laboratory(task, Materials(text, against, **inputs, **used), listener)
     tasks = [*surveys, *experiments, *series_tasks]
     writer, results = ExhibitWriter(tasks, folder), list[DrawResult]()
     for number, edition in enumerate(planned, 1):
