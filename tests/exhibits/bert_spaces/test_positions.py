@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from tests.measures.laboratories.test_periodicity import drifting_helix
 from tests.measures.laboratories.test_positions import planted, trained
 
 from theodolite.errors import InputError
@@ -58,6 +59,31 @@ def test_captions_report_the_tail_and_the_period(models):
     assert "positions 64 to 95 look untrained" in caption
     assert "without: no untrained positions" in caption
     assert "period" in make(find("bert-spaces/fig19"), models).caption
+
+
+def test_fig18_joins_consecutive_positions(models):
+    plate = make(find("bert-spaces/fig18"), models[1:])
+    axes = [ax for ax in compose(plate).axes if ax.get_title()]
+    points = plate.data[plate.data["method"] == "t-SNE"].sort_values("row")
+    (line,) = axes[0].lines
+    assert line.get_xdata() == pytest.approx(points["x"].to_numpy())
+
+
+def test_fig19_looks_across_the_axis_and_draws_the_local_period():
+    rows, _ = drifting_helix(np.random.default_rng(0))
+    tables = tables_from_rows(np.vstack([np.ones(rows.shape[1]), rows]))
+    plate = make(find("bert-spaces/fig19"), [weighed("winding", tables)])
+    solid, _, local = (ax for ax in compose(plate).axes if ax.get_label() != "<colorbar>")
+    points = tables["position_path"][["pc1", "pc2", "pc3"]].to_numpy()
+    axis = (points[-50:].mean(axis=0) - points[:50].mean(axis=0)) / np.ptp(points, axis=0)
+    seen = np.radians(solid.azim)
+    across = axis[:2] @ [np.cos(seen), np.sin(seen)] / np.linalg.norm(axis[:2])
+    assert abs(across) < 0.3  # the camera looks at right angles to the axis, which is curved
+    assert local.lines[0].get_ydata() == pytest.approx(tables["position_path"]["local_period"].to_numpy())
+    assert "The period changes: 16." in plate.caption
+    old = weighed("old", {name: table for name, table in tables.items() if name != "position_periods"})
+    with pytest.raises(InputError, match="made by an older version; repeat it with `theodolite weights old"):
+        make(find("bert-spaces/fig19"), [old])
 
 
 def test_a_model_without_a_table_has_a_curve_or_a_note(models, rotary):

@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter1d
 
+from theodolite.measures.laboratories import periodicity
 from theodolite.measures.laboratories.periodicity import (
     MIN_ROWS,
+    SurrogateTables,
     falling_spectrum,
     fisher_g,
     leading_scores,
+    period_changes,
     period_of_path,
-    smooth_table,
     winding,
 )
 
@@ -33,10 +36,97 @@ def test_a_planted_helix_is_found(period):
     assert found.p == 0.01  # none of 99 tables has such a peak
     assert spectrum.sum() == pytest.approx(1)
     assert len(spectrum) == len(null) == N // 2 + 1
-    plane, turns, quarter = winding(leading_scores(rows)[0], found.period)
-    assert turns == pytest.approx((N - 1) / period, abs=0.25)  # noise and a tilted axis turn the ends by a little
-    assert quarter == pytest.approx(90, abs=5)
-    assert len(set(plane)) == 2
+    turning = winding(leading_scores(rows)[0], found.period)
+    # Noise turns the ends by a little.
+    assert turning.phase[-1] == pytest.approx((N - 1) / period, abs=0.25)
+    assert turning.quarter == pytest.approx(90, abs=8)
+    assert len(set(turning.plane)) == 2
+    assert np.median(turning.period) == pytest.approx(period, rel=0.03)
+    assert period_changes(turning.phase) == []
+
+
+def drifting_helix(rng, n=383, change=115, periods=(16.6, 25.9), noise=0.1):
+    """A helix like that of learned positions: its period changes, and its axis is long and curved."""
+    turns = np.cumsum(np.where(np.arange(n) < change, 1 / periods[0], 1 / periods[1]))
+    time = np.linspace(0, 1, n)
+    drift = 3 * np.stack([np.cos(2.2 * time), time**2, 2 * time, np.sin(3 * time)], axis=1)
+    circle = np.stack([np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns), 0 * turns, 0 * turns], axis=1)
+    axes = np.linalg.qr(rng.normal(size=(DIM, 4)))[0]
+    return (circle + drift) @ axes.T + noise * rng.normal(size=(n, DIM)), turns[-1] - turns[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_drifting_axis_and_a_change_of_period_agree_with_the_turns(seed):
+    rows, turns = drifting_helix(np.random.default_rng(seed))
+    found = period_of_path(rows, surrogates=99)[0]
+    assert found.p <= 0.02
+    scores = leading_scores(rows)[0]
+    turning = winding(scores, found.period)
+    assert turning.phase[-1] == pytest.approx(turns, abs=0.3)
+    (change,) = period_changes(turning.phase)
+    assert abs(change - 115) <= 5
+    assert np.median(turning.period[:90]) == pytest.approx(16.6, rel=0.03)
+    assert np.median(turning.period[140:]) == pytest.approx(25.9, rel=0.03)
+    # About the mean of the complete path, the tempting centre, most turns are missed.
+    one, two = turning.plane
+    angles = np.unwrap(np.angle(scores[:, one] + 1j * scores[:, two]))
+    assert abs(angles[-1] - angles[0]) / (2 * np.pi) < turns - 3
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.9, 1.0])
+def test_a_constant_period_seldom_changes(correlation):
+    """Phase noise of any correlation; the level is 0.01, so 6 of 200 would happen once in 60 times."""
+    changed = 0
+    for seed in range(200):
+        noise = np.random.default_rng(seed).normal(size=300)
+        for row in range(1, 300):
+            noise[row] += correlation * noise[row - 1]
+        phase = np.arange(300) / 15 + 0.004 * noise
+        changed += bool(period_changes(phase - phase[0]))
+    assert changed < 6
+
+
+def low_rank(rng):
+    smooth = gaussian_filter1d(rng.normal(size=(N + 60, 4)), 5, axis=0)[30:-30]
+    return 3 * smooth @ rng.normal(size=(4, 64)) + 0.1 * rng.normal(size=(N, 64))
+
+
+def autoregressive(rng):
+    rows = rng.normal(size=(N + 100, DIM))
+    for row in range(1, len(rows)):
+        rows[row] += 0.9 * rows[row - 1]
+    return rows[100:]
+
+
+SMOOTH = {
+    "walk": lambda rng: rng.normal(size=(N, DIM)).cumsum(axis=0),
+    "autoregressive": autoregressive,
+    "few directions": low_rank,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SMOOTH)
+def test_the_test_has_its_level(kind):
+    """Of 200 smooth paths without a period, about 5% have p <= 0.05: at most 19, four standard errors above 10."""
+    paths = [SMOOTH[kind](np.random.default_rng(seed)) for seed in range(200)]
+    found = [period_of_path(path, seed)[0] for seed, path in enumerate(paths)]
+    assert sum(each.p <= 0.05 for each in found) <= 19
+    assert max(each.surrogates for each in found) == 999
+
+
+def test_paths_of_few_directions_are_not_mistaken_for_a_period():
+    """Surrogates of independent columns rejected 65% of such paths."""
+    found = [period_of_path(low_rank(np.random.default_rng(seed)), surrogates=39)[0] for seed in range(20)]
+    assert sum(each.p <= 0.05 for each in found) <= 4  # 20 tests at 5%: five would happen once in 400 times
+
+
+def test_surrogates_stop_when_p_is_large():
+    rows = np.random.default_rng(3).normal(size=(N, DIM))
+    found = period_of_path(rows, surrogates=999)[0]
+    assert found.p > 0.1
+    assert found.surrogates < 999
+    assert found.p == periodicity.ENOUGH / found.surrogates
 
 
 def test_neither_noise_nor_a_smooth_path_has_a_period():
@@ -85,13 +175,10 @@ def test_the_null_has_the_expected_spectrum():
     rows = np.random.default_rng(6).normal(size=(64, 16)).cumsum(axis=0)
     expected = falling_spectrum(rows)
     assert (np.diff(expected[1:]) <= 1e-9).all()
-    rng = np.random.default_rng(7)
-    drawn = [
-        np.square(np.abs(np.fft.rfft(smooth_table(rng, expected, (64, 16)), axis=0))).mean(axis=1)
-        for _ in range(200)
-    ]
-    # 3,200 draws of an exponential: 1.8% each, four times that over 31 frequencies.
-    assert np.mean(drawn, axis=0)[1:-1] == pytest.approx(expected[1:-1], rel=0.075)
+    rng, surrogate = np.random.default_rng(7), SurrogateTables(rows)
+    drawn = [np.square(np.abs(np.fft.rfft(surrogate.draw(rng), axis=0))).mean(axis=1) for _ in range(800)]
+    # The power of a mixture of 25 directions of which neighbours are alike varies by less than its mean: 4% each.
+    assert np.mean(drawn, axis=0)[1:-1] == pytest.approx(expected[1:-1], rel=0.15)
 
 
 def test_the_same_seed_gives_the_same_answer():

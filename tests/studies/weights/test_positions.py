@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.measures.laboratories.test_periodicity import drifting_helix
 from tests.measures.laboratories.test_positions import planted, trained
 from tests.small_models import MODELS, TOKENIZERS
 
@@ -55,6 +56,34 @@ def test_the_tail_is_reported_and_marked(found):
     assert len(found["position_path"]) == 63  # the path is of trained positions but the first
     none = tables_from_rows(trained(np.random.default_rng(1)))
     assert pd.isna(none["position_tail"]["first"].iloc[0])
+
+
+def test_the_period_is_reported_along_the_positions():
+    rows, turns = drifting_helix(np.random.default_rng(0))
+    helix = tables_from_rows(np.vstack([np.ones(rows.shape[1]), rows]))
+    row, periods, path = helix["position_helix"].iloc[0], helix["position_periods"], helix["position_path"]
+    assert row["significant"]
+    assert row["surrogates"] == 999
+    assert row["turns"] == pytest.approx(turns, abs=0.3)
+    assert row["steps_per_turn"] == pytest.approx(382 / turns, rel=0.02)
+    assert periods["period"].tolist() == pytest.approx([16.6, 25.9], rel=0.03)
+    assert periods["turns"].sum() == pytest.approx(row["turns"])
+    assert str(periods["first"].iloc[1]) == row["changes"]
+    assert path["phase"].iloc[-1] == row["turns"]
+    assert path["local_period"].between(14, 29).all()
+
+
+@pytest.mark.weights
+@pytest.mark.slow
+def test_the_positions_of_a_trained_model_turn_as_often_as_their_period_says():
+    from theodolite.studies.text_model import load_text_model
+
+    loaded = load_text_model("minilm-l6")
+    found = position_tables(ModelTables.of(loaded.network, loaded.tokenizer))
+    row = found["position_helix"].iloc[0]
+    assert row["p"] <= 0.05
+    assert row["low"] < row["steps_per_turn"] < row["high"]
+    assert found["position_path"]["local_period"].median() == pytest.approx(row["steps_per_turn"], rel=0.05)
 
 
 def test_heat_maps_hold_the_table_and_its_cosines(found):

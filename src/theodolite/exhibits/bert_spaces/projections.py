@@ -16,7 +16,7 @@ from theodolite.exhibits.bert_spaces.position_table import describe_tail
 from theodolite.exhibits.bert_spaces.weights import POSITIONS, WEIGHTS, model_name
 from theodolite.exhibits.drawing.axes import clean_label
 from theodolite.exhibits.drawing.captions import join_sentences
-from theodolite.exhibits.drawing.style import BLACK, BLUE, DASHES, VERMILLION
+from theodolite.exhibits.drawing.style import BLACK, BLUE, DASHES, GREY, VERMILLION
 from theodolite.exhibits.exhibit import Plate, add_survey_column
 from theodolite.exhibits.needs import Need
 from theodolite.exhibits.registry import exhibit
@@ -77,7 +77,7 @@ def fig11(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     reads=(),
 )
 def fig18(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
-    """Draw positions coloured by number, untrained positions as crosses, and again without the untrained ones."""
+    """Draw positions coloured by number and joined in their order, and again without the untrained ones."""
     names = make_labels(surveys)
     found = [get_tables(survey, ["position_projections"])[0] for survey in surveys]
     rows = [
@@ -96,8 +96,8 @@ def fig18(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         figure.colorbar(scale, ax=axes, fraction=0.03, label="position")
 
     caption = join_sentences(
-        "Positions, coloured by number. Crosses: untrained positions. Only neighbourhoods have a meaning, not "
-        "distances.",
+        "Positions, coloured by number. Lines join consecutive positions; a long line is a place where the method "
+        "tears the sequence of positions apart. Crosses: untrained positions. Distances and axes have no meaning.",
         *(describe_tail(survey) for survey in surveys),
     )
     data = pd.concat(
@@ -137,6 +137,8 @@ def _draw_curves(ax: Axes, curves: pd.DataFrame) -> None:
 
 
 def _draw_positions(ax: Axes, points: pd.DataFrame, scale: ScalarMappable) -> None:
+    ordered = points.sort_values("row")
+    ax.plot(ordered["x"], ordered["y"], c=GREY, lw=0.5, zorder=1)
     for untrained, marker, size in ((False, "o", 10), (True, "x", 14)):
         of = points[points["untrained"] == untrained]
         if len(of):

@@ -1,4 +1,4 @@
-"""Periodicity: whether a path of positions through space is periodic, and its period.
+"""Periodicity: whether a path of positions through space is periodic, and its period along the path.
 
 Written by hand: scipy.signal has periodograms, but neither Fisher's test nor a test against smooth surrogates.
 """
@@ -20,13 +20,23 @@ MIN_TURNS = 3
 """A wave with fewer turns than this over the complete path is a trend, not a period."""
 MIN_ROWS = 32
 """Minimum number of rows for the search."""
-SURROGATES = 199
+SURROGATES = 999
+ENOUGH = 100
+"""Surrogates with a peak as large as the path's; after so many, p is above 0.1 and no more are generated."""
+MIXED = 12
+"""Neighbouring frequencies on each side whose directions a surrogate mixes."""
 FLOOR = 0.01
 """Fraction of a white spectrum's power; with less power, peaks are rounding or negligible, not a period."""
 SAME_PERIOD = 1.25
 """Peaks whose frequencies differ by a smaller factor are one period that changes along the path."""
 FINER = 16
 """How much finer than the path's own frequency resolution the period is computed."""
+MIN_PART = 3
+"""Minimum number of turns between two changes of the period."""
+CHANGE_LEVEL = 0.01
+PERMUTATIONS = 999
+ROUNDING = 1e-3
+"""Minimum variance of the length of a turn, so that turns of equal length have a t."""
 
 
 class Period(NamedTuple):
@@ -39,6 +49,15 @@ class Period(NamedTuple):
     p: float = nan
     surrogates: int = 0
     reason: str | None = None
+
+
+class Winding(NamedTuple):
+    """The turns of a path about its local mean in the plane of two of its components (numbered from 0)."""
+
+    plane: tuple[int, int]
+    phase: Array  # in turns from the first position, ascending on the whole (n,)
+    period: Array  # local period; NaN where the phase does not advance (n,)
+    quarter: float  # phase difference of the two components in degrees
 
 
 @formula(
@@ -74,12 +93,14 @@ def fisher_g(series: Array) -> tuple[float, float]:
     "position_spectrum.power",
     "position_spectrum.without_period",
     definition="Power of the path of positions in its three leading principal components (linear trend "
-    "removed), divided at each frequency by its mean over Gaussian tables without a period. Their spectrum is "
-    "the table's own, made non-increasing in frequency (isotonic regression). peak: the largest share of that "
-    "whitened power, at three turns or more; p: (1 + tables with at least this peak) / (1 + tables). period: "
+    "removed), divided by the same power made non-increasing in frequency (isotonic regression). peak: the "
+    "largest share of that whitened power, at three turns or more. p: (1 + tables with at least this peak) / "
+    "(1 + tables), over random tables without a period that pass through the same steps. Their power is the "
+    "table's own, made non-increasing; their direction at each frequency is a random mixture of the table's own "
+    "at the 12 frequencies on either side, so that they vary in as many directions as the table does. period: "
     "from the power-weighted mean frequency of the band above half of the peak.",
-    cost="199 tables of the same size, each through the same components; about 25 ms each at 512 x 384",
-    citation="after Fisher 1929 and Mann and Lees 1996",
+    cost="up to 999 tables of the same size, each through the same components; about 25 ms each at 512 x 384",
+    citation="after Fisher 1929, Mann and Lees 1996, and Kreiss and Paparoditis 2003",
     error="low, high: range of the periods at which whitened power is at least half of its peak",
 )
 def period_of_path(rows: Array, seed: int = 0, *, surrogates: int = SURROGATES) -> tuple[Period, Array, Array]:
@@ -94,27 +115,29 @@ def period_of_path(rows: Array, seed: int = 0, *, surrogates: int = SURROGATES) 
     total = np.square(centred).sum()
     if not (np.isfinite(total) and total > 1e-24 * np.square(rows).sum()):
         return Period(reason="the positions do not vary, or not all are finite"), none, none
-    scores, falling = leading_scores(rows)[0], falling_spectrum(rows)
+    scores = leading_scores(rows)[0]
     found = path_spectrum(scores)
+    whitened = _whiten(found)
+    peak = _peak(found)
+    surrogate = SurrogateTables(rows)
     rng = np.random.default_rng(seed)
-    nulls = np.stack(
-        [path_spectrum(leading_scores(smooth_table(rng, falling, rows.shape))[0]) for _ in range(surrogates)]
-    )
-    null = nulls.mean(axis=0)
-    peak = _peak(found, null)
-    as_large = sum(_peak(each, null) >= peak for each in nulls)
-    p = (1 + as_large) / (1 + surrogates)
-    whitened = _whiten(found, null)
+    null, drawn, as_large = np.zeros_like(found), 0, 0
+    while drawn < surrogates and as_large < ENOUGH:
+        spectrum = path_spectrum(leading_scores(surrogate.draw(rng))[0])
+        null, drawn, as_large = null + spectrum, drawn + 1, as_large + (_peak(spectrum) >= peak)
+    null /= drawn
+    # If enough were as large, the last one was: their share is then exact (Besag and Clifford 1991).
+    p = as_large / drawn if as_large == ENOUGH else (1 + as_large) / (1 + drawn)
     at = int(whitened.argmax()) + 1
     if at < MIN_TURNS:
         reason = f"the strongest wave makes fewer than {MIN_TURNS} turns, which is a trend"
-        return Period(peak=peak, p=p, surrogates=surrogates, reason=reason), found, null
+        return Period(peak=peak, p=p, surrogates=drawn, reason=reason), found, null
     strong = np.flatnonzero(whitened >= whitened.max() / 2) + 1
     strong = strong[strong >= MIN_TURNS]
     top = strong[found[strong].argmax()]  # the one of most power, since the mean of the null is random
     band = strong[(strong >= top / SAME_PERIOD) & (strong <= top * SAME_PERIOD)]
     low, high = float(band[0]) - 0.5, float(band[-1]) + 0.5
-    return Period(n / _mean_frequency(scores, low, high), n / high, n / low, peak, p, surrogates), found, null
+    return Period(n / _mean_frequency(scores, low, high), n / high, n / low, peak, p, drawn), found, null
 
 
 @formula(
@@ -122,27 +145,112 @@ def period_of_path(rows: Array, seed: int = 0, *, surrogates: int = SURROGATES) 
     "position_helix.turns",
     "position_helix.steps_per_turn",
     "position_helix.quarter",
-    definition="Turns of the path about its mean in the plane of the two of its three leading components with "
-    "the most power at the period; steps per turn; and the phase difference of the two components in degrees "
-    "(90 on a circle, 0 or 180 on a line).",
+    "position_path.phase",
+    "position_path.local_period",
+    definition="phase: angle of the path, in turns, about its local mean over one period, in the plane of the two "
+    "of its three leading components with the most power within a factor of 2 of the period, each over its "
+    "standard deviation. turns: phase at the end. local_period: 1 / slope of the phase over two periods. quarter: "
+    "phase difference of the two components in degrees (90 on a circle, 0 or 180 on a line).",
     cost="exact; from the components",
     citation="Theodolite",
 )
-def winding(scores: Array, period: float) -> tuple[tuple[int, int], float, float]:
-    """Return the two components of the plane (from 0), the turns in it, and their phase difference in degrees.
+def winding(scores: Array, period: float) -> Winding:
+    """Return the phase of the path along its positions, about a local mean. (n, components)
+
+    A path whose axis drifts does not encircle its overall mean, but it encircles its mean over one period.
 
     >>> angle = 2 * np.pi * np.arange(101) / 20
-    >>> plane, turns, quarter = winding(np.stack([np.cos(angle), np.sin(angle), angle * 0], axis=1), 20)
-    >>> plane, round(turns, 2), round(quarter)
-    ((0, 1), 5.0, 90)
+    >>> found = winding(np.stack([np.cos(angle), np.sin(angle), angle * 3], axis=1), 20)
+    >>> found.plane, round(found.phase[-1], 1), round(found.quarter), np.unique(found.period.round(1)).tolist()
+    ((0, 1), 5.0, 90, [20.0])
     """
-    flat = _remove_trend(scores)
-    waves = flat.T @ np.exp(-2j * np.pi * np.arange(len(flat)) / period)
-    order = np.abs(waves).argsort(kind="stable")[::-1]
+    from scipy.signal import savgol_filter
+
+    flat = scores - local_mean(scores, period)
+    spectra = np.fft.rfft(flat, axis=0)
+    turns = np.arange(len(spectra)) * period / len(scores)  # frequency in cycles per period
+    band = np.abs(spectra[(turns >= 0.5) & (turns <= 2)])
+    order = np.square(band).sum(axis=0).argsort(kind="stable")[::-1]
     one, two = sorted((int(order[0]), int(order[1])))
-    angles = np.unwrap(np.angle(scores[:, one] + 1j * scores[:, two]))
-    behind = np.degrees(np.abs(np.angle(waves[one] * np.conj(waves[two]))))
-    return (one, two), float(abs(angles[-1] - angles[0]) / (2 * np.pi)), float(behind)
+    a, b = flat[:, one], flat[:, two]
+    phase = np.unwrap(np.angle(a / (a.std() or 1.0) + 1j * b / (b.std() or 1.0))) / (2 * np.pi)
+    phase = (phase - phase[0]) * (-1 if phase[-1] < phase[0] else 1)
+    window = min(2 * round(period) + 1, len(phase) - (len(phase) + 1) % 2)
+    speed = savgol_filter(phase, window, 1, deriv=1)
+    waves = spectra[:, one] * np.conj(spectra[:, two])
+    behind = np.degrees(np.abs(np.angle(waves[(turns >= 0.5) & (turns <= 2)].sum())))
+    local = np.divide(1.0, speed, out=np.full(len(speed), nan), where=speed > 0)
+    return Winding((one, two), phase, np.asarray(local), float(behind))
+
+
+def local_mean(scores: Array, period: float) -> Array:
+    """Return the mean of the rows over one period about each row, at the ends over the first or last period."""
+    window = min(max(1, round(period)), len(scores))
+    sums = np.concatenate([np.zeros((1, scores.shape[1])), scores.cumsum(axis=0)])
+    begin = np.clip(np.arange(len(scores)) - window // 2, 0, len(scores) - window)
+    return np.asarray((sums[begin + window] - sums[begin]) / window)
+
+
+@formula(
+    "periodicity/change-points",
+    "position_helix.changes",
+    "position_periods.period",
+    definition="Positions at which the period changes. The lengths of consecutive turns are divided in two where "
+    "the means differ most (t), if their order matters: p < 0.01 over 999 permutations of the turns; then each "
+    "part again. The position is that of the corner of two joined lines that fit the phase best by least squares, "
+    "within one turn. period: positions / turns between changes.",
+    cost="from the phase; milliseconds",
+    citation="after Sen and Srivastava 1975",
+)
+def period_changes(phase: Array, seed: int = 0) -> list[int]:
+    """Return the rows at which the period changes, in ascending order. (n,) in turns
+
+    >>> phase = np.concatenate([np.arange(120) / 12, 10 + np.arange(200) / 20])
+    >>> period_changes(phase + 0.02 * np.random.default_rng(0).normal(size=320))
+    [120]
+    """
+    rng = np.random.default_rng(seed)
+    ahead = np.maximum.accumulate(phase)
+    ends = np.interp(np.arange(floor(ahead[-1]) + 1), ahead, np.arange(len(phase)))  # where each turn begins
+    return sorted(_divide(phase, ends, rng))
+
+
+def _divide(phase: Array, ends: Array, rng: np.random.Generator) -> list[int]:
+    lengths = np.diff(ends)
+    if len(lengths) < 2 * MIN_PART:
+        return []
+    statistic = _largest_step(lengths[None])
+    shuffled = rng.permuted(np.tile(lengths, (PERMUTATIONS, 1)), axis=1)
+    as_large = (_largest_step(shuffled)[0] >= statistic[0] - 1e-9).sum()
+    if (1 + as_large) / (1 + PERMUTATIONS) >= CHANGE_LEVEL:
+        return []
+    at = int(statistic[1][0])
+    corner = _corner(phase, *(round(ends[turn]) for turn in (0, -1, at - 1, at + 1)))
+    return [corner, *_divide(phase, ends[: at + 1], rng), *_divide(phase, ends[at:], rng)]
+
+
+def _largest_step(lengths: Array) -> tuple[Array, NDArray[np.int64]]:
+    """Return the largest |t| of two parts of each row, and where the second part begins. (rows, n)"""
+    n = lengths.shape[1]
+    at = np.arange(MIN_PART, n - MIN_PART + 1)
+    sums, squares = lengths.cumsum(axis=1), np.square(lengths).sum(axis=1, keepdims=True)
+    first, total = sums[:, at - 1], sums[:, -1:]
+    within = squares - np.square(first) / at - np.square(total - first) / (n - at)
+    gap = np.abs(first / at - (total - first) / (n - at))
+    t = gap / np.sqrt(np.maximum(within, ROUNDING * n) * (1 / at + 1 / (n - at)))
+    best = t.argmax(axis=1)
+    return t[np.arange(len(t)), best], at[best]
+
+
+def _corner(phase: Array, first: int, last: int, low: int, high: int) -> int:
+    """Return the row between low and high at which two joined lines fit the phase between first and last best."""
+    time, values = np.arange(first, last), phase[first:last]
+
+    def misfit(corner: int) -> float:
+        lines = np.stack([np.ones(len(time)), time, np.maximum(time - corner, 0)], axis=1)
+        return float(np.square(values - lines @ np.linalg.lstsq(lines, values)[0]).sum())
+
+    return min(range(low, high + 1), key=misfit)
 
 
 def leading_scores(rows: Array, count: int = COMPONENTS) -> tuple[Array, Array]:
@@ -153,11 +261,12 @@ def leading_scores(rows: Array, count: int = COMPONENTS) -> tuple[Array, Array]:
     from scipy.linalg import eigh
 
     centred = rows - rows.mean(axis=0)
-    gram = centred @ centred.T
+    short = centred if rows.shape[1] < len(rows) else centred.T
+    gram = short.T @ short
     size, count = len(gram), min(count, len(gram))
     values, vectors = eigh(gram, subset_by_index=[size - count, size - 1])
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-    scores = vectors * np.sqrt(values)
+    scores = centred @ vectors if short is centred else vectors * np.sqrt(values)
     signs = np.sign(scores[np.abs(scores).argmax(axis=0), np.arange(count)])
     total = np.trace(gram)
     return scores * np.where(signs == 0, 1, signs), values / total if total > 0 else np.full(count, nan)
@@ -174,18 +283,34 @@ def falling_spectrum(rows: Array) -> Array:
 
     Smooth series without a period have such a spectrum: noise, a random walk, a slow drift.
     """
-    from scipy.optimize import isotonic_regression
-
-    power = _power(rows) / rows.shape[1]
-    power[1:] = isotonic_regression(power[1:], increasing=False).x
-    return np.asarray(power)
+    return _make_falling(_power(rows) / rows.shape[1])
 
 
-def smooth_table(rng: np.random.Generator, spectrum: Array, shape: tuple[int, int]) -> Array:
-    """Return a Gaussian table of independent columns with this power at frequencies 0, 1/n, 2/n, ..."""
-    wave = rng.standard_normal((2, len(spectrum), shape[1]))
-    amplitude = np.sqrt(spectrum / 2)[:, None]
-    return np.asarray(np.fft.irfft(amplitude * (wave[0] + 1j * wave[1]), shape[0], axis=0))
+class SurrogateTables:
+    """Random tables like `rows`, but without a period. (n, dim)
+
+    Independent columns would be wrong: a table that varies in few directions has rougher spectra than the mean of
+    many columns has, and its roughness would be mistaken for a period.
+    """
+
+    def __init__(self, rows: Array) -> None:
+        self.n, dim = rows.shape
+        waves = np.fft.rfft(_taper(self.n) * _remove_trend(rows), axis=0)
+        lengths = np.linalg.norm(waves, axis=1, keepdims=True)
+        self.directions = np.divide(waves, lengths, out=np.zeros_like(waves), where=lengths > 0)
+        self.scale = np.sqrt(falling_spectrum(rows) * dim)[:, None]
+        last = len(waves) - 1
+        near = np.abs(np.arange(last + 1)[:, None] + np.arange(-MIXED, MIXED + 1))
+        near = np.where(near > last, 2 * last - near, near)
+        self.near = np.clip(near, min(1, last), last)  # the trend at frequency 0 is removed
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        """Return one table. (n, dim)"""
+        real, imaginary = rng.standard_normal((2, *self.near.shape))
+        weights = np.zeros((len(self.near), len(self.near)), dtype=np.complex128)
+        np.add.at(weights, (np.arange(len(weights))[:, None], self.near), real + 1j * imaginary)
+        waves = weights @ self.directions / np.sqrt(2 * self.near.shape[1])
+        return np.asarray(np.fft.irfft(self.scale * waves, self.n, axis=0))
 
 
 def _remove_trend(scores: Array) -> Array:
@@ -197,19 +322,29 @@ def _remove_trend(scores: Array) -> Array:
 def _power(series: Array) -> Array:
     """Return the power at frequencies 0, 1/n, ..., summed over columns, tapered to limit leakage."""
     n = len(series)
-    taper = np.hanning(n + 2)[1:-1, None] * np.sqrt(8 / 3)
-    return np.asarray(np.square(np.abs(np.fft.rfft(taper * _remove_trend(series), axis=0))).sum(axis=1))
+    return np.asarray(np.square(np.abs(np.fft.rfft(_taper(n) * _remove_trend(series), axis=0))).sum(axis=1))
 
 
-def _whiten(spectrum: Array, null: Array) -> Array:
-    """Return the spectrum divided by the null's, as shares, at frequencies strictly between 0 and 1/2."""
+def _taper(n: int) -> Array:
+    return np.asarray(np.hanning(n + 2)[1:-1, None] * np.sqrt(8 / 3))
+
+
+def _whiten(spectrum: Array) -> Array:
+    """Return the spectrum divided by itself made non-increasing, as shares, strictly between 0 and 1/2."""
     inside = slice(1, len(spectrum) - 1)
-    ratio = spectrum[inside] / (null[inside] + FLOOR / len(null))
+    ratio = spectrum[inside] / (_make_falling(spectrum)[inside] + FLOOR * spectrum.sum() / len(spectrum))
     return np.asarray(ratio / ratio.sum())
 
 
-def _peak(spectrum: Array, null: Array) -> float:
-    return float(_whiten(spectrum, null)[MIN_TURNS - 1 :].max())
+def _make_falling(spectrum: Array) -> Array:
+    """Return the spectrum made non-increasing from frequency 1/n on. (n // 2 + 1,)"""
+    from scipy.optimize import isotonic_regression
+
+    return np.append(spectrum[:1], isotonic_regression(spectrum[1:], increasing=False).x)
+
+
+def _peak(spectrum: Array) -> float:
+    return float(_whiten(spectrum)[MIN_TURNS - 1 :].max())
 
 
 def _mean_frequency(scores: Array, low: float, high: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,15 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from theodolite.measures.laboratories.periodicity import Period, fisher_g, leading_scores, period_of_path, winding
+from theodolite.measures.laboratories.periodicity import (
+    Period,
+    Winding,
+    fisher_g,
+    leading_scores,
+    period_changes,
+    period_of_path,
+    winding,
+)
 from theodolite.measures.laboratories.positions import (
     LEVEL,
     PREVIOUS_ROWS,
@@ -22,7 +31,7 @@ from theodolite.studies.weights.model_tables import RELATIVE, ROTARY, ModelTable
 
 Array = NDArray[np.float64]
 MAX_POSITIONS = 1024
-"""Maximum number of positions in the test of a period, which generates 199 tables of the same size."""
+"""Maximum number of positions in the test of a period, which generates up to 999 tables of the same size."""
 COMPONENTS = 10
 SIGNIFICANT = 0.05
 ROTARY_DISTANCES = 1024
@@ -45,15 +54,36 @@ def helix_tables(rows: Array, trained: int, seed: int) -> dict[str, pd.DataFrame
         return _empty(f"not all of the {len(kept)} positions are finite" if len(kept) > 1 else "too few positions")
     scores, shares = leading_scores(kept, COMPONENTS)
     period, spectrum, null = period_of_path(kept, seed)
+    is_wave = np.isfinite(period.period) and scores.shape[1] > 1
+    turning = winding(scores[:, :3], period.period) if is_wave else None
+    significant = period.reason is None and period.p < SIGNIFICANT
+    changes = period_changes(turning.phase, seed) if turning is not None and significant else []
     positions = np.arange(1, len(kept) + 1)
-    path = {f"pc{number + 1}": scores[:, number] for number in range(min(3, scores.shape[1]))}
+    path: dict[str, Any] = {f"pc{number + 1}": scores[:, number] for number in range(min(3, scores.shape[1]))}
+    path["phase"] = np.nan if turning is None else turning.phase
+    path["local_period"] = np.nan if turning is None else turning.period
     frequency = np.arange(len(spectrum)) / len(kept)
     return {
         "position_path": pd.DataFrame({"position": positions, **path}),
         "position_components": _components(scores, shares),
         "position_spectrum": pd.DataFrame({"frequency": frequency, "power": spectrum, "without_period": null}),
-        "position_helix": _helix(period, scores[:, :3], shares[:3], len(kept), seed),
+        "position_periods": _periods(turning, changes),
+        "position_helix": _helix(period, turning, changes, len(kept), seed).assign(
+            share=shares[:3].sum(), significant=significant
+        ),
     }
+
+
+def _periods(turning: Winding | None, changes: list[int]) -> pd.DataFrame:
+    """Return one row per part of the path between changes of the period: first, last, turns, period."""
+    rows = []
+    if turning is not None:
+        ends = [0, *changes, len(turning.phase) - 1]
+        for begin, end in pairwise(ends):
+            turns = turning.phase[end] - turning.phase[begin]
+            period = (end - begin) / turns if turns > 0 else np.nan
+            rows.append({"first": begin + 1, "last": end + 1, "turns": turns, "period": period})
+    return pd.DataFrame(rows, columns=["first", "last", "turns", "period"])
 
 
 def _components(scores: Array, shares: Array) -> pd.DataFrame:
@@ -67,25 +97,28 @@ def _components(scores: Array, shares: Array) -> pd.DataFrame:
     return pd.DataFrame(rows).assign(cumulative=np.cumsum(shares))
 
 
-def _helix(period: Period, scores: Array, shares: Array, rows: int, seed: int) -> pd.DataFrame:
-    """Return one row: the period, its significance, and the turns of the path at that period."""
-    row = period._asdict() | {"positions": rows, "seed": seed, "share": shares.sum()}
+def _helix(period: Period, turning: Winding | None, changes: list[int], rows: int, seed: int) -> pd.DataFrame:
+    """Return one row: the period, its p-value, the turns of the path, and the positions at which it changes."""
+    row: dict[str, Any] = period._asdict() | {"positions": rows, "seed": seed}
     row |= {"plane": None, "turns": np.nan, "steps_per_turn": np.nan, "quarter": np.nan}
-    if np.isfinite(period.period) and scores.shape[1] > 1:
-        plane, turns, quarter = winding(scores, period.period)
-        row |= {"plane": f"{plane[0] + 1}, {plane[1] + 1}", "turns": turns, "quarter": quarter}
-        row["steps_per_turn"] = (rows - 1) / turns if turns > 0 else np.nan
-    significant = row["p"] < SIGNIFICANT and period.reason is None
-    return pd.DataFrame([row | {"significant": bool(significant)}])
+    if turning is not None:
+        turns = float(turning.phase[-1])
+        row |= {"plane": f"{turning.plane[0] + 1}, {turning.plane[1] + 1}", "turns": turns}
+        row |= {"quarter": turning.quarter, "steps_per_turn": (rows - 1) / turns if turns > 0 else np.nan}
+    row["changes"] = ", ".join(str(change + 1) for change in changes)
+    return pd.DataFrame([row])
 
 
 def _empty(reason: str) -> dict[str, pd.DataFrame]:
     empty = np.empty((0, 3))
     return {
-        "position_path": pd.DataFrame(empty, columns=["pc1", "pc2", "pc3"]).assign(position=[]),
+        "position_path": pd.DataFrame(empty, columns=["pc1", "pc2", "pc3"]).assign(
+            position=[], phase=[], local_period=[]
+        ),
         "position_components": _components(np.empty((0, 0)), np.empty(0)),
         "position_spectrum": pd.DataFrame(empty, columns=["frequency", "power", "without_period"]),
-        "position_helix": _helix(Period(reason=reason), empty, np.full(3, np.nan), 0, 0),
+        "position_periods": _periods(None, []),
+        "position_helix": _helix(Period(reason=reason), None, [], 0, 0).assign(share=np.nan, significant=False),
     }
 
 
@@ -188,8 +221,8 @@ def position_tables(tables: ModelTables, seed: int = 0) -> dict[str, pd.DataFram
     """Return the tables on positions by name.
 
     position_rows, position_tail, position_values, position_cosines, position_first, position_relative,
-    position_components, position_path, position_spectrum, position_helix; for a model without a position table
-    position_rotary or position_bias.
+    position_components, position_path, position_spectrum, position_periods, position_helix; for a model without
+    a position table position_rotary or position_bias.
     """
     if tables.positions is None:
         return other_position_tables(tables)
