@@ -10,6 +10,7 @@ from theodolite.measures.formula import formula_of_column
 from theodolite.report import Tables, render
 from theodolite.report.findings import Finding, collect_findings, collect_warnings
 from theodolite.report.findings.anisotropy import attribute_peak
+from theodolite.report.findings.tradeoff import find_tradeoff
 from theodolite.report.findings.warnings import warn_too_few
 from theodolite.report.markdown import render_markdown
 from theodolite.report.summary import count_contents
@@ -397,3 +398,16 @@ def test_a_decoder_is_reported_without_sinks_and_compared_with_all_positions(mak
     )
     assert all("without-sinks" in one.text for one in found.values())
     assert count_contents(decoder) == count_contents(encoder)
+
+
+def test_the_slope_without_noise_is_stated_with_what_it_assumes(three: Tables) -> None:
+    plain = find_tradeoff(three)
+    assert plain is not None
+    assert "noise" not in plain.text
+    numbers = {"tradeoff_slope_corrected": -0.97, "tradeoff_slope_corrected_se": 0.02}
+    found = find_tradeoff(replace(three, layers=three.layers.assign(**numbers)))
+    assert found is not None
+    assert (
+        "Corrected for the noise of M, which flattens it, the slope is −0.97 ± 0.02, as if the occurrences of a "
+        "unit were independent."
+    ) in found.text

@@ -28,7 +28,7 @@ FEW_FREQUENT = "fewer than three units with 1 <= log10 n <= 5"
 FEW_VECTORS = "fewer than two vectors"
 EQUAL_VECTORS = "all vectors are equal"
 NO_DIRECTION = "fewer than two vectors have a direction"
-FEW_GROUPS = "fewer than two groups of documents"
+FEW_GROUPS = "fewer than ten groups of documents"
 EMPTY_SAMPLE = "the sample is empty, or too few distinct vectors are in it"
 FEW_FOR_BATCHES = "the sample holds fewer vectors than one batch"
 NOT_WIDE = "computed only for vectors too wide for a covariance matrix"
@@ -204,7 +204,7 @@ def _set_columns(prefix: str, count: str) -> Iterator[Column]:
 
 def _set_errors(prefix: str) -> Iterator[Column]:
     """Standard errors of the sums over a set of units and of their ratios."""
-    yield from (_error(_over_set(of, prefix), UNITS_DRAWN) for of in (*PARTS, *RATIOS))
+    yield from (_error(_over_set(of, prefix), DOCUMENTS) for of in (*PARTS, *RATIOS))
 
 
 _MEAN_COSINE = _share(
@@ -347,7 +347,7 @@ _LAYERS = (
     *(_error(of, DOCUMENTS, FEW_GROUPS) for of in (_Q, _M, _V, _M_OF_Q, _MEAN_COSINE)),
     *(_error(of, UNITS_DRAWN) for of in (_Q_CV, _SLOPE, _R2)),
     _error(_SLOPE_CORRECTED, "by the delta method over units and vectors of the sample"),
-    *(_error(of, UNITS_DRAWN) for of in (_V_WITHIN, _V_BETWEEN, _V_WITHIN_OF_Q, _V_BETWEEN_OF_Q, _V_WITHIN_OF_V)),
+    *(_error(of, DOCUMENTS) for of in (_V_WITHIN, _V_BETWEEN, _V_WITHIN_OF_Q, _V_BETWEEN_OF_Q, _V_WITHIN_OF_V)),
     *_set_errors("filtered_"),
     *_set_errors("text_"),
     *_set_errors("unfiltered_text_"),
@@ -502,12 +502,20 @@ _TOKENS = (
         null="n is 1"
     ),
     Column(
-        "v_unbiased", "V_u", "V, unbiased", "V corrected for the number of occurrences", unit=SQUARED,
-        null="n is 1"
+        "v_unbiased", "V_u", "V, unbiased",
+        "V corrected for the number of occurrences, as if they were independent", unit=SQUARED, null="n is 1"
     ),
     _share(
         "self_similarity", "self-sim", "Self-similarity", "Average cosine between occurrences of the unit",
         null=f"{NOT_REQUESTED}, or n is 1", signed=True
+    ),
+    Column(
+        "m_clustered", "M_c", "M, by window", "M from pairs of occurrences in different windows", unit=SQUARED,
+        null=f"{NOT_REQUESTED}, or all occurrences are in one window"
+    ),
+    Column(
+        "v_clustered", "V_c", "V, by window", "V that allows for occurrences of one window that are alike",
+        unit=SQUARED, null=f"{NOT_REQUESTED}, or all occurrences are in one window"
     ),
 )
 _UNITS = (
@@ -572,6 +580,16 @@ _SPECTRA = (
         "Share of the variance that the component and those before it hold", null=EQUAL_VECTORS
     ),
 )
+_JACKKNIFE = (
+    _LAYER,
+    _POPULATION,
+    _key("column", "Column of layers.parquet, or a share of two of them", title="Column"),
+    _count("group", "group", "Group of documents", "Group of documents that was left out, 0 to 19", ""),
+    Column(
+        "value", "without", "Number without the group", "The number of the column without this group",
+        null="Q or V is 0"
+    ),
+)
 
 # fmt: on
 COLUMNS: dict[str, dict[str, Column]] = {
@@ -583,6 +601,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "coordinates": _COORDINATES,
         "scales": _SCALES,
         "spectra": _SPECTRA,
+        "jackknife": _JACKKNIFE,
     }.items()
 }
 """Columns by table and name, in the order in which the tables hold them."""

@@ -68,7 +68,9 @@ def unit_moments(n: NDArray[np.int64], total: Sums, squares: Array, centre: Arra
     "qmv/unit-unbiased",
     "m_unbiased",
     "v_unbiased",
-    definition="V_u = n V/(n - 1) and M_u = M - V/(n - 1): corrected for the bias of small n; undefined at n = 1.",
+    definition="V_u = n V/(n - 1) and M_u = M - V/(n - 1): corrected for the bias of small n; undefined at n = 1. "
+    "Occurrences count as independent. Those of one document are alike, so V_u is still too small for units that "
+    "occur in few documents; tokens.v_clustered allows for this.",
     cost="exact",
     citation="Bessel's correction applied to " + PAPER,
 )
@@ -77,6 +79,34 @@ def unbiased(n: NDArray[np.int64], m: Array, v: Array) -> tuple[Array, Array]:
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(n > 1, v / (n - 1.0), np.nan)
     return m - share, v + share
+
+
+@formula(
+    "qmv/unit-clustered",
+    "tokens.m_clustered",
+    "tokens.v_clustered",
+    definition="M_c: mean of x.y over pairs of occurrences in different windows, (|sum x|^2 - sum over windows of "
+    "|sum x|^2)/(n^2 - sum over windows of n_w^2); V_c = Q - M_c. Unbiased if windows are independent, however "
+    "alike occurrences within a window are; undefined if all are in one window. A document that fits the model is "
+    "one window; windows of one longer document count as independent.",
+    cost="exact; two numbers per unit; computed with --contextuality",
+    citation="Cochran 1977, Sampling Techniques, chapter 9; Theodolite",
+)
+def clustered(
+    n: NDArray[np.int64], q: Array, m: Array, pairs: NDArray[np.int64], squares: Array
+) -> tuple[Array, Array]:
+    """Return M_c and V_c of each unit, NaN if all its occurrences are in one window. All (units,)
+
+    pairs and squares: the sums over windows of n_w^2 and of |sum of x in the window|^2.
+
+    >>> x = np.array([1.0, 1.0, 3.0])  # the first two in one window: products 3 and 3
+    >>> clustered(np.array([3]), np.array([11 / 3]), np.array([25 / 9]), np.array([4 + 1]), np.array([4.0 + 9.0]))
+    (array([3.]), array([0.66666667]))
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        between = n.astype(np.float64) ** 2 - pairs
+        found = np.where(between > 0, (np.square(n) * m - squares) / between, np.nan)
+    return found, q - found
 
 
 @formula(
@@ -89,8 +119,7 @@ def unbiased(n: NDArray[np.int64], m: Array, v: Array) -> tuple[Array, Array]:
     definition="Q = M + V of all vectors, V = V_W + V_B: V_W = sum p_t V(X_t), V_B = sum p_t |mu_t - mu|^2.",
     cost="exact; from the sums by unit",
     citation=PAPER,
-    error="jackknife over 20 document groups (q_se, m_se, v_se, m_of_q_se); bootstrap over units, 200 resamples "
-    "(v_within_se, v_between_se, v_within_of_q_se, v_between_of_q_se, v_within_of_v_se)",
+    error=describe_errors(),
 )
 def decomposition(
     n: NDArray[np.int64], total: Sums, squares: Array, centre: Array, unit_v: Array, rows: Rows | None = None

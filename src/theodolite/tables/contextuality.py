@@ -16,8 +16,10 @@ from theodolite.measures.contextuality import (
     mean_over_units,
     self_similarity,
 )
+from theodolite.measures.decomposition import UnitMoments, clustered
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.fold import LayerFold
+from theodolite.statistics.moments import UnitSums
 
 SELF = "self_similarity self_similarity_se self_similarity_adjusted".split()
 INTRA = "intra_similarity intra_similarity_se intra_similarity_adjusted".split()
@@ -40,6 +42,18 @@ def self_similarity_by_unit(
         known, n, total = (tensor.numpy() for tensor in fold.contextuality.population(cells))
         values[np.isin(codes, known)] = self_similarity(n, total)  # both are in the order of codes
     return values
+
+
+def clustered_by_unit(
+    fold: LayerFold, cells: Sequence[int], sums: UnitSums, units: UnitMoments
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return M_c and V_c of these units; NaN where there is none or it was not kept. (units,) each"""
+    m, v = np.full((2, len(sums.codes)), np.nan)
+    if fold.clusters is not None:
+        codes, pairs, squares = (tensor.numpy() for tensor in fold.clusters.population(cells))
+        known = np.isin(sums.codes.numpy(), codes)  # no unit is, in surveys of older versions
+        m[known], v[known] = clustered(sums.n.numpy()[known], units.q[known], units.m[known], pairs, squares)
+    return m, v
 
 
 def contextuality_of_layer(

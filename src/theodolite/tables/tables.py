@@ -1,4 +1,4 @@
-"""From sums to tables: layers, tokens, units, coordinates, scales and spectra as data frames."""
+"""From sums to tables: layers, tokens, units, coordinates, scales, spectra and jackknife as data frames."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from theodolite.models.layers import Layer
 from theodolite.state.state import State
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.fold import LayerFold
+from theodolite.tables import contextuality
 from theodolite.tables.coordinates import coordinate_rows, join_coordinates
 from theodolite.tables.curves import curve_table
 from theodolite.tables.layer_row import make_layer_row
@@ -40,6 +41,7 @@ class SurveyTables:
     coordinates: pd.DataFrame
     scales: pd.DataFrame
     spectra: pd.DataFrame
+    jackknife: pd.DataFrame
 
 
 COPIES = 3
@@ -50,15 +52,17 @@ LAYERS_ON_DEVICE = 6
 
 @dataclass(frozen=True)
 class MeasuredLayer:
-    """One population of one layer: its row, and by unit the code, n, Q, M, V and self-similarity."""
+    """One population of one layer: its row, and by unit the code, n, Q, M, V, self-similarity, M_c and V_c."""
 
     row: dict[str, Any]
     codes: NDArray[np.int64]
     n: NDArray[np.int64]
     units: UnitMoments
     similarity: NDArray[np.float64]
+    clustered: tuple[NDArray[np.float64], NDArray[np.float64]]
     by_coordinate: pd.DataFrame
     shape: Shape
+    jackknife: pd.DataFrame
 
 
 def make_tables(
@@ -80,7 +84,7 @@ def make_tables(
     `on_device` are removed from the mapping, and freed when their layer has been measured.
     """
     rows, tokens, coordinates, seen = [], [], [], np.zeros(len(state.units), dtype=bool)
-    scales, spectra = [], []
+    scales, spectra, jackknife = [], [], []
     names = pd.Series([encodable(unit.key) for unit in state.units.known])
     special = [code for code, unit in enumerate(state.units.known) if unit.special]
     reported = [population for population in populations if population not in (lost or {})]
@@ -111,11 +115,13 @@ def make_tables(
                 coordinates.append((layer.index, population, one.by_coordinate))
                 scales.append((layer.index, population, one.shape.scales))
                 spectra.append((layer.index, population, one.shape.spectrum))
+                jackknife.append((layer.index, population, one.jackknife))
                 if with_units:
                     seen[one.codes] = True
                     tokens.append((layer.index, population, one))
     kept = _layers(rows), _tokens(tokens, names), _units(state, seen), join_coordinates(coordinates)
-    return SurveyTables(*kept, curve_table("scales", scales), curve_table("spectra", spectra))
+    curves = {"scales": scales, "spectra": spectra, "jackknife": jackknife}
+    return SurveyTables(*kept, *(curve_table(name, parts) for name, parts in curves.items()))
 
 
 def _measure_layer(
@@ -131,14 +137,15 @@ def _measure_layer(
 
     def measure(cells: tuple[int, ...]) -> MeasuredLayer:
         shape = measure_shape(fold, cells, device)
-        row, sums, units, similarity = make_layer_row(
+        row, sums, units, similarity, jackknife = make_layer_row(
             fold, cells, with_units=with_units, special=special, shape=shape, moved=moved
         )
         within = row["v_within"]
         by_coordinate = coordinate_rows(fold, cells, sums, v_within=within, with_units=with_units)
         # Copies, so that the sums, which are as large as the fold itself, can be freed.
         codes, n = sums.codes.numpy().copy(), sums.n.numpy().copy()
-        return MeasuredLayer(row, codes, n, units, similarity, by_coordinate, shape)
+        alike = contextuality.clustered_by_unit(fold, cells, sums, units)
+        return MeasuredLayer(row, codes, n, units, similarity, alike, by_coordinate, shape, jackknife)
 
     return measure_populations(fold, populations, measure)
 
@@ -179,7 +186,10 @@ def _tokens(parts: list[tuple[int, str, MeasuredLayer]], names: pd.Series) -> pd
     if not parts:
         return pd.DataFrame({column: [] for column in TOKENS})
     layer, population, found = zip(*parts, strict=True)
-    numbers = [(one.n, *one.units, *unbiased(one.n, one.units.m, one.units.v), one.similarity) for one in found]
+    numbers = [
+        (one.n, *one.units, *unbiased(one.n, one.units.m, one.units.v), one.similarity, *one.clustered)
+        for one in found
+    ]
     of = np.repeat(np.arange(len(parts)), [len(one.codes) for one in found])
     columns = (
         np.array(layer)[of],

@@ -24,6 +24,7 @@ def find_tradeoff(tables: Tables) -> Finding | None:
     over = f" over {pluralize(used, 'unit')}" if math.isfinite(used) else ""
     tail = (
         _explain_slope(top)
+        + _without_noise(top)
         + _tightest_negative(layer_rows(tables, base), top)
         + _without_positions(tables, base, top)
     )
@@ -57,6 +58,17 @@ def _describe_fit(row: Row) -> str:
 
 def _explain_slope(row: Row) -> str:
     return " With a slope of −1 all units would have the same Q." if number(row, "tradeoff_slope") < 0 else ""
+
+
+def _without_noise(row: Row) -> str:
+    """State the slope without the effect of the noise of M, and what it assumes."""
+    if not math.isfinite(number(row, "tradeoff_slope_corrected")):
+        return ""
+    slope = with_error(row, "tradeoff_slope_corrected")
+    return (
+        f" Corrected for the noise of M, which flattens it, the slope is {slope}, as if the occurrences of a unit "
+        "were independent."
+    )
 
 
 def _tightest_negative(rows: list[Row], top: Row) -> str:
