@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import Batch
+from theodolite.statistics.clusters import Clusters
 from theodolite.statistics.contextuality import Contextuality
 from theodolite.statistics.directions import Directions
 from theodolite.statistics.frame import Frame
@@ -26,7 +27,7 @@ from theodolite.statistics.statistic import State, StateInPlace, Statistic
 
 Kinds = tuple[type[Statistic], ...]
 STATISTICS: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups)
-CONTEXTUAL: Kinds = (Contextuality, Sentences, Occurrences)
+CONTEXTUAL: Kinds = (Contextuality, Sentences, Occurrences, Clusters)
 """Added if the frame requires them; they double the memory for unit tables."""
 WIDE: Kinds = (Moments, Directions, Norms, Sample)
 """For vectors too wide for a (dim, dim) matrix or 20 groups of sums, such as complete feature maps of an image."""
@@ -188,6 +189,11 @@ class LayerFold:
     def occurrences(self) -> Occurrences | None:
         """Sampled vectors of sampled units, if the frame requires them."""
         return cast("Occurrences | None", self.statistics.get("occurrences"))
+
+    @property
+    def clusters(self) -> Clusters | None:
+        """The occurrences of each unit by window, if the frame requires them."""
+        return cast("Clusters | None", self.statistics.get("clusters"))
 
     @property
     def wide(self) -> bool:
