@@ -11,7 +11,7 @@ from typing import Any
 
 from PIL import Image
 
-WIDTH, COLOURS, MOST_BYTES = 800, 32, 5_000_000
+WIDTH, COLOURS, MOST_BYTES = 800, 64, 5_000_000
 PAGES = {name: f"{name}.md" for name in ("norm-variance", "bert-spaces", "dynamics")}
 
 
@@ -58,12 +58,16 @@ def models_of(made: dict[str, Any]) -> str:
 
 
 def shrink(picture: Path, out: Path) -> None:
-    """Write a picture with a smaller width, fewer colours and no metadata."""
+    """Write a picture with a smaller width, fewer colours and no metadata.
+
+    Colours are chosen by how different they are. Chosen by area, the few pixels of coloured marks would share one.
+    """
     with Image.open(picture) as found:
         image = found.convert("RGB")
     if image.width > WIDTH:
         image = image.resize((WIDTH, round(image.height * WIDTH / image.width)), Image.Resampling.LANCZOS)
-    image.quantize(COLOURS, dither=Image.Dither.NONE).save(out, optimize=True)
+    palette = image.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    palette.save(out, optimize=True)
 
 
 def page(made: dict[str, Any], drawn: list[dict[str, Any]]) -> str:

@@ -73,6 +73,8 @@ def test_distributions_are_those_of_all_pairs() -> None:
     expected = [np.linalg.norm(x - y) for x, y in combinations(a, 2)]
     assert np.allclose(np.sort(found["distance", "a", "a"]), np.sort(expected))
     assert len(found["distance", "a", "b"]) == 20
+    assert np.allclose(np.sort(found["dot", "a", "a"]), np.sort([x @ y for x, y in combinations(a, 2)]))
+    assert np.allclose(np.sort(found["dot", "a", "b"]), np.sort([x @ y for x in a for y in b]))
     cosines = [x @ y / np.linalg.norm(x) / np.linalg.norm(y) for x in a for y in b[[0, 1, 3]]]
     assert np.allclose(np.sort(found["cosine", "a", "b"]), np.sort(cosines))
     summaries = {(r["metric"], r["corpus_a"], r["corpus_b"]): r for r in summary_rows(found)}

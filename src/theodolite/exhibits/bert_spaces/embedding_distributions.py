@@ -16,6 +16,7 @@ from theodolite.exhibits.drawing.bars import draw_histogram
 from theodolite.exhibits.drawing.captions import join_sentences
 from theodolite.exhibits.drawing.style import BLUE, DASHES, GREY, VERMILLION
 from theodolite.exhibits.exhibit import Plate, add_survey_column
+from theodolite.exhibits.needs import Need
 from theodolite.exhibits.registry import exhibit
 from theodolite.studies.choice import Choice
 from theodolite.studies.survey_data import SurveyData, get_tables
@@ -50,29 +51,32 @@ def fig10(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     return _make_plate(surveys, ["positions"] * len(surveys), caption)
 
 
+TAIL = Need(
+    "models with untrained positions at the end of their table",
+    lambda survey: survey.facts["found"]["untrained_from"] is not None,
+    lambda survey: f"the test found none in {survey.model}, so the figure would repeat bert-spaces/fig10",
+    reason=lambda survey: "no untrained positions: as in fig10",
+)
+
+
 @exhibit(
     "bert-spaces/fig14",
     title="The distributions of fig10 without the untrained positions",
-    needs=[WEIGHTS],
+    needs=[WEIGHTS, TAIL],
     reads=(),
 )
 def fig14(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     """Draw the distributions of fig10 without the positions that a test finds untrained."""
-    tails = [survey.facts["found"]["untrained_from"] for survey in surveys]
     found = [
-        f"{survey.model}: positions from {tail} on are untrained and excluded."
-        if tail is not None
-        else f"{survey.model}: the test found no untrained positions; all are included."
-        for survey, tail in zip(surveys, tails, strict=True)
-        if "positions" in survey.facts["found"]["tables"]
+        f"{survey.model}: positions from {survey.facts['found']['untrained_from']} on are untrained and excluded."
+        for survey in surveys
     ]
     caption = join_sentences(
         "As fig10, without positions at the end of the table that a test finds untrained.",
         *found,
-        _describe_missing(surveys),
         describe_models(surveys),
     )
-    return _make_plate(surveys, [TRAINED if tail is not None else "positions" for tail in tails], caption)
+    return _make_plate(surveys, [TRAINED] * len(surveys), caption)
 
 
 def _make_plate(surveys: Sequence[SurveyData], tables: Sequence[str], caption: str) -> Plate:

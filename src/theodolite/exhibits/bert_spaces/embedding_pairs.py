@@ -39,7 +39,7 @@ def table2(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     caption = join_sentences(
         "Pairs of tokens whose word vectors have the largest cosine, the cosine nearest to 0, or the smallest",
         f"cosine, of {', '.join(f'{count:,}' for count in n)} pairs, in float64.",
-        describe_unlisted(surveys[0]),
+        *dict.fromkeys(describe_unlisted(survey) for survey in surveys),
         describe_models(surveys),
     )
     return make_token_table(data, _drop_single_model(shown, surveys), caption)

@@ -85,12 +85,16 @@ def describe_helix(survey: SurveyData, helix: Any, periods: pd.DataFrame) -> str
         return f"{name}: no period ({helix['reason']})."
     found = "period" if helix["significant"] else "no significant period; the strongest is"
     period, low, high = (format_scientific(helix[key]) for key in ("period", "low", "high"))
-    turns, per_turn = format_scientific(helix["turns"]), format_scientific(helix["steps_per_turn"])
     p, phase = format_scientific(helix["p"], 2), format_scientific(helix["quarter"], 2)
+    turns = (
+        f"{format_scientific(helix['turns'])} turns about the local mean in components {helix['plane']}, on "
+        f"average one in {format_scientific(helix['steps_per_turn'])} positions,"
+        if np.isfinite(helix["turns"])
+        else f"in components {helix['plane']} it oscillates on a line instead of turning,"
+    )
     return (
         f"{name}: {found} {period} positions ({low} to {high} at half height), p = {p} over "
-        f"{int(helix['surrogates'])} random tables; {turns} turns about the local mean in components "
-        f"{helix['plane']}, on average one in {per_turn} positions, with a phase difference of {phase}°. "
+        f"{int(helix['surrogates'])} random tables; {turns} with a phase difference of {phase}°. "
         + _describe_changes(periods)
         + f"The three components have {helix['share']:.0%} of the variance."
     )
@@ -135,7 +139,7 @@ def _across(points: NDArray[np.float64], period: float) -> float:
 def _draw_local_period(ax: Axes, path: pd.DataFrame, periods: pd.DataFrame) -> None:
     ax.set(xlabel="position", ylabel="local period (positions)")
     if periods.empty:
-        write_note(ax, "no period")
+        write_note(ax, "the path does not turn")
         return
     ax.plot(path["position"], path["local_period"], c=BLUE, lw=0.9)
     ax.hlines(periods["period"], periods["first"], periods["last"], color=VERMILLION, lw=1.6, zorder=3)

@@ -14,8 +14,8 @@ from matplotlib.ticker import MaxNLocator
 from theodolite.exhibits.drawing.axes import clean_label, shorten_ticks
 from theodolite.exhibits.drawing.captions import join_sentences
 from theodolite.exhibits.drawing.panels import legend_columns
-from theodolite.exhibits.drawing.scatter import draw_names
-from theodolite.exhibits.drawing.style import BLACK, GREY, get_line_style
+from theodolite.exhibits.drawing.scatter import draw_names, sample_line
+from theodolite.exhibits.drawing.style import BLACK, COLOURS, DASHES, GREY, MARKERS, LineStyle, get_line_style
 from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.needs import require_laboratory
 from theodolite.exhibits.registry import exhibit
@@ -25,6 +25,7 @@ from theodolite.studies.survey_data import SurveyData, get_tables, make_labels
 TRACE = require_laboratory("trace", "theodolite trace MODEL SENTENCE... --out DIR")
 PATH_PANELS = {"without-last": "without the last layer", "all": "with the last layer"}
 MOST_NAMED = 14  # tokens; more names would hide the paths
+TOKEN_COLOURS = COLOURS[:-1]  # black is the mean
 HEIGHT = 3.1
 
 
@@ -60,9 +61,10 @@ def _make_paths(surveys: Sequence[SurveyData], tokens: str, first: str) -> Plate
             part.suptitle(name, fontsize=9)
             shown = [layers for layers in PATH_PANELS if (points["layers"] == layers).any()]
             axes = part.subplots(1, len(shown), squeeze=False)[0]
+            named = choose_named(points[points["layers"] == shown[0]], few=tokens == "chosen")
             for ax, layers in zip(axes, shown, strict=True):
                 inside = points[points["layers"] == layers]
-                _draw_paths(ax, inside, few=tokens == "chosen")
+                _draw_paths(ax, inside, named, few=tokens == "chosen")
                 _label_axes(ax, shares[shares["layers"] == layers])
                 ax.set_title(PATH_PANELS[layers])
         figure.legend(handles=_path_handles(sentences), loc="outside lower center", ncols=4)
@@ -79,6 +81,7 @@ def _make_paths(surveys: Sequence[SurveyData], tokens: str, first: str) -> Plate
             if tokens != "chosen"
         ),
         *(_describe_last_layer(survey, name) for survey, name in zip(surveys, names, strict=True)),
+        _describe_names([points for _, points, _ in blocks]) if tokens != "chosen" else "",
     )
     return Plate(data, caption, draw, (7.0, HEIGHT * len(blocks) + 0.3))
 
@@ -96,7 +99,7 @@ def _read_paths(survey: SurveyData, tokens: str) -> list[tuple[str, pd.DataFrame
     ]
 
 
-def _draw_paths(ax: Axes, points: pd.DataFrame, *, few: bool) -> None:
+def _draw_paths(ax: Axes, points: pd.DataFrame, named: pd.DataFrame, *, few: bool) -> None:
     for _, path in points.groupby(["sentence", "position"]):
         ordered, line = path.sort_values("layer"), get_line_style(int(path["sentence"].iloc[0]))
         x, y = ordered["x"].to_numpy(), ordered["y"].to_numpy()
@@ -110,11 +113,37 @@ def _draw_paths(ax: Axes, points: pd.DataFrame, *, few: bool) -> None:
         end["x"], end["y"], s=13, marker="s", facecolors="white", edgecolors=BLACK, linewidths=0.7, zorder=5
     )
     ax.margins(0.1)
-    names = start.drop_duplicates("token") if few else start.drop_duplicates(["token", "position"])
     if few:
         _number_layers(ax, points)
-    if len(names) <= MOST_NAMED:
-        draw_names(ax, names["token"].str.strip().tolist(), names[["x", "y"]].to_numpy(np.float64), (3.0, 2.3))
+    names = start.merge(named[["sentence", "position"]], on=["sentence", "position"])
+    lines = [
+        sample_line(path.sort_values("layer")[["x", "y"]].to_numpy(np.float64))
+        for _, path in points.groupby(["sentence", "position"])
+    ]
+    at = names[["x", "y"]].to_numpy(np.float64)
+    draw_names(ax, names["token"].str.strip().tolist(), at, (3.0, 2.3), np.concatenate(lines))
+
+
+def choose_named(points: pd.DataFrame, *, few: bool, most: int = MOST_NAMED) -> pd.DataFrame:
+    """Return the first points of the tokens to name: all, or `most` that are far from each other.
+
+    Tokens that are equal at the same position of two sentences are named once, equal tokens of `few` paths too.
+    """
+    start = points[points["layer"] == points["layer"].min()]
+    tokens: pd.DataFrame = start.drop_duplicates("token" if few else ["token", "position"])
+    if len(tokens) <= most:
+        return tokens
+    at = tokens[["x", "y"]].to_numpy(np.float64)
+    at = at / np.maximum(np.ptp(at, axis=0), 1e-300)
+    chosen = [int(np.square(at - at.mean(axis=0)).sum(axis=1).argmax())]
+    while len(chosen) < most:
+        chosen.append(int(np.square(at[:, None] - at[chosen]).sum(axis=2).min(axis=1).argmax()))
+    return tokens.iloc[sorted(chosen)]
+
+
+def _describe_names(blocks: Sequence[pd.DataFrame]) -> str:
+    most = max(len(points.drop_duplicates(["token", "position"])) for points in blocks)
+    return f"{MOST_NAMED} tokens that are far from each other are named, of {most}." if most > MOST_NAMED else ""
 
 
 def _number_layers(ax: Axes, points: pd.DataFrame) -> None:
@@ -179,7 +208,7 @@ STEP_PANELS = {
     "norm": "norm",
     "radial_part": "radial part of the squared step",
 }
-MOST_IN_LEGEND = 16
+MOST_IN_LEGEND = 30
 WIDE_RANGE = 50.0  # axes of lengths with a wider range are logarithmic
 COLUMNS = "layer layer_name position token special massive step radial tangential cosine angle norm".split()
 
@@ -209,9 +238,9 @@ def fig22(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         "Steps from layer to layer of each token of "
         + "; ".join(dict.fromkeys(f"“{survey.facts['settings']['sentences'][0]}”" for survey in surveys))
         + ".",
-        "Black: mean over tokens, without special tokens and tokens whose norm exceeds 10 times the median of a "
-        "layer (grey). Radial part of a step from x to y: (|y| − |x|)²/|y − x|²; the remainder is a change of "
-        "direction.",
+        "Black: mean over the coloured tokens, that is, without special tokens and tokens whose norm exceeds 10 "
+        "times the median of a layer (grey). Radial part of a step from x to y: (|y| − |x|)²/|y − x|²; the "
+        "remainder is a change of direction.",
         *(_describe_shared_direction(name, moves) for name, _, moves in blocks),
     )
     return Plate(data, caption, draw, (7.0, 4.6 * len(blocks)))
@@ -234,30 +263,53 @@ def _draw_steps(figure: FigureBase, name: str, path: pd.DataFrame, moves: pd.Dat
     figure.suptitle(name, fontsize=9)
     axes = figure.subplots(2, 2).ravel()
     tokens = [token for _, token in path.groupby("position")]
+    styles = _token_styles(tokens)
     for ax, (column, label) in zip(axes, STEP_PANELS.items(), strict=True):
-        for number, token in enumerate(tokens):
-            _draw_token(ax, token, column, number)
+        for token, style in zip(tokens, styles, strict=True):
+            lines = {"c": style.colour, "ls": style.dash, "marker": style.marker}
+            ax.plot(token["layer"], token[column], ms=2.4, lw=0.9, alpha=0.85, **lines)
         ax.plot(moves["layer"], moves[column], c=BLACK, lw=2.0, zorder=5)
         _format_step_panel(ax, column, label, path)
+    handles, labels = [Line2D([], [], c=BLACK, lw=2.0)], ["mean"]
     if len(tokens) <= MOST_IN_LEGEND:
-        names = [clean_label(token["token"].iloc[0].strip() or "␣", 12) for token in tokens]
-        handles = [_token_handle(token, number) for number, token in enumerate(tokens)]
-        figure.legend(handles, names, loc="outside lower center", ncols=min(9, legend_columns(names, 7.0)))
+        labels += name_tokens([token["token"].iloc[0] for token in tokens])
+        handles += [token_handle(style) for style in styles]
+    else:
+        labels += ["tokens", "special or massive tokens"]
+        handles += [token_handle(LineStyle(colour, "o", "-")) for colour in (TOKEN_COLOURS[0], GREY)]
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(9, legend_columns(labels, 7.0)))
 
 
-def _draw_token(ax: Axes, token: pd.DataFrame, column: str, number: int) -> None:
-    style = {"c": _token_colour(token, number), "ls": get_line_style(number).dash, "lw": 0.9, "alpha": 0.85}
-    ax.plot(token["layer"], token[column], marker=get_line_style(number).marker, ms=2.4, **style)
+def token_style(number: int) -> LineStyle:
+    """Return the style of token `number`. Six colours repeat with another dash and marker."""
+    again, colour = divmod(number, len(TOKEN_COLOURS))
+    return LineStyle(TOKEN_COLOURS[colour], MARKERS[again % len(MARKERS)], DASHES[again % len(DASHES)])
 
 
-def _token_handle(token: pd.DataFrame, number: int) -> Line2D:
-    line = get_line_style(number)
-    return Line2D([], [], c=_token_colour(token, number), marker=line.marker, ls=line.dash, ms=3, lw=0.9)
+def token_handle(style: LineStyle, width: float = 0.9) -> Line2D:
+    """Return the sample of a line for a legend."""
+    return Line2D([], [], c=style.colour, marker=style.marker, ls=style.dash, ms=3, lw=width)
 
 
-def _token_colour(token: pd.DataFrame, number: int) -> str:
-    is_excluded = bool(token["special"].iloc[0] or token["massive"].iloc[0])
-    return GREY if is_excluded else get_line_style(number).colour
+def name_tokens(tokens: Sequence[str]) -> list[str]:
+    """Return the names of the tokens of a sentence; tokens that occur again are numbered.
+
+    >>> name_tokens(["the", " cat", "the"])
+    ['the', 'cat', 'the (2)']
+    """
+    names = [clean_label(token.strip() or "␣", 12) for token in tokens]
+    return [
+        f"{name} ({names[: place + 1].count(name)})" if name in names[:place] else name
+        for place, name in enumerate(names)
+    ]
+
+
+def _token_styles(tokens: Sequence[pd.DataFrame]) -> list[LineStyle]:
+    """Return the styles of tokens: coloured, or grey if they do not count in the mean."""
+    excluded = [bool(token["special"].iloc[0] or token["massive"].iloc[0]) for token in tokens]
+    styles = map(token_style, range(len(tokens)))
+    grey = (LineStyle(GREY, MARKERS[at % len(MARKERS)], DASHES[at % len(DASHES)]) for at in range(len(tokens)))
+    return [next(grey) if out else next(styles) for out in excluded]
 
 
 def _format_step_panel(ax: Axes, column: str, label: str, path: pd.DataFrame) -> None:

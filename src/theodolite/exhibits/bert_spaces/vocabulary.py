@@ -15,7 +15,7 @@ from theodolite.exhibits.registry import exhibit
 from theodolite.studies.choice import Choice
 from theodolite.studies.survey_data import SurveyData, get_tables
 
-LONGEST = 60
+LONGEST = 46  # characters of examples; more would be cut in the middle of the cell
 
 
 @exhibit(
@@ -35,7 +35,7 @@ def vocabulary(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
             "longest run": [
                 _format_range(*pair) for pair in zip(data["run_first"], data["run_last"], strict=True)
             ],
-            "examples": [clean_label(text, LONGEST).replace(r"\$", "$") for text in data["examples"]],
+            "examples": [shorten_list(text) for text in data["examples"]],
         }
     )
     caption = join_sentences(
@@ -72,6 +72,17 @@ def weights(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         describe_models(surveys),
     )
     return make_token_table(data, shown, caption)
+
+
+def shorten_list(text: str, longest: int = LONGEST) -> str:
+    """Return as many of the tokens in a list separated by spaces as fit; a token that does not fit is omitted.
+
+    >>> shorten_list("the volunteer vince", 14), shorten_list("the volunteer vince", 19)
+    ('the volunteer …', 'the volunteer vince')
+    """
+    tokens = clean_label(text, max(len(text), 1)).replace(r"\$", "$").split(" ")
+    kept = [token for place, token in enumerate(tokens) if len(" ".join(tokens[: place + 1])) <= longest]
+    return " ".join(kept) + (" …" if len(kept) < len(tokens) else "")
 
 
 def _format_range(first: int, last: int) -> str:

@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.ft2font import FT2Font
 
 from theodolite.exhibits.drawing.axes import clean_label
+from theodolite.exhibits.drawing.captions import join_sentences
 from theodolite.exhibits.drawing.tables import draw_table, table_size
 from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.needs import Need, require_laboratory
@@ -54,7 +55,14 @@ def describe_unlisted(survey: SurveyData) -> str:
     """State which tokens are not listed."""
     settings = survey.facts["settings"]
     omitted = [kind for kind in ("special", "unused") if not settings[f"keep_{kind}"]]
-    return f"{' and '.join(omitted).capitalize()} tokens are not listed." if omitted else ""
+    untrained = [] if settings["keep_unused"] else survey.facts["found"].get("untrained_tokens", [])
+    return join_sentences(
+        f"{' and '.join(omitted).capitalize()} tokens are not listed." if omitted else "",
+        f"{model_name(survey)}: {len(untrained):,} tokens that look untrained are not listed either, because they "
+        f"have nearly the vector of a special or unused token (such as {' '.join(untrained[:3])})."
+        if untrained
+        else "",
+    )
 
 
 def make_token_table(data: pd.DataFrame, shown: pd.DataFrame, caption: str) -> Plate:
