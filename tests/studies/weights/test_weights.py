@@ -26,7 +26,7 @@ from theodolite.studies.survey_data import SurveyData
 from theodolite.studies.weights.model_tables import ModelTables
 from theodolite.studies.weights.weights import measure_weights
 
-EXHIBITS = "fig10 fig12 fig14 table2 table3 table4 table5 vocabulary weights segments".split()
+EXHIBITS = "fig10 fig12 table2 table3 table4 table5 vocabulary weights segments".split()
 SETTINGS = {"above": 0.2, "most": 4, "keep_special": False, "keep_unused": False, "projections": False, "seed": 0}
 
 
@@ -139,6 +139,55 @@ def test_fig14_omits_a_planted_tail() -> None:
     assert f"positions from {tail} on are untrained and excluded" in plate.caption
     ten = make(find("bert-spaces/fig10"), [survey]).data.query("left == 'positions' and metric == 'cosine'")
     assert ten["count"].sum() == 192 * 191 // 2
+
+
+def test_fig14_is_not_drawn_where_it_repeats_fig10(folders: dict[str, Path]) -> None:
+    untrained = [read_survey_data(folder, ()) for folder in folders.values()]
+    with pytest.raises(InputError, match="so the figure would repeat bert-spaces/fig10"):
+        make(find("bert-spaces/fig14"), untrained)
+    plate = make(find("bert-spaces/fig14"), [planted_tail(), *untrained])
+    assert "(no untrained positions: as in fig10)" in plate.caption
+    assert set(plate.data["survey"]) == {"planted"}
+
+
+def test_untrained_tokens_are_not_listed(models: dict[str, Path]) -> None:
+    """Tokens that never occurred have nearly the vector of a special token, and would be the most similar."""
+    network, tokenizer = small_models.load(models["bert"])
+    words = network.embeddings.word_embeddings.weight.detach().clone()
+    glitches = [40, 41, 42, 43]
+    words[glitches] = words[tokenizer.mask_token_id] + 1e-3 * torch.randn(
+        4, words.shape[1], generator=torch.Generator().manual_seed(0)
+    )
+    tables = replace(ModelTables.of(network, tokenizer), words=words)
+    found = {}
+    for kept in (False, True):
+        facts = make_facts("weights", {"name": "glitches"}, **(SETTINGS | {"keep_unused": kept}))
+        found[kept] = SurveyData(facts, measure_weights(tables, facts))
+    pairs = {
+        kept: survey.tables["extremes"].query("right == 'words' and metric == 'cosine' and which == 'largest'")
+        for kept, survey in found.items()
+    }
+    assert {*pairs[True]["left_row"], *pairs[True]["right_row"]} <= set(glitches)
+    assert not {*pairs[False]["left_row"], *pairs[False]["right_row"]} & set(glitches)
+    assert found[False].facts["found"]["untrained_tokens"] == tables.units["name"].iloc[glitches].tolist()
+    assert (
+        "4 tokens that look untrained are not listed either"
+        in make(find("bert-spaces/table2"), [found[False]]).caption
+    )
+    assert "untrained" not in make(find("bert-spaces/table2"), [found[True]]).caption
+
+
+def test_the_vocabulary_table_shows_whole_tokens(folders: dict[str, Path]) -> None:
+    survey = read_survey_data(folders["bert"], ())
+    long = " ".join(f"[unused{number}99]" for number in range(6))
+    survey.tables["vocabulary"] = survey.tables["vocabulary"].assign(examples=long)
+    plate = make(find("bert-spaces/vocabulary"), [survey])
+    assert plate.shown is not None
+    shown = set(" ".join(plate.shown["examples"]).split())
+    assert shown <= {*long.split(), "…"}
+    assert {text.get_text() for text in compose(plate).axes[0].texts} >= set(
+        plate.shown["examples"]
+    )  # not cut again
 
 
 @pytest.mark.parametrize("name", EXHIBITS)

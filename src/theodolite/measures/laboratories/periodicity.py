@@ -31,6 +31,8 @@ SAME_PERIOD = 1.25
 """Peaks whose frequencies differ by a smaller factor are one period that changes along the path."""
 FINER = 16
 """How much finer than the path's own frequency resolution the period is computed."""
+MIN_QUARTER = 30.0
+"""Phase difference of two components, in degrees, below which the path does not turn, but oscillates on a line."""
 MIN_PART = 3
 """Minimum number of turns between two changes of the period."""
 CHANGE_LEVEL = 0.01
@@ -55,7 +57,7 @@ class Winding(NamedTuple):
     """The turns of a path about its local mean in the plane of two of its components (numbered from 0)."""
 
     plane: tuple[int, int]
-    phase: Array  # in turns from the first position, ascending on the whole (n,)
+    phase: Array  # in turns from the first position, ascending on the whole; NaN on a line (n,)
     period: Array  # local period; NaN where the phase does not advance (n,)
     quarter: float  # phase difference of the two components in degrees
 
@@ -150,14 +152,16 @@ def period_of_path(rows: Array, seed: int = 0, *, surrogates: int = SURROGATES) 
     definition="phase: angle of the path, in turns, about its local mean over one period, in the plane of the two "
     "of its three leading components with the most power within a factor of 2 of the period, each over its "
     "standard deviation. turns: phase at the end. local_period: 1 / slope of the phase over two periods. quarter: "
-    "phase difference of the two components in degrees (90 on a circle, 0 or 180 on a line).",
+    "phase difference of the two components in degrees (90 on a circle, 0 or 180 on a line); the others are null "
+    "if it is below 30 or above 150.",
     cost="exact; from the components",
     citation="Theodolite",
 )
 def winding(scores: Array, period: float) -> Winding:
     """Return the phase of the path along its positions, about a local mean. (n, components)
 
-    A path whose axis drifts does not encircle its overall mean, but it encircles its mean over one period.
+    A path whose axis drifts does not encircle its overall mean, but it encircles its mean over one period. A path
+    that oscillates on a line encircles nothing: its phase is NaN.
 
     >>> angle = 2 * np.pi * np.arange(101) / 20
     >>> found = winding(np.stack([np.cos(angle), np.sin(angle), angle * 3], axis=1), 20)
@@ -178,9 +182,11 @@ def winding(scores: Array, period: float) -> Winding:
     window = min(2 * round(period) + 1, len(phase) - (len(phase) + 1) % 2)
     speed = savgol_filter(phase, window, 1, deriv=1)
     waves = spectra[:, one] * np.conj(spectra[:, two])
-    behind = np.degrees(np.abs(np.angle(waves[(turns >= 0.5) & (turns <= 2)].sum())))
+    behind = float(np.degrees(np.abs(np.angle(waves[(turns >= 0.5) & (turns <= 2)].sum()))))
     local = np.divide(1.0, speed, out=np.full(len(speed), nan), where=speed > 0)
-    return Winding((one, two), phase, np.asarray(local), float(behind))
+    if not MIN_QUARTER <= behind <= 180 - MIN_QUARTER:
+        phase, local = np.full_like(phase, nan), np.full_like(local, nan)
+    return Winding((one, two), phase, np.asarray(local), behind)
 
 
 def local_mean(scores: Array, period: float) -> Array:
@@ -209,6 +215,8 @@ def period_changes(phase: Array, seed: int = 0) -> list[int]:
     >>> period_changes(phase + 0.02 * np.random.default_rng(0).normal(size=320))
     [120]
     """
+    if not np.isfinite(phase).all():
+        return []
     rng = np.random.default_rng(seed)
     ahead = np.maximum.accumulate(phase)
     ends = np.interp(np.arange(floor(ahead[-1]) + 1), ahead, np.arange(len(phase)))  # where each turn begins

@@ -77,7 +77,7 @@ def helix_tables(rows: Array, trained: int, seed: int) -> dict[str, pd.DataFrame
 def _periods(turning: Winding | None, changes: list[int]) -> pd.DataFrame:
     """Return one row per part of the path between changes of the period: first, last, turns, period."""
     rows = []
-    if turning is not None:
+    if turning is not None and np.isfinite(turning.phase).all():
         ends = [0, *changes, len(turning.phase) - 1]
         for begin, end in pairwise(ends):
             turns = turning.phase[end] - turning.phase[begin]

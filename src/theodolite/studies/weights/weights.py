@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import torch
+from torch import Tensor
 
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
@@ -37,6 +38,8 @@ from theodolite.studies.weights.vocabulary import (
 )
 
 LABORATORY = "weights"
+UNTRAINED = 0.9
+"""Cosine with a special or unused token above which an ordinary token counts as untrained."""
 QUICK_ROWS = 4096
 """Rows of a table that are paired with `quick`: 8.4 million pairs within a table."""
 MEAN = "mean of words"
@@ -101,7 +104,8 @@ def measure_weights(
     listener, settings = listener or Listener(), facts["settings"]
     results = position_tables(tables, settings["seed"])
     tail = _untrained_from(results)
-    pair_tables = _pair_tables(tables, tail, settings)
+    untrained = untrained_tokens(tables)
+    pair_tables = _pair_tables(tables, tail, untrained, settings)
     damaged = list(_describe_nonfinite(pair_tables, tables.names))
     for note in damaged:
         listener.warn(note)
@@ -128,6 +132,7 @@ def measure_weights(
         "dropped": tables.dropped,
         "position_kind": tables.position_kind,
         "untrained_from": tail,
+        "untrained_tokens": [tables.units["name"].iloc[int(row)] for row in untrained.nonzero()[:, 0]],
         "notes": [*tables.notes, *damaged, *sampled, *pair_findings.notes],
         "beyond": pair_findings.beyond,
         "vocabulary": summarise_vocabulary(tables.units),
@@ -137,9 +142,26 @@ def measure_weights(
     return results
 
 
-def _pair_tables(tables: ModelTables, tail: int | None, settings: dict[str, Any]) -> dict[str, PairTable]:
+def untrained_tokens(tables: ModelTables) -> Tensor:
+    """Return which ordinary tokens have nearly the vector of a special or unused token. (tokens,) bool
+
+    Training moves the vectors of tokens that occur; those that never occurred are nearly equal to each other, and
+    would be the most similar pairs of every list.
+    """
+    marked = torch.tensor((tables.units["special"] | tables.units["unused"]).to_numpy(bool))
+    units = torch.nn.functional.normalize(tables.words.float(), dim=1)
+    found = torch.zeros(len(marked), dtype=torch.bool)
+    if marked.any():
+        blocks = [(block @ units[marked].T > UNTRAINED).any(dim=1) for block in torch.split(units, BLOCK)]
+        found = torch.cat(blocks) & ~marked
+    return found
+
+
+def _pair_tables(
+    tables: ModelTables, tail: int | None, untrained: Tensor, settings: dict[str, Any]
+) -> dict[str, PairTable]:
     units = tables.units
-    omitted = torch.zeros(len(units), dtype=torch.bool)
+    omitted = torch.zeros(len(units), dtype=torch.bool) if settings["keep_unused"] else untrained.clone()
     for column, kept in (("special", settings["keep_special"]), ("unused", settings["keep_unused"])):
         if not kept:
             omitted |= torch.tensor(units[column].to_numpy(bool))
