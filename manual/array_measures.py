@@ -30,7 +30,7 @@ import theodolite
 x = np.random.default_rng(0).normal(size=(2000, 16)) + 1
 units = np.arange(2000) % 40
 cosine = theodolite.measures.mean_cosine(x)
-print(cosine)                      # value, standard error, n and the id of the formula
+print(cosine)  # value, standard error, n and the id of the formula
 print(float(cosine) > 0.4, cosine.se < 0.02, cosine.formula.citation)
 parts = theodolite.measures.decompose(x, units)
 print(f"{{parts.v_within:.2f}} + {{parts.v_between:.2f}} = {{parts.v:.2f}}")

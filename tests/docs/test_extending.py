@@ -9,6 +9,7 @@ from itertools import permutations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 WITHIN = 1e-6  # states are float32, and so are the directions that are summed

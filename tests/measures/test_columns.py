@@ -77,7 +77,8 @@ def test_every_measured_column_has_a_registered_formula() -> None:
     known = formulas()
     keys = {"layer", "population", "coordinate", "rank", "scale", "unit"}
     plain = {
-        "layers": "library_index n types dim twonn_n zero nonfinite massive sample_duplicates sample_near_duplicates norm_min norm_max"
+        "layers": "library_index n types dim twonn_n zero nonfinite massive sample_duplicates "
+        "sample_near_duplicates norm_min norm_max"
     }
     plain |= {"units": "row id special tokens_per_unit", "tokens": "n", "scales": "n"}
     for table, columns in COLUMNS.items():

@@ -170,9 +170,7 @@ class Fixed(nn.Module):
 
 def test_an_unclear_layout_is_asked_for() -> None:
     given = inputs(4, 4)
-    with pytest.raises(
-        InputError, match=r"returns the shape \(4, 4, 4\) for 4 items, .*give layout={'mix': "
-    ):
+    with pytest.raises(InputError, match=r"returns the shape \(4, 4, 4\) for 4 items, .*give layout={'mix': "):
         theodolite.watch(Fixed(), given, ["mix"])
     found = theodolite.watch(Fixed(), given, ["mix"], layout={"mix": "time-first"})
     assert row(found, 0, "without-first")["n"] == 12 * 4 * 3

@@ -75,8 +75,8 @@ def twonn(vectors: Tensor, *, contexts: Tensor | None = None) -> TwoNN:
     bfloat16, float16 or float64; equal vectors, and all but the first of each value in `contexts` (vectors,), are
     dropped and counted, since duplicates make r1 zero; so are near-duplicates (see `find_near_duplicates`).
     Distances are exact up to float64 rounding (see `neighbours`). The estimate is too small if d is large for n,
-    and depends on n: it is a dimension at the scale of r2. One sample is one batch; see `batches` for averages over shuffled batches. Cost: n^2 dim float32
-    operations.
+    and depends on n: it is a dimension at the scale of r2. One sample is one batch; see `batches` for averages
+    over shuffled batches. Cost: n^2 dim float32 operations.
 
     >>> square = torch.rand(2000, 2, generator=torch.Generator().manual_seed(0))
     >>> round(twonn(square @ torch.ones(2, 5).cumsum(1).cumsum(0).sin()).keep90)

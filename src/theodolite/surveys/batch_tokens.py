@@ -12,7 +12,7 @@ SHARE = 100
 
 
 BLOCK, HELD_SHARE = 15, 0.25
-"""What a block needs, in states of the batch, and the share of the GPU memory for it and for states that are held."""
+"""What a block needs, in states of the batch, and the share of the GPU memory for it and for held states."""
 
 
 def batch_tokens(device: str, dim: int, held: int = 0) -> int:

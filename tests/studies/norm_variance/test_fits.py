@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import linregress
 from tests.synthetic_surveys import SPECIAL, make_survey, remove_units
 
-from theodolite.measures.tradeoff import resample_counts
+from theodolite.measures.unit_fits import resample_counts
 from theodolite.studies.choice import Choice
 from theodolite.studies.norm_variance.fits import FITS, RESAMPLES, SEED, fit_units, make_fit_table
 from theodolite.studies.norm_variance.units import select_units

@@ -24,7 +24,7 @@ from theodolite.measures.arrays.result import (
 )
 from theodolite.measures.cosine import NO_DIRECTION, directions
 from theodolite.measures.decomposition import UnitMoments, frequent, unit_moments
-from theodolite.measures.tradeoff import bootstrap_errors, coefficient_of_variation, fit_line
+from theodolite.measures.unit_fits import bootstrap_errors, coefficient_of_variation, fit_line
 
 FIT, CV = "tradeoff/v-on-m", "q-cv/frequent"
 

@@ -137,7 +137,7 @@ def _warn_jump(rows: list[Row]) -> str:
         return ""
     factor = format_number(number(top, "scale_jump"), 2)
     return (
-        f"The intrinsic dimension changes by a factor of {factor} between two adjacent scales {locate(top)}. TwoNN "
+        f"The intrinsic dimension changes by a factor of {factor} between adjacent scales {locate(top)}. TwoNN "
         "is that of the smallest scale, where close pairs or clusters decide it; scales.parquet has the others."
     )
 

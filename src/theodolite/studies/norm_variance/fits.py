@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from theodolite.measures.tradeoff import fit_lines, resample_counts
+from theodolite.measures.unit_fits import fit_lines, resample_counts
 from theodolite.studies.choice import FILTERS, VARIANTS, Choice
 from theodolite.studies.norm_variance.units import mark_used_units, read_units
 from theodolite.studies.survey_data import SurveyData

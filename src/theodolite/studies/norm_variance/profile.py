@@ -13,7 +13,7 @@ import pandas as pd
 
 from theodolite.errors import InputError
 from theodolite.measures.resampling import PARTS, SHARES
-from theodolite.measures.tradeoff import coefficient_of_variation
+from theodolite.measures.unit_fits import coefficient_of_variation
 from theodolite.studies.choice import Choice
 from theodolite.studies.norm_variance.fits import all_choices, fit_units
 from theodolite.studies.norm_variance.units import count_special_units, mark_used_units, read_units, select_units

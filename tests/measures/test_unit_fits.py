@@ -12,7 +12,7 @@ from tests import oracles
 from tests.devices import DEVICES
 
 from theodolite.measures.decomposition import unbiased
-from theodolite.measures.tradeoff import bootstrap_errors, coefficient_of_variation, correct_slope, fit_line
+from theodolite.measures.unit_fits import bootstrap_errors, coefficient_of_variation, correct_slope, fit_line
 
 ROUNDING = 1e-10
 """Relative: float64 sums about the mean; slope and R^2 are ratios of them, and R^2 may be small."""
