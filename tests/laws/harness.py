@@ -27,6 +27,7 @@ TOLERANCE = {
     "scatter": FLOAT32,
     "groups": FLOAT32,
     "contextuality": FLOAT64,
+    "clusters": FLOAT64,
     "sentences": FLOAT64,
 }
 """By statistic, for tensors of floats; all others must agree bit for bit."""
