@@ -59,7 +59,7 @@ def describe_population(choice: Choice, surveys: Sequence[SurveyData] = ()) -> s
     return join_sentences(f"Population: {label}.", left_out)
 
 
-MOST_RUNS = 6
+MOST_RUNS = 10
 """Counts that a caption lists by layer; with more of them it states their range."""
 
 
@@ -85,8 +85,10 @@ def _count_left_out(survey: SurveyData, population: str) -> str:
         return f"{runs[0][0]:,} {of} at every layer" if runs[0][0] else f"none {of}"
     if len(runs) > MOST_RUNS:
         return f"{left.min():,} to {left.max():,} {of}, by layer"
-    listed = [f"{count:,} at {first}" + (f" to {last}" if last > first else "") for count, first, last in runs]
-    return f"{', '.join(listed)} {of}"
+    listed = [
+        f"{count:,} at layer {first}" + (f" to {last}" if last > first else "") for count, first, last in runs
+    ]
+    return f"{', '.join(listed)}, {of}"
 
 
 def describe_massive(surveys: Sequence[SurveyData], choice: Choice) -> str:
