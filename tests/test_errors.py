@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -18,11 +19,11 @@ def in_python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("in_python")
-def test_errors_in_python_name_arguments() -> None:
+def test_errors_in_python_name_arguments(small_model: Any) -> None:
     with pytest.raises(InputError, match=r"^sample requires a fraction above 0"):
-        theodolite.survey("minilm-l6", ["a"], sample=3.0)
+        theodolite.survey(small_model("bert"), ["a"], sample=3.0)
     with pytest.raises(InputError, match=r"^part '5': expected I/N"):
-        theodolite.survey("minilm-l6", ["a"], part="5")
+        theodolite.survey(small_model("bert"), ["a"], part="5")
 
 
 @pytest.mark.usefixtures("in_python")
@@ -32,9 +33,9 @@ def test_a_message_inside_another_is_translated_once() -> None:
     assert str(InputError(f"layer 3: {first_line(inner)}")) == "layer 3: max_tokens is too large."
 
 
-def test_the_command_line_names_flags() -> None:
-    words = "survey minilm-l6 --corpus chitchat --sample 3 --out never-written".split()
-    command = [sys.executable, "-m", "theodolite", *words]
+def test_the_command_line_names_flags(small_model: Any) -> None:
+    options = "--corpus README.md --sample 3 --out never-written".split()
+    command = [sys.executable, "-m", "theodolite", "survey", str(small_model("bert")), *options]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 2
     assert "--sample requires a fraction" in found.stderr

@@ -27,9 +27,9 @@ def test_from_a_survey_to_the_figure(theodolite, surveyed, tmp_path):
     assert ran.code == 0, ran.err
     assert "second pass: 3 of " in ran.err
     assert "batches.parquet (3 of " in ran.out
-    assert ran.out.count("population: ") == 3
+    assert ran.out.count("population: ") == 4
     table = pd.read_parquet(surveyed / "batches.parquet")
-    assert len(table) == 4 * 3 * 2 * 3
+    assert len(table) == 4 * 4 * 2 * 3
     again = theodolite("batches", surveyed, "--count", 3, "--size", 300, "--json", "--quiet")
     assert (again.code, again.err) == (0, "")
     printed = json.loads(again.out)

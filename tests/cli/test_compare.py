@@ -83,7 +83,7 @@ def test_a_folder_receives_figures_and_numbers(theodolite, surveys, tmp_path):
         (["--depth", "deep"], "--depth 'deep' is not one of layer, normalised"),
         (
             ["--out", "a.jpg"],
-            "must end in one of csv, md, json, png, svg, pdf; a name without a suffix is a folder",
+            "must end in one of csv, md, tex, json, png, svg, pdf; a name without a suffix is a folder",
         ),
         (["nowhere"], "nowhere is not a folder"),
     ],

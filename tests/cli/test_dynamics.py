@@ -25,7 +25,7 @@ def test_from_checkpoints_to_the_figure(theodolite, runs, corpus, tmp_path):
     assert ran.code == 0, ran.err
     assert "step 10 (2 of 3)" in ran.err
     assert "series.parquet (3 steps)" in ran.out
-    assert ran.out.count("population: ") == 4  # three of layers, one of attention
+    assert ran.out.count("population: ") == 5  # four of layers, one of attention
     assert "TwoNN+e" in ran.out
     assert "Half-way: " in ran.out
     assert "Lagged correlations are omitted: they require 6 pairs" in ran.out

@@ -149,6 +149,7 @@ def test_merging_lists_what_differs(theodolite, model, corpus, made, tmp_path):
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.slow
 def test_a_part_that_covers_the_corpus_is_reported(theodolite, model, corpus, tmp_path):
     ran = theodolite("survey", model, "--corpus", corpus, "--out", tmp_path / "a", "--part", "0/2")
     assert ran.code == 0, ran.err

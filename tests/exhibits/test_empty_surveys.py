@@ -43,7 +43,7 @@ def counted(survey: SurveyData, n: int) -> SurveyData:
 
 def drawn(number: str, surveys: Sequence[SurveyData], choice: Choice | None = None) -> tuple[Plate, list[Axes]]:
     plate = make(find(f"norm-variance/{number}"), surveys, choice)
-    return plate, compose(plate).axes
+    return plate, [ax for ax in compose(plate).axes if ax.get_label() != "<colorbar>"]
 
 
 def notes(ax: Axes) -> list[str]:

@@ -131,7 +131,7 @@ def test_file_extensions_are_checked() -> None:
     ):
         check_ending(figure, Path("a.csv"))
     with pytest.raises(
-        InputError, match="table1 is a table, so the name must end in one of csv, md, json, png, svg, pdf"
+        InputError, match="table1 is a table, so the name must end in one of csv, md, tex, json, png, svg, pdf"
     ):
         check_ending(table, Path("a.docx"))
     with pytest.raises(InputError, match="the name must end in one of"):

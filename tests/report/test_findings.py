@@ -233,7 +233,7 @@ def test_near_duplicates_and_jumps_of_the_dimension_are_stated(three: Tables) ->
     near, jump = (one for one in collect_warnings(tables) if "scales" in one or "not exact" in one)
     assert near.startswith("410 of the duplicates at block 1 are not exact, but far closer to another vector")
     assert jump.startswith(
-        "The intrinsic dimension changes by a factor of 22 between two adjacent scales at the final norm."
+        "The intrinsic dimension changes by a factor of 22 between adjacent scales at the final norm."
     )
 
 

@@ -91,6 +91,7 @@ def test_attention_is_averaged_over_blocks():
         {
             "step": step,
             "layer": layer,
+            "layer_name": f"block {layer}",
             "population": "all",
             "documents": 5,
             "attention_max": 0.1 * layer + 0.001 * step,

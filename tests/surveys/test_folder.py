@@ -116,7 +116,7 @@ def test_tables_can_be_read_without_the_state(copied: Path) -> None:
     (copied / "state.safetensors").unlink()
     facts, tables = open_tables(copied, ["layers"])
     assert facts["schema"] == 1
-    assert len(tables["layers"]) == 12
+    assert len(tables["layers"]) == 16  # four layers, four populations
 
 
 def test_a_path_that_is_not_a_survey_is_reported(copied: Path, tmp_path: Path) -> None:

@@ -91,6 +91,6 @@ def test_no_other_run_writes_to_the_folder_during_a_merge(tmp_path: Path, monkey
     def another(*_: object, **__: object) -> None:
         theodolite.measure(vectors[0], out=tmp_path / "out", overwrite=True)
 
-    monkeypatch.setattr("theodolite.surveys.merge.save", another)
+    monkeypatch.setattr("theodolite.surveys.merge.write", another)
     with pytest.raises(TheodoliteError, match="another run is writing there"):
         theodolite.merge(surveys, out=tmp_path / "out")

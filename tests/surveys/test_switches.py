@@ -115,7 +115,7 @@ def test_surveys_older_than_the_options_count_as_without(
     with pytest.raises(InputError, match=r"settings\.wrap: False there, True here"):
         survey(folder, corpus, out=tmp_path / "old", resume=True, wrap=True, **options)  # type: ignore[arg-type]
     new = survey(folder, sentences(20, seed=5), **options)  # type: ignore[arg-type]
-    assert len(merge([tmp_path / "old", new]).layers) == 3
+    assert len(merge([tmp_path / "old", new]).layers) == 4
     wrapped = survey(folder, sentences(20, seed=5), wrap=True, **options)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"settings\.wrap"):
         merge([tmp_path / "old", wrapped])

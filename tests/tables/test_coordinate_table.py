@@ -146,7 +146,7 @@ def test_saved_opened_and_merged(small_model: Any, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(found.coordinates, again.coordinates, check_exact=True)
     _, tables = open_tables(tmp_path / "whole", ["coordinates"])
     pd.testing.assert_frame_equal(found.coordinates, tables["coordinates"], check_exact=True)
-    assert len(found.coordinates) == 4 * 3 * 32
+    assert len(found.coordinates) == 4 * 4 * 32
     parts = [
         survey(small_model("bert"), half, pilot=tmp_path / "whole") for half in (DOCUMENTS[:20], DOCUMENTS[20:])
     ]

@@ -81,7 +81,7 @@ def find_unused_options(found: Exhibit, choice: Choice) -> dict[str, str]:
 
 def drop_unused_options(found: Exhibit, choice: Choice) -> Choice:
     """Return the choice with the default for every option that the exhibit does not use."""
-    defaults = Choice()
+    defaults = Choice(AUTO)
     return replace(choice, **{option: getattr(defaults, option) for option in find_unused_options(found, choice)})
 
 

@@ -139,6 +139,7 @@ def check_corpus(
     if not isinstance(corpus, str | Path) or is_dataset(corpus) or not is_missing(corpus):
         return
     kind = _modality_if_known(model, revision, trust_remote_code=options.trust_remote_code)
+    options.reject_other_options(kind)
     if kind == "text":
         open_corpus(corpus, options.corpus_options(), listener.say)
     else:

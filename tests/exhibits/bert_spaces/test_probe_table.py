@@ -69,7 +69,7 @@ def test_models_with_other_classes_are_side_by_side() -> None:
     assert made.shown.columns[5:].tolist() == ["adjective", "noun", "verb", "adverb"]
     assert made.shown.iloc[9].tolist()[5:] == ["–", "0.10", "0.30", "0.60"]
     assert len(made.data) == 2 * 27
-    assert "cost$_\\|" in to_markdown(made)
+    assert "cost<span>$</span>\\_\\|" in to_markdown(made)
     assert "null" in to_json(find("bert-spaces/table1"), made)
 
 

@@ -165,12 +165,13 @@ def winding(scores: Array, period: float) -> Winding:
 
     >>> angle = 2 * np.pi * np.arange(101) / 20
     >>> found = winding(np.stack([np.cos(angle), np.sin(angle), angle * 3], axis=1), 20)
-    >>> found.plane, round(found.phase[-1], 1), round(found.quarter), np.unique(found.period.round(1)).tolist()
+    >>> found.plane, round(float(found.phase[-1]), 1), round(found.quarter), np.unique(found.period.round(1)).tolist()
     ((0, 1), 5.0, 90, [20.0])
     """
-    from scipy.signal import savgol_filter
+    from scipy.signal import detrend, savgol_filter
 
-    flat = scores - local_mean(scores, period)
+    straight = detrend(scores, axis=0)  # at the ends a local mean does not follow a trend
+    flat = straight - local_mean(straight, period)
     spectra = np.fft.rfft(flat, axis=0)
     turns = np.arange(len(spectra)) * period / len(scores)  # frequency in cycles per period
     band = np.abs(spectra[(turns >= 0.5) & (turns <= 2)])
