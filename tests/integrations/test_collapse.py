@@ -69,6 +69,7 @@ def _collapsing(probe: GeometryProbe, steps: range) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("back", [5, 3])
+@pytest.mark.slow
 def test_a_resumed_run_keeps_the_collapses_before_it(back: int, tmp_path: Path) -> None:
     """Resumed after the collapse (reported at step 4), or at step 3 with two of the three measurements seen."""
     tokenizer = tiny("encoder")[1]

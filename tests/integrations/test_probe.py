@@ -226,6 +226,7 @@ def test_the_digest_of_the_weights(way: str) -> None:
     assert hash_weights(model.to(torch.bfloat16), way) != hash_weights(twin, way)
 
 
+@pytest.mark.slow
 def test_wrappers_are_removed() -> None:
     model, _ = tiny("decoder")
     assert unwrap_model(torch.nn.DataParallel(model)) is model.model

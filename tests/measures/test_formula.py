@@ -9,7 +9,7 @@ from theodolite.tables.coordinates import COORDINATES
 from theodolite.tables.curves import TABLES
 from theodolite.tables.tables import LAYERS, TOKENS
 
-NAMES = set("layer layer_name library_index population unit coordinate scale rank undefined".split())
+NAMES = set("layer layer_name library_index population unit coordinate scale rank group column undefined".split())
 COUNTS = set("n types dim twonn_n zero nonfinite massive sample_duplicates sample_near_duplicates".split())
 SEEN = set("norm_min norm_max".split())
 """Extremes that were seen: no formula is between them and the states."""

@@ -74,6 +74,7 @@ def test_a_negative_seed_is_rejected():
         cautions(seed=-1)
 
 
+@pytest.mark.slow
 def test_the_verb_writes_a_folder_that_its_exhibits_draw(tmp_path, monkeypatch):
     few = hopf_tables(0, 12)
     monkeypatch.setattr("theodolite.studies.cautions.hopf_tables", lambda seed: few)

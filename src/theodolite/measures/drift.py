@@ -103,7 +103,7 @@ def pearson(x: Array, y: Array) -> Correlation:
     "either sign: the exact p for exchangeable layers, at least 2/layers! (0.017 for five) if no values are tied. "
     "Student's t gives 0 for |r| = 1, whatever the number of layers. Undefined for more than ten layers or steps.",
     cost="from the table of layers; layers!, at most 10! = 3.6 million sums",
-    citation="Fisher 1935; Theodolite",
+    citation="Fisher, The Design of Experiments, 1935; Theodolite",
 )
 def permutation_p(x: Array, y: Array, correlate: Correlate = spearman) -> Correlation:
     """Return the correlation of two series with its exact p; pairs with a NaN are excluded. (layers,) each

@@ -77,6 +77,11 @@ REFERENCES = (
         "Ronald A. Fisher. The Design of Experiments. Oliver and Boyd, 1935.",
     ),
     Reference(
+        "fuller-1987",
+        "Fuller 1987",
+        "Wayne A. Fuller. Measurement Error Models. Wiley, 1987.",
+    ),
+    Reference(
         "gao-2017",
         r"Gao et al\. 2017",
         "Peiran Gao, Eric Trautmann, Byron Yu, Gopal Santhanam, Stephen Ryu, Krishna Shenoy and Surya "
@@ -134,6 +139,12 @@ REFERENCES = (
         r"Kovaleva et al\. 2021",
         "Olga Kovaleva, Saurabh Kulshreshtha, Anna Rogers and Anna Rumshisky. BERT Busters: outlier "
         "dimensions that disrupt Transformers. Findings of ACL-IJCNLP 2021. arXiv:2105.06990.",
+    ),
+    Reference(
+        "kreiss-2003",
+        "Kreiss and Paparoditis 2003",
+        "Jens-Peter Kreiss and Efstathios Paparoditis. Autoregressive-aided periodogram bootstrap for time "
+        "series. Annals of Statistics 31, 2003.",
     ),
     Reference(
         "levina-2004",
@@ -230,6 +241,11 @@ REFERENCES = (
         r"Rudman et al\. 2022",
         "William Rudman, Nate Gillman, Taylor Rayne and Carsten Eickhoff. IsoScore: measuring the uniformity "
         "of embedding space utilization. Findings of ACL 2022. arXiv:2108.07344.",
+    ),
+    Reference(
+        "sen-1975",
+        "Sen and Srivastava 1975",
+        "Ashish Sen and Muni S. Srivastava. On tests for detecting change in mean. Annals of Statistics 3, 1975.",
     ),
     Reference(
         "spearman-1904",
