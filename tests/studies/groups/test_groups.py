@@ -53,7 +53,7 @@ def test_templates_expand_to_every_choice() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("a.json", '{"x": ["one", "two"], "y": "three"}'),
+        ("a.json", '{"x": ["one", "two"], "y": ["three"]}'),
         (
             "b.json",
             '[{"group": "x", "sentence": "one"}, {"group": "y", "sentence": "three"}, '
