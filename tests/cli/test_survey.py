@@ -49,7 +49,7 @@ def test_only_json_goes_to_stdout(theodolite, model, corpus, tmp_path):
     assert ran.code == 0
     found = json.loads(ran.out)
     assert [row["population"] for row in found["layers"][:3]] == ["all", "without-first", "without-massive"]
-    assert len(found["layers"]) == 6
+    assert len(found["layers"]) == 2 * 4
     assert "positions" in ran.err  # progress goes to stderr
 
 
