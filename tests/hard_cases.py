@@ -120,4 +120,5 @@ def hard(
     unit[33] = SEEN_ONCE
     states = states.to(dtype)
     where = places(unit, first, document=torch.arange(rows) // (2 * WINDOW), seed=seed)
-    return Case(states, where, Frame(median(states[~first]), 10 * ordinary, sample_size=256))
+    frame = Frame(median(states[~first]), 10 * ordinary, sample_size=256, frequent=(0, 5, 7, SEEN_ONCE, 999))
+    return Case(states, where, frame)

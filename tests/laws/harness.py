@@ -29,6 +29,7 @@ TOLERANCE = {
     "contextuality": FLOAT64,
     "clusters": FLOAT64,
     "sentences": FLOAT64,
+    "frequent_units": FLOAT64,
 }
 """By statistic, for tensors of floats; all others must agree bit for bit."""
 DIRECTED = {("directions", "sum"), ("directions", "squares"), ("groups", "directions")}

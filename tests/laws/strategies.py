@@ -84,6 +84,7 @@ def samples(draw: st.DrawFn, min_rows: int = 0, difficulties: tuple[str, ...] = 
         sample_size=draw(st.integers(0, MAX_SAMPLED)),
         contextuality=True,
         occurrences=(draw(st.integers(1, UNITS)), draw(st.integers(1, MAX_SAMPLED))),
+        frequent=tuple(sorted(draw(st.sets(st.integers(0, UNITS))))),
     )
     recipe = f"{rows} x {dim} {dtype}, {int(first.sum())} first, seed {seed}: {', '.join(sorted(chosen))}; {frame}"
     return Sample(frame, Batch(0, states, places), recipe)

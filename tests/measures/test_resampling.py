@@ -1,151 +1,216 @@
-"""The bootstrap over units of what everything is made of, against a loop over the resamples."""
+"""The jackknife over groups of documents, against vectors that are all kept, and against other corpora."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
-from tests.oracles import wide
 
-from theodolite.measures import resampling
-from theodolite.measures.resampling import ERRORS, PARTS, SHARES, draw_counts, unit_errors
+from theodolite.batch import GROUPS
+from theodolite.measures.resampling import (
+    MIN_GROUPS,
+    NUMBERS,
+    SHARES,
+    GroupSums,
+    UnitGroupSums,
+    delete_groups,
+    group_error,
+)
 
 Array = NDArray[np.float64]
-ROUNDING = 1e-8
-"""Relative: float64 sums about the mean of everything; where a unit is 150 times as long as the rest, V_B without
-it is 1e-4 of what its sums hold, and the spread of that some percent."""
-BOOTSTRAP = 0.15
-"""Relative: 200 resamples know a spread to 5%, a mean over 20 surveys to 1%; the bootstrap of 300 units is itself
-biased by some percent, and the spread over 200 surveys known to 5%."""
+Ints = NDArray[np.int64]
+EXACT = 1e-9
+"""Relative: float64 sums, of which a twentieth is taken away."""
+WITHIN = 1.5
+"""A standard error must be within this factor of the spread over other corpora."""
 
 
-class Made:
-    """Units with counts, means and variances, as sums about a centre."""
+@dataclass(frozen=True)
+class Corpus:
+    """Vectors with their units and the groups of their documents."""
 
-    def __init__(self, units: int, dim: int = 6, seed: int = 0, offset: float = 0.0, longer: float = 1.0) -> None:
-        rng = np.random.default_rng(seed)
-        self.n = rng.geometric(0.1, size=units)
-        self.mean = rng.normal(1, 1, (units, dim))
-        self.mean[:, 0] += offset
-        self.mean[0] *= longer
-        self.v = rng.gamma(4, 1, units)
-        self.centre = np.zeros(dim)
-        self.centre[0] = offset
+    x: Array
+    unit: Ints
+    group: Ints
 
-    @property
-    def total(self) -> Array:
-        return (self.mean - self.centre) * self.n[:, None]
+    def without(self, group: int) -> Corpus:
+        kept = self.group != group
+        return Corpus(self.x[kept], self.unit[kept], self.group[kept])
 
-    def errors(self, *sets: NDArray[np.bool_], **options: int) -> list[dict[str, float]]:
-        masks = np.stack(sets) if sets else np.ones((1, len(self.n)), dtype=bool)
-        return unit_errors(self.n, self.total, self.v, self.centre, masks, **options)
+    def only(self, units: Ints) -> Corpus:
+        kept = np.isin(self.unit, units)
+        return Corpus(self.x[kept], self.unit[kept], self.group[kept])
 
-    def parts(self, drawn: NDArray[np.int64]) -> dict[str, float]:
-        """Q, M, V, V_W and V_B of the units drawn, and ratios, by definition; each counts as often as drawn."""
-        n, mean, v = wide(self.n[drawn]), wide(self.mean[drawn]), wide(self.v[drawn])
-        share = n / n.sum()
-        middle = (share[:, None] * mean).sum(axis=0)
-        m, within = (middle**2).sum(), (share * v).sum()
-        between = (share * ((mean - middle) ** 2).sum(axis=1)).sum()
-        found = dict(zip(PARTS, (m + within + between, m, within + between, within, between), strict=True))
-        with np.errstate(invalid="ignore"):
-            ratios = {name: found[above] / found[below] for name, (above, below) in SHARES.items()}
-        return {name: float(number) for name, number in (found | ratios).items()}
+    def numbers(self) -> dict[str, float]:
+        """Q, M, V, V_W, V_B and their ratios by definition."""
+        middle = self.x.mean(axis=0)
+        codes, row = np.unique(self.unit, return_inverse=True)
+        means = np.stack([self.x[self.unit == code].mean(axis=0) for code in codes])
+        q, m = np.square(self.x).sum(axis=1).mean(), np.square(middle).sum()
+        v = np.square(self.x - middle).sum(axis=1).mean()
+        within = np.square(self.x - means[row]).sum(axis=1).mean()
+        between = np.square(means[row] - middle).sum(axis=1).mean()
+        found = {"q": q, "m": m, "v": v, "v_within": within, "v_between": between}
+        return found | {name: found[above] / found[below] for name, (above, below) in SHARES.items()}
 
+    def estimates(self, *sets: Ints, frequent: int = 96, device: bool = False) -> Array:
+        """Return what `delete_groups` makes of the sums of the corpus; sets are of codes."""
+        codes, row = np.unique(self.unit, return_inverse=True)
+        centre = np.median(self.x, axis=0)
+        y = self.x - centre
+        pair = row * GROUPS + self.group
+        n = np.bincount(pair, minlength=len(codes) * GROUPS).reshape(len(codes), GROUPS)
+        total = np.zeros((len(codes) * GROUPS, y.shape[1]))
+        np.add.at(total, pair, y)
+        total = total.reshape(len(codes), GROUPS, -1)
+        squares = np.bincount(pair, np.square(y).sum(axis=1), minlength=n.size).reshape(n.shape)
+        means = total.sum(axis=1) / n.sum(axis=1)[:, None]
+        v = squares.sum(axis=1) / n.sum(axis=1) - np.square(means).sum(axis=1)
+        held = n.sum(axis=0) > 0
+        top = np.sort(np.argsort(-n.sum(axis=1), kind="stable")[:frequent])
+        by_unit = total.sum(axis=1)
+        masks = [np.isin(codes, units) for units in sets] or [np.ones(len(codes), dtype=bool)]
+        return delete_groups(
+            n.sum(axis=1),
+            torch.from_numpy(by_unit) if device else by_unit,
+            squares.sum(axis=1),
+            v,
+            centre,
+            np.stack(masks),
+            GroupSums(n.sum(axis=0)[held], total.sum(axis=0)[held], squares.sum(axis=0)[held]),
+            UnitGroupSums(n[:, held], top, total[top][:, held], squares[top][:, held]),
+        )
 
-def counted(units: int, **options: int) -> NDArray[np.int64]:
-    return np.concatenate([counts for _, counts in draw_counts(units, **options)], axis=1)
-
-
-def looped(made: Made, inside: NDArray[np.bool_], counts: NDArray[np.int64]) -> dict[str, float]:
-    """Standard errors from one resample after another."""
-    rows = []
-    for row in counts:
-        drawn = np.repeat(np.arange(len(row)), row)
-        drawn = drawn[inside[drawn]]
-        if len(drawn):
-            rows.append(made.parts(drawn))
-    return {f"{name}_se": float(np.std([row[name] for row in rows], ddof=1)) for name in rows[0]}
-
-
-@pytest.mark.parametrize("block", [1, 7, 64, 2048])
-@pytest.mark.parametrize(("offset", "longer"), [(0.0, 1.0), (3000.0, 1.0), (3000.0, 150.0)])
-def test_the_matrix_products_are_the_resamples(
-    monkeypatch: pytest.MonkeyPatch, block: int, offset: float, longer: float
-) -> None:
-    monkeypatch.setattr(resampling, "BLOCK", block)
-    made = Made(70, offset=offset, longer=longer)
-    special = np.arange(70) < 2
-    often = made.n >= 10
-    sets = [np.ones(70, dtype=bool), often, often & ~special, ~special]
-    for inside, errors in zip(sets, made.errors(*sets, resamples=40), strict=True):
-        assert tuple(errors) == ERRORS
-        assert errors == pytest.approx(looped(made, inside, counted(70, resamples=40)), rel=ROUNDING, abs=1e-12)
+    def errors(self, **options: int) -> dict[str, float]:
+        return dict(zip(NUMBERS, group_error(self.estimates(**options)[0]).tolist(), strict=True))
 
 
-def test_sums_about_zero_would_lose_what_is_between_units() -> None:
-    """The tempting way, E|mu_t|^2 - |mu|^2 in float32: where one coordinate is at 3,000 nothing is left of V_B."""
-    made = Made(70, offset=3000.0)
-    counts = counted(70, resamples=40)
-    weights = (counts * made.n).astype(np.float32)
-    mean = made.mean.astype(np.float32)
-    n = weights.sum(axis=1)
-    naive = weights @ (mean**2).sum(axis=1) / n - ((weights @ mean / n[:, None]) ** 2).sum(axis=1)
-    truth = looped(made, np.ones(70, dtype=bool), counts)["v_between_se"]
-    assert abs(naive.std(ddof=1) / truth - 1) > 0.05
-    assert made.errors(resamples=40)[0]["v_between_se"] == pytest.approx(truth, rel=ROUNDING)
+def speak(seed: int, documents: int = 200, words: int = 60, depth: float = 0.0) -> Corpus:
+    """Return documents of Zipf units with topics: each prefers some units, and shifts and scales all vectors.
+
+    `depth` makes another layer of the same documents, in which topics count more.
+    """
+    units, dim, topics = 3000, 24, 12
+    world = np.random.default_rng(0)
+    rank = 1 / np.arange(1, units + 1)
+    means = world.normal(size=(units, dim)) * 1.5
+    shift = world.normal(size=(topics, dim)) * (0.8 + depth)
+    prefers = np.where(world.random((topics, units)) < 0.1, 6.0, 1.0) * rank
+    prefers /= prefers.sum(axis=1, keepdims=True)
+    rng, noise = np.random.default_rng(seed), np.random.default_rng([seed, 1])
+    x, unit, group = [], [], []
+    for document in range(documents):
+        topic = rng.integers(topics)
+        count = int(rng.geometric(1 / words))
+        drawn = rng.choice(units, size=count, p=prefers[topic])
+        scale = np.exp(rng.normal() * 0.2)
+        x.append((means[drawn] + noise.normal(size=(count, dim))) * scale + shift[topic])
+        unit.append(drawn)
+        group.append(np.full(count, document % GROUPS))
+    return Corpus(np.concatenate(x) + 1.0, np.concatenate(unit), np.concatenate(group))
 
 
-@pytest.mark.parametrize("block", [5, 2048])
-def test_draws_are_those_with_replacement(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
-    """As many as there are units; a count is binomial, and two counts are correlated by -1/(units - 1)."""
-    monkeypatch.setattr(resampling, "BLOCK", block)
-    counts = counted(12, resamples=40_000)
-    assert (counts.sum(axis=1) == 12).all()
-    near = 4 / np.sqrt(40_000)  # four standard errors of a mean of numbers of spread 1
-    assert counts.mean(axis=0) == pytest.approx(np.ones(12), abs=near)
-    assert counts.var(axis=0) == pytest.approx(np.full(12, 11 / 12), abs=2 * near)
-    apart = np.corrcoef(counts.T)[~np.eye(12, dtype=bool)]
-    assert apart == pytest.approx(np.full(132, -1 / 11), abs=1.2 * near)
+@pytest.fixture(scope="module")
+def corpora() -> list[Corpus]:
+    return [speak(seed) for seed in range(1, 61)]
 
 
-def test_errors_equal_the_spread_over_other_units() -> None:
-    every = [Made(300, seed=seed) for seed in range(200)]
-    parts = [made.parts(np.arange(300)) for made in every]
-    found = [made.errors()[0] for made in every[:20]]
-    for name in (*PARTS, *SHARES):
-        spread = np.std([part[name] for part in parts])
-        assert np.mean([errors[f"{name}_se"] for errors in found]) == pytest.approx(spread, rel=BOOTSTRAP), name
+def bootstrap_units(corpus: Corpus, resamples: int = 100) -> dict[str, float]:
+    """The tempting way: draw units with replacement, each with all its vectors."""
+    rng = np.random.default_rng(0)
+    codes, row = np.unique(corpus.unit, return_inverse=True)
+    n = np.bincount(row)
+    total = np.zeros((len(codes), corpus.x.shape[1]))
+    np.add.at(total, row, corpus.x)
+    squares = np.bincount(row, np.square(corpus.x).sum(axis=1))
+    explained = np.square(total).sum(axis=1) / n
+    times = rng.multinomial(len(codes), np.full(len(codes), 1 / len(codes)), size=resamples)
+    count = times @ n
+    m = np.square(times @ total / count[:, None]).sum(axis=1)
+    q, within = times @ squares / count, times @ (squares - explained) / count
+    found = {"q": q, "m": m, "v": q - m, "v_within": within, "v_between": q - m - within}
+    found |= {name: found[above] / found[below] for name, (above, below) in SHARES.items()}
+    return {name: float(values.std(ddof=1)) for name, values in found.items()}
 
 
-def test_a_subset_has_the_errors_of_resampling_it_only() -> None:
-    """Drawn from all units, a set's resample has some more or fewer units: of 300, that is one part in 600."""
-    made = Made(600, seed=4)
-    inside = np.arange(600) % 2 == 0
-    (within_all,) = made.errors(inside, resamples=2000)
-    alone = Made(600, seed=4)
-    alone.n, alone.mean, alone.v = made.n[inside], made.mean[inside], made.v[inside]
-    (by_itself,) = alone.errors(resamples=2000)
-    assert within_all == pytest.approx(by_itself, rel=0.08)  # 2,000 resamples know a spread to 1.6%, both to 2.2%
+def test_numbers_without_a_group_are_those_of_the_other_documents() -> None:
+    """Exactly, if the sums of every unit are kept by group; also over sets of units."""
+    corpus = speak(1, documents=40, words=20)
+    known = np.unique(corpus.unit)
+    some = known[known % 3 > 0]
+    estimates = corpus.estimates(known, some, frequent=len(known))
+    for of_set, units in zip(estimates, (known, some), strict=True):
+        for group, found in enumerate(of_set):
+            truth = corpus.only(units).without(group).numbers()
+            assert dict(zip(NUMBERS, found, strict=True)) == pytest.approx(truth, rel=EXACT)
 
 
-def test_draws_depend_on_the_order() -> None:
-    made, shuffled = Made(50), Made(50)
-    mixed = np.random.default_rng(1).permutation(50)
-    shuffled.n, shuffled.mean, shuffled.v = made.n[mixed], made.mean[mixed], made.v[mixed]
-    first = made.errors(order=np.argsort(made.v))[0]
-    assert shuffled.errors(order=np.argsort(shuffled.v))[0] == pytest.approx(first, rel=ROUNDING)
-    assert shuffled.errors()[0] != pytest.approx(made.errors()[0], rel=0.01)
-    assert made.errors()[0] == made.errors()[0]
+def test_q_m_and_v_of_all_units_need_no_sums_by_unit() -> None:
+    corpus = speak(2, documents=40, words=20)
+    for group, found in enumerate(corpus.estimates(frequent=0)[0]):
+        truth = corpus.without(group).numbers()
+        for name in ("q", "m", "v", "m_of_q"):
+            assert found[NUMBERS.index(name)] == pytest.approx(truth[name], rel=EXACT)
 
 
-def test_values_without_spread_are_undefined_or_zero() -> None:
-    nobody, one = np.zeros(9, dtype=bool), np.arange(9) == 3
-    made = Made(9)
-    empty, alone = made.errors(nobody, one)
-    assert np.isnan(list(empty.values())).all()
-    assert alone == pytest.approx(dict.fromkeys(ERRORS, 0.0), abs=1e-12)
-    made.v[:], made.mean[:], made.centre[:] = 0, 0, 0
-    zero = made.errors()[0]
-    assert [zero[f"{part}_se"] for part in PARTS] == [0.0] * 5
-    assert np.isnan([zero[f"{share}_se"] for share in SHARES]).all()
+def test_a_unit_of_one_group_takes_its_spread_with_it() -> None:
+    """Units that are documents: without a group, nothing of them is left."""
+    rng = np.random.default_rng(0)
+    unit = np.repeat(np.arange(40), 9)
+    corpus = Corpus(rng.normal(size=(360, 5)) + unit[:, None] % 4, unit, unit % GROUPS)
+    for group, found in enumerate(corpus.estimates(frequent=0)[0]):
+        assert dict(zip(NUMBERS, found, strict=True)) == pytest.approx(corpus.without(group).numbers(), rel=EXACT)
+
+
+def test_sums_on_a_device_give_the_same() -> None:
+    corpus = speak(3, documents=60, words=20)
+    sets = np.unique(corpus.unit), np.arange(50)
+    assert corpus.estimates(*sets, device=True) == pytest.approx(corpus.estimates(*sets), rel=EXACT)
+
+
+@pytest.mark.slow
+def test_errors_are_within_a_factor_of_the_spread_over_corpora(corpora: list[Corpus]) -> None:
+    """And a bootstrap over units is not: it takes "the" for a chance draw."""
+    made = [corpus.numbers() for corpus in corpora]
+    claimed = [corpus.errors() for corpus in corpora[:20]]
+    drawn = [bootstrap_units(corpus) for corpus in corpora[:3]]
+    ratios, wrong = {}, {}
+    for name in NUMBERS:
+        spread = np.std([numbers[name] for numbers in made], ddof=1)
+        ratios[name] = np.sqrt(np.mean([np.square(errors[name]) for errors in claimed])) / spread
+        wrong[name] = np.mean([errors[name] for errors in drawn]) / spread
+    assert all(1 / WITHIN < ratio < WITHIN for ratio in ratios.values()), ratios
+    assert max(wrong.values()) > 3, wrong
+
+
+@pytest.mark.slow
+def test_errors_of_differences_between_layers_are_paired(corpora: list[Corpus]) -> None:
+    """The same documents at two layers: their numbers vary together, so that their difference varies less."""
+    deeper = [speak(seed, depth=0.3) for seed in range(1, 61)]
+    pairs = list(zip(corpora, deeper, strict=True))
+    apart = np.array([[b.numbers()[name] - a.numbers()[name] for name in NUMBERS] for a, b in pairs])
+    claimed = [group_error(b.estimates()[0] - a.estimates()[0]) for a, b in pairs[:20]]
+    ratio = np.sqrt(np.mean(np.square(claimed), axis=0)) / apart.std(axis=0, ddof=1)
+    assert (ratio > 1 / WITHIN).all(), dict(zip(NUMBERS, ratio, strict=True))
+    assert (ratio < WITHIN).all(), dict(zip(NUMBERS, ratio, strict=True))
+    unpaired = [[np.hypot(a.errors()[name], b.errors()[name]) for name in NUMBERS] for a, b in pairs[:5]]
+    assert (np.mean(unpaired, axis=0) / apart.std(axis=0, ddof=1)).max() > 2
+
+
+def test_few_groups_have_no_error() -> None:
+    values = np.random.default_rng(0).normal(size=(MIN_GROUPS, 3))
+    assert np.isfinite(group_error(values)).all()
+    assert np.isnan(group_error(values[1:])).all()
+
+
+def test_a_repeated_document_changes_little() -> None:
+    """A copy of one document of 200 counts as one more document."""
+    corpus = speak(4)
+    copy = corpus.group == 3
+    first = copy & (np.cumsum(copy) <= 60)
+    twice = Corpus(*(np.concatenate([part, part[first]]) for part in (corpus.x, corpus.unit, corpus.group)))
+    before, after = corpus.errors(), twice.errors()
+    assert all(0.7 < after[name] / before[name] < 1.4 for name in NUMBERS)

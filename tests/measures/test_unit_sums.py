@@ -14,14 +14,11 @@ from theodolite.measures import unit_sums
 from theodolite.measures.coordinates import between
 from theodolite.measures.cosine import partition_isotropy_log
 from theodolite.measures.decomposition import decomposition, unit_moments
-from theodolite.measures.resampling import unit_errors
 from theodolite.measures.unit_sums import Sums, spread_of_means, squared_distances, sum_units
 
 Array = NDArray[np.float64]
 FLOAT64 = 1e-12
 """Relative: float64 sums of 300 numbers of one size, about a near centre."""
-RESAMPLED = 1e-8
-"""Relative: the spread of resamples, where a unit 150 times as long takes digits off V_B without it."""
 UNITS, DIM = 300, 24
 NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 
@@ -113,12 +110,6 @@ def test_formulas_give_the_same_on_every_device(put: Put) -> None:
     ours = decomposition(some[0], made.total[rows], some[1], made.centre, some[2])
     theirs = decomposition(some[0], put(made.total), some[1], made.centre, some[2], rows)
     assert theirs == pytest.approx(ours, rel=FLOAT64)
-    sets = np.stack([np.ones(UNITS, dtype=bool), made.n >= 10, np.arange(UNITS) > 20, np.zeros(UNITS, dtype=bool)])
-    order = np.lexsort((made.v, made.n))
-    expected = unit_errors(made.n, made.total, made.v, made.centre, sets, order, resamples=40)
-    found = unit_errors(made.n, put(made.total), made.v, made.centre, sets, order, resamples=40)
-    for one, other in zip(found, expected, strict=True):
-        assert one == pytest.approx(other, rel=RESAMPLED, nan_ok=True)
 
 
 def test_float32_would_lose_what_is_between_units() -> None:

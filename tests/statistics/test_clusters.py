@@ -34,7 +34,7 @@ def test_pairs_of_different_windows_are_counted_one_by_one(offset: float) -> Non
     x[:, 1] += offset
     case = make_case(x, unit, window)
     fold = case.fold(size=10**6)
-    _, sums, units, _ = make_layer_row(fold, ALL)
+    _, sums, units, *_ = make_layer_row(fold, ALL)
     m, v = clustered_by_unit(fold, ALL, sums, units)
     wide = x.astype(np.float64)
     for code in range(9):

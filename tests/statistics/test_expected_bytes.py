@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from tests.hard_cases import places
 from tests.laws.harness import discovered, fold
 
-from theodolite.batch import Batch
+from theodolite.batch import GROUPS, Batch
 from theodolite.statistics.fold import CONTEXTUAL, STATISTICS, expected_bytes
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.statistic import Statistic
 
-DIM, UNITS, EACH = 256, 40, 6
+DIM, UNITS, EACH = 256, 40, GROUPS
 CLOSE = 0.05
 """The share by which sizes may differ: some statistics leave small parts out."""
-FRAME = Frame(torch.zeros(DIM), sample_size=100, contextuality=True, occurrences=(8, 4))
+FRAME = Frame(
+    torch.zeros(DIM), sample_size=100, contextuality=True, occurrences=(8, 4), frequent=tuple(range(UNITS))
+)
 
 
 def full_batch(cells: int) -> Batch:
-    """Return a batch in which every unit occurs EACH times in each of one or two cells."""
+    """Return a batch in which every unit occurs once in each group, in each of one or two cells."""
     rows = cells * UNITS * EACH
     states = torch.randn(rows, DIM, generator=torch.Generator().manual_seed(0))
-    return Batch(0, states, places(torch.arange(rows) % UNITS, torch.arange(rows) >= UNITS * EACH))
+    where = places(torch.arange(rows) % UNITS, torch.arange(rows) >= UNITS * EACH)
+    return Batch(0, states, replace(where, group=torch.arange(rows) // UNITS % GROUPS))
 
 
 @pytest.mark.parametrize("cells", [1, 2])

@@ -58,7 +58,7 @@ def case(request: pytest.FixtureRequest) -> Case:
 def test_self_similarity_is_the_mean_cosine_between_occurrences(case: Case, population: str) -> None:
     fold, x, unit = kept(case), case.x[case.belongs(population)], case.unit[case.belongs(population)]
     cells = tuple(cell for cell in POPULATIONS[population] if fold.holds(cell))
-    row, sums, _, similarity = make_layer_row(fold, cells, special=SPECIAL)
+    row, sums, _, similarity, _ = make_layer_row(fold, cells, special=SPECIAL)
     oracle = np.array([pairwise(x[unit == code]) for code in sums.codes.numpy()])
     np.testing.assert_allclose(similarity, oracle, atol=DIRECTION)
     often = [code not in SPECIAL and (unit == code).sum() >= MIN_OCCURRENCES for code in sums.codes.numpy()]
@@ -125,7 +125,7 @@ def test_a_static_table_is_wholly_self_similar() -> None:
 
 def test_without_the_option_it_is_null_with_a_reason(case: Case) -> None:
     fold = case.fold()
-    row, _, _, similarity = make_layer_row(fold, POPULATIONS["all"])
+    row, _, _, similarity, _ = make_layer_row(fold, POPULATIONS["all"])
     assert all(row[column] is None for column in contextuality.REASONS)
     assert contextuality.NOT_KEPT in row["undefined"]
     assert np.isnan(similarity).all()
@@ -138,7 +138,7 @@ def test_zero_vectors_and_lone_positions_are_excluded() -> None:
     fold = LayerFold(replace(case.frame, contextuality=True))
     for batch in replace(case, places=places).batches(5):
         fold.update(batch)
-    row, _, _, similarity = make_layer_row(fold, (0,))
+    row, _, _, similarity, _ = make_layer_row(fold, (0,))
     assert similarity[0] == pytest.approx(1 / 3)  # of (1,0), (1,0), (0,1)
     assert np.isnan(similarity[1])
     assert row["intra_similarity_windows"] == 1

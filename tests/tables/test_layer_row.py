@@ -14,12 +14,14 @@ from tests import oracles
 from tests.hard_cases import BOS, OFFSET, SEEN_ONCE, Case, hard, of_states
 
 from theodolite.batch import GROUPS
+from theodolite.measures.columns import FEW_GROUPS
 from theodolite.measures.intrinsic_dimension import twonn
 from theodolite.measures.norms import LEVELS
-from theodolite.measures.resampling import ERRORS, SHARES, draw_counts
-from theodolite.measures.tradeoff import bootstrap_errors, correct_slope
+from theodolite.measures.resampling import ERRORS, SHARES
+from theodolite.measures.unit_fits import bootstrap_errors, correct_slope
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.fold import LayerFold
+from theodolite.tables.document_groups import NO_COUNTS, ZERO
 from theodolite.tables.layer_row import FITS, NO_UNITS, PARTS, make_layer_row
 from theodolite.tables.tables import LAYERS
 from theodolite.tables.unit_sets import (
@@ -30,8 +32,6 @@ from theodolite.tables.unit_sets import (
     NO_TEXT,
     OF_ALL,
     SET_COLUMNS,
-    TOO_FEW,
-    ZERO,
 )
 
 FLOAT64 = 1e-10
@@ -82,14 +82,14 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 
 def test_the_row_is_what_keeping_every_vector_gives(case: Case) -> None:
-    fold = case.fold()
+    fold = case.fold(replace(case.frame, frequent=tuple(np.unique(case.unit).tolist())))
     for population in POPULATIONS:
         row, rows = measured(fold, population, special=SPECIAL), case.belongs(population)
         finite = rows & np.isfinite(case.x).all(axis=1)
         allowed = ("--contextuality", "a batch has at least 4,096", "reported exactly in the column", "noise of M")
         assert not [why for why in reasons(row).values() if not any(part in why for part in allowed)], population
         check_counts(row, case, rows, finite)
-        check_decomposition(row, case.x[finite], case.unit[finite])
+        check_decomposition(row, case.x[finite], case.unit[finite], case.places.group.numpy()[finite])
         check_fits(row, case.x[finite], case.unit[finite])
         check_shape(row, case, finite)
         check_norms(row, case.x[finite])
@@ -106,46 +106,42 @@ def check_counts(row: dict[str, Any], case: Case, rows: Rows, finite: Rows) -> N
     assert row["massive"] == (norms > case.frame.massive_above).sum()
 
 
-def check_decomposition(row: dict[str, Any], x: oracles.Array, unit: oracles.Codes) -> None:
+def check_decomposition(row: dict[str, Any], x: oracles.Array, unit: oracles.Codes, group: oracles.Codes) -> None:
     counts = dict(zip(*np.unique(unit, return_counts=True), strict=True))
     frequent = np.array([10 <= counts[code] <= 100_000 for code in unit])
     text = ~np.isin(unit, SPECIAL)
     sets = {"": np.full(len(x), True), "filtered_": frequent, "text_": frequent & text, "unfiltered_text_": text}
-    resamples = drawn_units(x, unit)
     for prefix, rows in sets.items():
         parts = oracles.decomposition(x[rows], unit[rows])
         for part in PARTS:
             assert row[f"{prefix}{part}"] == pytest.approx(getattr(parts, part), rel=FLOAT64), prefix + part
         if prefix:
             assert row[COUNTS[prefix]] == len(set(unit[rows].tolist()))
-        truth = spreads(x[rows], unit[rows], resamples)
-        for name in ERRORS if prefix else OF_ALL:
-            assert row[prefix + name] == pytest.approx(truth[name], rel=RESAMPLED), prefix + name
+        truth = errors_without_groups(x[rows], unit[rows], group[rows])
+        for name in ERRORS:
+            assert row[prefix + name] == pytest.approx(truth[name], rel=ERROR_BAR), prefix + name
 
 
-def drawn_units(x: oracles.Array, unit: oracles.Codes, resamples: int = 200) -> list[dict[int, int]]:
-    """How often each unit is drawn, by code: units are in the order of n, then M, and never of their codes."""
-    parts = oracles.qmv_by_unit(x, unit)
-    order = sorted(parts, key=lambda code: ((unit == code).sum(), parts[code].m))
-    counts = np.concatenate([block for _, block in draw_counts(len(order), resamples=resamples)], axis=1)
-    return [dict(zip(order, row, strict=True)) for row in counts.tolist()]
+def numbers(x: oracles.Array, unit: oracles.Codes) -> list[float]:
+    """Q, M, V, V_W, V_B and their ratios of these rows, about a point near them, so that nothing cancels."""
+    near = np.median(x, axis=0)
+    y = oracles.wide(x) - near
+    middle = y.mean(axis=0)
+    codes, row = np.unique(unit, return_inverse=True)
+    means = np.zeros((len(codes), y.shape[1]), dtype=y.dtype)
+    np.add.at(means, row, y)
+    means /= np.bincount(row)[:, None]
+    m, within = np.square(middle + near).sum(), np.square(y - means[row]).sum() / len(y)
+    between = np.square(means[row] - middle).sum() / len(y)
+    found = dict(zip(PARTS, (m + within + between, m, within + between, within, between), strict=True))
+    return [*found.values(), *(found[above] / found[below] for above, below in SHARES.values())]
 
 
-def spreads(x: oracles.Array, unit: oracles.Codes, resamples: list[dict[int, int]]) -> dict[str, float]:
-    """Standard deviations over the resamples; a unit drawn k times is there k times, with all its vectors."""
-    codes = np.unique(unit)
-    n = np.array([(unit == code).sum() for code in codes])
-    means = np.stack([oracles.wide(x[unit == code]).mean(axis=0) for code in codes])
-    v = np.array([oracles.qmv(x[unit == code]).v for code in codes], dtype=np.longdouble)
-    rows = []
-    for drawn in resamples:
-        share = oracles.wide(n * np.array([drawn[code] for code in codes.tolist()]))
-        share = share / share.sum()
-        middle = share @ means
-        m, within, between = (middle**2).sum(), share @ v, share @ ((means - middle) ** 2).sum(axis=1)
-        found = dict(zip(PARTS, (m + within + between, m, within + between, within, between), strict=True))
-        rows.append([*found.values(), *(found[above] / found[below] for above, below in SHARES.values())])
-    return dict(zip(ERRORS, np.std(rows, axis=0, ddof=1).astype(float).tolist(), strict=True))
+def errors_without_groups(x: oracles.Array, unit: oracles.Codes, group: oracles.Codes) -> dict[str, float]:
+    """Jackknife errors, each number computed again from the vectors of the other groups."""
+    rows = np.array([numbers(x[group != left_out], unit[group != left_out]) for left_out in np.unique(group)])
+    spread = np.square(rows - rows.mean(axis=0)).sum(axis=0) * (len(rows) - 1) / len(rows)
+    return dict(zip(ERRORS, np.sqrt(spread).astype(float).tolist(), strict=True))
 
 
 def check_fits(row: dict[str, Any], x: oracles.Array, unit: oracles.Codes) -> None:
@@ -208,8 +204,10 @@ def test_populations_without_outliers_are_not_affected_by_them(case: Case) -> No
 
 
 def plain(rows: int = 300, units: int = 12, dim: int = 8) -> Case:
+    """Return units in turn, in documents of one row."""
     random = torch.Generator().manual_seed(3)
-    return of_states(torch.randn(rows, dim, generator=random) + 1, torch.arange(rows) % units)
+    case = of_states(torch.randn(rows, dim, generator=random) + 1, torch.arange(rows) % units)
+    return replace(case, places=replace(case.places, group=torch.arange(rows) % GROUPS))
 
 
 def assert_told(row: dict[str, Any], reason: str, *columns: str) -> None:
@@ -272,11 +270,11 @@ def test_units_that_are_all_special_leave_no_text() -> None:
     assert row["filtered_m_of_q_se"] > 0
 
 
-def test_one_unit_of_text_has_sums_and_no_errors() -> None:
+def test_one_unit_of_text_has_sums_and_errors() -> None:
     row = measured(plain().fold(), special=range(11))
     assert row["unfiltered_text_q"] > 0
     assert row["unfiltered_text_v_between"] == 0
-    assert_told(row, TOO_FEW, *(f"unfiltered_text_{name}" for name in ERRORS))
+    assert row["unfiltered_text_v_within_se"] > 0
 
 
 def test_errors_do_not_depend_on_how_units_are_numbered() -> None:
@@ -301,9 +299,9 @@ def test_one_vector_has_a_norm_and_few_other_numbers() -> None:
     assert row["q"] == pytest.approx(float(case.states.double().square().sum()), rel=FLOAT64)
     assert_told(row, "fewer than two vectors", *SPECTRUM)
     assert_told(row, "fewer than two vectors have a direction", "mean_cosine")
-    assert_told(row, "fewer than two groups of documents", *JACKKNIFED)
+    assert_told(row, FEW_GROUPS, *JACKKNIFED)
     assert_told(row, FEW_UNITS, *FITS)
-    assert_told(row, TOO_FEW, *OF_ALL)
+    assert_told(row, FEW_GROUPS, *OF_ALL)
     assert row["norm_min"] == row["norm_p50"] == row["norm_max"]
 
 
@@ -336,8 +334,7 @@ def test_only_zero_vectors_have_neither_direction_nor_spread() -> None:
     assert_told(row, "fewer than two vectors have a direction", "mean_cosine")
     assert_told(row, "all vectors are equal", *SPECTRUM)
     assert_told(row, "the mean of Q is 0", "q_cv")
-    assert_told(row, ZERO, *(f"{prefix}{share}_se" for prefix in NEEDED for share in SHARES))
-    assert_told(row, "Q is 0", "m_of_q_se")
+    assert_told(row, ZERO, *(f"{prefix}{share}_se" for prefix in ("", *NEEDED) for share in SHARES))
     assert row["filtered_v_between_se"] == 0
 
 
@@ -348,11 +345,24 @@ def test_vectors_of_no_units_have_no_parts_by_unit() -> None:
     assert row["v"] > 0
 
 
-def test_documents_of_one_group_have_no_error_bars() -> None:
+@pytest.mark.parametrize("groups", [1, 9])
+def test_documents_of_few_groups_have_no_error_bars(groups: int) -> None:
     case = plain()
-    row = measured(replace(case, places=replace(case.places, group=torch.full((300,), 7))).fold())
-    assert_told(row, "fewer than two groups of documents", *JACKKNIFED)
+    row = measured(replace(case, places=replace(case.places, group=torch.arange(300) % groups)).fold())
+    assert_told(row, FEW_GROUPS, *JACKKNIFED, *OF_ALL)
     assert row["mean_cosine"] is not None
+
+
+def test_sums_of_an_older_version_have_the_errors_that_need_no_units() -> None:
+    case, fold = plain(), plain().fold()
+    old = {name: part for name, part in fold.copy().state().items() if not name.startswith(("unit_", "frequent_"))}
+    opened = LayerFold(case.frame)
+    opened.load(old)
+    row = measured(opened)
+    assert_told(row, NO_COUNTS, *OF_ALL, *(f"filtered_{name}" for name in ERRORS))
+    assert {name: row[name] for name in JACKKNIFED} == {name: measured(fold)[name] for name in JACKKNIFED}
+    opened.merge(fold)
+    assert_told(measured(opened), NO_COUNTS, *OF_ALL)
 
 
 def test_a_missing_sample_is_reported() -> None:

@@ -219,7 +219,7 @@ class TestOnDisk:
 
     def test_saved_and_opened(self, folder: Path) -> None:
         again = open_survey(folder)
-        _, tables = open_tables(folder, ["scales", "spectra"])
+        _, tables = open_tables(folder, list(TABLES))
         for name in TABLES:
             pd.testing.assert_frame_equal(getattr(again, name), tables[name], check_exact=True)
         assert len(again.spectra) == 2 * 6

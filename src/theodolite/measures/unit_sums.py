@@ -105,6 +105,24 @@ def spread_of_means(n: NDArray[np.int64], total: Sums, mean: Array) -> Array:
     return np.asarray(spread)
 
 
+def weigh_means(weights: Array, n: NDArray[np.int64], total: Sums) -> Array:
+    """Return the weighted sums of the units' means. weights: (rows, units), n: (units,) -> (rows, dim)
+
+    >>> weigh_means(np.array([[1.0, 2.0]]), np.array([2, 1]), np.array([[4.0], [5.0]]))
+    array([[12.]])
+    """
+    if isinstance(total, Tensor):
+        return _to_numpy(torch.from_numpy(weights / n).to(total.device) @ total)
+    return np.asarray((weights / n) @ total)
+
+
+def take_rows(total: Sums, rows: Rows) -> Array:
+    """Return some rows as an array. -> (rows, dim)"""
+    if isinstance(total, Tensor):
+        return _to_numpy(total[torch.from_numpy(rows).to(total.device)])
+    return np.asarray(total[rows])
+
+
 def _device_blocks(total: Tensor, rows: Rows | None = None) -> Iterator[tuple[slice, Tensor]]:
     chosen = None if rows is None else torch.from_numpy(rows).to(total.device)
     for start in range(0, len(total) if chosen is None else len(chosen), DEVICE_BLOCK):

@@ -1,5 +1,4 @@
-"""The pilot: a few documents that fix the centre of each layer, the norm above which a position is massive, and the
-frequent units."""
+"""The pilot: a few documents that fix centres, thresholds of massive norms, and which units are frequent."""
 
 from __future__ import annotations
 
@@ -130,7 +129,7 @@ class Pilot:
 def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha256: str) -> Pilot:
     """Run the chosen documents; measure positions of each layer, chosen by hash, and count units."""
     kept = {layer.index: Reservoir(min(POSITIONS, max_sample_size(layer.dim))) for layer in source.layers}
-    counts = {layer.index: Counter[int]() for layer in source.layers}
+    counts = Counter[int]()
     device = device_for_sums(source) or "cpu"
 
     def sink(batch: Batch) -> None:
@@ -139,7 +138,7 @@ def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha25
         kept[batch.layer].offer(key=batch.places.key[near], first=batch.places.first[near], vector=vector)
         names = batch.places.unit if batch.places.unit_hash is None else batch.places.unit_hash
         found, times = np.unique(names.numpy(), return_counts=True)
-        counts[batch.layer].update(dict(zip(found.tolist(), times.tolist(), strict=True)))
+        counts.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
 
     positions = 0
     for prepared in source.prepare(documents):
@@ -150,10 +149,11 @@ def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha25
             "The documents of the pilot have no position to measure. Is the corpus empty, or only special tokens?"
         )
 
+    by_count = sorted(counts.items(), key=lambda unit: (-unit[1], unit[0]))
+    frequent = tuple(name for name, _ in by_count[:FREQUENT])  # the same for all layers
+
     def measure(layer: Layer) -> LayerPilot:
         vectors, first = (kept[layer.index].rows[name].to(device) for name in ("vector", "first"))
-        by_count = sorted(counts[layer.index].items(), key=lambda unit: (-unit[1], unit[0]))
-        frequent = tuple(name for name, _ in by_count[:FREQUENT])
         return replace(_measure_layer(layer, vectors, first), frequent=frequent)
 
     # On the CPU, medians of layers run in parallel threads; a device computes them one after the other.

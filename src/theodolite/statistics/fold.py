@@ -24,9 +24,10 @@ from theodolite.statistics.scatter import Scatter
 from theodolite.statistics.sentences import Sentences
 from theodolite.statistics.sinks import HeldBatch
 from theodolite.statistics.statistic import State, StateInPlace, Statistic
+from theodolite.statistics.unit_groups import FrequentUnits, UnitGroups
 
 Kinds = tuple[type[Statistic], ...]
-STATISTICS: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups)
+STATISTICS: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups, UnitGroups, FrequentUnits)
 CONTEXTUAL: Kinds = (Contextuality, Sentences, Occurrences, Clusters)
 """Added if the frame requires them; they double the memory for unit tables."""
 WIDE: Kinds = (Moments, Directions, Norms, Sample)
@@ -174,6 +175,16 @@ class LayerFold:
     def groups(self) -> Groups:
         """The sums by document group."""
         return cast(Groups, self.statistics["groups"])
+
+    @property
+    def unit_groups(self) -> UnitGroups:
+        """The occurrences by unit and document group."""
+        return cast(UnitGroups, self.statistics["unit_groups"])
+
+    @property
+    def frequent_units(self) -> FrequentUnits:
+        """The sums of frequent units by document group."""
+        return cast(FrequentUnits, self.statistics["frequent_units"])
 
     @property
     def contextuality(self) -> Contextuality | None:

@@ -25,6 +25,7 @@ class Frame:
     spread: float = 0.0  # a typical |x - c| from the pilot, or 0; affects only the speed on a GPU
     occurrences: tuple[int, int] = (512, 32)  # with contextuality: sampled units, vectors for each
     separate_sinks: bool = False  # whether batches are held until the positions massive at any layer are known
+    frequent: tuple[int, ...] = ()  # frequent units by code or hash, whose sums are also kept by document group
 
     @property
     def dim(self) -> int:

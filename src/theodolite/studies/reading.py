@@ -18,7 +18,7 @@ from theodolite.studies.norm_variance.token_set_files import TOKEN_SETS, has_tok
 from theodolite.studies.projections import projections
 from theodolite.studies.series import Series, is_series
 from theodolite.studies.survey_data import SurveyData
-from theodolite.surveys.folder import LATER, REPORTED, open_tables
+from theodolite.surveys.folder import CURVES, REPORTED, open_tables
 from theodolite.text import survey_name
 
 DEFAULT_TABLES = ("layers", "tokens", "units")
@@ -52,7 +52,7 @@ def read_report_tables(folder: str | Path | Bucket) -> dict[str, Any]:
     """Return the name, facts and tables of a survey as theodolite.report takes them; missing tables are empty."""
     facts, _ = open_tables(folder, [])
     path = download(folder, [SAMPLE])
-    later = [name for name in LATER if f"{name}.parquet" in facts["files"]]
+    later = [name for name in CURVES if f"{name}.parquet" in facts["files"]]
     _, tables = open_tables(folder, [*REPORTED, *later])
     return {"name": survey_name(facts), "facts": facts, **tables, "projections": _project_sample(path, facts)}
 

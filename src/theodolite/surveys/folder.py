@@ -32,7 +32,8 @@ from theodolite.tables.tables import SurveyTables
 
 SCHEMA = 1
 REPORTED = ("layers", "tokens", "units")
-LATER = ("scales", "spectra")  # missing in older surveys
+CURVES = ("scales", "spectra")
+LATER = (*CURVES, "jackknife")  # missing in older surveys
 TABLES = (*REPORTED, "coordinates", *LATER)
 FILES = (PILOT, STATE, SAMPLE, LAYER_NORMS, *(f"{table}.parquet" for table in TABLES))
 NORMS_TABLE = "layer_norms"  # the table of what the file of norms holds

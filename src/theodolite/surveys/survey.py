@@ -63,6 +63,11 @@ class Survey:
         return self.tables.spectra
 
     @property
+    def jackknife(self) -> pd.DataFrame:
+        """Columns of `layers` without each group of documents, for the errors of differences between layers."""
+        return self.tables.jackknife
+
+    @property
     def name(self) -> str:
         """A short name: model and corpus."""
         return survey_name(self.facts)

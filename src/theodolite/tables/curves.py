@@ -1,4 +1,4 @@
-"""scales.parquet and spectra.parquet: dimension by scale, and every eigenvalue."""
+"""scales.parquet, spectra.parquet, jackknife.parquet: dimension by scale, eigenvalues, numbers without a group."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from theodolite.measures.neighbours import Neighbourhood
 from theodolite.measures.spectrum import shares
 
 Array = NDArray[np.float64]
-TABLES = {table: column_names(table) for table in ("scales", "spectra")}
+TABLES = {table: column_names(table) for table in ("scales", "spectra", "jackknife")}
 TYPES = (
-    dict.fromkeys(("layer", "scale", "rank", "n"), "int64")
-    | dict.fromkeys(("dimension", "se", "eigenvalue"), "float64")
+    dict.fromkeys(("layer", "scale", "rank", "n", "group"), "int64")
+    | dict.fromkeys(("dimension", "se", "eigenvalue", "value"), "float64")
     | dict.fromkeys(("share", "cumulative"), "float32")
-    | {"population": "str"}
+    | dict.fromkeys(("population", "column"), "str")
 )
 
 

@@ -7,32 +7,33 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from theodolite.measures.columns import NO_UNITS
 from theodolite.measures.coordinates import cosine_shares, rogue
 from theodolite.measures.cosine import mean_cosine
 from theodolite.measures.decomposition import UnitMoments, decomposition, frequent, unit_moments
 from theodolite.measures.norms import norm_quantiles
-from theodolite.measures.tradeoff import (
+from theodolite.measures.unit_fits import (
     ROUNDING,
     bootstrap_errors,
     coefficient_of_variation,
     correct_slope,
     fit_line,
 )
-from theodolite.measures.uncertainty import jackknife
 from theodolite.measures.unit_sums import Sums
 from theodolite.statistics.cells import MASSIVE_CELLS
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.moments import UnitSums
 from theodolite.statistics.norms import bin_edges
 from theodolite.tables import contextuality
-from theodolite.tables.shape import TOO_WIDE, Shape, measure_shape
+from theodolite.tables.document_groups import GroupEstimates, estimate_without_groups
+from theodolite.tables.shape import Shape, measure_shape
 from theodolite.tables.unit_sets import COUNTS, FEW_UNITS, SET_COLUMNS, set_counts, set_sums
 
-NO_UNITS = "the vectors belong to no units"
 OUT_OF_BINS = "norms below 2^-40 or above 2^60 are not in the histogram"
 PARTS = ("q", "m", "v", "v_within", "v_between")
 CORRECTED = ("tradeoff_slope_corrected", "tradeoff_slope_corrected_se")
@@ -64,7 +65,7 @@ class LayerRow:
         return {**self.values, "undefined": json.dumps(self.reasons) if self.reasons else None}
 
 
-Measured = tuple[dict[str, Any], UnitSums, UnitMoments, NDArray[np.float64]]
+Measured = tuple[dict[str, Any], UnitSums, UnitMoments, NDArray[np.float64], pd.DataFrame]
 
 
 def make_layer_row(
@@ -76,7 +77,7 @@ def make_layer_row(
     shape: Shape | None = None,
     moved: Mapping[int, Tensor] | None = None,
 ) -> Measured:
-    """Measure one population of a layer; return its row, and the sums, moments and self-similarity by unit.
+    """Measure one population of a layer: its row; sums, moments and self-similarity by unit; jackknife estimates.
 
     `special` are the codes of special units. Self-similarity is NaN if it was not computed. `shape` is that of
     these cells, if known, and `moved` the sums by unit if they are on a device.
@@ -91,8 +92,8 @@ def make_layer_row(
     row = LayerRow()
     row.values |= {"n": int(n.sum()), "types": len(n) if with_units else None, "dim": fold.frame.dim}
     units = unit_moments(n, total, squares, centre)
+    kinds = np.isin(sums.codes.numpy(), list(special))
     if len(n):
-        kinds = np.isin(sums.codes.numpy(), list(special))
         _add_decomposition(row, n, total, squares, centre, units, kinds if with_units else None)
     else:
         row.undefined("no position belongs to this population", [*PARTS, *SET_COLUMNS, *FITS])
@@ -101,10 +102,11 @@ def make_layer_row(
     _add_directions(row, fold, cells)
     _add_shape(row, shape or measure_shape(fold, cells))
     _add_norms(row, fold, cells)
-    _add_errors(row, fold, cells)
+    estimates = estimate_without_groups(fold, cells, sums, units, kinds if with_units else None)
+    _add_errors(row, estimates)
     similarity = contextuality.self_similarity_by_unit(fold, cells, sums.codes.numpy())
     _add_contextuality(row, fold, cells, sums, similarity, special if with_units else None)
-    return row.to_dict(), sums, units, similarity
+    return row.to_dict(), sums, units, similarity, estimates.table()
 
 
 def _add_decomposition(
@@ -238,31 +240,7 @@ def _add_norms(row: LayerRow, fold: LayerFold, cells: Sequence[int]) -> None:
     }
 
 
-def _add_errors(row: LayerRow, fold: LayerFold, cells: Sequence[int]) -> None:
-    """Add jackknife errors of q, m, v, m/q and the mean cosine, over non-empty groups of documents."""
-    if fold.wide:
-        row.undefined(TOO_WIDE, ["q_se", "m_se", "v_se", "mean_cosine_se", "m_of_q_se"])
-        return
-    chosen, groups = list(cells), fold.groups
-    n = groups.n[chosen].sum(0).numpy()
-    held = n > 0
-    n, total, squares, directed, directions = (
-        tensor[chosen].sum(0).numpy()[held]
-        for tensor in (groups.n, groups.sum, groups.squares, groups.directed, groups.directions)
-    )
-    centre = fold.frame.centre.double().numpy()
-
-    def without(group: int) -> NDArray[np.float64]:
-        rest = np.arange(len(n)) != group
-        mean = total[rest].sum(0) / n[rest].sum()
-        v = max(squares[rest].sum() / n[rest].sum() - mean @ mean, 0.0)
-        m = np.square(mean + centre).sum()
-        share = m / (m + v) if m + v > 0 else np.nan
-        return np.array([m + v, m, v, mean_cosine(int(directed[rest].sum()), directions[rest].sum(0)), share])
-
-    names = ("q_se", "m_se", "v_se", "mean_cosine_se", "m_of_q_se")
-    errors = jackknife(len(n), without) if len(n) > 1 else np.full(len(names), np.nan)
-    found = dict(zip(names, errors.tolist(), strict=True))
-    share = found.pop("m_of_q_se")
-    row.put("fewer than two groups of documents", **found)
-    row.put("Q is 0" if len(n) > 1 else "fewer than two groups of documents", m_of_q_se=share)
+def _add_errors(row: LayerRow, estimates: GroupEstimates) -> None:
+    """Add jackknife errors over non-empty groups of documents."""
+    for column, (error, reason) in estimates.errors().items():
+        row.put(reason, **{f"{column}_se": error})

@@ -64,6 +64,7 @@ class GpuContext:
         self.side_stream = SideStream(self.device) if overlap and self.device.type == "cuda" else None
         self.rows = RowIndex()  # the same in every layer
         self.folds: list[GpuFold] = []
+        self.frequent_codes = np.zeros(0, dtype=np.int64)  # of each slot, -1 if it was not seen
         self._deferred: deque[Callable[[], None]] = deque()
         self._current: tuple[Places, PreparedBatch] | None = None
         self._held_bytes = self._most_held = 0
@@ -99,7 +100,10 @@ class GpuContext:
         return None
 
     def _prepare(self, places: Places) -> PreparedBatch:
-        layout = Layout.of(places, self.device, separate_first=self.separate_first)
+        frequent = self.folds[0].frame.frequent  # the same in the frames of all layers
+        layout = Layout.of(places, self.device, separate_first=self.separate_first, frequent=frequent)
+        found = layout.slot >= 0
+        self.frequent_codes[layout.slot[found]] = layout.unit[found]
         candidates = self._find_candidates(layout)
         rows = send(np.concatenate(candidates), self.device)
         table_rows, index = self.table_rows(layout, self.rows), layout.index

@@ -37,7 +37,7 @@ from theodolite.statistics.cuda.gram import GramFormat, GramRows, far_coordinate
 from theodolite.statistics.cuda.layout import Ints, Layout
 from theodolite.statistics.cuda.reference import MASSIVE, NONFINITE, ODD, SINK, GroupSums, norm_limits
 from theodolite.statistics.cuda.reservoir import GpuReservoir
-from theodolite.statistics.cuda.tables import GpuUnitTable, RowIndex
+from theodolite.statistics.cuda.tables import GpuFrequentTable, GpuUnitTable, RowIndex
 from theodolite.statistics.cuda.transfer import fetch
 from theodolite.statistics.directions import Directions
 from theodolite.statistics.fold import Kinds, LayerFold, statistics_for
@@ -49,8 +49,9 @@ from theodolite.statistics.sample import FIELDS, Sample
 from theodolite.statistics.scatter import Scatter
 from theodolite.statistics.sinks import HeldBatch
 from theodolite.statistics.statistic import State, StateInPlace
+from theodolite.statistics.unit_groups import FrequentUnits, UnitGroups, count_by_group
 
-ON_DEVICE: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups)
+ON_DEVICE: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups, UnitGroups, FrequentUnits)
 """Statistics computed on the device; every other statistic of a layer is updated on the CPU meanwhile."""
 CANDIDATE_FACTOR = 4
 """If there are more candidates than this multiple of the sample size, the device selects among them first."""
@@ -81,6 +82,11 @@ class GpuFold:
         self._tables = {offset: GpuUnitTable(dim, device) for offset in self._rows}
         self.samples = [GpuReservoir(frame.sample_size, device) for _ in CELLS]
         self._products: dict[int, Tensor] = {}
+        self._counts = UnitGroups(frame)  # on the CPU, which knows units and groups before the batch runs
+        slots = len(frame.frequent)
+        self._frequent = {offset: GpuFrequentTable(slots, dim, device) for offset in self._rows}
+        if len(context.frequent_codes) != slots:
+            context.frequent_codes = np.full(slots, -1, dtype=np.int64)
         self._sums = GroupSums(
             groups=torch.zeros(cells, GROUPS, 2, dim, dtype=torch.float64, device=device),
             squares=torch.zeros(cells, GROUPS, dtype=torch.float64, device=device),
@@ -215,6 +221,8 @@ class GpuFold:
         flagged = backend.add_units(states, layout, measured.flags, gram_format, centre, into, at, gram_rows)
         if spilled:
             table.add_to_host(layout.units.keys, into)
+        if layout.frequent.runs:
+            self._frequent[offset].add(*reference.sum_frequent(states, layout, measured.flags, centre))
         stream = self.context.side_stream
         with stream.run((gram_rows.rows, n, by_cell)) if stream is not None else nullcontext():
             for chunks, parts in gram_rows.rounds(gram_format.dim):
@@ -237,9 +245,10 @@ class GpuFold:
         if candidates is not None:
             at = None if candidates.selected else np.arange(len(prepared.candidate_index))
             self._offer(ORDINARY_CELLS, layout, prepared.candidates, flags, candidates.vectors, at)
-        if not flags.any():
-            return
         marked = np.flatnonzero(flags)
+        self._count_ordinary(layout, marked)
+        if not len(marked):
+            return
         kind, offsets = flags[marked] & (NONFINITE | ODD), _offsets(flags[marked])
         cells = offsets + (marked >= layout.others)
         self._nonfinite += torch.from_numpy(np.bincount(cells[(kind & NONFINITE) > 0], minlength=len(CELLS)))
@@ -251,11 +260,32 @@ class GpuFold:
             if not len(rows):
                 continue
             part, states, version = layout.take(rows), flagged, backend
+            self._count(part, part.counts, offset)
             limits = self._limits_of(states.dtype, None)
             if odd:  # their squares overflow or underflow in float32, not in float64
                 states, version = states.index_select(0, part.index).double(), reference
                 part = part.in_order()
             self._fold(states, part, self.context.table_rows(part, self._rows[offset]), offset, limits, version)
+
+    def _count_ordinary(self, layout: Layout, marked: Ints) -> None:
+        """Count the rows of a batch by unit and group, except the marked ones, which have other cells."""
+        counts = layout.counts
+        if len(marked):
+            keys = torch.from_numpy(2 * layout.unit[marked] + (marked >= layout.others))
+            found, n = count_by_group(keys, torch.from_numpy(layout.group[marked] % GROUPS))
+            # Keys of `units` are sorted within other and within first positions.
+            order = np.argsort(layout.units.keys)
+            at = order[np.searchsorted(layout.units.keys, found.numpy(), sorter=order)]
+            counts = counts.copy()
+            counts[at] -= n.numpy()
+        self._count(layout, counts, ORDINARY_CELLS)
+
+    def _count(self, layout: Layout, counts: Ints, offset: int) -> None:
+        keys, seen = layout.units.keys, counts.any(axis=1)
+        for first in (0, 1):
+            of = np.flatnonzero(seen & (keys % 2 == first))
+            table = self._counts.tables[offset + first]
+            table.add(*(torch.from_numpy(part) for part in (keys[of] // 2, counts[of])))
 
     def _offer(
         self,
@@ -339,6 +369,12 @@ class GpuFold:
             state |= {f"sample.{name}.{field}": values for field, values in sample.state().items()}
         state |= {"groups.n": sums.n[..., 0], "groups.sum": sums.groups[:, :, 0], "groups.squares": sums.squares}
         state |= {"groups.directed": sums.n[..., 1], "groups.directions": sums.groups[:, :, 1]}
+        state |= {f"unit_groups.{name}": part for name, part in self._counts.state().items()}
+        state["frequent_units.slots"] = torch.from_numpy(self.context.frequent_codes.copy())
+        for offset, table in self._frequent.items():
+            for first, parts in enumerate(table.to_cpu()):
+                named = zip(TABLE_FIELDS, parts if len(parts[0]) else (), strict=False)
+                state |= {f"frequent_units.{CELLS[offset + first]}.{key}": part for key, part in named}
         if self._host is not None:
             state |= self._host.state()
         return state
@@ -356,10 +392,19 @@ class GpuFold:
             if f"moments.{name}.codes" in state:
                 parts = (state[f"moments.{name}.{key}"] for key in TABLE_FIELDS)
                 self._tables[cell - cell % 2].load(self._rows[cell - cell % 2], cell % 2, *parts)
+            if f"frequent_units.{name}.codes" in state:
+                parts = (state[f"frequent_units.{name}.{key}"] for key in TABLE_FIELDS)
+                self._frequent[cell - cell % 2].load(cell % 2, *parts)
             if f"scatter.{name}.products" in state:
                 self._products[cell] = state[f"scatter.{name}.products"].to(device, copy=True)
             if f"sample.{name}.key" in state:
                 self.samples[cell].load({field: state[f"sample.{name}.{field}"] for field in FIELDS})
+        codes = state.get("frequent_units.slots", torch.zeros(0, dtype=torch.int64)).numpy()
+        seen = np.flatnonzero(codes >= 0)
+        self.context.frequent_codes[seen] = codes[seen]
+        prefix = "unit_groups."
+        counts = {key.removeprefix(prefix): part.clone() for key, part in state.items() if key.startswith(prefix)}
+        self._counts.load(counts)
         sums.cells[:, 0], sums.cells[:, 1] = state["scatter.sum"], state["directions.sum"]
         sums.cells[:, 3] = state["directions.squares"]
         sums.n[..., 0], sums.n[..., 1] = state["groups.n"], state["groups.directed"]

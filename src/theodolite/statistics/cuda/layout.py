@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -12,8 +13,10 @@ from torch import Tensor
 
 from theodolite.batch import GROUPS, Places
 from theodolite.statistics.cuda.transfer import send_together
+from theodolite.statistics.unit_groups import find_slots
 
 Ints = NDArray[np.int64]
+_FREQUENT = ("keys", "lengths", "rows")
 _SENT = ("start", "length", "run", "slot", "long_run", "long_slot", "long_pieces")
 
 
@@ -84,6 +87,31 @@ class Pieces:
         )
 
 
+@dataclass(frozen=True)
+class FrequentRuns:
+    """The rows of frequent units, sorted by key: first position or not, slot of the unit, group of documents."""
+
+    runs: int
+    keys: Tensor  # (runs,) int32, like the others
+    lengths: Tensor  # (runs,)
+    rows: Tensor  # (rows,) rows of the layout
+
+    @classmethod
+    def of(cls, slot: Ints, group: Ints, slots: int) -> FrequentRuns:
+        """Find the runs of rows whose slot is not -1. `group` is 20 first + group. (rows,) each"""
+        chosen = np.flatnonzero(slot >= 0)
+        first, within = np.divmod(group[chosen], GROUPS)
+        keys = (first * slots + slot[chosen]) * GROUPS + within
+        order = np.argsort(keys, kind="stable")
+        found, lengths = np.unique(keys[order], return_counts=True)
+        fields = (found, lengths, chosen[order])
+        return cls(len(found), *(torch.from_numpy(field.astype(np.int32)) for field in fields))
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Return the tensors that the device needs."""
+        return tuple(getattr(self, name) for name in _FREQUENT)
+
+
 UNIT_ROWS, GROUP_ROWS = 32, 64
 """The longest piece of a unit, of which there are many, and of a group, of which there are forty."""
 
@@ -95,13 +123,16 @@ class Layout:
     Computed on the CPU before the model runs.
     """
 
-    unit: Ints  # (rows,) this and the next three are on the CPU, in the order of the layout
+    unit: Ints  # (rows,) this and the next four are on the CPU, in the order of the layout
     key: Ints
     context: Ints
     group: Ints  # 20 first + group
+    slot: Ints  # of a frequent unit in the frame, -1 for all others
+    slots: int  # the number of frequent units
     others: int  # the number of rows that are not first positions
     units: Pieces  # by (unit, first); the key is 2 unit + first
     groups: Pieces  # by `group`, in the order of `by_group`
+    frequent: FrequentRuns
     by_group: Tensor  # (rows,) int32 on the device, like the next: rows of the layout sorted by group
     bounds: Tensor  # (41,) int32: the first piece of each of the forty groups
     index: Tensor  # (rows,) int32: the row of the states of each row of the layout
@@ -121,6 +152,13 @@ class Layout:
         both = ((0, slice(0, self.others)), (1, slice(self.others, len(self))))
         return tuple((first, rows) for first, rows in both if rows.stop > rows.start)
 
+    @cached_property
+    def counts(self) -> Ints:
+        """The rows of each run of `units` in each group of documents. (runs, groups)"""
+        run = np.repeat(np.arange(self.units.runs), self.units.lengths)
+        counts = np.bincount(run * GROUPS + self.group % GROUPS, minlength=self.units.runs * GROUPS)
+        return counts.reshape(self.units.runs, GROUPS)
+
     def reindex(self, rows: Tensor | None) -> Layout:
         """Return the same for states of which `rows` are the rows of the batch."""
         if rows is None:
@@ -129,22 +167,25 @@ class Layout:
         return replace(self, index=index, by_group_index=index[self.by_group])
 
     @classmethod
-    def of(cls, places: Places, device: torch.device, *, separate_first: bool) -> Layout:
-        """Sort the rows of these places."""
+    def of(
+        cls, places: Places, device: torch.device, *, separate_first: bool, frequent: Sequence[int] = ()
+    ) -> Layout:
+        """Sort the rows of these places; `frequent` are the frequent units of the frame."""
         unit = places.unit.numpy()
         first = places.first.numpy() if separate_first else np.zeros(len(unit), dtype=np.bool_)
         sort_key = first * 2**40 + unit
-        fields = (unit, places.key.numpy(), places.context.numpy(), places.group.numpy() + GROUPS * first)
+        slot = find_slots(frequent, places.unit, places.unit_hash).numpy()
+        fields = (unit, places.key.numpy(), places.context.numpy(), places.group.numpy() + GROUPS * first, slot)
         order = np.arange(len(unit))
         if len(unit) > 1 and not (sort_key[1:] >= sort_key[:-1]).all():  # most sources sort their rows
             order = np.argsort(sort_key, kind="stable")
             fields = tuple(field[order] for field in fields)  # type: ignore[assignment]
-        return cls._cut(*fields, order, device)
+        return cls._cut(*fields, order, device, len(frequent))
 
     def take(self, rows: Ints) -> Layout:
         """Return the layout of some of the rows, in ascending order, for states in the order of this layout."""
-        unit, key, context, group = (field[rows] for field in (self.unit, self.key, self.context, self.group))
-        return Layout._cut(unit, key, context, group, rows, self.device)
+        unit, key, context = self.unit[rows], self.key[rows], self.context[rows]
+        return Layout._cut(unit, key, context, self.group[rows], self.slot[rows], rows, self.device, self.slots)
 
     def in_order(self) -> Layout:
         """Return the same for states that have been sorted in the order of the layout."""
@@ -152,15 +193,28 @@ class Layout:
         return replace(self, index=index, by_group_index=self.by_group)
 
     @classmethod
-    def _cut(cls, unit: Ints, key: Ints, context: Ints, group: Ints, index: Ints, device: torch.device) -> Layout:
+    def _cut(
+        cls,
+        unit: Ints,
+        key: Ints,
+        context: Ints,
+        group: Ints,
+        slot: Ints,
+        index: Ints,
+        device: torch.device,
+        slots: int,
+    ) -> Layout:
         by_group = np.argsort(group.astype(np.uint8), kind="stable")  # numpy sorts uint8 by counting
         first = group >= GROUPS
         units = Pieces.of(2 * unit + first, UNIT_ROWS)
         groups = Pieces.of(group[by_group], GROUP_ROWS)
         of_piece = groups.keys[groups.run.numpy()]
         bounds = np.searchsorted(of_piece, np.arange(2 * GROUPS + 1))
+        frequent = FrequentRuns.of(slot, group, slots)
         more = (torch.from_numpy(one.astype(np.int32)) for one in (by_group, bounds, index, index[by_group]))
         count = len(units.tensors())
-        sent = send_together([*units.tensors(), *groups.tensors(), *more], device)
+        sent = send_together([*units.tensors(), *groups.tensors(), *more, *frequent.tensors()], device)
         pieces = units.with_tensors(sent[:count]), groups.with_tensors(sent[count : 2 * count])
-        return cls(unit, key, context, group, int(len(first) - first.sum()), *pieces, *sent[2 * count :])
+        others, own = int(len(first) - first.sum()), sent[2 * count :]
+        runs = FrequentRuns(frequent.runs, *own[-len(_FREQUENT) :])
+        return cls(unit, key, context, group, slot, slots, others, *pieces, runs, *own[: -len(_FREQUENT)])

@@ -123,6 +123,31 @@ def _add_groups(
     return counts[:, :, 0].sum(dim=1).double(), by_cell
 
 
+def sum_frequent(
+    states: Tensor, layout: Layout, flags: Tensor, centre: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return keys, n, sum of x - c and of |x - c|^2 by run of the frequent units, of unflagged rows.
+
+    A segment is summed by one thread for each coordinate, so that the order of additions is fixed.
+    """
+    runs = layout.frequent
+    rows, lengths = runs.rows.long(), runs.lengths.long()
+    at, keep = layout.index[rows], flags[rows] == 0
+
+    def sum_runs(values: Tensor) -> Tensor:
+        return torch.segment_reduce(values, "sum", lengths=lengths, unsafe=True)
+
+    total = torch.empty(runs.runs, states.shape[1], dtype=torch.float64, device=states.device)
+    squares = torch.zeros(len(rows), dtype=torch.float64, device=states.device)
+    for start in range(0, states.shape[1], COLUMNS):
+        columns = slice(start, start + COLUMNS)
+        y = states[:, columns].index_select(0, at).double() - centre[columns].double()
+        y = torch.where(keep[:, None], y, 0.0)
+        total[:, columns] = sum_runs(y)
+        squares += y.square_().sum(dim=1)
+    return runs.keys.long(), sum_runs(keep.double()).long(), total, sum_runs(squares)
+
+
 def add_units(
     states: Tensor,
     layout: Layout,

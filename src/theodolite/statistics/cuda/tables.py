@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from theodolite.batch import GROUPS
 from theodolite.statistics.cuda.layout import Ints
 from theodolite.statistics.cuda.transfer import send
 from theodolite.statistics.unit_table import UnitTable
@@ -118,6 +119,47 @@ class GpuUnitTable:
         at = send(row_numbers, self.device)
         for into, values in ((self.n, n), (self.sum, total), (self.squares, squares)):
             into[at] = values.to(self.device)
+
+
+class GpuFrequentTable:
+    """Sums of frequent units by group: a row for each pair of (first position, slot) and group.
+
+    Memory: 31 dim kB for 96 units, allocated with the first row.
+    """
+
+    def __init__(self, slots: int, dim: int, device: torch.device) -> None:
+        self.rows, self.dim, self.device = slots * GROUPS, dim, device
+        self.n = torch.zeros(0, dtype=torch.int64, device=device)
+        self.sum = torch.zeros(0, dim, dtype=torch.float64, device=device)
+        self.squares = torch.zeros(0, dtype=torch.float64, device=device)
+
+    def add(self, keys: Tensor, n: Tensor, total: Tensor, squares: Tensor) -> None:
+        """Add sums to the rows of distinct keys."""
+        if not len(self.n):
+            grown = (_grown(one, 2 * self.rows) for one in (self.n, self.sum, self.squares))
+            self.n, self.sum, self.squares = grown
+        for into, values in ((self.n, n), (self.sum, total), (self.squares, squares)):
+            into.index_add_(0, keys, values)
+
+    def to_cpu(self) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """Return pairs, n, sum and squares on the CPU, of other positions and of first ones."""
+        parts = [(part.cpu() for part in three) for three in zip(*map(self._halves, self._parts()), strict=True)]
+        return [_occupied(*part) for part in parts]
+
+    def _parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.n, self.sum, self.squares
+
+    def _halves(self, part: Tensor) -> tuple[Tensor, Tensor]:
+        return part[: self.rows], part[self.rows :]
+
+    def load(self, first: int, codes: Tensor, n: Tensor, total: Tensor, squares: Tensor) -> None:
+        """Load the sums of other or of first positions; codes are distinct pairs."""
+        self.add(*(part.to(self.device) for part in (codes + first * self.rows, n, total, squares)))
+
+
+def _occupied(n: Tensor, total: Tensor, squares: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    at = n.nonzero().squeeze(1)
+    return at, n[at], total[at], squares[at]
 
 
 def fits_on_device(count: int, device: torch.device) -> bool:
