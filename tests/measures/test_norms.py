@@ -12,9 +12,7 @@ from theodolite.measures.norms import LEVELS, norm_quantiles
 EDGES = np.exp2(np.arange(12.0))
 
 
-def quantiles(
-    counts: list[int], zero: int = 0, lowest: float = 1.0, highest: float = 2048.0
-) -> dict[str, float]:
+def quantiles(counts: list[int], zero: int = 0, lowest: float = 1.0, highest: float = 2048.0) -> dict[str, float]:
     padded = np.array(counts + [0] * (len(EDGES) - 1 - len(counts)))
     return norm_quantiles(padded, EDGES, zero, lowest, highest)
 
