@@ -369,7 +369,7 @@ class GpuFold:
             state |= {f"sample.{name}.{field}": values for field, values in sample.state().items()}
         state |= {"groups.n": sums.n[..., 0], "groups.sum": sums.groups[:, :, 0], "groups.squares": sums.squares}
         state |= {"groups.directed": sums.n[..., 1], "groups.directions": sums.groups[:, :, 1]}
-        state |= {f"unit_groups.{name}": part for name, part in self._counts.state().items()}
+        state |= {f"unit_groups.{name}": part.clone() for name, part in self._counts.state().items()}
         state["frequent_units.slots"] = torch.from_numpy(self.context.frequent_codes.copy())
         for offset, table in self._frequent.items():
             for first, parts in enumerate(table.to_cpu()):
