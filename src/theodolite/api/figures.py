@@ -80,7 +80,7 @@ def compare(
     also writes it: .png, .svg, .pdf, .csv, .md, .tex or .json, or a folder for a picture and the numbers.
     """
     chosen = [measures] if isinstance(measures, str) else measures
-    read = [as_survey_data(one, ("layers",)) for one in as_list(surveys)]
+    read = [as_survey_data(one, ("layers", "jackknife")) for one in as_list(surveys)]
     plate = comparisons.compare(read, chosen, Choice(population, depth=depth))
     if out is not None:
         comparisons.save_comparison(plate, Path(out))

@@ -41,6 +41,7 @@ def compare(
     from theodolite.studies.reading import read_survey_data
 
     choice = Choice(population, depth=depth)
-    plate = compared([read_survey_data(folder, ("layers",)) for folder in surveys], measure or (), choice)
+    read = [read_survey_data(folder, ("layers", "jackknife")) for folder in surveys]
+    plate = compared(read, measure or (), choice)
     for file in save_comparison(plate, out):
         print_result(f"compare: {file}")

@@ -35,6 +35,7 @@ from theodolite.exhibits.saving import TABLES, save
 from theodolite.measures.columns import find_column
 from theodolite.studies.anisotropy.layers import HEAD, MEAN_NORM, NORM_OF_MEAN, column_values, tabulate_layers
 from theodolite.studies.choice import AUTO, Choice, check_population
+from theodolite.studies.differences import APART, add_differences
 from theodolite.studies.survey_data import SurveyData, make_labels
 from theodolite.text import format_scientific
 
@@ -63,6 +64,7 @@ def compare(surveys: Sequence[SurveyData], measures: Sequence[str] = (), choice:
     names = _name_surveys(surveys)
     tables = [tabulate_layers(s, chosen.population, columns, name) for s, name in zip(surveys, names, strict=True)]
     x = "layer" if chosen.depth == "layer" else "joined_depth"
+    tables = add_differences(tables, surveys, chosen.population, columns, x)
 
     def draw(figure: FigureBase) -> None:
         for ax, column in zip(make_panels(figure, len(columns)), columns, strict=True):
@@ -162,15 +164,43 @@ def _caption(
         depth,
         " ".join(f"{column} is not in the survey of {', '.join(who)}." for column, who in missing.items() if who),
         "Strip: ±1.96 standard errors." if any(has_errors(tables, column) for column in columns) else "",
+        _describe_differences(surveys, tables, columns),
         "Thin line: from the encoder of a model to its decoder." if has_stacks(tables) else "",
         "Open marker: the state after the final norm." if has_final_norm(tables) else "",
     )
 
 
+def _describe_differences(
+    surveys: Sequence[SurveyData], tables: Sequence[pd.DataFrame], columns: Sequence[str]
+) -> str:
+    """State what the differences in the table are, if it has any."""
+    if not any(table[f"{column}_{APART}"].notna().any() for table in tables for column in columns):
+        return ""
+    return (
+        f"Differences in the table: from {clean_label(surveys[0].model)} on the same documents, with 95% "
+        "intervals over the same groups of documents."
+    )
+
+
 def _format_table(data: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Return the formatted table: the layers, and the measures with four digits."""
+    """Return the formatted table: layers, measures with four digits, and differences if there are any."""
     short = partial(format_scientific, digits=4)
     numbers = {column: [short(float(value)) for value in data[column]] for column in columns}
+    for column in columns:
+        if data[f"{column}_{APART}"].notna().any():
+            three = (data[f"{column}_{APART}{end}"] for end in ("", "_low", "_high"))
+            numbers[f"{column} {APART}"] = [_format_interval(*each) for each in zip(*three, strict=True)]
     return data[[name for name in HEAD if name in ("survey", "layer", "layer_name", "population")]].assign(
         **numbers
     )
+
+
+def _format_interval(value: float, low: float, high: float) -> str:
+    """Return a number and its interval.
+
+    >>> _format_interval(0.1234, 0.1, 0.15), _format_interval(float("nan"), float("nan"), float("nan"))
+    ('0.123 [0.1, 0.15]', '')
+    """
+    if pd.isna(value):
+        return ""
+    return f"{format_scientific(value)} [{format_scientific(low)}, {format_scientific(high)}]"

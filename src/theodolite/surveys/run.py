@@ -34,13 +34,7 @@ from theodolite.surveys.survey import Survey
 from theodolite.tables.tables import make_tables, nonfinite
 from theodolite.text import pluralize
 
-TABLES_WITH_FORMULAS = (
-    "layers",
-    "tokens",
-    "coordinates",
-    "scales",
-    "spectra",
-)  # tables whose columns have formulas
+TABLES_WITH_FORMULAS = ("layers", "tokens", "coordinates", "scales", "spectra", "jackknife")
 
 
 @dataclass

@@ -128,6 +128,16 @@ def test_fig4_shows_cv_slope_and_r2_of_every_layer() -> None:
             assert found[:, 1] == pytest.approx(values)
 
 
+def test_fig4_has_intervals_of_all_three_numbers() -> None:
+    plate, _, axes = drawn("fig4")
+    for ax, column in zip(axes, ("q_cv", "slope", "r2"), strict=True):
+        low, middle, high = (plate.data[name] for name in (f"{column}_low", column, f"{column}_high"))
+        assert ((low < middle) & (middle < high)).all()
+        (strip,) = ax.collections
+        assert strip.get_paths()[0].vertices[:, 1].max() == pytest.approx(high.max())
+    assert "Strips: 95% intervals by bootstrap over units" in plate.caption
+
+
 def test_the_final_norm_has_an_open_marker() -> None:
     plate, _, axes = drawn("fig6", BOTH)
     opened = [line for line in axes[0].lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
@@ -151,13 +161,18 @@ def test_fig5_stacks_the_parts_of_q() -> None:
             assert heights[:, layer] == pytest.approx(expected)
         assert heights.sum(axis=0) == pytest.approx(np.ones(layers))
         assert [bar.get_x() + bar.get_width() / 2 for bar in ax.patches[:layers]] == pytest.approx(range(layers))
-        for edge in ax.collections:  # a thin line edged in white about M/Q: three times 0.06, as the survey has it
-            ends = np.array([segment[:, 1] for segment in edge.get_segments()])
-            assert ends.mean(axis=1) == pytest.approx(heights[0])
-            assert np.ptp(ends, axis=1) == pytest.approx(np.full(layers, 2 * 1.96 * 0.18))
-        assert len(ax.collections) == 2
+        # Thin lines edged in white: M/Q at its upper edge, V_W/Q and V_B/Q side by side at the one they share. The
+        # survey has errors of three times 0.06, 0.07 and 0.08.
+        edges = (heights[0], heights[0] + heights[1], heights[0] + heights[1])
+        assert len(ax.collections) == 6
+        for number, drawn_line in enumerate(ax.collections):
+            part = number // 2
+            segments = np.array(drawn_line.get_segments())
+            assert segments[:, :, 1].mean(axis=1) == pytest.approx(edges[part])
+            assert np.ptp(segments[:, :, 1], axis=1) == pytest.approx(2 * 1.96 * 0.03 * (6 + part))
+            assert segments[:, 0, 0] == pytest.approx(np.arange(layers) + (0, -0.2, 0.2)[part])
     assert "; special units are excluded (fewer than 100,000 documents)." in plate.caption
-    assert "Thin bars on M(X)/Q(X): ±1.96 standard errors, by bootstrap over units." in plate.caption
+    assert "on the right for V_B(X)/Q(X): ±1.96 standard errors, by jackknife over groups of" in plate.caption
 
 
 @pytest.mark.parametrize("number", ["fig5", "fig6", "fig18", "fig19", "fig20"])
@@ -180,11 +195,16 @@ def test_sums_follow_the_choice_of_special_units(number: str, choice: Choice, of
         expected = parts(ONE, row["layer"], of)
         assert {name: row[name] for name in expected} == pytest.approx(expected)
     assert words in plate.caption
-    by_documents = {"fig5": ["jackknife"], "fig19": ["jackknife"], "fig18": ["jackknife", "bootstrap"]}
-    for way in ("jackknife", "bootstrap"):
-        assert (way in plate.caption) == (
-            way in (by_documents.get(number, ["bootstrap"]) if not of else ["bootstrap"])
-        )
+    assert "jackknife over groups of documents" in plate.caption
+    assert "bootstrap" not in plate.caption
+
+
+def test_a_survey_of_an_older_version_has_no_errors_over_units() -> None:
+    old = SurveyData(ONE.survey.facts | {"formulas": {"layers": {}}}, ONE.survey.tables)
+    plate, _, _ = drawn("fig6", [old])
+    assert plate.data["v_within_of_v"].notna().all()
+    assert plate.data["v_within_of_v_se"].isna().all()
+    assert "bert, which an older version surveyed, has none." in plate.caption
 
 
 def test_sums_of_many_documents_keep_the_special_units_beside_those_of_few() -> None:
@@ -205,7 +225,7 @@ def test_confidence_bands_use_the_same_units(number: str, column: str, error: fl
     plate, _, axes = drawn(number)
     strip = axes[0].collections[0].get_paths()[0].vertices
     assert strip[:, 1].max() == pytest.approx(plate.data[column].max() + 1.96 * error)
-    assert "by bootstrap over units" in plate.caption
+    assert "by jackknife over groups of documents" in plate.caption
     assert (
         "standard errors of the biased estimates, by"
         in drawn(number, choice=Choice(variant="unbiased"))[0].caption

@@ -12,7 +12,14 @@ from tests.synthetic_surveys import SPECIAL, make_survey, remove_units
 
 from theodolite.measures.unit_fits import resample_counts
 from theodolite.studies.choice import Choice
-from theodolite.studies.norm_variance.fits import FITS, RESAMPLES, SEED, fit_units, make_fit_table
+from theodolite.studies.norm_variance.fits import (
+    FITS,
+    RESAMPLES,
+    SEED,
+    fit_units,
+    make_fit_table,
+    variation_interval,
+)
 from theodolite.studies.norm_variance.units import select_units
 from theodolite.studies.survey_data import SurveyData
 
@@ -66,9 +73,14 @@ def test_the_interval_is_that_of_drawing_units_again() -> None:
         np.repeat(np.arange(len(m)), row.astype(int))
         for row in resample_counts(len(m), seed=SEED, resamples=RESAMPLES)
     ]
-    slopes = [linregress(m[rows], v[rows]).slope for rows in drawn]
+    lines = [linregress(m[rows], v[rows]) for rows in drawn]
     found = fit_units(table, ["v_on_m"])["v_on_m"]
-    assert (found["slope_low"], found["slope_high"]) == pytest.approx(np.quantile(slopes, [0.025, 0.975]))
+    ends = [0.025, 0.975]
+    assert [found["slope_low"], found["slope_high"]] == pytest.approx(np.quantile([a.slope for a in lines], ends))
+    assert [found["r2_low"], found["r2_high"]] == pytest.approx(np.quantile([a.rvalue**2 for a in lines], ends))
+    q = m + v
+    spreads = [q[rows].std() / q[rows].mean() for rows in drawn]
+    assert variation_interval(q) == pytest.approx(np.quantile(spreads, ends))
 
 
 def test_the_interval_has_about_the_theoretical_width() -> None:

@@ -12,8 +12,8 @@ from theodolite.errors import InputError
 from theodolite.measures.resampling import PARTS
 from theodolite.studies.choice import Choice
 from theodolite.studies.norm_variance.profile import (
-    BOOTSTRAP,
-    JACKKNIFE_AND_BOOTSTRAP,
+    JACKKNIFE,
+    NO_ERRORS,
     RATIOS,
     SINGLE_OCCURRENCES,
     SUM_COLUMNS,
@@ -22,7 +22,6 @@ from theodolite.studies.norm_variance.profile import (
     make_sum_table,
     profile,
     tradeoff,
-    uses_document_jackknife,
 )
 from theodolite.studies.norm_variance.units import select_units
 from theodolite.studies.survey_data import SurveyData
@@ -78,17 +77,17 @@ def test_errors_are_those_of_the_same_units(choice: Choice, times: int) -> None:
     assert table["v_between_of_v_se"].equals(table["v_within_of_v_se"])
 
 
-def test_only_numbers_over_all_units_have_errors_by_documents() -> None:
-    everything = Choice(filter="all", specials="kept")
-    assert {name for name in (*PARTS, *RATIOS) if uses_document_jackknife(MADE.survey, everything, name)} == {
-        "q",
-        "m",
-        "v",
-        "m_of_q",
-        "v_of_q",
-    }
-    assert not uses_document_jackknife(MADE.survey, Choice(filter="all"), "q")
-    assert not uses_document_jackknife(MADE.survey, Choice(specials="kept"), "q")
+def test_errors_of_an_older_version_over_units_are_not_shown() -> None:
+    """Only Q, M, V and M/Q of all units had errors over groups of documents."""
+    old = SurveyData(MADE.survey.facts | {"formulas": {"layers": {}}}, MADE.survey.tables)
+    everything, filtered = profile(old, Choice(filter="all", specials="kept")), profile(old, Choice())
+    shown = {name for name in (*PARTS, *RATIOS) if everything[f"{name}_se"].notna().all()}
+    assert shown == {"q", "m", "v", "m_of_q", "v_of_q"}
+    assert filtered[[f"{name}_se" for name in (*PARTS, *RATIOS)]].isna().all(axis=None)
+    table = make_sum_table(old).query("variant == 'biased'")
+    assert set(table["reason"]) == {NO_ERRORS}
+    assert table["errors"].isna().all()
+    assert table["v_within"].notna().all()
 
 
 def test_special_units_are_kept_for_many_documents_and_if_none_exist() -> None:
@@ -177,7 +176,7 @@ def test_the_table_of_sums_has_every_version() -> None:
         assert {part: row[part] for part in PARTS} == pytest.approx(compute_sums(units), rel=ROUNDING)
         assert row["v_within_of_v"] == pytest.approx(row["v_within"] / row["v"])
         assert row["units"] == len(units)
-        assert row["errors"] == (BOOTSTRAP if of else JACKKNIFE_AND_BOOTSTRAP)
+        assert row["errors"] == JACKKNIFE
         assert row["reason"] is None
         assert row["m_of_q_se"] > 0
     untold = table.query("variant == 'unbiased' and filter == 'all'")

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
 from theodolite.exhibits.drawing.axes import mark_empty
 from theodolite.exhibits.drawing.style import BLACK, BLUE, ORANGE, SKY
@@ -44,6 +45,19 @@ FILLS = ((BLUE, ""), (ORANGE, "////"), (SKY, "...."))
 """Colour and hatch, so that the parts can be distinguished without colour."""
 
 
+SHIFTS = (0.0, -0.2, 0.2)
+"""Where the interval of each part is drawn across the bar: two share an edge."""
+
+
+def _draw_intervals(
+    ax: Axes, x: NDArray[np.float64], middle: NDArray[np.float64], half: NDArray[np.float64]
+) -> None:
+    known = np.isfinite(half) & np.isfinite(middle)
+    for colour, wide in (("white", 2.2), (BLACK, 0.8)):  # with a white edge, so that it is visible on every fill
+        style: dict[str, Any] = {"fmt": "none", "ecolor": colour, "elinewidth": wide, "zorder": 4}
+        ax.errorbar(x[known], middle[known], half[known], **style)
+
+
 def draw_stacked_bars(
     ax: Axes,
     profile: pd.DataFrame,
@@ -54,24 +68,20 @@ def draw_stacked_bars(
 ) -> None:
     """Draw one bar per layer that is stacked from `parts` (column to label), the first at the bottom.
 
-    `error` is the column with half the width of an interval around the first part, drawn as a thin line.
+    The columns `PART` + `error` have half the width of the interval of each part. It is drawn as a thin line at
+    the edge that the part shares with the next one; of the last part, at the edge shared with the one before.
     `reason` is written in the panel if there is no bar.
     """
     layers = profile["layer"].to_numpy(int)
     below = np.zeros(len(profile))
-    for column, (colour, hatch) in zip(parts, FILLS, strict=False):
+    for number, (column, (colour, hatch)) in enumerate(zip(parts, FILLS, strict=False)):
         values = profile[column].to_numpy(np.float64)
         ax.bar(layers, values, bottom=below, width=0.86, color=colour, hatch=hatch, edgecolor="white", linewidth=0)
+        if error:
+            last = number == len(parts) - 1
+            edge = below if last else below + values
+            _draw_intervals(ax, layers + SHIFTS[number], edge, profile[f"{column}{error}"].to_numpy(np.float64))
         below = below + np.nan_to_num(values)
-    if error:
-        half, at = profile[error].to_numpy(np.float64), profile[next(iter(parts))].to_numpy(np.float64)
-        known = np.isfinite(half) & np.isfinite(at)
-        for colour, wide in (
-            ("white", 2.2),
-            (BLACK, 0.8),
-        ):  # with a white edge, so that it is visible on every fill
-            style: dict[str, Any] = {"fmt": "none", "ecolor": colour, "elinewidth": wide, "zorder": 4}
-            ax.errorbar(layers[known], at[known], half[known], **style)
     ax.set_ylim(0, 1)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7, min_n_ticks=1))
     ax.margins(x=0.02)

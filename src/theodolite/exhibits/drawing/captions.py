@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
 from theodolite.exhibits.drawing.axes import clean_label
 from theodolite.exhibits.drawing.layer_lines import has_errors, has_final_norm, has_stacks
 from theodolite.studies.choice import MIN_DOCUMENTS_FOR_SPECIALS, Choice
-from theodolite.studies.norm_variance.profile import uses_document_jackknife
+from theodolite.studies.norm_variance.profile import has_document_errors
 from theodolite.studies.norm_variance.units import count_special_units
 from theodolite.studies.survey_data import SurveyData
 from theodolite.text import POPULATION_LABELS, UNIT_LABELS, join_words
@@ -117,19 +117,14 @@ def describe_fit_units(surveys: Sequence[SurveyData], choice: Choice, verb: str 
     return f"{verb} {units}; {_describe_specials(surveys, choice)}."
 
 
-def describe_sum_errors(
-    surveys: Sequence[SurveyData], choice: Choice, names: Iterable[str], mark: str = "Strip"
-) -> str:
-    """State how the errors of the sums `names` were estimated. `mark` is what shows them in the figure."""
-    methods = {uses_document_jackknife(survey, choice, name) for survey in surveys for name in names}
-    method = {
-        (True,): "by jackknife over groups of documents",
-        (False,): "by bootstrap over units",
-        (False, True): "by jackknife over groups of documents for Q, M, V and M/Q of all units, and by "
-        "bootstrap over units for the others",
-    }[tuple(sorted(methods))]
+def describe_sum_errors(surveys: Sequence[SurveyData], choice: Choice, mark: str = "Strip") -> str:
+    """State how the errors of sums were estimated. `mark` is what shows them in the figure."""
     biased = " of the biased estimates" if choice.variant == "unbiased" else ""
-    return f"{mark}: ±1.96 standard errors{biased}, {method}."
+    older = [_caption_name(survey.model) for survey in surveys if not has_document_errors(survey)]
+    without = f"{join_words(older)}, which an older version surveyed, {'has' if len(older) == 1 else 'have'} none."
+    return join_sentences(
+        f"{mark}: ±1.96 standard errors{biased}, by jackknife over groups of documents.", without if older else ""
+    )
 
 
 def describe_intervals() -> str:

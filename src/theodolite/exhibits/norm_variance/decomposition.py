@@ -49,14 +49,15 @@ def fig5(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
 
     def draw(figure: FigureBase) -> None:
         for ax, name, table, reason in zip(make_panels(figure, len(surveys)), names, tables, reasons, strict=True):
-            half = table.assign(half=REACH * table["m_of_q_se"])
-            draw_stacked_bars(ax, half, PARTS, error="half", reason=reason or UNDEFINED_EVERYWHERE)
+            halves = table.assign(**{f"{part}_half": REACH * table[f"{part}_se"] for part in PARTS})
+            draw_stacked_bars(ax, halves, PARTS, error="_half", reason=reason or UNDEFINED_EVERYWHERE)
             ax.set_title(clean_label(name, 34))
             ax.set_xlabel("layer")
         draw_bar_legend(figure, list(PARTS.values()))
 
     final = "The last bar of a model with a final norm is the state after it." if has_final_norm(tables) else ""
-    bars = captions.describe_sum_errors(surveys, choice, ["m_of_q"], "Thin bars on M(X)/Q(X)")
+    where = "Thin bars, in the middle for M(X)/Q(X), on the left for V_W(X)/Q(X) and on the right for V_B(X)/Q(X)"
+    bars = captions.describe_sum_errors(surveys, choice, where)
     caption = _caption(surveys, choice, [], "M(X), V_W(X) and V_B(X) as shares of Q(X), by layer.", bars, final)
     return Plate(_concat(tables), caption, draw, panels_size(len(surveys), height=1.9, legend=0.25))
 
@@ -75,9 +76,7 @@ def fig6(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         draw_legend(figure, names, width=4.6)
 
     first = "V_W(X)/V(X), the share of V(X) within units, by layer."
-    caption = _caption(
-        surveys, choice, tables, first, captions.describe_sum_errors(surveys, choice, ["v_within_of_v"]), not_drawn
-    )
+    caption = _caption(surveys, choice, tables, first, captions.describe_sum_errors(surveys, choice), not_drawn)
     return Plate(_concat(tables), caption, draw, by_layer_size(names, 4.6, 2.5))
 
 
@@ -97,9 +96,7 @@ def fig18(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         draw_legend(figure, names)
 
     first = "M(X), V(X), V_W(X) and V_B(X) as shares of Q(X), by layer."
-    caption = _caption(
-        surveys, choice, tables, first, captions.describe_sum_errors(surveys, choice, SHARES), not_drawn
-    )
+    caption = _caption(surveys, choice, tables, first, captions.describe_sum_errors(surveys, choice), not_drawn)
     return Plate(_concat(tables), caption, draw, by_layer_size(names, height=2.1))
 
 
@@ -118,7 +115,7 @@ def fig19(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
             ax.set_title(label)
         draw_legend(figure, names, right)
 
-    strip = captions.describe_sum_errors(surveys, choice, VALUES, CUT)
+    strip = captions.describe_sum_errors(surveys, choice, CUT)
     caption = _caption(surveys, choice, tables, "Q(X), M(X) and V(X) by layer.", strip, not_drawn)
     return Plate(_concat(tables), caption, draw, by_layer_size(names))
 
@@ -141,7 +138,7 @@ def fig20(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         draw_legend(figure, names, right)
 
     axis_note = "Only V_W and V_B use the right axis." if right else ""
-    strip = captions.describe_sum_errors(surveys, choice, [*SPREADS, "v_between_of_v"], CUT)
+    strip = captions.describe_sum_errors(surveys, choice, CUT)
     caption = _caption(
         surveys, choice, tables, "V_W(X), V_B(X) and V_B(X)/V(X) by layer.", strip, axis_note, not_drawn
     )

@@ -56,7 +56,7 @@ def fig4(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         tables,
         "Coefficient of variation (C.V.) of Q(Xₜ), and slope and R² of V(Xₜ) on M(Xₜ), by layer.",
         captions.describe_fit_units(surveys, chosen, "Computed over"),
-        "Strip: 95% interval of the slope by bootstrap over units, cut off at the edge of the panel.",
+        "Strips: 95% intervals by bootstrap over units, cut off at the edge of the panel.",
         not_drawn,
     )
     return Plate(pd.concat(tables, ignore_index=True), caption, draw, by_layer_size(names))

@@ -153,8 +153,8 @@ def sums_table(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         "the chosen layers." if choice.layers else "the middle layer.",
         "The .csv and .json formats also have the sums, and every layer.",
         captions.describe_corpora(surveys),
-        "Errors are estimated by jackknife over groups of documents for M/Q of all units, and by bootstrap over",
-        "units for the others. The unbiased estimates have the errors of the biased ones.",
+        "Errors are estimated by jackknife over groups of documents. The unbiased estimates have the errors of",
+        "the biased ones.",
     )
     rows, repeated = drop_repeated_populations(data[chosen])
     return make_table_plate(data, _format_sums(rows), join_sentences(caption, repeated))

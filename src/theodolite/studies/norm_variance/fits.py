@@ -1,4 +1,4 @@
-"""Regression lines over units: V on M, and Q, M, V on log10 n, with intervals of the slopes."""
+"""Regression lines over units: V on M, and Q, M, V on log10 n, with intervals of slopes and R2."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FITS = {
     "log10_1v_on_log10_n": ("log10_n", "log10_1v"),
 }
 """The x and y of each fit. `log10_1q` is log10(1 + Q)."""
-NUMBERS = "slope slope_low slope_high intercept r2 units reason".split()
+NUMBERS = "slope slope_low slope_high intercept r2 r2_low r2_high units reason".split()
 COLUMNS = ["survey", "layer", "layer_name", "population", "fit", "variant", "filter", "specials", *NUMBERS]
 
 
@@ -42,8 +42,8 @@ def make_fit_table(
 ) -> pd.DataFrame:
     """Return one row per layer, fit and choice; by default for all populations, variants, filters and specials.
 
-    `slope_low` to `slope_high` is the 95% bootstrap interval of the slope over units. If a number is undefined,
-    `reason` states why.
+    `slope_low` to `slope_high` is the 95% bootstrap interval of the slope over units, and `r2_low` to `r2_high`
+    that of R2. If a number is undefined, `reason` states why.
     """
     rows: list[dict[str, Any]] = []
     fit_names, known = tuple(names), survey.layer_names
@@ -99,7 +99,7 @@ def _fit_columns(names: list[str], xs: list[Array], ys: list[Array]) -> list[dic
         return [_undefined_fit(units, "fewer than three units")] * len(names)
     x, y = np.stack(xs, axis=1), np.stack(ys, axis=1)
     slope, r2 = (values[0] for values in fit_lines(np.ones((1, units)), x, y))
-    low, high = slope_interval(x, y)
+    (low, high), (r2_low, r2_high) = fit_intervals(x, y)
     intercept = y.mean(axis=0) - slope * x.mean(axis=0)
     rows = []
     for column, name in enumerate(names):
@@ -108,7 +108,7 @@ def _fit_columns(names: list[str], xs: list[Array], ys: list[Array]) -> list[dic
         elif not np.isfinite(slope[column]):
             rows.append(_undefined_fit(units, "x is the same for every unit"))
         else:
-            values = (slope, low, high, intercept, r2)
+            values = (slope, low, high, intercept, r2, r2_low, r2_high)
             row: dict[str, Any] = dict(zip(NUMBERS, (float(value[column]) for value in values), strict=False))
             flat = None if np.isfinite(r2[column]) else "y is the same for every unit"
             rows.append(row | {"units": units, "reason": flat})
@@ -119,12 +119,30 @@ def _undefined_fit(units: int, reason: str) -> dict[str, Any]:
     return dict.fromkeys(NUMBERS, float("nan")) | {"units": units, "reason": reason}
 
 
-def slope_interval(x: Array, y: Array, *, resamples: int = RESAMPLES, seed: int = SEED) -> tuple[Array, Array]:
-    """Return the 2.5% and 97.5% bootstrap quantiles of slopes over units. (units, fits) -> (fits,) each"""
-    slopes = fit_lines(_resampling_weights(len(x), resamples, seed), x, y).slope
+def fit_intervals(
+    x: Array, y: Array, *, resamples: int = RESAMPLES, seed: int = SEED
+) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Return the 95% bootstrap intervals of slopes and of R2 over units. (units, fits) -> (fits,) each"""
+    fits = fit_lines(_resampling_weights(len(x), resamples, seed), x, y)
+    return _find_quantiles(fits.slope), _find_quantiles(fits.r2)
+
+
+def variation_interval(values: Array) -> tuple[float, float]:
+    """Return the 95% bootstrap interval of the coefficient of variation over units. (units,)"""
+    weights = _resampling_weights(len(values), RESAMPLES, SEED) / len(values)
+    middle = values.mean()
+    mean, second = weights @ values, weights @ np.square(values - middle)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = np.sqrt(np.maximum(second - np.square(mean - middle), 0)) / mean
+    low, high = _find_quantiles(np.where(mean > 0, spread, np.nan))
+    return float(low), float(high)
+
+
+def _find_quantiles(resampled: Array) -> tuple[Array, Array]:
+    """Return the 2.5% and 97.5% quantiles over resamples. (resamples, ...) -> (...) each"""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # all-NaN slopes of a column
-        low, high = np.nanquantile(slopes, [0.025, 0.975], axis=0)
+        warnings.simplefilter("ignore", RuntimeWarning)  # all numbers of a column are NaN
+        low, high = np.nanquantile(resampled, [0.025, 0.975], axis=0)
     return low, high
 
 

@@ -15,7 +15,7 @@ from theodolite.errors import InputError
 from theodolite.measures.resampling import PARTS, SHARES
 from theodolite.measures.unit_fits import coefficient_of_variation
 from theodolite.studies.choice import Choice
-from theodolite.studies.norm_variance.fits import all_choices, fit_units
+from theodolite.studies.norm_variance.fits import all_choices, fit_units, variation_interval
 from theodolite.studies.norm_variance.units import count_special_units, mark_used_units, read_units, select_units
 from theodolite.studies.survey_data import SurveyData
 
@@ -29,17 +29,18 @@ RATIOS = {
 }
 COMPLEMENTS = {"v_of_q": "m_of_q", "v_between_of_v": "v_within_of_v"}
 """Ratios that add up to 1 with another ratio have the same standard error as that ratio."""
-JACKKNIFE_COLUMNS = {"q", "m", "v", "m_of_q", "v_of_q"}
-"""Over all units, these have jackknife errors over groups of documents; all others bootstrap errors over units."""
+WITHOUT_UNITS = {"q", "m", "v", "m_of_q", "v_of_q"}
+"""Over all units, older surveys too have errors of these numbers over groups of documents."""
 PROFILE_HEAD = "survey layer layer_name population".split()
 SUM_HEAD = "survey layer layer_name population variant filter specials".split()
 SUM_NUMBERS = [name for number in (*PARTS, *SHARES) for name in (number, f"{number}_se")]
 SUM_COLUMNS = [*SUM_HEAD, "units", *SUM_NUMBERS, "errors", "reason"]
 UNIT_COUNT_COLUMNS = {"": "types", "filtered_": "units_used"}
 """The column with the number of units, by prefix of the set; other sets have {prefix}units_used."""
+CV_COLUMNS = ("q_cv", "q_cv_low", "q_cv_high", "identity")
 SINGLE_OCCURRENCES = "some units occur once, so their unbiased V is undefined"
-BOOTSTRAP = "bootstrap over units"
-JACKKNIFE_AND_BOOTSTRAP = "Q, M, V and M/Q: jackknife over groups of documents; others: bootstrap over units"
+JACKKNIFE = "jackknife over groups of documents"
+NO_ERRORS = "an older version made the survey, and its errors over units were too wide: survey again"
 
 
 def profile(survey: SurveyData, choice: Choice) -> pd.DataFrame:
@@ -66,9 +67,9 @@ def column_prefix(survey: SurveyData, choice: Choice) -> str:
     return "filtered_" if every else "text_"
 
 
-def uses_document_jackknife(survey: SurveyData, choice: Choice, name: str) -> bool:
-    """Return whether the error of a number is the jackknife over groups of documents, which requires all units."""
-    return column_prefix(survey, choice) == "" and name in JACKKNIFE_COLUMNS
+def has_document_errors(survey: SurveyData) -> bool:
+    """Return whether errors are those over groups of documents; older surveys have errors over units."""
+    return "jackknife" in survey.facts.get("formulas", {"jackknife": {}})
 
 
 def has_sums(survey: SurveyData) -> bool:
@@ -83,6 +84,9 @@ def layer_sums(survey: SurveyData, choice: Choice, at: Callable[[int], pd.DataFr
     columns = {part: f"{prefix}{part}" for part in PARTS}
     columns |= {f"{name}_se": f"{prefix}{COMPLEMENTS.get(name, name)}_se" for name in (*PARTS, *RATIOS)}
     table = pd.DataFrame({name: rows[column].to_numpy(np.float64) for name, column in columns.items()})
+    if not has_document_errors(survey):
+        known = WITHOUT_UNITS if prefix == "" else set()
+        table = table.assign(**{f"{name}_se": np.nan for name in (*PARTS, *RATIOS) if name not in known})
     for position, name in enumerate(PROFILE_HEAD[1:]):
         table.insert(position, name, rows[name].to_numpy())
     table.insert(0, "survey", survey.model)
@@ -100,6 +104,7 @@ def layer_sums(survey: SurveyData, choice: Choice, at: Callable[[int], pd.DataFr
 def tradeoff(survey: SurveyData, choice: Choice) -> pd.DataFrame:
     """Return one row per layer: the coefficient of variation of Q over units, and slope and R2 of V on M.
 
+    `_low` and `_high` are the ends of 95% bootstrap intervals over units.
     `identity` is -1 + cov(Q, M)/var(M), which the slope must equal since V = Q - M.
     """
     rows: list[dict[str, Any]] = []
@@ -107,10 +112,11 @@ def tradeoff(survey: SurveyData, choice: Choice) -> pd.DataFrame:
         table = select_units(survey, layer, choice)
         used = table[table["used"]]
         row: dict[str, Any] = {"survey": survey.model, "layer": layer, "layer_name": name}
-        row |= {"population": choice.population, "q_cv": float("nan"), "identity": float("nan")}
+        row |= {"population": choice.population, **dict.fromkeys(CV_COLUMNS, float("nan"))}
         if len(used) >= 3:
             q, m = used["q"].to_numpy(np.float64), used["m"].to_numpy(np.float64)
             row["q_cv"] = coefficient_of_variation(q)
+            row["q_cv_low"], row["q_cv_high"] = variation_interval(q)
             if np.ptp(m) > 0:
                 row["identity"] = -1 + float(np.cov(q, m, bias=True)[0, 1] / m.var())
         rows.append(row | fit_units(table, ("v_on_m",))["v_on_m"])
@@ -148,6 +154,7 @@ def make_sum_table(survey: SurveyData, *, layers: Iterable[int] | None = None) -
     numbers are undefined, `reason` states why.
     """
     selected = set(survey.layer_names if layers is None else layers)
+    known = has_document_errors(survey)
     tables: list[pd.DataFrame] = []
     for population, choices in groupby(all_choices(survey), lambda choice: choice.population):
 
@@ -167,11 +174,12 @@ def make_sum_table(survey: SurveyData, *, layers: Iterable[int] | None = None) -
             }
             columns |= {
                 "units": counts.to_numpy(np.float64),
-                "errors": JACKKNIFE_AND_BOOTSTRAP if prefix == "" else BOOTSTRAP,
+                "errors": JACKKNIFE if known else None,
             }
             reasons = [_reason(row, prefix) for row in rows.to_dict("records")]
             columns["reason"] = [
-                SINGLE_OCCURRENCES if once else why for once, why in zip(table["once"], reasons, strict=True)
+                SINGLE_OCCURRENCES if once else why or (None if known else NO_ERRORS)
+                for once, why in zip(table["once"], reasons, strict=True)
             ]
             tables.append(table.assign(**columns)[kept])
     table = pd.concat(tables).reindex(columns=SUM_COLUMNS).astype({"units": "Int64"})
