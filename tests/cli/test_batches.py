@@ -34,7 +34,7 @@ def test_from_a_survey_to_the_figure(theodolite, surveyed, tmp_path):
     assert (again.code, again.err) == (0, "")
     printed = json.loads(again.out)
     assert (printed["facts"]["size"], printed["facts"]["stretches"]) == (300, 3)
-    assert len(printed["rows"]) == 4 * 3
+    assert len(printed["rows"]) == 4 * 4
     drawn = theodolite(
         "exhibit", "dynamics/fig1", surveyed, "--out", tmp_path / "b.png", "--data", tmp_path / "b.csv"
     )

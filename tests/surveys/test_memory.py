@@ -81,10 +81,13 @@ def test_more_of_anything_needs_more_memory() -> None:
 
 
 def test_the_estimate_by_hand() -> None:
-    """Unit tables, matrices and samples of each layer; then unit sums of one layer and nine numbers per row."""
+    """Unit tables, matrices, samples, counts by group and sums of frequent units by group of each layer; then unit
+    sums of one layer and nine numbers per row."""
     layer = 8 * 1000 * (64 + 3) + 2 * 8 * 64**2 + 2 * 100 * (4 * 64 + 24)
+    layer += 1000 * (8 + 4 * 20) + 2 * 96 * 20 * 8 * (64 + 3)
+    layer += 1000 * (8 + 4 * 20) + 64 * 3 * 20 * 8 * (64 + 3)  # counts by group, and sums of the 64 frequent units
     tables = 3 * 8 * 1000 * 64 + 8 * 9 * 1000 * 12 * 3
-    assert memory.estimate_bytes(LAYERS, 1000, sample_size=100, populations=3) == 12 * layer + tables == 12_018_432
+    assert memory.estimate_bytes(LAYERS, 1000, sample_size=100, populations=3) == 12 * layer + tables == 37_773_312
 
 
 def test_without_a_budget_most_of_the_free_memory_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,11 @@ REFERENCES = (
         "corpora contain human-like biases. Science 356, 2017. arXiv:1608.07187.",
     ),
     Reference(
+        "cochran-1977",
+        "Cochran 1977",
+        "William G. Cochran. Sampling Techniques. Third edition, Wiley, 1977.",
+    ),
+    Reference(
         "denti-2022",
         r"Denti et al\. 2022",
         "Francesco Denti, Diego Doimo, Alessandro Laio and Antonietta Mira. The generalized ratios intrinsic "
@@ -206,6 +211,11 @@ REFERENCES = (
         "Biology 9, 2010.",
     ),
     Reference(
+        "quenouille-1956",
+        "Quenouille 1956",
+        "Maurice H. Quenouille. Notes on bias in estimation. Biometrika 43, 1956.",
+    ),
+    Reference(
         "radovanovic-2010",
         r"Radovanovic et al\. 2010",
         "Miloš Radovanović, Alexandros Nanopoulos and Mirjana Ivanović. Hubs in space: popular nearest "
@@ -276,6 +286,12 @@ REFERENCES = (
         "Timkey and van Schijndel 2021",
         "William Timkey and Marten van Schijndel. All bark and no bite: rogue dimensions in transformer "
         "language models obscure representational quality. EMNLP 2021. arXiv:2109.04404.",
+    ),
+    Reference(
+        "tukey-1958",
+        "Tukey 1958",
+        "John W. Tukey. Bias and confidence in not-quite large samples (abstract). Annals of Mathematical "
+        "Statistics 29, 1958.",
     ),
     Reference(
         "vaswani-2017",

@@ -26,6 +26,8 @@ SHARES = {column.name: column.parts for column in columns.RATIOS if column.parts
 """Ratios whose errors are computed, with numerator and denominator."""
 NUMBERS = (*PARTS, *SHARES)
 ERRORS = tuple(f"{name}_se" for name in NUMBERS)
+EXCESS = 0.5
+"""If the spread in some group would differ by more than this share, a few long vectors decide: it is not used."""
 MIN_GROUPS = 10
 """With fewer groups, the standard error itself is known to no better than a factor of 1.5."""
 
@@ -80,7 +82,8 @@ def delete_groups(
 
     Exact for Q, M and V of all units, and for V_W of frequent units. Without n_tg of its n_t occurrences,
     n_t V(X_t) of any other unit is less by n_tg n_t V(X_t)/(n_t - 1), and by its share of `_extrapolate`. How
-    units outside a set deviate from their means is neglected. The units of a set are not chosen again.
+    vectors deviate from the means of their units is known by group only, for these. The units of a set are not
+    chosen again.
     O(sets x groups x units x dim). n, squares, unit_v: (units,), total: (units, dim) about the centre,
     sets: (sets, units) -> (sets, groups, numbers)
     """
@@ -101,16 +104,22 @@ def delete_groups(
     longer = (frequent_squares - 2 * frequent_beyond @ mean).sum(axis=0)
     others = np.ones(len(n), dtype=bool)
     others[of] = False
-    if len(of) and others.any():
-        away = n * (unit_v + squared_distances(n, total, mean)[0])  # sums of |x - mean|^2
+    spread = n * unit_v
+    their = spread[others].sum()
+    if len(of) and their > 0:
+        away = spread + n * squared_distances(n, total, mean)[0]  # sums of |x - mean|^2
         excess = (exact - within[of]).sum(axis=0), longer, beyond_squares - 2 * beyond @ mean - longer
-        within[others] += _extrapolate(*excess, n * unit_v, away, others)
+        more = _extrapolate(*excess, spread, away, others)
+        if (np.abs(more) < EXCESS * their * counts[others].sum(axis=0) / n[others].sum()).all():
+            within[others] += np.outer(spread[others] / their, more)
     within[of] = exact
     estimates = []
+    # Of what is not known by unit, a set has the share of its units in the spread within units.
+    unknown, unknown_squares = beyond - frequent_beyond.sum(axis=0), beyond_squares - frequent_squares.sum(axis=0)
     for number, inside in enumerate(sets, 1):
-        outside = ~inside[of]
-        own_sum = lost_sums[number] + beyond - frequent_beyond[outside].sum(axis=0)
-        own_squares = lost_squares[number] + beyond_squares - frequent_squares[outside].sum(axis=0)
+        known, share = inside[of], spread[inside & others].sum() / their if their > 0 else 0.0
+        own_sum = lost_sums[number] + frequent_beyond[known].sum(axis=0) + share * unknown
+        own_squares = lost_squares[number] + frequent_squares[known].sum(axis=0) + share * unknown_squares
         rest = (
             n[inside].sum() - counts[inside].sum(axis=0),
             sums[number, -1] - own_sum,
@@ -141,22 +150,20 @@ def _lose_frequent(
 def _extrapolate(
     excess: Array, longer: Array, others_longer: Array, spread: Array, away: Array, others: NDArray[np.bool_]
 ) -> Array:
-    """Return what the other units lose in addition, if documents change their spread as that of frequent units.
+    """Return what all other units lose in addition, if documents change their spread as that of frequent units.
 
     A group whose vectors are longer than their units' means suggest has also more spread within units. `excess` of
     the frequent units is regressed on `longer`; the slope applies to the other units in proportion to the share of
-    spread within units, the residual in proportion to the spread. The first three: (groups,); spread, away:
-    (units,) -> (others, groups)
+    spread within units, the residual in proportion to the spread. The first three and the result: (groups,),
+    spread and away: (units,)
     """
     own, their = spread[~others].sum(), spread[others].sum()
     if own <= 0 or their <= 0:
-        return np.zeros((int(others.sum()), len(excess)))
+        return np.zeros_like(excess)
     x, y = longer - longer.mean(), excess - excess.mean()
     slope = float(x @ y / (x @ x)) if x.any() else 0.0
-    residual = excess - slope * longer
     ratio = (their / away[others].sum()) / (own / away[~others].sum())
-    total = slope * ratio * others_longer + residual * their / own
-    return np.asarray(np.outer(spread[others] / their, total))
+    return np.asarray(slope * ratio * others_longer + (excess - slope * longer) * their / own)
 
 
 def _numbers(n: Array, total: Array, squares: Array, within: Array, centre: Array) -> Array:
