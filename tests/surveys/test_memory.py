@@ -85,7 +85,6 @@ def test_the_estimate_by_hand() -> None:
     sums of one layer and nine numbers per row."""
     layer = 8 * 1000 * (64 + 3) + 2 * 8 * 64**2 + 2 * 100 * (4 * 64 + 24)
     layer += 1000 * (8 + 4 * 20) + 2 * 96 * 20 * 8 * (64 + 3)
-    layer += 1000 * (8 + 4 * 20) + 64 * 3 * 20 * 8 * (64 + 3)  # counts by group, and sums of the 64 frequent units
     tables = 3 * 8 * 1000 * 64 + 8 * 9 * 1000 * 12 * 3
     assert memory.estimate_bytes(LAYERS, 1000, sample_size=100, populations=3) == 12 * layer + tables == 37_773_312
 

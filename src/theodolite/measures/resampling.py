@@ -26,8 +26,11 @@ SHARES = {column.name: column.parts for column in columns.RATIOS if column.parts
 """Ratios whose errors are computed, with numerator and denominator."""
 NUMBERS = (*PARTS, *SHARES)
 ERRORS = tuple(f"{name}_se" for name in NUMBERS)
+TINY = float(np.finfo(np.float64).tiny)
 EXCESS = 0.5
-"""If the spread in some group would differ by more than this share, a few long vectors decide: it is not used."""
+"""If the squares of some group differ by more than this share, a few long vectors decide, not the documents."""
+SMALL_SHARE = 0.1
+"""A set with less of the spread than this does not have those long vectors."""
 MIN_GROUPS = 10
 """With fewer groups, the standard error itself is known to no better than a factor of 1.5."""
 
@@ -101,23 +104,24 @@ def delete_groups(
     mean = sums[0, -1] / n.sum()
     within = _lose_within(n, unit_v, counts)
     exact = _lose_frequent(n[of], frequent, squares[of], unit_v[of], counts[of], by_unit)
-    longer = (frequent_squares - 2 * frequent_beyond @ mean).sum(axis=0)
     others = np.ones(len(n), dtype=bool)
     others[of] = False
-    spread = n * unit_v
-    their = spread[others].sum()
-    if len(of) and their > 0:
-        away = spread + n * squared_distances(n, total, mean)[0]  # sums of |x - mean|^2
-        excess = (exact - within[of]).sum(axis=0), longer, beyond_squares - 2 * beyond @ mean - longer
-        more = _extrapolate(*excess, spread, away, others)
-        if (np.abs(more) < EXCESS * their * counts[others].sum(axis=0) / n[others].sum()).all():
-            within[others] += np.outer(spread[others] / their, more)
+    spread, away = n * unit_v, n * (unit_v + squared_distances(n, total, mean)[0])  # the latter of |x - mean|^2
+    longer = (frequent_squares - 2 * frequent_beyond @ mean).sum(axis=0)
+    others_longer = beyond_squares - 2 * beyond @ mean - longer
+    occurrences = counts[others].sum(axis=0) / max(n[others].sum(), 1)  # the share of each group
+    more = _extrapolate((exact - within[of]).sum(axis=0), longer, others_longer, spread, away, others)
+    if (np.abs(more) < EXCESS * spread[others].sum() * occurrences).all():
+        within[others] += np.outer(spread[others] / max(spread[others].sum(), TINY), more)
     within[of] = exact
-    estimates = []
     # Of what is not known by unit, a set has the share of its units in the spread within units.
     unknown, unknown_squares = beyond - frequent_beyond.sum(axis=0), beyond_squares - frequent_squares.sum(axis=0)
+    usual = bool((np.abs(others_longer) < EXCESS * away[others].sum() * occurrences).all())
+    estimates = []
     for number, inside in enumerate(sets, 1):
-        known, share = inside[of], spread[inside & others].sum() / their if their > 0 else 0.0
+        share = spread[inside & others].sum() / max(spread[others].sum(), TINY)
+        share = 1.0 if inside[others].all() else share if usual or share > SMALL_SHARE else 0.0
+        known = inside[of]
         own_sum = lost_sums[number] + frequent_beyond[known].sum(axis=0) + share * unknown
         own_squares = lost_squares[number] + frequent_squares[known].sum(axis=0) + share * unknown_squares
         rest = (

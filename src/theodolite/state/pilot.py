@@ -28,6 +28,7 @@ from theodolite.storage.files import read_tensors, write_tensors
 from theodolite.storage.location import Location
 
 POSITIONS = 2048  # per layer: enough for medians, in bounded memory
+MIN_OCCURRENCES = 8  # of a frequent unit in the pilot, so that small surveys do not keep sums of many units
 MASSIVE = 10.0  # a norm above this multiple of the median is massive
 
 
@@ -150,7 +151,8 @@ def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha25
         )
 
     by_count = sorted(counts.items(), key=lambda unit: (-unit[1], unit[0]))
-    frequent = tuple(name for name, _ in by_count[:FREQUENT])  # the same for all layers
+    times = len(source.layers) * MIN_OCCURRENCES
+    frequent = tuple(name for name, count in by_count[:FREQUENT] if count >= times)  # the same for all layers
 
     def measure(layer: Layer) -> LayerPilot:
         vectors, first = (kept[layer.index].rows[name].to(device) for name in ("vector", "first"))
