@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from theodolite.errors import InputError
-from theodolite.studies.laboratory import Findings, check_free, is_laboratory, open_laboratory
+from theodolite.studies.laboratory import Findings, check_laboratory_folder, is_laboratory, open_laboratory
 
 FILES = ["laboratory.json", "t.parquet", "u.parquet", "vectors.safetensors"]
 
@@ -67,7 +67,7 @@ def test_a_save_killed_at_any_moment_can_be_made_again(tmp_path: Path, before: b
 def test_an_unfinished_folder_of_another_laboratory_is_not_replaced(tmp_path: Path) -> None:
     assert save_killed_at(5, tmp_path / "k", findings(laboratory="block"))
     with pytest.raises(InputError, match=r"contains \.block\.unfinished.* and no results of"):
-        check_free(tmp_path / "k", "trace", overwrite=True)
+        check_laboratory_folder(tmp_path / "k", "trace", overwrite=True)
 
 
 def test_a_folder_with_other_tables_is_not_replaced(tmp_path: Path) -> None:

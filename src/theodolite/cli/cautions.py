@@ -35,9 +35,9 @@ def cautions(
     from theodolite.cli.output import print_rows
     from theodolite.studies.cautions import LABORATORY
     from theodolite.studies.cautions import cautions as made
-    from theodolite.studies.laboratory import check_free
+    from theodolite.studies.laboratory import check_laboratory_folder
 
-    check_free(out, LABORATORY, overwrite=overwrite)
+    check_laboratory_folder(out, LABORATORY, overwrite=overwrite)
     found = made(seed=seed, listener=Printer(quiet=quiet))
     folder = found.save(out, overwrite=overwrite)
     if json:

@@ -69,10 +69,10 @@ def clouds(
     """Compare corpora by their document vectors, with documents at full length and again at equal length."""
     from theodolite.cli.console import Printer, print_result, silence_transformers
     from theodolite.studies.clouds.clouds import clouds as measured
-    from theodolite.studies.laboratory import check_free
+    from theodolite.studies.laboratory import check_laboratory_folder
 
     silence_transformers()
-    check_free(out, "clouds", overwrite=overwrite)
+    check_laboratory_folder(out, "clouds", overwrite=overwrite)
     found = measured(
         model,
         corpora,

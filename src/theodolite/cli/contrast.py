@@ -65,10 +65,10 @@ def contrast(
     """Measure the directions between the sentences of pairs at every layer: a bias audit with uncertainties."""
     from theodolite.cli.console import Printer, print_result, silence_transformers
     from theodolite.studies.contrast.contrast import contrast as contrasted
-    from theodolite.studies.laboratory import check_free
+    from theodolite.studies.laboratory import check_laboratory_folder
 
     silence_transformers()
-    check_free(out, "contrast", overwrite=overwrite)
+    check_laboratory_folder(out, "contrast", overwrite=overwrite)
     found = contrasted(
         model,
         pairs,

@@ -66,12 +66,12 @@ def probe(
 ) -> None:
     """Train small classifiers to predict the classes of words from their vectors, each with a control."""
     from theodolite.cli.console import Printer, print_result, silence_transformers
-    from theodolite.studies.laboratory import check_free
+    from theodolite.studies.laboratory import check_laboratory_folder
     from theodolite.studies.probe.probe import LABORATORY
     from theodolite.studies.probe.probe import probe as probed
 
     silence_transformers()
-    check_free(out, LABORATORY, overwrite=overwrite)
+    check_laboratory_folder(out, LABORATORY, overwrite=overwrite)
     found = probed(
         model,
         words,

@@ -134,6 +134,12 @@ def permutation_p(x: Array, y: Array, correlate: Correlate = spearman) -> Correl
     return found._replace(p=strong / math.factorial(len(x)))
 
 
+def best_p(x: Array, y: Array, correlate: Correlate = spearman) -> Correlation:
+    """Return the correlation with its exact p for at most ten pairs, otherwise with that of Student's t."""
+    exact = permutation_p(x, y, correlate)
+    return correlate(x, y) if exact.reason else exact
+
+
 @cache
 def _list_orders(count: int) -> NDArray[np.int64]:
     """Return all orders of this many places. -> (count!, count)"""

@@ -37,7 +37,7 @@ class Findings:
         """Write laboratory.json, one .parquet file per table and vectors.safetensors; return the folder."""
         laboratory = str(self.facts["laboratory"])
         path = local_path(folder, laboratory)
-        check_free(path, laboratory, overwrite=overwrite)
+        check_laboratory_folder(path, laboratory, overwrite=overwrite)
         path.mkdir(parents=True, exist_ok=True)
         marker = path / _unfinished_marker(laboratory)
         marker.touch()  # stays behind if the run is killed, so that the next run may reuse the folder
@@ -99,7 +99,7 @@ def read_laboratory(folder: str | Path) -> SurveyData:
     return SurveyData(found.facts, found.tables, Path(folder))
 
 
-def check_free(folder: Path, laboratory: str, *, overwrite: bool) -> None:
+def check_laboratory_folder(folder: Path, laboratory: str, *, overwrite: bool) -> None:
     """Reject a folder with other contents; without `overwrite`, also one with finished results."""
     folder = local_path(folder, laboratory)
     held = list_output_folder(folder)

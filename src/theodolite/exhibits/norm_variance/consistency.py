@@ -198,8 +198,9 @@ def _caption(surveys: Sequence[SurveyData], choice: Choice, tables: Sequence[pd.
         "Top: M/Q against the mean cosine C, and V_W/V against self-similarity S, one point per layer, joined in "
         "the order of layers. Bottom: the same by layer. Section 5.3 of the paper calls them consistent but does "
         "not test it: if so, the left rises and the right falls. Dotted: if all norms are equal, M/Q = C and "
-        "V_W/V ≈ (1 − S)/(1 − C). r: Pearson, ρ: Spearman, over layers. p assumes independent layers; “shifts” is "
-        "the share of circular shifts of one series that correlate at least as strongly, and at least 1/layers.",
+        "V_W/V ≈ (1 − S)/(1 − C). r: Pearson, ρ: Spearman, over layers. p assumes independent layers and is "
+        "exact for at most ten; “shifts” is the share of circular shifts of one series that correlate at least as "
+        "strongly, and at least 1/layers.",
         captions.describe_fit_units(surveys, means, "M/Q is computed over"),
         "The mean cosine is computed over all positions of the population.",
         captions.describe_fit_units(surveys, units, "V_W/V is computed over"),

@@ -27,7 +27,7 @@ from theodolite.studies.block.inputs import (
 from theodolite.studies.block.isolated_block import IsolatedBlock
 from theodolite.studies.block.sweep import NONE, QUANTITIES, default_norms, sweep
 from theodolite.studies.block.untrained import INITIALISATIONS, load_configuration, make_untrained
-from theodolite.studies.laboratory import Findings, check_free, make_facts
+from theodolite.studies.laboratory import Findings, check_laboratory_folder, make_facts
 from theodolite.surveys.provenance import describe_checkpoint
 
 INPUTS = ("table", "states")
@@ -118,7 +118,7 @@ def block(
     if config is not None and inputs == "states":
         raise InputError("--inputs states requires a trained model; give a MODEL instead of --config.")
     if out is not None:
-        check_free(Path(out), "block", overwrite=overwrite)
+        check_laboratory_folder(Path(out), "block", overwrite=overwrite)
     listener, started = listener or Listener(), time.perf_counter()
     laboratory = _Laboratory(options, survey, listener)
     trained = read_trained_norms(survey, population) if survey is not None else None

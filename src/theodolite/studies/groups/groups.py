@@ -26,7 +26,7 @@ from theodolite.measures.projection import principal_components
 from theodolite.measures.uncertainty import holm
 from theodolite.models.layers import Layer
 from theodolite.studies.groups.sentences import CONTROLS, expand_groups, make_nonsense, read_groups
-from theodolite.studies.laboratory import Findings, check_free, make_facts
+from theodolite.studies.laboratory import Findings, check_laboratory_folder, make_facts
 from theodolite.studies.pooling import DEFAULT_POOLING, check_pooling, embed_with_reader, report_pooling
 from theodolite.studies.sentences import SentenceReader
 from theodolite.studies.text_model import load_text_model
@@ -77,7 +77,7 @@ def groups(
     _check(expanded, controls, permutations)
     check_pooling(pooling, population)
     if out is not None:
-        check_free(Path(out), "groups", overwrite=overwrite)
+        check_laboratory_folder(Path(out), "groups", overwrite=overwrite)
     loaded = load_text_model(
         model,
         device=device,

@@ -8,13 +8,12 @@ rise although S rises, if C rises faster.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import factorial
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from theodolite.measures.drift import circular_shifts, drop_undefined, first_differences, pearson, spearman
+from theodolite.measures.drift import best_p, circular_shifts, drop_undefined, layer_steps, pearson, spearman
 from theodolite.studies.anisotropy.layers import Z, tabulate_layers
 from theodolite.studies.choice import Choice
 from theodolite.studies.norm_variance.profile import profile
@@ -77,19 +76,18 @@ def correlate_layers(table: pd.DataFrame) -> dict[str, float | str]:
     """Return the correlations of each pair over layers, their p, p over circular shifts, and of first differences.
 
     Keys are such as `cosine_pearson`, `cosine_pearson_p`, `_shift_p`, `_step` and `_step_p`. `cosine_undefined`
-    states why they are NaN, and is empty if they are not. Student's t gives p = 0 if all ranks agree; since two of
-    all permutations do, p of Spearman is at least 2/layers!.
+    states why they are NaN, and is empty if they are not. p is exact, over all permutations, where there are at
+    most ten values: Student's t gives p = 0 for five layers in the same order.
     """
     result: dict[str, float | str] = {}
     stacks = list(table["stack"])
     for pair, columns in PAIRS.items():
         x, y = (table[column].to_numpy(np.float64) for column in columns)
-        layers = result[f"{pair}_layers"] = len(drop_undefined(x, y)[0])
+        result[f"{pair}_layers"] = len(drop_undefined(x, y)[0])
         for test, correlate in TESTS.items():
-            found, shifts = correlate(x, y), circular_shifts(x, y, correlate)
-            steps = first_differences(x, y, stacks, correlate)
-            least = 2 / factorial(layers) if correlate is spearman and layers else 0.0
-            result |= {f"{pair}_{test}": found.coefficient, f"{pair}_{test}_p": float(np.maximum(found.p, least))}
+            found, shifts = best_p(x, y, correlate), circular_shifts(x, y, correlate)
+            steps = best_p(*layer_steps(x, y, stacks), correlate)
+            result |= {f"{pair}_{test}": found.coefficient, f"{pair}_{test}_p": found.p}
             result |= {f"{pair}_{test}_shift_p": shifts.p, f"{pair}_shift_floor": shifts.floor}
             result |= {f"{pair}_{test}_step": steps.coefficient, f"{pair}_{test}_step_p": steps.p}
             result[f"{pair}_undefined"] = found.reason

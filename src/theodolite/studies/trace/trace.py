@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.sources.text.windows import repair_surrogates
-from theodolite.studies.laboratory import Findings, check_free, make_facts
+from theodolite.studies.laboratory import Findings, check_laboratory_folder, make_facts
 from theodolite.studies.sentences import SentenceReader
 from theodolite.studies.text_model import load_text_model
 from theodolite.studies.tokenization import equal_sentence_warnings, loss_warnings
@@ -56,7 +56,7 @@ def trace(
     others = list(REFERENCE_SENTENCES if reference is None else reference)
     _check(texts, others)
     if out is not None:
-        check_free(Path(out), "trace", overwrite=overwrite)
+        check_laboratory_folder(Path(out), "trace", overwrite=overwrite)
     loaded = load_text_model(
         model,
         device=device,

@@ -14,7 +14,7 @@ from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.measures.laboratories.table_pairs import norms
 from theodolite.models.checkpoint import load_tokenizer, resolve
-from theodolite.studies.laboratory import Findings, check_free, make_facts
+from theodolite.studies.laboratory import Findings, check_laboratory_folder, make_facts
 from theodolite.studies.text_model import load_text_model
 from theodolite.studies.weights.mean_embedding import METRICS, mean_extremes, token_table
 from theodolite.studies.weights.model_tables import ModelTables
@@ -70,7 +70,7 @@ def weights(
     """
     check_settings(above, most)
     if out is not None:
-        check_free(Path(out), LABORATORY, overwrite=overwrite)
+        check_laboratory_folder(Path(out), LABORATORY, overwrite=overwrite)
     listener = listener or Listener()
     loaded = load_text_model(model, revision=revision, trust_remote_code=trust_remote_code, listener=listener)
     tables = ModelTables.of(loaded.network, loaded.tokenizer)
