@@ -119,6 +119,13 @@ def test_the_tables_report_the_findings(tmp_path: Path) -> None:
     make(find("bert-spaces/table7"), [contrast(tmp_path / "one", {"a": 3})])  # no rows, no crash
 
 
+def test_a_folder_without_the_test_against_random_words_is_rejected(tmp_path: Path) -> None:
+    survey = contrast(tmp_path / "c", {"a": 3, "b": 3})
+    older = survey.tables | {"cosines": survey.tables["cosines"].drop(columns="reference_p_holm")}
+    with pytest.raises(InputError, match="older version; run `theodolite contrast` again"):
+        make(find("bert-spaces/table7"), [SurveyData(survey.facts, older, survey.folder)])
+
+
 def test_clouds_are_drawn_as_they_are_and_matched(tmp_path: Path) -> None:
     survey = clouds(tmp_path / "k")
     plate = make(find("bert-spaces/fig25"), [survey])

@@ -18,7 +18,7 @@ from theodolite.exhibits.drawing.panels import PAGE_WIDTH, legend_columns, legen
 from theodolite.exhibits.drawing.style import BLUE, GREY, PALE, LineStyle, get_line_style
 from theodolite.exhibits.drawing.tables import make_table_plate
 from theodolite.exhibits.exhibit import Plate, add_survey_column
-from theodolite.exhibits.needs import require_laboratory
+from theodolite.exhibits.needs import Need, require_laboratory
 from theodolite.exhibits.registry import exhibit, one_layer
 from theodolite.studies.choice import Choice
 from theodolite.studies.survey_data import SurveyData, get_tables, make_labels
@@ -215,11 +215,18 @@ def table6(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     return make_table_plate(data, shown, caption)
 
 
+RANDOM_WORDS = Need(
+    "folders with the test against random words",
+    lambda survey: "reference_p_holm" in survey.tables.get("cosines", ()),
+    lambda survey: f"that of {survey.model} was made by an older version; run `theodolite contrast` again",
+)
+
+
 @exhibit(
     "bert-spaces/table7",
     title="Cosines between mean differences of two classes, with intervals and p-values",
     kind="table",
-    needs=[CONTRAST],
+    needs=[CONTRAST, RANDOM_WORDS],
     options=("layers",),
     reads=(),
 )
