@@ -33,20 +33,16 @@ def cautions(
     """Project known shapes (two linked circles, three cubes, sinusoidal positions) and measure the distortions."""
     from theodolite.cli.console import Printer, print_result
     from theodolite.cli.output import print_rows
-    from theodolite.studies.cautions import LABORATORY
     from theodolite.studies.cautions import cautions as made
-    from theodolite.studies.laboratory import check_laboratory_folder
 
-    check_laboratory_folder(out, LABORATORY, overwrite=overwrite)
-    found = made(seed=seed, listener=Printer(quiet=quiet))
-    folder = found.save(out, overwrite=overwrite)
+    found = made(out=out, seed=seed, overwrite=overwrite, listener=Printer(quiet=quiet))
     if json:
-        print_result(encoder.dumps(_as_json(found, folder)))
+        print_result(encoder.dumps(_as_json(found, out)))
         return
     print_rows([_row(row) for row in found.tables["hopf_facts"].to_dict("records")])
     if not quiet:
         print_result(LEGEND)
-    print_result(f"cautions: {folder}")
+    print_result(f"cautions: {out}")
 
 
 def _row(row: dict[Any, Any]) -> dict[str, Any]:

@@ -69,10 +69,8 @@ def clouds(
     """Compare corpora by their document vectors, with documents at full length and again at equal length."""
     from theodolite.cli.console import Printer, print_result, silence_transformers
     from theodolite.studies.clouds.clouds import clouds as measured
-    from theodolite.studies.laboratory import check_laboratory_folder
 
     silence_transformers()
-    check_laboratory_folder(out, "clouds", overwrite=overwrite)
     found = measured(
         model,
         corpora,
@@ -87,17 +85,18 @@ def clouds(
         sources=sources,
         seed=seed,
         device=device,
+        out=out,
+        overwrite=overwrite,
         listener=Printer(quiet=quiet),
         **options,
     )
-    folder = found.save(out, overwrite=overwrite)
     if json:
-        print_result(encoder.dumps(_as_json(found, folder)))
+        print_result(encoder.dumps(_as_json(found, out)))
         return
     _print(found)
     if not quiet:
         print_result(LEGEND)
-    print_result(f"clouds: {folder}")
+    print_result(f"clouds: {out}")
 
 
 def _as_json(found: Findings, folder: Path) -> dict[str, Any]:

@@ -65,10 +65,8 @@ def contrast(
     """Measure the directions between the sentences of pairs at every layer: a bias audit with uncertainties."""
     from theodolite.cli.console import Printer, print_result, silence_transformers
     from theodolite.studies.contrast.contrast import contrast as contrasted
-    from theodolite.studies.laboratory import check_laboratory_folder
 
     silence_transformers()
-    check_laboratory_folder(out, "contrast", overwrite=overwrite)
     found = contrasted(
         model,
         pairs,
@@ -79,17 +77,18 @@ def contrast(
         random_swaps=random_swaps,
         seed=seed,
         device=device,
+        out=out,
+        overwrite=overwrite,
         listener=Printer(quiet=quiet),
         **options,
     )
-    folder = found.save(out, overwrite=overwrite)
     if json:
-        print_result(encoder.dumps(_as_json(found, folder)))
+        print_result(encoder.dumps(_as_json(found, out)))
         return
     _print(found)
     if not quiet:
         print_result(LEGEND)
-    print_result(f"contrast: {folder}")
+    print_result(f"contrast: {out}")
 
 
 def _as_json(found: Findings, folder: Path) -> dict[str, Any]:

@@ -66,12 +66,9 @@ def probe(
 ) -> None:
     """Train small classifiers to predict the classes of words from their vectors, each with a control."""
     from theodolite.cli.console import Printer, print_result, silence_transformers
-    from theodolite.studies.laboratory import check_laboratory_folder
-    from theodolite.studies.probe.probe import LABORATORY
     from theodolite.studies.probe.probe import probe as probed
 
     silence_transformers()
-    check_laboratory_folder(out, LABORATORY, overwrite=overwrite)
     found = probed(
         model,
         words,
@@ -86,16 +83,17 @@ def probe(
         dtype=dtype,
         revision=revision,
         trust_remote_code=trust_remote_code,
+        out=out,
+        overwrite=overwrite,
         listener=Printer(quiet=quiet),
     )
-    folder = found.save(out, overwrite=overwrite)
     if json:
-        print_result(encoder.dumps(_as_json(found, folder)))
+        print_result(encoder.dumps(_as_json(found, out)))
         return
     _print(found)
     if not quiet:
         print_result(LEGEND)
-    print_result(f"probe: {folder}")
+    print_result(f"probe: {out}")
 
 
 def _as_json(found: Findings, folder: Path) -> dict[str, Any]:

@@ -28,19 +28,22 @@ SINUSOID_POSITIONS, SINUSOID_DIM = 128, 512
 LABORATORY = "cautions"
 
 
-def cautions(*, seed: int = 0, listener: Listener | None = None) -> Findings:
+def cautions(
+    *, out: str | Path | None = None, seed: int = 0, overwrite: bool = False, listener: Listener | None = None
+) -> Findings:
     """Generate the Hopf link, the three cubes and the sinusoidal encodings, and project them. Requires no model.
 
     Tables: hopf, hopf_facts, hopf_shares, cubes, sinusoid, sinusoid_cosines.
     """
     if not 0 <= seed < 2**32:
         raise InputError(f"--seed must be between 0 and 2^32 - 1 (got {seed}).")
+    check_laboratory_folder(out, LABORATORY, overwrite=overwrite)
     say = (listener or Listener()).say
     say("projecting the Hopf link by PCA, t-SNE and UMAP")
     tables = hopf_tables(seed)
     say("generating the cubes and the sinusoidal encodings")
     tables |= cube_tables(seed) | sinusoid_tables()
-    return Findings(make_facts(LABORATORY, None, seed=seed), tables)
+    return Findings(make_facts(LABORATORY, None, seed=seed), tables).save_if_asked(out, overwrite=overwrite)
 
 
 def hopf_link(points: int = HOPF_POINTS, radius: float = HOPF_RADIUS) -> Array:

@@ -53,6 +53,12 @@ class Findings:
         marker.unlink()
         return path
 
+    def save_if_asked(self, out: str | Path | None, *, overwrite: bool) -> Findings:
+        """Write the folder, unless `out` is None; return the findings."""
+        if out is not None:
+            self.save(out, overwrite=overwrite)
+        return self
+
 
 def make_facts(laboratory: str, model: Mapping[str, Any] | None, **settings: Any) -> dict[str, Any]:
     """Return the facts common to all laboratories, with the same keys as survey.json."""
@@ -99,9 +105,11 @@ def read_laboratory(folder: str | Path) -> SurveyData:
     return SurveyData(found.facts, found.tables, Path(folder))
 
 
-def check_laboratory_folder(folder: Path, laboratory: str, *, overwrite: bool) -> None:
+def check_laboratory_folder(out: str | Path | None, laboratory: str, *, overwrite: bool) -> None:
     """Reject a folder with other contents; without `overwrite`, also one with finished results."""
-    folder = local_path(folder, laboratory)
+    if out is None:
+        return
+    folder = local_path(out, laboratory)
     held = list_output_folder(folder)
     if FACTS_FILE not in held and _unfinished_marker(laboratory) in held:
         return

@@ -117,8 +117,7 @@ def block(
         raise InputError("--initialisation requires an untrained block; give --config instead of a MODEL.")
     if config is not None and inputs == "states":
         raise InputError("--inputs states requires a trained model; give a MODEL instead of --config.")
-    if out is not None:
-        check_laboratory_folder(Path(out), "block", overwrite=overwrite)
+    check_laboratory_folder(out, "block", overwrite=overwrite)
     listener, started = listener or Listener(), time.perf_counter()
     laboratory = _Laboratory(options, survey, listener)
     trained = read_trained_norms(survey, population) if survey is not None else None
@@ -127,9 +126,7 @@ def block(
         findings.facts["settings"]["survey"] = trained[0]
         findings.tables["trained"] = trained[1]
     findings.facts["seconds"] = round(time.perf_counter() - started, 1)
-    if out is not None:
-        findings.save(out, overwrite=overwrite)
-    return findings
+    return findings.save_if_asked(out, overwrite=overwrite)
 
 
 SeededBlock = tuple[int, IsolatedBlock, dict[str, Any]]

@@ -52,6 +52,7 @@ def clouds(
     model: str | Path,
     corpora: Sequence[str | Path | Iterable[str]],
     *,
+    out: str | Path | None = None,
     limit: int = 400,
     first: bool = False,
     layers: str | Sequence[int] = "-1",
@@ -66,6 +67,7 @@ def clouds(
     dtype: str = "float32",
     revision: str | None = None,
     trust_remote_code: bool = False,
+    overwrite: bool = False,
     listener: Listener | None = None,
 ) -> Findings:
     """Compute document vectors of two or more corpora at some layers and measure how separate the clouds are.
@@ -82,6 +84,7 @@ def clouds(
     check_limit(limit)
     methods = parse_methods(projections)
     _check_numbers(max_tokens, permutations)
+    check_laboratory_folder(out, "clouds", overwrite=overwrite)
     samples = draw_documents(corpora, limit, seed=seed, first=first, sources=sources, say=listener.say)
     loaded = load_text_model(
         model,
@@ -155,7 +158,8 @@ def clouds(
         "warnings": warnings,
         **about,
     }
-    return Findings(facts, {"documents": pd.DataFrame(documents).astype({"number": "Int64"}), **tables})
+    findings = Findings(facts, {"documents": pd.DataFrame(documents).astype({"number": "Int64"}), **tables})
+    return findings.save_if_asked(out, overwrite=overwrite)
 
 
 def measure_clouds(

@@ -52,6 +52,7 @@ def contrast(
     model: str | Path,
     pairs: str | Path | Mapping[str, Sequence[Sequence[str]]],
     *,
+    out: str | Path | None = None,
     layers: str | Sequence[int] | None = None,
     pooling: str = DEFAULT_POOLING,
     population: str | None = None,
@@ -62,6 +63,7 @@ def contrast(
     dtype: str = "float32",
     revision: str | None = None,
     trust_remote_code: bool = False,
+    overwrite: bool = False,
     listener: Listener | None = None,
 ) -> Findings:
     """Measure the directions of classes of sentence pairs at every layer. A difference is second minus first.
@@ -76,6 +78,7 @@ def contrast(
     check_pooling(pooling, population)
     if random_swaps < 0:
         raise InputError(f"--random-swaps must be at least 0 (got {random_swaps}).")
+    check_laboratory_folder(out, "contrast", overwrite=overwrite)
     classes, omitted = drop_mirrored(read_pairs(pairs))
     loaded = load_text_model(
         model,
@@ -136,7 +139,7 @@ def contrast(
     }
     same_width = len({d.shape[1] for d in differences.values()}) == 1
     kept = {"differences": torch.from_numpy(np.stack(list(differences.values()))).float()} if same_width else {}
-    return Findings(facts, {"pairs": table, **tables}, kept)
+    return Findings(facts, {"pairs": table, **tables}, kept).save_if_asked(out, overwrite=overwrite)
 
 
 def project_differences(differences: Mapping[str, Array]) -> tuple[list[dict[str, Any]], list[float]]:

@@ -76,8 +76,7 @@ def groups(
     expanded, dropped = expand_groups(given)
     _check(expanded, controls, permutations)
     check_pooling(pooling, population)
-    if out is not None:
-        check_laboratory_folder(Path(out), "groups", overwrite=overwrite)
+    check_laboratory_folder(out, "groups", overwrite=overwrite)
     loaded = load_text_model(
         model,
         device=device,
@@ -112,9 +111,7 @@ def groups(
     facts |= {"warnings": warnings, **embedded.describe()}
     facts["layers"] = [{"index": layer.index, "name": layer.name, "dim": layer.dim} for layer in reader.layers]
     findings = Findings(facts, _tables(table, reader.layers, vectors, permutations, seed, listener))
-    if out is not None:
-        findings.save(out, overwrite=overwrite)
-    return findings
+    return findings.save_if_asked(out, overwrite=overwrite)
 
 
 def measure_groups(vectors: Floats, group: Integers, *, permutations: int, seed: int) -> dict[str, Any]:

@@ -61,6 +61,7 @@ def probe(
     model: str | Path,
     words: str | Path | Sequence[tuple[str, str]] | None = None,
     *,
+    out: str | Path | None = None,
     wordnet: str | Sequence[str] | None = None,
     layer: str | int | Sequence[str | int] = INPUT_TABLE,
     show: Sequence[str] = (),
@@ -68,10 +69,11 @@ def probe(
     most: int = 500,
     wrap: bool = False,
     seed: int = 0,
-    device: str | None = None,
+    device: str = "cpu",
     dtype: str = "float32",
     revision: str | None = None,
     trust_remote_code: bool = False,
+    overwrite: bool = False,
     listener: Listener | None = None,
 ) -> Findings:
     """Train small classifiers to predict the classes of words from their vectors, and report their accuracy.
@@ -84,10 +86,11 @@ def probe(
     check_sklearn()
     _check_numbers(folds, most)
     places = parse_layers([layer] if isinstance(layer, str | int) else layer)
+    check_laboratory_folder(out, LABORATORY, overwrite=overwrite)
     entries, about = _load_entries(words, wordnet)
     opened = open_text_model(
         model,
-        device=device or "cpu",
+        device=device,
         dtype=dtype,
         revision=revision,
         trust_remote_code=trust_remote_code,
@@ -114,7 +117,8 @@ def probe(
     facts |= {"counts": count_words(chosen.table), "classes": chosen.classes}
     row_of = {word.token: row for row, word in enumerate(read) if word.token is not None}
     tables = make_tables(chosen, taken, row_of, folds=folds, seed=seed, listener=listener)
-    return Findings(facts, {**tables, "words": add_spelling(chosen.table, tokenizer)})
+    findings = Findings(facts, {**tables, "words": add_spelling(chosen.table, tokenizer)})
+    return findings.save_if_asked(out, overwrite=overwrite)
 
 
 def _read_vectors(

@@ -55,8 +55,7 @@ def trace(
     texts = [sentences] if isinstance(sentences, str) else list(sentences)
     others = list(REFERENCE_SENTENCES if reference is None else reference)
     _check(texts, others)
-    if out is not None:
-        check_laboratory_folder(Path(out), "trace", overwrite=overwrite)
+    check_laboratory_folder(out, "trace", overwrite=overwrite)
     loaded = load_text_model(
         model,
         device=device,
@@ -70,9 +69,7 @@ def trace(
     if listener is not None:
         for warning in found.facts["warnings"]:
             listener.warn(warning)
-    if out is not None:
-        found.save(out, overwrite=overwrite)
-    return found
+    return found.save_if_asked(out, overwrite=overwrite)
 
 
 def trace_sentences(

@@ -69,8 +69,7 @@ def weights(
     of 4,096 random rows of a larger table instead of all its pairs.
     """
     check_settings(above, most)
-    if out is not None:
-        check_laboratory_folder(Path(out), LABORATORY, overwrite=overwrite)
+    check_laboratory_folder(out, LABORATORY, overwrite=overwrite)
     listener = listener or Listener()
     loaded = load_text_model(model, revision=revision, trust_remote_code=trust_remote_code, listener=listener)
     tables = ModelTables.of(loaded.network, loaded.tokenizer)
@@ -84,9 +83,7 @@ def weights(
     findings = Findings(facts, measure_weights(tables, facts, listener))
     if with_other is not None:
         _compare_vocabularies(findings, tables.units, str(with_other), trust_remote_code)
-    if out is not None:
-        findings.save(out, overwrite=overwrite)
-    return findings
+    return findings.save_if_asked(out, overwrite=overwrite)
 
 
 def check_settings(above: float, most: int) -> None:
