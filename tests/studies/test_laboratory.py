@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from inspect import signature
 from itertools import count
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
+from theodolite import block, cautions, clouds, contrast, groups, probe, trace, weights
 from theodolite.errors import InputError
 from theodolite.studies.laboratory import Findings, check_laboratory_folder, is_laboratory, open_laboratory
 
@@ -93,3 +95,21 @@ def test_a_file_url_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, m
     assert [each.name for each in tmp_path.iterdir()] == ["here"]  # and no folder called file:
     with pytest.raises(InputError, match="already contains results"):
         findings().save(made(f"file://{tmp_path}/here"))
+
+
+def test_every_laboratory_writes_its_folder_if_asked() -> None:
+    """`out` and `overwrite` have the same meaning in all of them, and the folder is checked before any work."""
+    for function in (block, cautions, clouds, contrast, groups, probe, trace, weights):
+        parameters = signature(function).parameters
+        assert parameters["out"].default is None
+        assert parameters["overwrite"].default is False
+
+
+@pytest.mark.slow
+def test_results_are_written_if_asked(tmp_path: Path) -> None:
+    made = cautions(out=tmp_path / "c", seed=1)  # UMAP compiles in the first call
+    assert open_laboratory(tmp_path / "c").facts["settings"] == made.facts["settings"]
+    with pytest.raises(InputError, match="--overwrite"):
+        cautions(out=tmp_path / "c")
+    with pytest.raises(InputError, match="contains results of `theodolite cautions`"):
+        contrast("no model", {"a": [["x", "y"]]}, out=tmp_path / "c", overwrite=True)

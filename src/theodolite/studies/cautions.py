@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -14,7 +16,7 @@ from theodolite.measures.laboratories.positions import sinusoidal, sinusoidal_as
 from theodolite.measures.projection import principal_components
 from theodolite.measures.spectrum import eigenvalues, shares
 from theodolite.studies.embeddings_2d import embed_tsne, embed_umap
-from theodolite.studies.laboratory import Findings, make_facts
+from theodolite.studies.laboratory import Findings, check_laboratory_folder, make_facts
 
 Array = NDArray[np.float64]
 HOPF_POINTS = 200

@@ -35,7 +35,7 @@ from theodolite.studies.clouds.documents import (
 )
 from theodolite.studies.clouds.surface import plain_text, surface_features
 from theodolite.studies.embeddings_2d import FEWEST, parse_methods, project_2d
-from theodolite.studies.laboratory import Findings, make_facts
+from theodolite.studies.laboratory import Findings, check_laboratory_folder, make_facts
 from theodolite.studies.pooling import DEFAULT_POOLING, Embedded, check_pooling, embed_with_reader, report_pooling
 from theodolite.studies.sentences import SentenceReader
 from theodolite.studies.text_model import load_text_model

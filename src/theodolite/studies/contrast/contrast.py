@@ -35,7 +35,7 @@ from theodolite.studies.contrast.pairs import (
     swap,
 )
 from theodolite.studies.contrast.swaps import list_words, make_random_swaps, read_word_vectors
-from theodolite.studies.laboratory import Findings, make_facts
+from theodolite.studies.laboratory import Findings, check_laboratory_folder, make_facts
 from theodolite.studies.pooling import DEFAULT_POOLING, check_pooling, embed_with_reader, report_pooling
 from theodolite.studies.sentences import SentenceReader
 from theodolite.studies.text_model import load_text_model

@@ -12,7 +12,7 @@ import pandas as pd
 
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
-from theodolite.studies.laboratory import Findings, make_facts
+from theodolite.studies.laboratory import Findings, check_laboratory_folder, make_facts
 from theodolite.studies.probe.classifiers import (
     CLASSES,
     CONTROL,
