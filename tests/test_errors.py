@@ -49,6 +49,11 @@ def test_the_command_line_names_flags(small_model: Any) -> None:
         ("made with --no-projections", "made with projections=False"),
         ("run `theodolite show DIR --json`", "run `theodolite show DIR --json`"),
         ("a---b and --- and x--y", "a---b and --- and x--y"),
+        ("--wrap: True there, False now", "wrap: True there, False now"),
+        (
+            "CORPUS 'x' is empty; `theodolite survey MODEL` reads it",
+            "corpus 'x' is empty; `theodolite survey MODEL` reads it",
+        ),
         ("--out s3://bucket/--odd is full", "out s3://bucket/--odd is full"),
     ],
 )

@@ -11,6 +11,7 @@ import re
 show_flags = False
 """Whether messages name flags, as on the command line, or the arguments of Python."""
 _FLAG = re.compile(r"(?<![\w/-])--(no-)?([a-z][a-z0-9-]*[a-z0-9])")
+_PLACEHOLDER = re.compile(r"\b(MODEL|CORPUS|FILE)\b(?=[ :.,;]|$)")
 _SWITCHES = frozenset(
     "resume overwrite trust_remote_code wrap clean_words contextuality drop_special skip_bad quick".split()
 )
@@ -54,14 +55,19 @@ def name_arguments(message: str) -> str:
     'Run it again with resume=True; `theodolite show DIR --json` shows it.'
     """
     parts = re.split(r"(`[^`]*`)", message)
-    return "".join(part if part.startswith("`") else _FLAG.sub(_argument, part) for part in parts)
+    return "".join(part if part.startswith("`") else _rename(part) for part in parts)
+
+
+def _rename(text: str) -> str:
+    return _PLACEHOLDER.sub(lambda found: found[0].lower(), _FLAG.sub(_argument, text))
 
 
 def _argument(found: re.Match[str]) -> str:
     name = found[2].replace("-", "_")
     if found[1]:
         return f"{name}=False"
-    return f"{name}=True" if name in _SWITCHES else name
+    stated = found.string[found.end() :].startswith(":")  # "--wrap: True there, False now"
+    return f"{name}=True" if name in _SWITCHES and not stated else name
 
 
 def first_line(error: BaseException, otherwise: str | None = None) -> str:

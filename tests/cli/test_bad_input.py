@@ -175,7 +175,7 @@ def test_a_resume_with_other_settings_lists_them(theodolite: Theodolite, model, 
     given = ("survey", model, "--corpus", corpus, "--out", out, "--sample-size", 64)
     assert theodolite(*given).code == 0
     ran = theodolite(*given, "--resume", "--units", "surface")
-    check_rejected(ran, "settings.units: 'id' there, 'surface' here")
+    check_rejected(ran, "--units: 'id' there, 'surface' now")
     same = theodolite(*given, "--resume")
     assert same.code == 0
     assert "nothing to do" in same.err

@@ -234,11 +234,13 @@ def test_contextuality_is_surveyed_if_the_paper_uses_it(monkeypatch, tmp_path, p
     ("error", "words"),
     [
         (
-            "--resume: the run in x has other settings:\n  settings.contextuality: False there, True here",
+            "--resume: the run in x has other settings; give them, or another --out:\n"
+            "  --contextuality: False there, True now",
             "Give the settings of that survey (--no-contextuality),",
         ),
         (
-            "--resume: the run in x has other settings:\n  settings.units: 'id' there, 'word' here",
+            "--resume: the run in x has other settings; give them, or another --out:\n"
+            "  --units: 'id' there, 'word' now",
             "Give the settings of that survey, give another --out",
         ),
         (

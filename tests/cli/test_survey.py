@@ -144,8 +144,8 @@ def test_merging_lists_what_differs(theodolite, model, corpus, made, tmp_path):
     survey(theodolite, model, corpus, tmp_path / "w", "--units", "word", "--max-tokens", "16")
     ran = theodolite("merge", made, tmp_path / "w", "--out", tmp_path / "m")
     assert ran.code == 2
-    assert "settings.units: 'id' there, 'word' here" in ran.err
-    assert "settings.max_tokens" in ran.err
+    assert "--units: 'id' there, 'word' now" in ran.err
+    assert "--max-tokens" in ran.err
     assert not (tmp_path / "m").exists()
 
 

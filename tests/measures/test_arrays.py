@@ -208,10 +208,13 @@ def test_undefined_values_have_a_reason() -> None:
         (np.empty((0, 4)), r"got the shape \(0, 4\)"),
         (np.ones((3, 4), dtype=np.uint8), r"expected floating-point numbers, got uint8\. .*packed bits"),
         (np.array([["a", "b"]]), r"expected an array of numbers"),
+        ([[1.0, 2.0], [3.0]], r"x: expected an array \(vectors, dim\); its rows differ in length"),
+        ("abc", r"got str"),
+        (None, r"got NoneType"),
         (np.array([[1.0, 2.0], [np.nan, 1.0]]), r"1 of 2 rows are not finite; the first is row 1"),
     ],
 )
-def test_bad_arrays_are_rejected(x: Array, message: str) -> None:
+def test_bad_arrays_are_rejected(x: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         measures.mean_cosine(x)
 
@@ -222,8 +225,15 @@ def test_bad_options_are_rejected() -> None:
         measures.decompose(x, units=[1, 2, 3])
     with pytest.raises(InputError, match=r"metric: expected one of euclidean, cosine, dot, got 'l1'"):
         measures.hubness(x, metric="l1")
-    with pytest.raises(InputError, match=r"k: expected a number from 1 to 32, got 50"):
-        measures.hubness(x, k=50)
+    for k in (50, 2.5, "a", True):
+        with pytest.raises(InputError, match=rf"k: expected an integer from 1 to 32, got {k!r}"):
+            measures.hubness(x, k=k)  # type: ignore[arg-type]
+    for share in (95, 1.5, 0, -1):
+        with pytest.raises(InputError, match=r"share: expected a fraction .* for 95% give 0\.95"):
+            measures.pca_dimension(x, share)
+    for pairs in (1, -5, "a"):
+        with pytest.raises(InputError, match=r"pairs: expected an integer of at least 2"):
+            measures.sampled_cosine(x, pairs)  # type: ignore[arg-type]
 
 
 def test_labels_of_any_kind() -> None:

@@ -154,7 +154,7 @@ class TestParts:
 
     def test_a_part_counts_once(self, small_model: Any) -> None:
         part = survey(small_model("bert"), DOCUMENTS, part="0/2")
-        with pytest.raises(InputError, match="shards are also in another survey, and would be counted twice"):
+        with pytest.raises(InputError, match="is given twice, or some of its documents are also in another"):
             merge([part, part])
 
 

@@ -26,10 +26,10 @@ def test_other_settings_are_neither_resumed_nor_merged(tmp_path: Path) -> None:
     model, out = make("bert", tmp_path / "model"), tmp_path / "out"
     first = theodolite.survey(str(model), sentences(20, seed=1), out=out, device="cpu")
     changed(model / "config.json", lambda config: config.update(layer_norm_eps=1.0))
-    with pytest.raises(InputError, match=r"has other settings:\n  model\.settings"):
+    with pytest.raises(InputError, match=r"has other settings; .*:\n  model\.settings"):
         theodolite.survey(str(model), sentences(20, seed=1), out=out, device="cpu", resume=True)
     other = theodolite.survey(str(model), sentences(20, seed=2), device="cpu")
-    with pytest.raises(InputError, match=r"cannot be merged: its settings differ:\n  model\.settings"):
+    with pytest.raises(InputError, match=r"cannot be merged: its settings differ\..*\n  model\.settings"):
         theodolite.merge([first, other])
 
 

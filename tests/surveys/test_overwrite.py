@@ -124,7 +124,10 @@ def test_overwritten_again_an_interrupted_replacement_is_dropped(small_model: An
 def test_a_replacement_with_other_settings_is_not_resumed(small_model: Any, out: Path) -> None:
     with pytest.raises(TheodoliteError, match="Interrupted"):
         survey(small_model("bert"), NEW, out=out, overwrite=True, listener=Stopping())
-    with pytest.raises(InputError, match=r"other settings:\n  settings.sample_size: 4096 there, 9 here"):
+    with pytest.raises(
+        InputError,
+        match=r"other settings; .*:\n  --sample-size: 4096 there, 9 now",
+    ):
         survey(small_model("bert"), NEW, out=out, overwrite=True, resume=True, sample_size=9)
     assert documents(out) == len(OLD)
 

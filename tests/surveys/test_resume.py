@@ -301,16 +301,16 @@ class TestInThisProcess:
         with pytest.raises(InputError) as error:
             resumed(out, corpus, model, batch_tokens=128, units="surface", max_tokens=20)
         assert str(error.value).splitlines() == [
-            f"--resume: the run in {out} has other settings:",
-            "  settings.batch_tokens: 256 there, 128 here",
-            "  settings.max_tokens: 64 there, 20 here",
-            "  settings.units: 'id' there, 'surface' here",
+            f"--resume: the run in {out} has other settings; give them, or another --out:",
+            "  --batch-tokens: 256 there, 128 now",
+            "  --max-tokens: 64 there, 20 now",
+            "  --units: 'id' there, 'surface' now",
         ]
         with pytest.raises(InputError) as error:
             resumed(out, corpus, model, limit=50, listener=(listener := Stopping(10**6)))
         _, limit, documents = str(error.value).splitlines()
-        assert limit == "  corpus.filters.limit: None there, 50 here"
-        assert re.fullmatch(r"  corpus\.sha256: \w{8}… there, \w{8}… here \(the documents\)", documents)
+        assert limit == "  --limit: not given there, 50 now"
+        assert re.fullmatch(r"  corpus\.sha256: \w{8}… there, \w{8}… now \(the documents\)", documents)
         assert not [line for line in listener.said if line.startswith("loading")], "rejected before the model"
         with pytest.raises(InputError, match=r"model\.sha256: \w{8}… there, .* \(the weights\)"):
             resumed(out, corpus, small_model("roberta"))
@@ -324,7 +324,7 @@ class TestInThisProcess:
         assert f"{folder} already contains this survey: nothing to do" in listener.said
         assert found.layers.equals(open_survey(folder).layers)
         assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
-        with pytest.raises(InputError, match=r"settings.sample_size: 256 there, 99 here"):
+        with pytest.raises(InputError, match=r"--sample-size: 256 there, 99 now"):
             resumed(folder, corpus, small_model("bert"), sample_size=99)
 
     def test_resuming_an_empty_folder_starts_a_new_run(

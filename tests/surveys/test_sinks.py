@@ -92,7 +92,7 @@ class TestMerge:
     def test_other_populations_must_still_agree(self, decoder: Path) -> None:
         one = survey(decoder, DOCUMENTS[:30])
         two = survey(decoder, DOCUMENTS[30:], populations=("all", "without-sinks"))
-        with pytest.raises(InputError, match=r"settings\.populations"):
+        with pytest.raises(InputError, match=r"--populations"):
             merge([one, two])
 
 

@@ -60,7 +60,7 @@ def test_a_wrapped_survey_counts_the_ends(
     later = made.tokens[made.tokens["population"] == "without-first"].set_index("unit")["n"]
     assert later[END] == len(TEXTS)
     assert made.units.set_index("unit")["special"][END]
-    with pytest.raises(InputError, match=r"settings\.wrap: True there, False here"):
+    with pytest.raises(InputError, match=r"--wrap: True there, False now"):
         survey(folder, corpus, out=tmp_path / "s", layers="2", resume=True, sample_size=8)
     sets = make_token_sets(tmp_path / "s", layer=2, units=["Ġthe", END], most=1000)  # raises if counts differ
     tensors, _ = read_tensors(tmp_path / "s" / "token_sets.safetensors")
@@ -103,7 +103,7 @@ def test_cleaned_words_are_counted(small_model: Callable[[str], Path], corpus: P
         naive[special] = sum(bool(clean_text(text)) for text in TEXTS)
     assert counts.to_dict() == naive
     assert "," not in counts
-    with pytest.raises(InputError, match=r"settings\.clean_words: True there, False here"):
+    with pytest.raises(InputError, match=r"--clean-words: True there, False now"):
         survey(
             small_model("bert"), corpus, out=tmp_path / "s", layers="1", units="word", resume=True, sample_size=8
         )
@@ -119,12 +119,12 @@ def test_surveys_older_than_the_options_count_as_without(
     forget_switches(tmp_path / "old")
     assert "wrap" not in open_survey(tmp_path / "old").facts["settings"]
     survey(folder, corpus, out=tmp_path / "old", resume=True, **options)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"settings\.wrap: False there, True here"):
+    with pytest.raises(InputError, match=r"--wrap: False there, True now"):
         survey(folder, corpus, out=tmp_path / "old", resume=True, wrap=True, **options)  # type: ignore[arg-type]
     new = survey(folder, sentences(20, seed=5), **options)  # type: ignore[arg-type]
     assert len(merge([tmp_path / "old", new]).layers) == 4
     wrapped = survey(folder, sentences(20, seed=5), wrap=True, **options)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"settings\.wrap"):
+    with pytest.raises(InputError, match=r"--wrap"):
         merge([tmp_path / "old", wrapped])
     make_token_sets(tmp_path / "old", units=["Ġthe", "Ġof"])
     assert differences({"settings": {}}, {"settings": {"wrap": False, "clean_words": False}}) == []

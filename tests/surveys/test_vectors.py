@@ -75,6 +75,15 @@ def test_missing_labels_in_a_file(tmp_path: Path) -> None:
         theodolite.measure(VECTORS, groups=[None] * 300)
 
 
+def test_labels_must_be_one_per_vector() -> None:
+    x = np.random.default_rng(0).normal(size=(50, 4))
+    for groups, given in ((x, r"the shape \(50, 4\)"), (3, "int"), ("a", "str")):
+        with pytest.raises(InputError, match=rf"groups: expected one label per vector \(vectors,\), got {given}"):
+            theodolite.measure(x, groups=groups)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"vectors: the array is empty; its shape is \(0, 4\)"):
+        theodolite.measure(x[:0])
+
+
 def test_watched_items_require_labels() -> None:
     inputs = [torch.randn(2, 3, 4)]
     with pytest.raises(InputError, match=r"labels of input 0: a label is missing \(nan\)"):

@@ -29,7 +29,7 @@ def models(json: Json = False) -> None:
         }
         for entry in MODELS.values()
     ]
-    _print(rows, json, "Verbs also accept a model folder, a .gguf file or a hub name.")
+    _print(rows, json, "Commands also accept a model folder, a .gguf file or a hub name.")
 
 
 def corpora(json: Json = False) -> None:
@@ -50,7 +50,7 @@ def corpora(json: Json = False) -> None:
         for entry in CORPORA.values()
     ]
     hint = (
-        "Verbs also accept a .txt, .jsonl or .parquet file (also .gz), a quoted glob, hf:NAME for the datasets "
+        "Commands also accept a .txt, .jsonl or .parquet file (also .gz), a quoted glob, hf:NAME for the datasets "
         "library, and a folder of files for audio and images."
     )
     _print(rows, json, hint)

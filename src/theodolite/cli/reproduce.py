@@ -81,7 +81,8 @@ def reproduce(
     clean_words: Annotated[
         bool,
         typer.Option(
-            "--clean-words", help="Remove punctuation from the text of surveys by word, as in the paper."
+            "--clean-words",
+            help="Surveys by word read words of 2 to 15 letters only, lowercased, as in the paper.",
         ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the list of exhibits as JSON.")] = False,

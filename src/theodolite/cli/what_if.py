@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from theodolite.cli.options import on_disk
-from theodolite.cli.study_options import Layers, Population, SurveyFolder
+from theodolite.cli.study_options import DefaultPopulation, Layers, SurveyFolder
 from theodolite.measures.columns import find_column
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def what_if(
         ),
     ] = None,
     layers: Layers = None,
-    population: Population = "all",
+    population: DefaultPopulation = "auto",
     out: Annotated[
         Path | None,
         typer.Option(help="Also write the complete table: .csv, .md, .json or .parquet.", callback=on_disk),

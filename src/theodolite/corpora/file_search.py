@@ -188,6 +188,10 @@ def _unknown_ending(path: Path, purpose: str, endings: str) -> InputError:
 def _missing_text(path: Path) -> InputError:
     """Return the error for a path that is neither a file nor in the catalogue, with the nearest names of both."""
     name, names = str(path), _catalogue_names("text")
+    if name in (*_catalogue_names("audio"), *_catalogue_names("images")):
+        return InputError(
+            f"CORPUS '{name}' contains no text, and this model reads text. Text corpora: {', '.join(names)}."
+        )
     name = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."  # the user may have given a text and not a file
     return InputError(
         f"CORPUS '{name}' is neither a file nor a corpus of the catalogue; give a file ending in one of "

@@ -126,13 +126,14 @@ def _default_measures(surveys: Sequence[SurveyData]) -> list[str]:
 
 def _name_surveys(surveys: Sequence[SurveyData]) -> list[str]:
     """Return a name for each survey. Surveys of the same model are distinguished by their folders."""
-    if all(survey.facts.get("label") for survey in surveys):
-        return make_labels(surveys)
-    models = [survey.model for survey in surveys]
+    labels = [survey.facts.get("label") for survey in surveys]
+    models = [survey.model for survey, label in zip(surveys, labels, strict=True) if not label]
     folders = [survey.folder.name if survey.folder is not None else "" for survey in surveys]
+    names = make_labels(surveys)
     if len(set(models)) < len(models) and len(set(folders)) == len(folders):
-        return [f"{model} ({folder})" for model, folder in zip(models, folders, strict=True)]
-    return make_labels(surveys)
+        found = zip(names, labels, surveys, folders, strict=True)
+        return [name if label else f"{survey.model} ({folder})" for name, label, survey, folder in found]
+    return names
 
 
 def _draw_panel(ax: Axes, tables: Sequence[pd.DataFrame], column: str, x: str) -> None:

@@ -5,9 +5,10 @@
 >>> float(cosine), cosine.n
 (0.3333333333333333, 3)
 
-Each returns a result with `value`, `se` (standard error), `n`, `reason` (why the value is undefined) and `formula`
-(definition and citation). The modules of this package hold the formulas as functions of sums or eigenvalues, from
-which surveys compute them, and the registries of formulas, columns and references.
+Most return a result with `value`, `se` (standard error), `n`, `reason` (why the value is NaN) and `formula`
+(definition and citation); `decompose`, `tradeoff` and `twonn` return several results, `eigenvalues` an array and
+`count_duplicates` a number. The modules of this package hold the formulas as functions of sums or eigenvalues,
+from which surveys compute them, and the registries of formulas, columns and references.
 """
 
 from __future__ import annotations

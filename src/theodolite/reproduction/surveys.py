@@ -72,7 +72,7 @@ def _adapt_error(error: TheodoliteError, task: Task, *, contextuality: bool) -> 
 
 def _contextuality_flag(lines: str) -> str:
     """Return the flag that a survey requires if it was made before the default changed."""
-    return " (--no-contextuality)" if "settings.contextuality: False" in lines else ""
+    return " (--no-contextuality)" if "--contextuality: False" in lines else ""
 
 
 def _write_report(task: Task) -> None:

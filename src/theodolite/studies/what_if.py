@@ -24,6 +24,7 @@ from theodolite.measures.transforms import Transform, transforms
 from theodolite.models.layers import parse_layer_numbers
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.fold import LayerFold
+from theodolite.studies.choice import AUTO, default_population
 from theodolite.surveys.folder import open_survey
 from theodolite.surveys.survey import Survey
 from theodolite.tables.layer_row import LayerRow
@@ -44,15 +45,20 @@ NOTHING_LEFT = "no variance is left except rounding"
 def what_if(
     survey: Survey | str | Path,
     *,
-    remove: Sequence[int] = (1, 2, 3),
+    remove: int | Sequence[int] = (1, 2, 3),
     layers: str | Sequence[int] | None = None,
-    population: str = "all",
+    population: str = AUTO,
 ) -> pd.DataFrame:
-    """Return one row per layer and transform; `remove` lists the numbers of top directions to remove.
+    """Return one row per layer and transform; `remove` is a number of top directions to remove, or several.
 
     Each layer costs three eigendecompositions and, per transform, the distances between all pairs of the sample.
     """
     survey = survey if isinstance(survey, Survey) else open_survey(survey)
+    numbers = [remove] if isinstance(remove, int) else list(remove)
+    if wrong := [number for number in numbers if not isinstance(number, int)]:
+        raise InputError(f"--remove: expected integers, got {wrong[0]!r}.")
+    if population == AUTO:
+        population = default_population([survey.facts])
     _check_population(survey, population)
     records = survey.layers[survey.layers["population"] == population].to_dict("records")
     exact = {int(row["layer"]): row for row in records}
@@ -60,7 +66,7 @@ def what_if(
     rows = []
     for layer in _select_layers(names, layers):
         head = {"layer": layer, "layer_name": names[layer], "population": population}
-        found = _measure_layer(survey.state.folds[layer], POPULATIONS[population], exact[layer], remove)
+        found = _measure_layer(survey.state.folds[layer], POPULATIONS[population], exact[layer], numbers)
         rows += [head | row for row in found]
     return pd.DataFrame(rows).reindex(columns=COLUMNS).astype(dict.fromkeys(INTEGER_COLUMNS, "Int64"))
 
@@ -81,7 +87,9 @@ def _select_layers(names: dict[int, str], layers: str | Sequence[int] | None) ->
     selected = [number + known[-1] + 1 if number < 0 else number for number in parse_layer_numbers(layers)]
     for layer in selected:
         if layer not in names:
-            raise InputError(f"--layers {layer}: this survey has layers {', '.join(map(str, known))}.")
+            is_range = len(known) > 1 and known == list(range(len(known)))
+            listed = f"0 to {known[-1]}" if is_range else ", ".join(map(str, known))
+            raise InputError(f"--layers {layer}: this survey has layers {listed}.")
     return selected
 
 

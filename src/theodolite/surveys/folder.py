@@ -65,10 +65,9 @@ def check_free(folder: Location, *, overwrite: bool) -> list[str]:
         )
     if used and not overwrite:
         way = "--resume to continue it or " if {UNFINISHED, REPLACEMENT} & set(present) else ""
-        listed = ", ".join(used[:4])
+        held = "a survey" if FACTS in used else "an unfinished survey"
         raise InputError(
-            f"--out {folder} already contains files of a survey ({listed}). Choose another folder, or use {way}"
-            "--overwrite to replace it."
+            f"--out {folder} already contains {held}. Give another folder, or use {way}--overwrite to replace it."
         )
     return present
 

@@ -17,6 +17,7 @@ from theodolite.surveys.folder import check_free, open_survey, write
 from theodolite.surveys.provenance import differences
 from theodolite.surveys.survey import Survey
 from theodolite.tables.tables import make_tables, nonfinite
+from theodolite.text import pluralize
 
 OTHER_THRESHOLD = (
     "the pilots of the surveys have different thresholds for massive positions; use one --pilot for all"
@@ -116,10 +117,12 @@ def _parts(survey: Survey) -> list[dict[str, Any]]:
 def _check(merged: Survey, other: Survey, parts: list[dict[str, Any]]) -> None:
     name = other.folder or other.name
     identities = (_set_populations(one.facts["identity"], sinks=False) for one in (merged, other))
-    lines = differences(*identities, merging=True)
+    lines = differences(*identities, merging=True, places=("in the others", f"in {name}"))
     if lines:
         listed = "\n  ".join(lines)
-        raise InputError(f"{name} cannot be merged: its settings differ:\n  {listed}")
+        raise InputError(
+            f"{name} cannot be merged: its settings differ. Survey both with the same settings.\n  {listed}"
+        )
     shard_sizes = {part["sha256"]: part["shard_chars"] for part in parts}
     for part in _parts(other):
         theirs, ours = part["shard_chars"], shard_sizes.get(part["sha256"], part["shard_chars"])
@@ -132,8 +135,9 @@ def _check(merged: Survey, other: Survey, parts: list[dict[str, Any]]) -> None:
     twice = set(merged.state.shards) & set(other.state.shards)
     if twice:
         raise InputError(
-            f"{name} cannot be merged: {len(twice)} of its {len(other.state.shards)} shards are also in another "
-            "survey, and would be counted twice. Merge surveys of different documents."
+            f"{name} cannot be merged: it is given twice, or some of its documents are also in another survey and "
+            f"would be counted twice ({len(twice)} of its {pluralize(len(other.state.shards), 'shard')}). "
+            "Merge surveys of different documents."
         )
 
 

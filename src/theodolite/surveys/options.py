@@ -113,7 +113,12 @@ class SurveyOptions:
         Option("Add BOS and EOS around every window if the tokenizer adds no special tokens.", kinds=TEXT),
     ] = False
     clean_words: Annotated[
-        bool, Option("Remove punctuation before the model reads the text. Requires units word.", kinds=TEXT)
+        bool,
+        Option(
+            "Let the model read only words of 2 to 15 letters, lowercased, without punctuation and digits. "
+            "Requires units word.",
+            kinds=TEXT,
+        ),
     ] = False
     contextuality: Annotated[
         bool,

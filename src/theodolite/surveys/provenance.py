@@ -32,15 +32,21 @@ DIGESTS = {
 """What is recorded as a digest, in words for people."""
 
 
-def differences(there: Mapping[str, Any], here: Mapping[str, Any], *, merging: bool = False) -> list[str]:
-    """List what differs between two identities: "settings.units: 'id' there, 'word' here".
+def differences(
+    there: Mapping[str, Any],
+    here: Mapping[str, Any],
+    *,
+    merging: bool = False,
+    places: tuple[str, str] = ("there", "now"),
+) -> list[str]:
+    """List what differs between two identities: "--units: 'id' there, 'word' now". `places` name the two.
 
     For merging less has to agree: corpora may differ, and batches change numbers only by rounding.
     """
     old, new = DEFAULTS | dict(_flat(there)), DEFAULTS | dict(_flat(here))
     return [
-        f"{name}: {_format_value(name, old.get(name))} there, {_format_value(name, new.get(name))} here"
-        f"{_meaning(name)}"
+        f"{_option(name)}: {_format_value(name, old.get(name))} {places[0]}, "
+        f"{_format_value(name, new.get(name))} {places[1]}{_meaning(name)}"
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)
         and not (name in NOT_RECORDED and not (name in old and name in new))
@@ -48,7 +54,17 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any], *, merging: b
     ]
 
 
+def _option(name: str) -> str:
+    """Return the flag of a setting, or its name among the facts: "settings.max_tokens" -> "--max-tokens"."""
+    for prefix in ("settings.", "corpus.filters."):
+        if name.startswith(prefix):
+            return "--" + name.removeprefix(prefix).replace("_", "-")
+    return name
+
+
 def _format_value(name: str, value: Any) -> str:
+    if value is None:
+        return "not given"
     return f"{str(value)[:8]}…" if name in DIGESTS and value else repr(value)
 
 

@@ -35,7 +35,9 @@ class RecordedRun(NamedTuple):
             lines = [*differences({"corpus": {FILTERS: self.filters}}, {"corpus": {FILTERS: chosen}}), *lines]
         if lines:
             listed = "\n  ".join(lines)
-            raise InputError(f"--resume: the run in {self.place} has other settings:\n  {listed}")
+            raise InputError(
+                f"--resume: the run in {self.place} has other settings; give them, or another --out:\n  {listed}"
+            )
 
 
 def find_recorded_run(out: Location) -> RecordedRun | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -80,9 +81,10 @@ class Survey:
         write(self, path, overwrite=overwrite)
         return path
 
-    def plot(self, *measures: str, **options: Any) -> Any:
+    def plot(self, *measures: str | Sequence[str], **options: Any) -> Any:
         """Return a figure of measures by layer, such as plot("mean_cosine", "twonn"); options of `compare`."""
-        return import_module("theodolite.api.figures").compare(self, measures, **options)
+        columns = [name for given in measures for name in ([given] if isinstance(given, str) else given)]
+        return import_module("theodolite.api.figures").compare(self, columns, **options)
 
     def compare(self, *others: Any, **options: Any) -> Any:
         """Return a figure of this survey and others by layer; see `theodolite.compare`."""

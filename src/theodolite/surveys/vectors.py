@@ -130,7 +130,9 @@ def _open_vectors(
         plain = vectors.detach().cpu()
         vectors = (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
     array = np.ascontiguousarray(vectors)
-    if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "fiu":
+    if array.ndim == 2 and 0 in array.shape:
+        raise InputError(f"vectors: the array is empty; its shape is {array.shape}.")
+    if array.ndim != 2 or array.dtype.kind not in "fiu":
         raise InputError(f"vectors: expected a numeric array (vectors, dim), got {array.dtype} {array.shape}.")
     labels = None if groups is None else _list_labels(groups)
     if labels is not None and len(labels) != len(array):
@@ -143,6 +145,10 @@ def _open_vectors(
 
 def _list_labels(groups: Any) -> NDArray[Any]:
     """Return labels as an array of objects; elements of a tensor become numbers."""
+    shape = np.shape(groups)
+    if isinstance(groups, str) or len(shape) != 1:
+        given = f"the shape {shape}" if len(shape) > 1 else type(groups).__name__
+        raise InputError(f"groups: expected one label per vector (vectors,), got {given}.")
     labels = groups.tolist() if isinstance(groups, Tensor) else list(groups)
     made = np.empty(len(labels), dtype=object)
     made[:] = labels

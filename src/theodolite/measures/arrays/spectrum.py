@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from theodolite.errors import InputError
 from theodolite.measures import spectrum as formulas
 from theodolite.measures.arrays.result import (
     Result,
@@ -96,6 +97,8 @@ def pca_dimension(x: Any, share: float = 0.9) -> Result:
     >>> pca_dimension(np.diag([9.0, 1.0, 1.0]) - np.diag([9.0, 1.0, 1.0]).mean(0), 0.5).value
     1.0
     """
+    if not 0 < share <= 1:
+        raise InputError(f"share: expected a fraction above 0 and at most 1, got {share}; for 95% give 0.95.")
     return _measure(x, None, "pca-dimension/share", lambda values: formulas.pca_dimension(values, share), None)
 
 

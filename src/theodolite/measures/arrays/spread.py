@@ -17,6 +17,7 @@ from theodolite.measures.arrays.result import (
     as_result,
     as_vectors,
     blocks,
+    check_integer,
     clustered_error,
     make_result,
     mean_vector,
@@ -183,6 +184,7 @@ def partition_isotropy(x: Any) -> Result:
 
 def sampled_cosine(x: Any, pairs: int = cosine.PAIRS) -> Result:
     """Return the mean cosine of random pairs, as papers estimate it; `mean_cosine` is exact and as fast."""
+    check_integer("pairs", pairs, least=2)
     vectors = as_vectors(x)
     return as_result(cosine.sampled_cosine(vectors, pairs), pairs, "mean-cosine/sampled-pairs")
 
