@@ -144,7 +144,7 @@ def test_merging_lists_what_differs(theodolite, model, corpus, made, tmp_path):
     survey(theodolite, model, corpus, tmp_path / "w", "--units", "word", "--max-tokens", "16")
     ran = theodolite("merge", made, tmp_path / "w", "--out", tmp_path / "m")
     assert ran.code == 2
-    assert "--units: 'id' there, 'word' now" in ran.err
+    assert "--units: 'id' in the others, 'word' in" in ran.err
     assert "--max-tokens" in ran.err
     assert not (tmp_path / "m").exists()
 

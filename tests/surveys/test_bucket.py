@@ -168,7 +168,9 @@ class TestEqual:
             InputError, match=r"contains an unfinished survey\. Run its command again with --resume"
         ):
             theodolite.open(str(out))
-        with pytest.raises(InputError, match=r"files of a survey .*use --resume to continue it or --overwrite"):
+        with pytest.raises(
+            InputError, match=r"an unfinished survey\. .* use --resume to continue it or --overwrite"
+        ):
             survey(model, DOCUMENTS, out=str(out), **SETTINGS)
         listener = RecordingListener()
         survey(model, DOCUMENTS, out=str(out), resume=True, listener=listener, **SETTINGS)
@@ -245,7 +247,7 @@ class TestFinished:
         out = quick
         first = survey(model, DOCUMENTS[:12], out=str(out), **SETTINGS)
         assert open_survey(out).facts["counts"] == first.facts["counts"]
-        with pytest.raises(InputError, match=r"files of a survey \(.*\)\. .* use --overwrite to replace it"):
+        with pytest.raises(InputError, match=r"already contains a survey\. .* use --overwrite to replace it"):
             survey(model, DOCUMENTS, out=str(out), **SETTINGS)
         stale = download._copies.pop(out.url)  # as another process would have it
         second = survey(model, DOCUMENTS, out=str(out), overwrite=True, **SETTINGS)

@@ -142,12 +142,12 @@ def test_another_schema_is_rejected(copied: Path) -> None:
 class TestInUse:
     def test_a_survey_is_not_replaced_by_default(self, copied: Path, small_model: Any) -> None:
         with pytest.raises(
-            InputError, match=r"--out .* files of a survey \(coordinates.parquet, .*\)\. .* use --overwrite to"
+            InputError, match=r"--out .* already contains a survey\. .* use --overwrite to replace it"
         ):
             survey(small_model("bert"), DOCUMENTS, out=copied)
 
     def test_a_folder_in_use_is_reported_before_anything_is_loaded(self, copied: Path) -> None:
-        with pytest.raises(InputError, match="contains files of a survey"):
+        with pytest.raises(InputError, match="already contains a survey"):
             survey("no/such/model/at/all", "no such corpus", out=copied)
 
     def test_overwrite_replaces_it(self, copied: Path, small_model: Any) -> None:

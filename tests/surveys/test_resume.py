@@ -280,7 +280,7 @@ class TestInThisProcess:
         with pytest.raises(TheodoliteError, match=r"Interrupted after [0-9,]+ positions, all saved\. .* --resume"):
             resumed(out, corpus, model, listener=Stopping(6), checkpoint_every=3600.0)
         with pytest.raises(
-            InputError, match=r"a survey \(checkpoints, .*\)\. .* use --resume to continue it or --overwrite"
+            InputError, match=r"an unfinished survey\. .* use --resume to continue it or --overwrite"
         ):
             resumed(out, corpus, model, resume=False)
         with pytest.raises(
