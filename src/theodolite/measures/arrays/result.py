@@ -98,9 +98,7 @@ def _as_array(x: Any) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(x)
     except ValueError as error:  # rows of different lengths
-        raise InputError(
-            f"x: expected an array (vectors, dim); its rows differ in length ({error})."
-        ) from error
+        raise InputError(f"x: expected an array (vectors, dim); its rows differ in length ({error}).") from error
 
 
 def check_integer(name: str, value: Any, least: int = 1, most: int | None = None) -> None:
