@@ -70,14 +70,18 @@ def _argument(found: re.Match[str]) -> str:
     return f"{name}=True" if name in _SWITCHES and not stated else name
 
 
+def full_message(error: BaseException) -> str:
+    """Return the message of an error as a part of another one: with flags, which are translated only once."""
+    return error.message if isinstance(error, TheodoliteError) else str(error)
+
+
 def first_line(error: BaseException, otherwise: str | None = None) -> str:
     """Return the first line of an error's message; if it has none, `otherwise` or the name of its class.
 
     >>> first_line(ValueError("no such file\\nsecond line")), first_line(KeyError()), first_line(KeyError(), "")
     ('no such file', 'KeyError', '')
     """
-    text = error.message if isinstance(error, TheodoliteError) else str(error)  # for another message
-    lines = text.strip().splitlines()
+    lines = full_message(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__ if otherwise is None else otherwise
 
 

@@ -76,7 +76,7 @@ class TestHub:
         said = asked["org/unknown"]
         assert said["class"] == "OfflineError"
         assert said["error"].startswith(
-            "MODEL 'org/unknown' is neither a catalogue name, a folder nor a .gguf file, and the model hub could "
+            "model 'org/unknown' is neither a catalogue name, a folder nor a .gguf file, and the model hub could "
             "not be reached."
         )
         assert "Traceback" not in said["error"]

@@ -56,7 +56,7 @@ def _check_folder(task: Task) -> None:
 
 def _adapt_error(error: TheodoliteError, task: Task, *, contextuality: bool) -> TheodoliteError:
     """Return the error with advice that fits `reproduce`, which always resumes and never overwrites."""
-    text = str(error)
+    text = error.message
     problem, _, differences = text.partition("\n")
     if differences and problem.startswith("--resume") and "settings" in problem:
         return InputError(

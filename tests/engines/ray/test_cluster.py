@@ -153,7 +153,7 @@ def test_in_a_bucket(scenes: tuple[Path, dict[str, Any]]) -> None:
 def test_requests_that_exceed_the_cluster(scenes: tuple[Path, dict[str, Any]]) -> None:
     root, results = scenes
     assert "none of the machines of the cluster (3) offers a GPU" in results["rejected"]["gpus"]
-    assert "--workers 9: the cluster can run 2, with a core each" in results["rejected"]["workers"]
+    assert "workers 9: the cluster can run 2, with a core each" in results["rejected"]["workers"]
     assert not (root / "gpus").exists()
 
 
@@ -221,6 +221,6 @@ def test_a_full_shared_disk_and_then_free_space(scenes: tuple[Path, dict[str, An
     assert not found["finished"]
     assert found["message"].startswith("No worker is left: each died")
     assert "The disk is full" in found["message"]
-    assert found["message"].count("--resume") == 1
+    assert found["message"].count("resume=True") == 1
     assert 0 < found["folded"] < found["shards"]  # what was saved is not folded again
     assert_same_numbers(open_survey(root / "full-folder"), open_survey(root / "bucket-local"))

@@ -139,7 +139,7 @@ class RemoteError:
 def describe(error: BaseException) -> str:
     """Return an error in one line: Theodolite's own as it is, others with their type."""
     if isinstance(error, TheodoliteError):
-        return str(error)
+        return error.message
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
     if type(error).__module__.startswith("ray."):
         missing = next((line for line in lines if "No module named" in line), None)

@@ -16,7 +16,7 @@ from theodolite.engines.engine import Documents
 from theodolite.engines.gpu import move_to_device
 from theodolite.engines.local import FoldStep, fold_prepared
 from theodolite.engines.ray.bisect import find_failing_documents
-from theodolite.errors import TheodoliteError, first_line
+from theodolite.errors import TheodoliteError, first_line, full_message
 from theodolite.sources.prefetch import run_in_thread
 from theodolite.sources.source import Source, device_for_sums
 from theodolite.state.checkpoints import Checkpoints
@@ -193,7 +193,7 @@ class Worker:
             self._saved_shards = len(self._state.shards)
         except (TheodoliteError, OSError) as error:
             self._checkpoints.postpone()
-            return f"{platform.node()}: {error}"
+            return f"{platform.node()}: {full_message(error)}"
         return None
 
     def _fail(self, shard: int, documents: Documents, error: Exception, touched: bool) -> ShardResult:

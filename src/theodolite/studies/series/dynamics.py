@@ -259,7 +259,7 @@ def _survey_step(
             listener=job.listener,
         )
     except TheodoliteError as error:
-        text = str(error).replace(RESUME_HINT, "the same command")
+        text = error.message.replace(RESUME_HINT, "the same command")
         error.args = (f"Step {moment.step}: {text}",)  # in place, since not every error class takes one message
         raise
     return made.facts, made.layers
