@@ -39,10 +39,10 @@ $(READY): $(RUNTIME)
 
 setup: $(READY)
 
-# Both models read the same 100 dialogues, about 32,000 tokens each.
+# Both models read the same 75 dialogues, about 24,000 tokens each.
 demo: $(RUNTIME)
-	$(BIN)/theodolite survey minilm-l6    --corpus chitchat --limit 100 --out $(RUN)/minilm-l6    --overwrite
-	$(BIN)/theodolite survey smollm2-135m --corpus chitchat --limit 100 --out $(RUN)/smollm2-135m --overwrite
+	$(BIN)/theodolite survey minilm-l6    --corpus chitchat --limit 75 --out $(RUN)/minilm-l6    --overwrite
+	$(BIN)/theodolite survey smollm2-135m --corpus chitchat --limit 75 --out $(RUN)/smollm2-135m --overwrite
 	$(BIN)/theodolite report $(RUN)/minilm-l6 $(RUN)/smollm2-135m --out $(RUN)/report.html
 
 gallery: setup
