@@ -39,7 +39,7 @@ $(READY): $(RUNTIME)
 
 setup: $(READY)
 
-# Both models read the same 75 dialogues, about 24,000 tokens each.
+# Both models read the same 75 dialogues, about 23,000 tokens each.
 demo: $(RUNTIME)
 	$(BIN)/theodolite survey minilm-l6    --corpus chitchat --limit 75 --out $(RUN)/minilm-l6    --overwrite
 	$(BIN)/theodolite survey smollm2-135m --corpus chitchat --limit 75 --out $(RUN)/smollm2-135m --overwrite
