@@ -42,7 +42,7 @@ def test_a_missing_layer_is_rejected_with_the_available_ones() -> None:
     with pytest.raises(InputError, match="--layer 7: the survey of bert has layers 0 to 2"):
         check_layer(survey, 7)
     kept = [layer for layer in survey.facts["layers"] if layer["index"] != 1]
-    with pytest.raises(InputError, match="has layer 0, 2"):
+    with pytest.raises(InputError, match="has layers 0, 2"):
         check_layer(SurveyData(survey.facts | {"layers": kept}), 1)
 
 

@@ -105,9 +105,9 @@ def test_transforms_that_remove_everything_are_null_with_a_reason() -> None:
     ("options", "words"),
     [
         ({"population": "without-first"}, "--population 'without-first': this survey has all, without-massive"),
-        ({"layers": "1"}, "--layers 1: this survey has layers 0"),
+        ({"layers": "1"}, "--layers 1: this survey has layer 0"),
         ({"layers": "one"}, "--layers requires numbers and ranges"),
-        ({"remove": ["a"]}, "--remove: expected integers, got 'a'"),
+        ({"remove": ["a"]}, "--remove: expected an integer of at least 1, got 'a'"),
         ({"remove": 8}, "--remove requires a number of directions from 1 to 7 for 8 coordinates"),
     ],
 )

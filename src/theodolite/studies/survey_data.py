@@ -145,13 +145,22 @@ def sample_layers(survey: SurveyData, count: int = 5) -> list[int]:
     return [known[round(step * (len(known) - 1) / (count - 1))] for step in range(count)]
 
 
+def list_layers(known: Sequence[int]) -> str:
+    """Return the layers in words, for a message.
+
+    >>> list_layers([0, 1, 2]), list_layers([0, 6]), list_layers([3])
+    ('layers 0 to 2', 'layers 0, 6', 'layer 3')
+    """
+    if len(known) > 1 and list(known) == list(range(len(known))):
+        return f"layers 0 to {known[-1]}"
+    return f"layer{'s' if len(known) > 1 else ''} {', '.join(map(str, known))}"
+
+
 def check_layer(survey: SurveyData, layer: int) -> int:
     """Return the layer if the survey has it; raise InputError otherwise."""
     known = list(survey.layer_names)
     if layer not in known:
-        is_range = len(known) > 1 and known == list(range(len(known)))
-        listed = f"layers 0 to {known[-1]}" if is_range else f"layer {', '.join(map(str, known))}"
-        raise InputError(f"--layer {layer}: the survey of {survey.model} has {listed}.")
+        raise InputError(f"--layer {layer}: the survey of {survey.model} has {list_layers(known)}.")
     return layer
 
 

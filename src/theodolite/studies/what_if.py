@@ -7,7 +7,7 @@ one over all vectors.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from theodolite.errors import InputError, nearest
+from theodolite.measures.arrays.result import check_integer
 from theodolite.measures.cosine import PARTITION_VECTORS, all_pairs_cosine, partition_isotropy_log
 from theodolite.measures.intrinsic_dimension import hubness, twonn_from_distances
 from theodolite.measures.neighbours import neighbourhood
@@ -25,6 +26,7 @@ from theodolite.models.layers import parse_layer_numbers
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.fold import LayerFold
 from theodolite.studies.choice import AUTO, default_population
+from theodolite.studies.survey_data import list_layers
 from theodolite.surveys.folder import open_survey
 from theodolite.surveys.survey import Survey
 from theodolite.tables.layer_row import LayerRow
@@ -54,9 +56,9 @@ def what_if(
     Each layer costs three eigendecompositions and, per transform, the distances between all pairs of the sample.
     """
     survey = survey if isinstance(survey, Survey) else open_survey(survey)
-    numbers = [remove] if isinstance(remove, int) else list(remove)
-    if wrong := [number for number in numbers if not isinstance(number, int)]:
-        raise InputError(f"--remove: expected integers, got {wrong[0]!r}.")
+    numbers = list(remove) if isinstance(remove, Iterable) else [remove]
+    for number in numbers:
+        check_integer("--remove", number)
     if population == AUTO:
         population = default_population([survey.facts])
     _check_population(survey, population)
@@ -87,9 +89,7 @@ def _select_layers(names: dict[int, str], layers: str | Sequence[int] | None) ->
     selected = [number + known[-1] + 1 if number < 0 else number for number in parse_layer_numbers(layers)]
     for layer in selected:
         if layer not in names:
-            is_range = len(known) > 1 and known == list(range(len(known)))
-            listed = f"0 to {known[-1]}" if is_range else ", ".join(map(str, known))
-            raise InputError(f"--layers {layer}: this survey has layers {listed}.")
+            raise InputError(f"--layers {layer}: this survey has {list_layers(known)}.")
     return selected
 
 

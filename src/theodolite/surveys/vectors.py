@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
@@ -145,9 +145,9 @@ def _open_vectors(
 
 def _list_labels(groups: Any) -> NDArray[Any]:
     """Return labels as an array of objects; elements of a tensor become numbers."""
-    shape = np.shape(groups)
-    if isinstance(groups, str) or len(shape) != 1:
-        given = f"the shape {shape}" if len(shape) > 1 else type(groups).__name__
+    shape = tuple(getattr(groups, "shape", (None,)))
+    if isinstance(groups, str) or not isinstance(groups, Iterable) or len(shape) != 1:
+        given = type(groups).__name__ if len(shape) == 1 else f"the shape {shape}"
         raise InputError(f"groups: expected one label per vector (vectors,), got {given}.")
     labels = groups.tolist() if isinstance(groups, Tensor) else list(groups)
     made = np.empty(len(labels), dtype=object)
