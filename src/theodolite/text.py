@@ -243,3 +243,14 @@ def encodable(text: str) -> str:
     ('odd \\\\udc80', 'even')
     """
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def list_layers(known: Sequence[int]) -> str:
+    """Return the layers in words, for a message.
+
+    >>> list_layers([0, 1, 2]), list_layers([0, 6]), list_layers([3])
+    ('layers 0 to 2', 'layers 0, 6', 'layer 3')
+    """
+    if len(known) > 1 and list(known) == list(range(len(known))):
+        return f"layers 0 to {known[-1]}"
+    return f"layer{'s' if len(known) > 1 else ''} {', '.join(map(str, known))}"

@@ -231,7 +231,7 @@ def test_in_python(surveyed: Path, tmp_path: Path) -> None:
             "--project 'mds' is not one of pca",
         ),
         (["--to", "projector", "--out", "x", "--project", "pca"], "--project requires --to embedding-atlas"),
-        (["--to", "projector", "--out", "x", "--layer", "9"], "--layer 9: this survey has layers 0, 1, 2, 3."),
+        (["--to", "projector", "--out", "x", "--layer", "9"], "--layer 9: this survey has layers 0 to 3."),
         (["--to", "projector", "--out", "x", "--limit", "0"], "--limit requires a number of 1 or more (got 0)."),
         (["--to", "projector", "--out", "x", "--population", "alll"], "--population 'alll'"),
     ],

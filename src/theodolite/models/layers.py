@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from theodolite.errors import InputError
+from theodolite.text import list_layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +75,21 @@ def _parse(selection: str) -> list[int]:
             raise InputError(f"--layers: the range {part!r} is empty; give the lower number first, as in 1-3.")
         numbers.extend(found)
     return numbers
+
+
+def select_layers(
+    known: Sequence[int], layers: str | int | Sequence[int] | None, option: str = "--layers"
+) -> list[int]:
+    """Return the layers named by "0,6,12", "0-3" or -1 (the last one), each once; None is all of them.
+
+    >>> select_layers([0, 1, 2, 3], "0-1,-1"), select_layers([0, 1, 2, 3], -1)
+    ([0, 1, 3], [3])
+    """
+    if layers is None:
+        return list(known)
+    numbers = parse_layer_numbers([layers] if isinstance(layers, int) else layers)
+    selected = [number + known[-1] + 1 if number < 0 else number for number in numbers]
+    for number in selected:
+        if number not in known:
+            raise InputError(f"{option} {number}: this survey has {list_layers(known)}.")
+    return list(dict.fromkeys(selected))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.errors import DamagedError, InputError
-from theodolite.models.layers import Layer, parse_layer_numbers
+from theodolite.models.layers import Layer, select_layers
 from theodolite.statistics.cells import CELLS, MASSIVE_CELLS, POPULATIONS
 from theodolite.statistics.fold import max_sample_size
 from theodolite.storage.download import download
@@ -71,15 +71,7 @@ class SampleFile:
 
     def select_layers(self, layers: str | int | None, option: str = "--layer") -> list[int]:
         """Return the layers named by "6", "0,6,12", "0-3" or "-1" (the last layer); None is all layers."""
-        known = list(self.layers)
-        if layers is None:
-            return known
-        numbers = parse_layer_numbers(layers if isinstance(layers, str) else [layers])
-        found = [number + known[-1] + 1 if number < 0 else number for number in numbers]
-        for number in found:
-            if number not in self.layers:
-                raise InputError(f"{option} {number}: this survey has layers {', '.join(map(str, known))}.")
-        return list(dict.fromkeys(found))
+        return select_layers(list(self.layers), layers, option)
 
     def unit_names(self, layer: int, codes: NDArray[np.int64]) -> NDArray[np.object_]:
         """Return the units with these codes; None if the vectors of the layer do not belong to units."""

@@ -14,7 +14,7 @@ import pandas as pd
 
 from theodolite.corpora.options import CorpusOptions
 from theodolite.errors import DamagedError, InputError
-from theodolite.text import short_path
+from theodolite.text import list_layers, short_path
 
 UNDEFINED_EVERYWHERE = "undefined at every layer"
 
@@ -143,17 +143,6 @@ def sample_layers(survey: SurveyData, count: int = 5) -> list[int]:
     if len(known) <= count:
         return known
     return [known[round(step * (len(known) - 1) / (count - 1))] for step in range(count)]
-
-
-def list_layers(known: Sequence[int]) -> str:
-    """Return the layers in words, for a message.
-
-    >>> list_layers([0, 1, 2]), list_layers([0, 6]), list_layers([3])
-    ('layers 0 to 2', 'layers 0, 6', 'layer 3')
-    """
-    if len(known) > 1 and list(known) == list(range(len(known))):
-        return f"layers 0 to {known[-1]}"
-    return f"layer{'s' if len(known) > 1 else ''} {', '.join(map(str, known))}"
 
 
 def check_layer(survey: SurveyData, layer: int) -> int:

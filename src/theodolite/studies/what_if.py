@@ -22,11 +22,10 @@ from theodolite.measures.intrinsic_dimension import hubness, twonn_from_distance
 from theodolite.measures.neighbours import neighbourhood
 from theodolite.measures.spectrum import stable_rank
 from theodolite.measures.transforms import Transform, transforms
-from theodolite.models.layers import parse_layer_numbers
+from theodolite.models.layers import select_layers
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.fold import LayerFold
 from theodolite.studies.choice import AUTO, default_population
-from theodolite.studies.survey_data import list_layers
 from theodolite.surveys.folder import open_survey
 from theodolite.surveys.survey import Survey
 from theodolite.tables.layer_row import LayerRow
@@ -66,7 +65,7 @@ def what_if(
     exact = {int(row["layer"]): row for row in records}
     names = {layer.index: layer.name for layer in survey.layer_objects()}
     rows = []
-    for layer in _select_layers(names, layers):
+    for layer in select_layers(list(names), layers):
         head = {"layer": layer, "layer_name": names[layer], "population": population}
         found = _measure_layer(survey.state.folds[layer], POPULATIONS[population], exact[layer], numbers)
         rows += [head | row for row in found]
@@ -79,18 +78,6 @@ def _check_population(survey: Survey, population: str) -> None:
         raise InputError(
             f"--population {population!r}: this survey has {', '.join(known)}.{nearest(population, known)}"
         )
-
-
-def _select_layers(names: dict[int, str], layers: str | Sequence[int] | None) -> list[int]:
-    """Return the layers named by "0,6,12", "0-3" or "-1" (the last layer of the survey)."""
-    known = list(names)
-    if layers is None:
-        return known
-    selected = [number + known[-1] + 1 if number < 0 else number for number in parse_layer_numbers(layers)]
-    for layer in selected:
-        if layer not in names:
-            raise InputError(f"--layers {layer}: this survey has {list_layers(known)}.")
-    return selected
 
 
 def _measure_layer(

@@ -313,7 +313,7 @@ class TestRefused:
         [
             ({"count": 0}, r"--count must be at least 1 \(got 0\)"),
             ({"size": 3}, r"--size must be at least 10 positions per batch \(got 3\)"),
-            ({"layers": "9"}, "--layers 9: this survey has layers 0, 1, 2, 3, 4"),
+            ({"layers": "9"}, "--layers 9: this survey has layers 0 to 4"),
         ],
     )
     def test_arguments(self, surveyed: Path, given: dict[str, Any], words: str) -> None:

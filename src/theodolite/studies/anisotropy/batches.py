@@ -17,7 +17,7 @@ from theodolite.engines.progress import Listener
 from theodolite.errors import InputError, TheodoliteError
 from theodolite.measures.batches import batch_anisotropy
 from theodolite.measures.intrinsic_dimension import twonn
-from theodolite.models.layers import parse_layer_numbers
+from theodolite.models.layers import select_layers
 from theodolite.state.pilot import Pilot
 from theodolite.statistics.cells import cells_to_separate
 from theodolite.storage.location import local_path
@@ -78,7 +78,7 @@ def make_batches(
     folder = local_path(folder, "batches")
     survey = read_survey_data(folder, ("layers",))
     check_readable(survey.facts)
-    selected = select_layers(survey, layers)
+    selected = sorted(select_layers(list(survey.layer_names), layers))
     populations = list(survey.facts["populations"])
     by_sinks = cells_to_separate(populations).sinks
     reopened = reopen(
@@ -233,18 +233,6 @@ def required_positions(survey: SurveyData, size: int) -> int:
         return size
     share = 1 - float(n[others].div(n["all"].clip(lower=1), axis=0).min().min())
     return ceil(size / (1 - min(2 * float(share), 0.5)))
-
-
-def select_layers(survey: SurveyData, layers: str | Sequence[int] | None) -> list[int]:
-    """Return the layers given as "0,6,12", "0-3" or "-1" (the last layer of the survey); all by default."""
-    known = list(survey.layer_names)
-    if layers is None:
-        return known
-    selected = [number + known[-1] + 1 if number < 0 else number for number in parse_layer_numbers(layers)]
-    for layer in selected:
-        if layer not in known:
-            raise InputError(f"--layers {layer}: this survey has layers {', '.join(map(str, known))}.")
-    return sorted(set(selected))
 
 
 def _check(count: int, size: int) -> None:
