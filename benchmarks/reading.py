@@ -28,7 +28,7 @@ import torch
 
 from benchmarks.results import Row, format_seconds
 from benchmarks.runner import run_from_command_line
-from benchmarks.synthetic import SENTENCES, make_model, write_text
+from benchmarks.synthetic import SENTENCES, SHAPES, save_model
 from benchmarks.timing import ratio, time_alternately
 from theodolite.corpora.scan import scan
 from theodolite.corpora.shards import shard_documents
@@ -73,8 +73,9 @@ def run(quick: bool = False, scale: float = 0.1, rounds: int = 3) -> dict[str, A
 
 
 def _run(folder: Path, count: int, rounds: int) -> dict[str, Any]:
-    checkpoint = resolve(str(make_model(folder / "model", layers=1, dim=64)))
-    write_text(folder / "corpus.txt", count)
+    shape = SHAPES["bert-base"].resized(layers=1, dim=64)
+    checkpoint = resolve(str(save_model(shape, folder / "model")))
+    shape.write_text(folder / "corpus.txt", count)
     tokenizer, stages = load_tokenizer(checkpoint), Stages()
     model = load_model(checkpoint, dtype="bfloat16", device="cpu")
     source = stages.of("vocabulary", lambda: TextSource(model, tokenizer, batch_tokens=MOST, resident=True))

@@ -1,14 +1,16 @@
-"""A survey on one GPU at the paper's scale: the cost of the statistics, and their accuracy.
+"""A survey on one GPU: the cost of the statistics beside the forward pass, and their accuracy.
 
-    python -m benchmarks.survey_gpu                        # everything, about five minutes on an H200
-    python -m benchmarks.survey_gpu --scale 0.05           # a twentieth of the sentences
-    python -m benchmarks.survey_gpu --model DIR --model DIR   # also real weights
+    python -m benchmarks.survey_gpu                                      # BERT-base, about five minutes on an H200
+    python -m benchmarks.survey_gpu --shapes llama-8b,llama-1b,bert-base # also decoders of today's size
+    python -m benchmarks.survey_gpu --scale 0.05                         # a twentieth of the text
+    python -m benchmarks.survey_gpu --model DIR --model DIR              # also real weights
 
-The model has the shape of BERT-base with random weights in bfloat16. The text is 739,106 sentences of 12.3M tokens
-with units that follow Zipf's law; 13 states; batches of up to 524,288 tokens. Random weights have no rogue
-coordinates, so eight coordinates of every layer are treated as rogue, at the same cost. The forward pass is ours
-in `survey` (windows packed end to end) and the usual one in `padded` (windows of similar length, padded, with
-PyTorch's attention). Every part has its own time limit and prints one line of JSON; --out collects all of them.
+The models have random weights in bfloat16. BERT-base reads 739,106 sentences of 12.3M tokens with 13 states, the
+decoders two million tokens in windows of 512 to 2,048. Random weights have no rogue coordinates, so eight
+coordinates of every layer are treated as rogue, at the same cost. The forward pass is ours in `survey` (windows
+packed end to end) and the usual one in `padded` (windows of similar length, padded, with PyTorch's attention).
+`limits` gives what the statistics must cost at least, from the operations and the bytes of the shape. Every part
+has its own time limit and prints one line of JSON; --out collects all of them.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -30,16 +33,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.synthetic import (
-    FIRST,
-    LAST,
-    SENTENCES,
-    VOCABULARY,
-    make_model,
-    sentence_lengths,
-    write_text,
-    zipf_ids,
-)
+from benchmarks.synthetic import FIRST, LAST, SHAPES, Shape, save_model
 from benchmarks.two_passes import covariance_of, raw_float32, spectral_errors, two_passes
 from theodolite.batch import Batch
 from theodolite.measures.decomposition import unit_moments
@@ -59,24 +53,28 @@ from theodolite.statistics.cuda.gram import GramRows
 from theodolite.statistics.cuda.layout import Layout
 from theodolite.statistics.cuda.reference import GroupSums
 from theodolite.statistics.frame import Frame
+from theodolite.statistics.sinks import BatchLayers
+from theodolite.surveys.batch_tokens import batch_tokens
 
 BF16_PEAK = 989e12
 """Dense peak of an H100 or H200 in FLOP/s, by the vendor's datasheet."""
 ROGUE = 300
 ROUNDS = 2  # rounds of forward only and forward with all statistics
 BOUND = {"everything": 1.10, "text_to_tables": 1.5}
+SAVED_UP_TO = 4e9  # parameters of a model that is written to disk and loaded from there
 BOUNDS = {f"{part}_over_{of}": bound for part, bound in BOUND.items() for of in ("forward", "usual_forward")}
 """The usual forward pass pads windows and uses PyTorch's attention; the other one is ours."""
 
 
-def batches(source: TextSource, count: int, budget: int, vocabulary: int) -> list[TextBatch]:
-    """Return sentences with a special token at each end, as the source packs them: end to end or padded."""
-    sizes = np.sort(sentence_lengths(count))
-    ids = zipf_ids(int(sizes.sum()), vocabulary)
+def batches(source: TextSource, shape: Shape, count: int, budget: int) -> list[TextBatch]:
+    """Return windows that begin with a special token, as the source packs them: end to end or padded."""
+    sizes = np.sort(shape.lengths(count))
+    ids = shape.ids(int(sizes.sum()))
     ends = np.cumsum(sizes)
     special = np.zeros(len(ids), dtype=np.bool_)
-    special[ends - sizes] = special[ends - 1] = True
-    ids[ends - sizes], ids[ends - 1] = FIRST, LAST
+    special[ends - sizes], ids[ends - sizes] = True, FIRST
+    if not shape.causal:
+        special[ends - 1], ids[ends - 1] = True, LAST
     flat = WindowArrays(ids, special, sizes, np.arange(count), np.zeros(count, dtype=np.int64))
     if source.end_to_end:
         return [source.batch_builder().pack(part) for part in flat.split(packed_bounds(sizes, budget))]
@@ -89,23 +87,27 @@ def batches(source: TextSource, count: int, budget: int, vocabulary: int) -> lis
 class Bench:
     """The device, the model and the batches, which all parts share."""
 
-    def __init__(self, arguments: argparse.Namespace, folder: Path) -> None:
+    def __init__(self, arguments: argparse.Namespace, shape: Shape, folder: Path) -> None:
         self.device = torch.device(arguments.device)
-        self.count = max(int(SENTENCES * arguments.scale), 200)
-        self.budget = arguments.batch_tokens
-        self.limit = arguments.limit
+        self.shape = shape
+        self.count = max(int(shape.windows * arguments.scale), 8 if shape.causal else 200)
+        held = shape.layers + (2 if shape.causal else 1)  # states of a batch are held until its sinks are known
+        self.budget = arguments.batch_tokens or batch_tokens(str(self.device), shape.dim, held)
         self.folder = folder
-        self.model_folder = make_model(folder / "model", arguments.layers, arguments.dim)
-        self.source = self.source_of(self.model_folder)
-        self.batches = batches(self.source, self.count, self.budget, VOCABULARY)
+        self.source = self.source_of(shape.make_model(self.device), shape.make_tokenizer())
+        self.batches = batches(self.source, shape, self.count, self.budget)
         self.forward_seconds = self.everything_seconds = self.usual_seconds = math.nan
         self.forward_tokens = 0
 
-    def source_of(self, folder: Path) -> TextSource:
-        checkpoint = resolve(str(folder))
-        model = load_model(checkpoint, dtype="bfloat16", device=str(self.device))
-        tokenizer = load_tokenizer(checkpoint)
-        return TextSource(model, tokenizer, batch_tokens=self.budget, resident=True, end_to_end=True)
+    def source_of(self, model: Any, tokenizer: Any) -> TextSource:
+        return TextSource(
+            model,
+            tokenizer,
+            max_tokens=self.shape.longest,
+            batch_tokens=self.budget,
+            resident=True,
+            end_to_end=True,
+        )
 
     def synchronize(self) -> None:
         if self.device.type == "cuda":
@@ -129,7 +131,8 @@ class Bench:
             vectors, first = (torch.cat(parts) for parts in zip(*kept[layer.index], strict=True))
             words[layer.index] = _measure_layer(layer, vectors, first)
         return {
-            index: Frame(one.centre, MASSIVE * one.median_norm, spread=one.spread) for index, one in words.items()
+            index: Frame(one.centre, MASSIVE * one.median_norm, spread=one.spread, separate_sinks=True)
+            for index, one in words.items()
         }
 
     def timed(self, source: TextSource, some: Sequence[TextBatch], sink: Callable[[Batch], None]) -> float:
@@ -155,8 +158,10 @@ class Bench:
             context = next(iter(held.values())).context
             self.synchronize()
             started = time.perf_counter()
+            layers = BatchLayers(held)
             for batch in prefetch(laid_out(some, context)):
-                source.run(batch, lambda one: held[one.layer].update(one))
+                source.run(batch, layers.add)
+                layers.finish()
             context.finish()
             self.synchronize()
             return time.perf_counter() - started
@@ -165,13 +170,17 @@ class Bench:
             pass
 
         warm = folds()
+        layers = BatchLayers(warm)
         for batch in middle:
             source.run(batch, nothing)
-            source.run(batch, lambda one: warm[one.layer].update(one))
+            source.run(batch, layers.add)
+            layers.finish()
         next(iter(warm.values())).context.finish()
+        del warm, layers
         forward, complete = [], []
         for _ in range(ROUNDS):
             forward.append(self.timed(source, some, nothing))
+            held = None  # frees the sums of the last round
             held = folds()
             complete.append(everything(held))
         tokens = sum(batch.positions for batch in some)
@@ -207,7 +216,7 @@ class Bench:
         source.end_to_end = False
         quick, text_source.prefer_fast_kernel = text_source.prefer_fast_kernel, lambda *_: nullcontext()
         try:
-            some = batches(source, self.count, self.budget, VOCABULARY)
+            some = batches(source, self.shape, self.count, self.budget)
             found = self.ratio(source, some)
             self.usual_seconds = min(found["forward_s"])
             return found | {
@@ -221,7 +230,7 @@ class Bench:
         """Return the relative distance of another source's states from ours, by layer."""
         found: list[dict[int, Tensor]] = [{}, {}]
         for source, held in zip((self.source, other), found, strict=True):
-            (batch,) = batches(source, 200, 2**20, VOCABULARY)
+            (batch,) = batches(source, self.shape, 8 if self.shape.causal else 200, 2**20)
             source.run(batch, lambda one, held=held: held.__setitem__(one.layer, one.taken().float()))
         ours, theirs = found
 
@@ -233,7 +242,7 @@ class Bench:
 
     def part_compiled(self) -> dict[str, Any]:
         """Time the forward pass with blocks compiled by torch.compile, without attention."""
-        source = self.source_of(self.model_folder)
+        source = self.source_of(self.shape.make_model(self.device), self.shape.make_tokenizer())
         for tap in source.anatomy.blocks:
             block = getattr(tap, "module", tap)
             block.forward = torch.compile(block.forward, dynamic=True)
@@ -391,23 +400,31 @@ class Bench:
         import theodolite
 
         corpus, few = self.folder / "corpus.txt", self.folder / "few.txt"
-        tokens, _ = write_text(corpus, self.count), write_text(few, min(self.count, 4000))
+        tokens = self.shape.write_text(corpus, self.count)
+        self.shape.write_text(few, min(self.count, 64 if self.shape.causal else 4000))
+        size = sum(weight.numel() for weight in self.source.anatomy.model.parameters())
+        given: dict[str, Any] = {"device": str(self.device), "dtype": "bfloat16"}
+        model: Any = self.source.anatomy.model
+        if size <= SAVED_UP_TO:
+            model = save_model(self.shape, self.folder / "model")
+        else:  # as people have it who loaded it before
+            given = {"tokenizer": self.source.tokenizer}
 
         def surveyed(of: Path) -> tuple[float, dict[str, Any]]:
             started = time.perf_counter()
             made = theodolite.survey(
-                self.model_folder,
+                model,
                 of,
-                device=str(self.device),
-                dtype="bfloat16",
+                max_tokens=self.shape.longest,
                 batch_tokens=self.budget,
                 out=self.folder / "survey",
                 overwrite=True,
+                **given,
             )
             return time.perf_counter() - started, made.facts
 
         first, _ = surveyed(few)  # libraries are loaded and kernels compiled once per process
-        runs = [surveyed(corpus) for _ in range(ROUNDS)]
+        runs = [surveyed(corpus) for _ in range(ROUNDS if size <= SAVED_UP_TO else 1)]
         spent, facts = min(runs, key=lambda run: run[0])
         forward = self.forward_seconds * tokens / max(self.forward_tokens, 1)
         laps = facts["times"]["seconds"]
@@ -418,6 +435,10 @@ class Bench:
             "seconds": [seconds for seconds, _ in runs],
             "laps": laps,
             "laps_of_the_first": runs[0][1]["times"]["seconds"],
+            "from_disk": size <= SAVED_UP_TO,
+            "folder_GB": sum(file.stat().st_size for file in (self.folder / "survey").rglob("*")) / 1e9,
+            "host_peak_GB": getrusage(RUSAGE_SELF).ru_maxrss / 1e6,
+            "gpu_peak_GB": torch.cuda.max_memory_allocated() / 1e9 if self.device.type == "cuda" else None,
             "forward_s_of_as_many_tokens": forward,
             "text_to_tables_over_forward": spent / forward,
             "text_to_tables_over_usual_forward": spent / self.usual_seconds * self.forward_tokens / tokens,
@@ -429,11 +450,73 @@ class Bench:
     def part_weights(self, folders: Sequence[Path]) -> dict[str, Any]:
         found = {}
         for folder in folders:
-            source = self.source_of(folder)
-            vocabulary = min(len(source.units), len(source._codes))
-            some = batches(source, max(self.count // 4, 200), self.budget, vocabulary)
+            checkpoint = resolve(str(folder))
+            model = load_model(checkpoint, dtype="bfloat16", device=str(self.device))
+            source = self.source_of(model, load_tokenizer(checkpoint))
+            shape = replace(self.shape, vocabulary=min(len(source.units), len(source._codes)))
+            some = batches(source, shape, max(self.count // 4, 200), self.budget)
             found[folder.name] = self.ratio(source, some, random=False)
         return found
+
+    def part_limits(self) -> dict[str, Any]:
+        """Return the least that the statistics can cost, as a share of the forward pass of one block.
+
+        FLOP: two for every weight of a block and token, and dim^2 for the products on and above the diagonal.
+        Bytes: the states are copied (two), measured (one), and summed by unit while the rows of the products are
+        written (two) and read (one); partial products of 2,048 rows are written and read in float32. Attention is
+        not counted.
+        """
+        dim, blocks = self.shape.dim, self.source.anatomy.blocks
+        weights = sum(p.numel() for p in blocks[0].parameters() if p.dim() == 2)
+        block = 2 * weights
+        products = dim * dim
+        moved = 6 * 2 * dim + 2 * 4 * dim * dim / 2 / 2048
+        rate, bandwidth = 0.65 * BF16_PEAK, 4.2e12
+        states = len(self.source.layers) / len(blocks)
+        return {
+            "block_MFLOP_a_token": block / 1e6,
+            "products_MFLOP_a_token": products / 1e6,
+            "products_over_block": states * products / block,
+            "bytes_a_token_and_state": moved,
+            "bytes_over_block": states * moved / bandwidth / (block / rate),
+            "least_ratio": 1 + states * (products / rate + moved / bandwidth) / (block / rate),
+        }
+
+    def part_profile(self) -> dict[str, Any]:
+        """Return the milliseconds of every kernel over one batch with all statistics, and the GPU's idle time."""
+        from torch.profiler import ProfilerActivity, profile
+
+        batch = self.batches[len(self.batches) // 2]
+        frames = {i: with_far(frame) for i, frame in self.frames(self.source, [batch]).items()}
+        context = GpuContext(self.device, overlap=True)
+        folds = {index: GpuFold(frame, context) for index, frame in frames.items()}
+        layers = BatchLayers(folds)
+
+        def once() -> None:
+            for one in prefetch(laid_out([batch], context)):
+                self.source.run(one, layers.add)
+                layers.finish()
+            context.finish()
+            self.synchronize()
+
+        once()
+        once()
+        started = time.perf_counter()
+        with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as seen:
+            once()
+        spent = 1e3 * (time.perf_counter() - started)
+        kernels_ms = {
+            event.key[:90]: round(event.self_device_time_total / 1e3, 3)
+            for event in seen.key_averages()
+            if event.self_device_time_total > 0 and event.device_type == torch.autograd.DeviceType.CUDA
+        }
+        ranked = dict(sorted(kernels_ms.items(), key=lambda item: -item[1])[:40])
+        return {
+            "tokens": batch.positions,
+            "wall_ms": spent,
+            "sum_ms": sum(kernels_ms.values()),
+            "kernels_ms": ranked,
+        }
 
     def part_machine(self) -> dict[str, Any]:
         """Time a matrix product and a copy: the upper limits."""
@@ -490,44 +573,55 @@ def at_most(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-PARTS = ("machine", "accuracy", "apart", "survey", "padded", "text", "weights", "compiled")
+PARTS = ("machine", "limits", "accuracy", "apart", "survey", "padded", "text", "weights", "compiled")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the sentences")
-    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--shapes", default="bert-base", help=f"of {', '.join(SHAPES)}")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the text")
+    parser.add_argument("--parts", default=",".join(PARTS), help="also: profile")
     parser.add_argument("--model", type=Path, action="append", default=[], help="a folder with real weights")
     parser.add_argument("--limit", type=int, default=110, help="seconds for each part")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--batch-tokens", type=int, default=524_288)
-    parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--dim", type=int, default=768)
+    parser.add_argument("--batch-tokens", type=int, help="default: as a survey chooses")
+    parser.add_argument("--layers", type=int, help="default: those of the shape")
+    parser.add_argument("--dim", type=int, help="default: that of the shape")
     parser.add_argument("--out", type=Path, default=Path("build/survey_gpu.json"))
     arguments = parser.parse_args()
-    found: dict[str, Any] = {"scale": arguments.scale}
-    with TemporaryDirectory() as folder:
+    found: dict[str, Any] = {"scale": arguments.scale, "shapes": {}}
+    for name in arguments.shapes.split(","):
+        shape = SHAPES[name].resized(arguments.layers, arguments.dim)
+        with TemporaryDirectory() as folder:
+            found["shapes"][name] = run_shape(arguments, shape, Path(folder))
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
+def run_shape(arguments: argparse.Namespace, shape: Shape, folder: Path) -> dict[str, Any]:
+    """Run the parts for one shape; return their numbers by part."""
+    started = time.perf_counter()
+    bench = Bench(arguments, shape, folder)
+    found: dict[str, Any] = {"preparing_s": time.perf_counter() - started}
+    for part in arguments.parts.split(","):
+        if part == "weights" and not arguments.model:
+            continue
         started = time.perf_counter()
-        bench = Bench(arguments, Path(folder))
-        found["preparing_s"] = time.perf_counter() - started
-        for part in arguments.parts.split(","):
-            if part == "weights" and not arguments.model:
-                continue
-            started = time.perf_counter()
-            try:
-                with at_most(arguments.limit):
-                    more = (arguments.model,) if part == "weights" else ()
-                    found[part] = getattr(bench, f"part_{part}")(*more)
-            except Exception as error:  # one failed part must not stop the others
-                found[part] = {"failed": f"{type(error).__name__}: {error}"}
-            found[part]["part_s"] = time.perf_counter() - started
-            print(json.dumps({part: found[part]}), flush=True)
-            arguments.out.parent.mkdir(parents=True, exist_ok=True)
-            arguments.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        try:
+            with at_most(arguments.limit):
+                more = (arguments.model,) if part == "weights" else ()
+                found[part] = getattr(bench, f"part_{part}")(*more)
+        except Exception as error:  # one failed part must not stop the others
+            found[part] = {"failed": f"{type(error).__name__}: {error}"}
+        found[part]["part_s"] = time.perf_counter() - started
+        print(json.dumps({shape.name: {part: found[part]}}), flush=True)
+        if bench.device.type == "cuda":
+            torch.cuda.empty_cache()
     for name, bound in BOUNDS.items():
         for part, numbers in found.items():
             if isinstance(numbers, dict) and name in numbers:
-                print(f"{part}: {name} {numbers[name]:.3f}   (at most {bound})")
+                print(f"{shape.name} {part}: {name} {numbers[name]:.3f}   (at most {bound})")
+    return found
 
 
 if __name__ == "__main__":
