@@ -54,6 +54,7 @@ from theodolite.statistics.cuda.layout import Layout
 from theodolite.statistics.cuda.reference import GroupSums
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.sinks import BatchLayers
+from theodolite.statistics.unit_groups import FREQUENT
 from theodolite.surveys.batch_tokens import batch_tokens
 
 BF16_PEAK = 989e12
@@ -126,12 +127,16 @@ class Bench:
 
         for batch in some:
             source.run(batch, sink)
+        units, n = torch.cat([batch.places.unit for batch in some]).unique(return_counts=True)
+        frequent = tuple(units[n.argsort(descending=True)[:FREQUENT]].tolist())
         words: dict[int, LayerPilot] = {}
         for layer in source.layers:
             vectors, first = (torch.cat(parts) for parts in zip(*kept[layer.index], strict=True))
             words[layer.index] = _measure_layer(layer, vectors, first)
         return {
-            index: Frame(one.centre, MASSIVE * one.median_norm, spread=one.spread, separate_sinks=True)
+            index: Frame(
+                one.centre, MASSIVE * one.median_norm, spread=one.spread, separate_sinks=True, frequent=frequent
+            )
             for index, one in words.items()
         }
 
@@ -175,14 +180,14 @@ class Bench:
             source.run(batch, nothing)
             source.run(batch, layers.add)
             layers.finish()
-        next(iter(warm.values())).context.finish()
-        del warm, layers
+        close(warm)
         forward, complete = [], []
         for _ in range(ROUNDS):
             forward.append(self.timed(source, some, nothing))
-            held = None  # frees the sums of the last round
             held = folds()
             complete.append(everything(held))
+            far = [len(fold._far) for fold in held.values()]
+            close(held)
         tokens = sum(batch.positions for batch in some)
         padded = sum(batch.ids.numel() for batch in some)
         weights = sum(p.numel() for n, p in _matrices(source))
@@ -200,7 +205,7 @@ class Bench:
             "tokens_per_s_forward": tokens / best,
             "tokens_per_s_everything": tokens / min(complete),
             "share_of_bf16_peak_forward": 2 * weights * padded / best / BF16_PEAK,
-            "far_coordinates": [len(fold._far) for fold in held.values()],
+            "far_coordinates": far,
             "peak_GB": torch.cuda.max_memory_allocated() / 1e9 if self.device.type == "cuda" else None,
         }
 
@@ -288,6 +293,7 @@ class Bench:
         seen, n, by_cell = passes.measure_rows(*measured)
         summed = (one.states, layout, seen.flags, form, centre, table, laid.rows, sheet)
         passes.add_units(*summed)
+        frequent = (one.states, layout, seen.flags, centre)
         chunks, ((_, those, _), *_) = next(sheet.rounds(form.dim))
         partial = passes.products(chunks, form)[those]
         norms = (fold._bins[:2], fold._zero[:2], fold._extremes[:2], seen.norms, seen.flags, layout.others)
@@ -295,9 +301,14 @@ class Bench:
 
         steps: dict[str, Callable[[], object]] = {
             "copy": one.states.clone,
+            "hold": lambda: passes.hold_rows(one.states, layout, limits),
             "measure_pass": lambda: passes.measure_rows(*measured),
             "norms": lambda: passes.add_norms(*norms),
             "unit_pass": lambda: passes.add_units(*summed),
+            "frequent_units": lambda: passes.sum_frequent(*frequent),
+            "group_counts": lambda: fold._counts[0].add(
+                context.rows, laid.rows, layout.run_and_group, seen.flags == 0
+            ),
             "products": lambda: passes.products(chunks, form),
             "products_by_library": lambda: reference.products(chunks, form),
             "add_products": lambda: passes.add_products(matrix, partial, n[0], by_cell[0], form, True),
@@ -308,6 +319,8 @@ class Bench:
             Layout.of(one.places, self.device, separate_first=True)
         host = (time.perf_counter() - started) / 3
         spent = {name: self.milliseconds(step) for name, step in steps.items()}
+        context.finish()
+        context.close()
         size = len(layout) * frame.dim * one.states.element_size()
         flops = 2 * len(layout) * frame.dim**2
         return {
@@ -505,6 +518,7 @@ class Bench:
         with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as seen:
             once()
         spent = 1e3 * (time.perf_counter() - started)
+        close(folds)
         kernels_ms = {
             event.key[:90]: round(event.self_device_time_total / 1e3, 3)
             for event in seen.key_averages()
@@ -539,6 +553,14 @@ def _matrices(source: TextSource) -> list[tuple[str, Tensor]]:
     parts = [block.module.named_parameters() for block in source.anatomy.blocks if hasattr(block, "module")]
     parts = parts or [block.named_parameters() for block in source.anatomy.blocks]
     return [(name, value) for part in parts for name, value in part if value.dim() == 2]
+
+
+def close(folds: dict[int, GpuFold]) -> None:
+    """Free the memory of folds, which refer to their context, and it to them."""
+    context = next(iter(folds.values())).context
+    context.finish()
+    context.close()
+    folds.clear()
 
 
 def laid_out(some: Sequence[TextBatch], context: GpuContext) -> Iterator[TextBatch]:

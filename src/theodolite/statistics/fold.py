@@ -78,6 +78,9 @@ class LayerFold:
         for statistic in self.statistics.values():
             statistic.update(rows)
 
+    def catch_up(self) -> None:
+        """Do nothing: on the CPU nothing is deferred."""
+
     @torch.no_grad()
     def hold(self, batch: Batch) -> HeldBatch:
         """Return a batch to be added when its sinks are known. The states are copied: they may be overwritten."""

@@ -30,6 +30,9 @@ class Fold(Protocol):
     def update(self, batch: Batch) -> None:
         """Add one batch."""
 
+    def catch_up(self) -> None:
+        """Do work of an earlier batch that was deferred."""
+
     def hold(self, batch: Batch) -> HeldBatch:
         """Return a batch to be added when its sinks are known."""
 
@@ -49,6 +52,7 @@ class BatchLayers:
         """Add or hold the states of a layer."""
         fold = self._folds[batch.layer]
         if fold.frame.separate_sinks:
+            fold.catch_up()
             self._held.append(fold.hold(batch))
         else:
             fold.update(batch)

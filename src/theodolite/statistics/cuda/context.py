@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 MAX_DEFERRED = 3
-"""Layers whose deferred work may wait; each keeps a copy of its states until then."""
+"""Layers whose deferred work may wait, unless states are held anyway; each keeps a copy of its flagged rows."""
 ORDINARY_CELLS, MASSIVE_CELLS, SINK_CELLS = 0, 2, 4
 """The first cell of ordinary positions, of massive ones, and of those massive at another layer; the next cell has
 the first positions of each."""
@@ -133,16 +133,22 @@ class GpuContext:
         return self._most_held - self._held_bytes
 
     def defer(self, work: Callable[[], None]) -> None:
-        """Put work at the end of the queue, and do the oldest if there is too much."""
+        """Put work for the CPU at the end of the queue."""
         self._deferred.append(work)
-        while len(self._deferred) > MAX_DEFERRED:
+
+    def catch_up(self, most: int) -> None:
+        """Do the oldest deferred work until at most this much is left."""
+        while len(self._deferred) > most:
             self._deferred.popleft()()
+
+    def catch_up_one(self) -> None:
+        """Do the oldest deferred work, if there is any."""
+        self.catch_up(max(len(self._deferred) - 1, 0))
 
     def finish(self) -> None:
         """Do all deferred work; what is queued later on the device starts after it."""
         with self.activate():
-            while self._deferred:
-                self._deferred.popleft()()
+            self.catch_up(0)
             if self.side_stream is not None:
                 self.side_stream.join()
 

@@ -2,9 +2,10 @@
 
 A batch is added as its states leave the block, before the next block may overwrite them. If sinks have their own
 cells, the states are copied then, and added when all layers of the batch have run. Rows that are massive or not
-finite are known only then: they are flagged, skipped and copied. The CPU reads the flags once later layers have
-been queued, so that neither the CPU nor the device waits, and then adds these rows to their own cells. The state
-has the same format as that of `LayerFold`, so surveys made on a GPU and on a CPU can be merged.
+finite are known only then: they are flagged and skipped. The CPU reads the flags once later layers, or of held
+states the layers of the next batch, have been queued, so that neither the CPU nor the device waits, and then adds
+these rows to their own cells. The state has the same format as that of `LayerFold`, so surveys made on a GPU and
+on a CPU can be merged.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from theodolite.statistics.cells import CELLS
 from theodolite.statistics.cuda import kernels, reference
 from theodolite.statistics.cuda.context import (
     MASSIVE_CELLS,
+    MAX_DEFERRED,
     ORDINARY_CELLS,
     SINK_CELLS,
     GpuContext,
@@ -37,7 +39,7 @@ from theodolite.statistics.cuda.gram import GramFormat, GramRows, far_coordinate
 from theodolite.statistics.cuda.layout import Ints, Layout
 from theodolite.statistics.cuda.reference import MASSIVE, NONFINITE, ODD, SINK, GroupSums, norm_limits
 from theodolite.statistics.cuda.reservoir import GpuReservoir
-from theodolite.statistics.cuda.tables import GpuFrequentTable, GpuUnitTable, RowIndex
+from theodolite.statistics.cuda.tables import GpuFrequentTable, GpuGroupCounts, GpuUnitTable, RowIndex
 from theodolite.statistics.cuda.transfer import fetch
 from theodolite.statistics.directions import Directions
 from theodolite.statistics.fold import Kinds, LayerFold, statistics_for
@@ -49,7 +51,7 @@ from theodolite.statistics.sample import FIELDS, Sample
 from theodolite.statistics.scatter import Scatter
 from theodolite.statistics.sinks import HeldBatch
 from theodolite.statistics.statistic import State, StateInPlace
-from theodolite.statistics.unit_groups import FrequentUnits, UnitGroups, count_by_group
+from theodolite.statistics.unit_groups import FrequentUnits, UnitGroups
 
 ON_DEVICE: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups, UnitGroups, FrequentUnits)
 """Statistics computed on the device; every other statistic of a layer is updated on the CPU meanwhile."""
@@ -82,7 +84,7 @@ class GpuFold:
         self._tables = {offset: GpuUnitTable(dim, device) for offset in self._rows}
         self.samples = [GpuReservoir(frame.sample_size, device) for _ in CELLS]
         self._products: dict[int, Tensor] = {}
-        self._counts = UnitGroups(frame)  # on the CPU, which knows units and groups before the batch runs
+        self._counts = {offset: GpuGroupCounts(device) for offset in self._rows}
         slots = len(frame.frequent)
         self._frequent = {offset: GpuFrequentTable(slots, dim, device) for offset in self._rows}
         if len(context.frequent_codes) != slots:
@@ -114,6 +116,12 @@ class GpuFold:
         with self.context.activate():
             states = batch.states.detach().to(self.context.device)
             self._add(states, self.context.layout_of(batch), self._massive_above)
+            self.context.catch_up(MAX_DEFERRED)
+
+    def catch_up(self) -> None:
+        """Do the CPU's work for one layer of the previous batch, while the device runs this one."""
+        with self.context.activate():
+            self.context.catch_up_one()
 
     @torch.no_grad()
     def hold(self, batch: Batch) -> HeldBatch:
@@ -137,7 +145,6 @@ class GpuFold:
                 self._host.update(Batch(batch.layer, held, places, back), sinks=sinks.cpu())
             with self.context.activate():
                 marks = massive + SINK * sinks.to(device)[order].to(torch.int8)
-                self.context.count_held(-held.nbytes)
                 self._add(held, in_order, math.inf, marks)
 
         return HeldBatch(places, by_place.bool(), add)
@@ -152,7 +159,13 @@ class GpuFold:
         flags, flagged = self._fold(states, prepared.layout, prepared.rows, ORDINARY_CELLS, limits, backend, marks)
         wait_for_flags = cast(Callable[[], NDArray[np.int8]], fetch(flags))
         candidates = self._keep_candidates(states, prepared, flags)
-        self.context.defer(lambda: self._finish_batch(flagged, wait_for_flags, prepared, candidates, backend))
+
+        def finish() -> None:
+            self._finish_batch(flagged, wait_for_flags, prepared, candidates, backend)
+            if marks is not None:
+                self.context.count_held(-states.nbytes)
+
+        self.context.defer(finish)
 
     def _keep_candidates(self, states: Tensor, prepared: PreparedBatch, flags: Tensor) -> Candidates | None:
         """Copy the states that the samples may take: all candidates or, of many, those of smallest key."""
@@ -218,11 +231,14 @@ class GpuFold:
             states, layout, centre, limits, sums, gram_format, gram_rows, marks
         )
         backend.add_norms(*self._norms_of[offset], measured.norms, measured.flags, layout.others)
-        flagged = backend.add_units(states, layout, measured.flags, gram_format, centre, into, at, gram_rows)
+        flagged = backend.add_units(
+            states, layout, measured.flags, gram_format, centre, into, at, gram_rows, copy=marks is None
+        )
         if spilled:
             table.add_to_host(layout.units.keys, into)
+        self._counts[offset].add(self._rows[offset], rows, layout.run_and_group, measured.flags == 0)
         if layout.frequent.runs:
-            self._frequent[offset].add(*reference.sum_frequent(states, layout, measured.flags, centre))
+            self._frequent[offset].add(*backend.sum_frequent(states, layout, measured.flags, centre))
         stream = self.context.side_stream
         with stream.run((gram_rows.rows, n, by_cell)) if stream is not None else nullcontext():
             for chunks, parts in gram_rows.rounds(gram_format.dim):
@@ -246,7 +262,6 @@ class GpuFold:
             at = None if candidates.selected else np.arange(len(prepared.candidate_index))
             self._offer(ORDINARY_CELLS, layout, prepared.candidates, flags, candidates.vectors, at)
         marked = np.flatnonzero(flags)
-        self._count_ordinary(layout, marked)
         if not len(marked):
             return
         kind, offsets = flags[marked] & (NONFINITE | ODD), _offsets(flags[marked])
@@ -260,32 +275,11 @@ class GpuFold:
             if not len(rows):
                 continue
             part, states, version = layout.take(rows), flagged, backend
-            self._count(part, part.counts, offset)
             limits = self._limits_of(states.dtype, None)
             if odd:  # their squares overflow or underflow in float32, not in float64
                 states, version = states.index_select(0, part.index).double(), reference
                 part = part.in_order()
             self._fold(states, part, self.context.table_rows(part, self._rows[offset]), offset, limits, version)
-
-    def _count_ordinary(self, layout: Layout, marked: Ints) -> None:
-        """Count the rows of a batch by unit and group, except the marked ones, which have other cells."""
-        counts = layout.counts
-        if len(marked):
-            keys = torch.from_numpy(2 * layout.unit[marked] + (marked >= layout.others))
-            found, n = count_by_group(keys, torch.from_numpy(layout.group[marked] % GROUPS))
-            # Keys of `units` are sorted within other and within first positions.
-            order = np.argsort(layout.units.keys)
-            at = order[np.searchsorted(layout.units.keys, found.numpy(), sorter=order)]
-            counts = counts.copy()
-            counts[at] -= n.numpy()
-        self._count(layout, counts, ORDINARY_CELLS)
-
-    def _count(self, layout: Layout, counts: Ints, offset: int) -> None:
-        keys, seen = layout.units.keys, counts.any(axis=1)
-        for first in (0, 1):
-            of = np.flatnonzero(seen & (keys % 2 == first))
-            table = self._counts.tables[offset + first]
-            table.add(*(torch.from_numpy(part) for part in (keys[of] // 2, counts[of])))
 
     def _offer(
         self,
@@ -369,7 +363,11 @@ class GpuFold:
             state |= {f"sample.{name}.{field}": values for field, values in sample.state().items()}
         state |= {"groups.n": sums.n[..., 0], "groups.sum": sums.groups[:, :, 0], "groups.squares": sums.squares}
         state |= {"groups.directed": sums.n[..., 1], "groups.directions": sums.groups[:, :, 1]}
-        state |= {f"unit_groups.{name}": part.clone() for name, part in self._counts.state().items()}
+        for offset, counts in self._counts.items():
+            for first, (codes, seen) in enumerate(counts.to_cpu(self._rows[offset])):
+                if len(codes):
+                    name = f"unit_groups.{CELLS[offset + first]}"
+                    state |= {f"{name}.codes": codes, f"{name}.n": seen}
         state["frequent_units.slots"] = torch.from_numpy(self.context.frequent_codes.copy())
         for offset, table in self._frequent.items():
             for first, parts in enumerate(table.to_cpu()):
@@ -395,6 +393,9 @@ class GpuFold:
             if f"frequent_units.{name}.codes" in state:
                 parts = (state[f"frequent_units.{name}.{key}"] for key in TABLE_FIELDS)
                 self._frequent[cell - cell % 2].load(cell % 2, *parts)
+            if f"unit_groups.{name}.codes" in state:
+                parts = (state[f"unit_groups.{name}.{key}"] for key in ("codes", "n"))
+                self._counts[cell - cell % 2].load(self._rows[cell - cell % 2], cell % 2, *parts)
             if f"scatter.{name}.products" in state:
                 self._products[cell] = state[f"scatter.{name}.products"].to(device, copy=True)
             if f"sample.{name}.key" in state:
@@ -402,9 +403,6 @@ class GpuFold:
         codes = state.get("frequent_units.slots", torch.zeros(0, dtype=torch.int64)).numpy()
         seen = np.flatnonzero(codes >= 0)
         self.context.frequent_codes[seen] = codes[seen]
-        prefix = "unit_groups."
-        counts = {key.removeprefix(prefix): part.clone() for key, part in state.items() if key.startswith(prefix)}
-        self._counts.load(counts)
         sums.cells[:, 0], sums.cells[:, 1] = state["scatter.sum"], state["directions.sum"]
         sums.cells[:, 3] = state["directions.squares"]
         sums.n[..., 0], sums.n[..., 1] = state["groups.n"], state["groups.directed"]

@@ -132,12 +132,16 @@ class GramRows:
 
 def products(chunks: Tensor, gram_format: GramFormat) -> Tensor:
     """Return for each chunk the products of the first `dim` columns with all columns. (chunks, dim, width)"""
-    left = chunks[:, :, : gram_format.dim].transpose(1, 2)
-    if chunks.dtype not in HALF:
-        return _multiply_float32(left, chunks)
-    if chunks.is_cuda:
-        return torch.bmm(left, chunks, out_dtype=torch.float32)
-    return torch.bmm(left.float(), chunks.float())
+    return multiply(chunks[:, :, : gram_format.dim].transpose(1, 2), chunks)
+
+
+def multiply(left: Tensor, right: Tensor) -> Tensor:
+    """Multiply matrices in pairs, with sums in float32 or wider."""
+    if left.dtype not in HALF:
+        return _multiply_float32(left, right)
+    if left.is_cuda:
+        return torch.bmm(left, right, out_dtype=torch.float32)
+    return torch.bmm(left.float(), right.float())
 
 
 def add_products(

@@ -19,6 +19,7 @@ from theodolite.statistics.cuda.measure_kernels import hold_rows as hold_rows
 from theodolite.statistics.cuda.measure_kernels import measure_rows as measure_rows
 from theodolite.statistics.cuda.optional_triton import triton as triton
 from theodolite.statistics.cuda.unit_kernels import add_units as add_units
+from theodolite.statistics.cuda.unit_kernels import sum_frequent as sum_frequent
 
 WIDEST = 8192
 TYPES = (torch.bfloat16, torch.float16, torch.float32)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -137,6 +136,7 @@ class Layout:
     bounds: Tensor  # (41,) int32: the first piece of each of the forty groups
     index: Tensor  # (rows,) int32: the row of the states of each row of the layout
     by_group_index: Tensor  # (rows,) int32: the same in the order of the groups
+    run_and_group: Tensor  # (rows,) int32: 20 run of `units` + group
 
     def __len__(self) -> int:
         return len(self.unit)
@@ -151,13 +151,6 @@ class Layout:
         """The rows that are not first positions (0) and those that are (1), if there are any."""
         both = ((0, slice(0, self.others)), (1, slice(self.others, len(self))))
         return tuple((first, rows) for first, rows in both if rows.stop > rows.start)
-
-    @cached_property
-    def counts(self) -> Ints:
-        """The rows of each run of `units` in each group of documents. (runs, groups)"""
-        run = np.repeat(np.arange(self.units.runs), self.units.lengths)
-        counts = np.bincount(run * GROUPS + self.group % GROUPS, minlength=self.units.runs * GROUPS)
-        return counts.reshape(self.units.runs, GROUPS)
 
     def reindex(self, rows: Tensor | None) -> Layout:
         """Return the same for states of which `rows` are the rows of the batch."""
@@ -211,7 +204,9 @@ class Layout:
         of_piece = groups.keys[groups.run.numpy()]
         bounds = np.searchsorted(of_piece, np.arange(2 * GROUPS + 1))
         frequent = FrequentRuns.of(slot, group, slots)
-        more = (torch.from_numpy(one.astype(np.int32)) for one in (by_group, bounds, index, index[by_group]))
+        run_and_group = np.repeat(np.arange(units.runs) * GROUPS, units.lengths) + group % GROUPS
+        arrays = (by_group, bounds, index, index[by_group], run_and_group)
+        more = (torch.from_numpy(one.astype(np.int32)) for one in arrays)
         count = len(units.tensors())
         sent = send_together([*units.tensors(), *groups.tensors(), *more, *frequent.tensors()], device)
         pieces = units.with_tensors(sent[:count]), groups.with_tensors(sent[count : 2 * count])

@@ -157,16 +157,18 @@ def add_units(
     table: GpuUnitTable,
     rows: Tensor,
     gram_rows: GramRows,
+    *,
+    copy: bool = True,
 ) -> Tensor:
     """Add every unflagged row to its unit, and write it to `gram_rows`.
 
     rows: (runs,) int64, the table row of each run. Returns the states in the order of the layout, (rows, dim), of
-    which only the flagged rows are defined.
+    which only the flagged rows are defined; without `copy` the states themselves, which must be in that order.
     """
     own, keep = states.index_select(0, layout.index), flags == 0
     _add_runs(own, keep, send(layout.units.lengths, states.device), table, rows, centre.double())
     _write(own, keep, layout, gram_format, centre, gram_rows)
-    return own
+    return own if copy else states
 
 
 def _add_runs(x: Tensor, keep: Tensor, lengths: Tensor, table: GpuUnitTable, rows: Tensor, centre: Tensor) -> None:

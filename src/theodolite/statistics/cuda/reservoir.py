@@ -44,7 +44,7 @@ class GpuReservoir:
             setattr(self, name, grown)
         self.bound = int(self.key.max()) if len(self) >= self.size else UNBOUNDED
         both = send(np.stack([slots, at[incoming]]), self.device)
-        buffer = self._buffer(vectors)
+        buffer = self._buffer(vectors, len(self))
         buffer.index_copy_(0, both[0], vectors.index_select(0, both[1]).to(buffer.dtype))
 
     def state(self) -> dict[str, Tensor]:
@@ -61,13 +61,20 @@ class GpuReservoir:
         self._vectors = None
         self.key, self.unit, self.context = (rows[name].numpy().copy() for name in ("key", "unit", "context"))
         self.bound = int(self.key.max()) if len(self) >= self.size else UNBOUNDED
-        self._buffer(rows["vector"])[: len(self)] = rows["vector"].to(self.device)
+        self._buffer(rows["vector"], len(self))[: len(self)] = rows["vector"].to(self.device)
 
-    def _buffer(self, like: Tensor) -> Tensor:
-        if self._vectors is None:
-            dtype = like.dtype if like.dtype == torch.float64 else torch.float32
-            self._vectors = torch.zeros(self.size, like.shape[1], dtype=dtype, device=self.device)
-        return self._vectors
+    def _buffer(self, like: Tensor, rows: int) -> Tensor:
+        """Return the vectors, with room for this number; most cells of a layer have few."""
+        held = self._vectors
+        if held is not None and rows <= len(held):
+            return held
+        dtype = like.dtype if like.dtype == torch.float64 else torch.float32
+        capacity = min(self.size, max(2 * rows, 64))
+        larger = torch.zeros(capacity, like.shape[1], dtype=dtype, device=self.device)
+        if held is not None:
+            larger[: len(held)] = held
+        self._vectors = larger
+        return larger
 
 
 def _smallest(keys: Ints, count: int) -> Ints:

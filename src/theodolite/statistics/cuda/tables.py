@@ -121,6 +121,41 @@ class GpuUnitTable:
             into[at] = values.to(self.device)
 
 
+class GpuGroupCounts:
+    """Rows by unit and group of documents: a row of twenty counts for each key of an index, on the device.
+
+    Memory: 80 bytes per row.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.n = torch.zeros(0, GROUPS, dtype=torch.int32, device=device)
+
+    def add(self, index: RowIndex, rows: Tensor, run_and_group: Tensor, counted: Tensor) -> None:
+        """Count the rows of a batch for which `counted` holds; `rows` are those of the runs in the index."""
+        if index.size > len(self.n):
+            self.n = _grown(self.n, index.size + index.size // 4 + 16)
+        run, group = run_and_group.long() // GROUPS, run_and_group % GROUPS
+        self.n.view(-1).index_add_(0, rows[run] * GROUPS + group, counted.int())
+
+    def to_cpu(self, index: RowIndex) -> list[tuple[Tensor, Tensor]]:
+        """Return codes, sorted, and counts of all units seen: other positions, then first."""
+        size = min(index.size, len(self.n))
+        n, keys = self.n[:size].cpu(), torch.from_numpy(index.keys[:size])
+        found = []
+        for first in (0, 1):
+            at = (n.any(dim=1) & (keys % 2 == first)).nonzero().squeeze(1)
+            codes, order = (keys[at] // 2).sort()
+            found.append((codes, n[at[order]]))
+        return found
+
+    def load(self, index: RowIndex, first: int, codes: Tensor, n: Tensor) -> None:
+        """Load the counts of other or of first positions; codes are distinct."""
+        rows = index.lookup((2 * codes + first).numpy())
+        if index.size > len(self.n):
+            self.n = _grown(self.n, index.size)
+        self.n[send(rows, self.n.device)] = n.to(self.n.device)
+
+
 class GpuFrequentTable:
     """Sums of frequent units by group: a row for each pair of (first position, slot) and group.
 
