@@ -140,7 +140,7 @@ class GpuFold:
                 self.context.count_held(-held.nbytes)
                 self._add(held, in_order, math.inf, marks)
 
-        return HeldBatch(places, by_place.bool(), add)
+        return HeldBatch(places, by_place.bool(), add, lambda: self.context.count_held(-held.nbytes))
 
     @property
     def _massive_above(self) -> float:
