@@ -141,14 +141,16 @@ def run(quick: bool = False, device: str = "", massive: int = 0, rounds: int = 2
 
 def _move_and_return(device: str, state: State) -> float:
     """Move the sums to the device and back as in a survey; return the seconds of moving them back."""
-    context = move_to_device(state, device)
-    context.finish()
-    if context.device.type == "cuda":
+    contexts = move_to_device(state, device)
+    for context in contexts:
+        context.finish()
+    if device.startswith("cuda"):
         torch.cuda.synchronize()
     started = time.perf_counter()
-    move_from_device(state, context)
+    move_from_device(state, contexts)
     spent = time.perf_counter() - started
-    context.close()
+    for context in contexts:
+        context.close()
     return spent
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from theodolite.corpora.chat import write_conversation
 from theodolite.corpora.options import CorpusOptions
 from theodolite.errors import InputError, OfflineError, TheodoliteError, first_line, nearest
 
@@ -73,9 +74,13 @@ def read_dataset(name: DatasetName, options: CorpusOptions) -> Iterator[list[str
     with _blame_dataset(what):
         rows = _rows(name)
         for block in rows.iter(batch_size=ROWS):
-            if options.column not in block:
-                raise _missing_column(what, options.column, list(block))
-            yield [_text(value, what, options.column) for value in block[options.column]]
+            column = options.text_column
+            if column not in block:
+                raise _missing_column(what, column, list(block))
+            if options.chat:
+                yield [write_conversation(value, what, f"--column '{column}'") for value in block[column]]
+            else:
+                yield [_text(value, what, column) for value in block[column]]
 
 
 def require_datasets(what: str) -> None:

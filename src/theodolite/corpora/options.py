@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from theodolite.corpora.chat import FIELD
 from theodolite.errors import InputError
 
 
@@ -23,8 +24,11 @@ class CorpusOptions:
     limit: int | None = None
     encoding_errors: str = "strict"
     target: str | None = None  # the field or column of the label, where documents have one
+    chat: bool = False  # documents are lists of messages
 
     def __post_init__(self) -> None:
+        if self.chat and self.target is not None:
+            raise InputError(f"--chat and --target '{self.target}' cannot be combined. Omit one of them.")
         _check_at_least("--min-words", self.min_words, 0)
         # A blank text is not a document, so "fewer than 1 word" would keep nothing.
         _check_at_least("--max-words", self.max_words, 2)
@@ -40,6 +44,16 @@ class CorpusOptions:
                 f"--encoding-errors requires 'strict' or 'replace' (got {self.encoding_errors!r}); "
                 "'replace' puts U+FFFD in place of bytes that are not UTF-8."
             )
+
+    @property
+    def text_field(self) -> str:
+        """The field of a .jsonl file that contains the document."""
+        return FIELD if self.chat and self.field == "text" else self.field
+
+    @property
+    def text_column(self) -> str:
+        """The column of a .parquet file or a dataset that contains the document."""
+        return FIELD if self.chat and self.column == "text" else self.column
 
     def _check_words(self) -> None:
         """Reject bounds that no document can meet."""

@@ -1,7 +1,7 @@
 """Scan a text corpus once before a survey: its sha256, its size, its shards and the documents of the pilot."""
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
@@ -10,6 +10,7 @@ from struct import Struct
 import numpy as np
 from numpy.typing import NDArray
 
+from theodolite.corpora.chat import cut_conversation
 from theodolite.corpora.filters import Tally, count_words_within
 from theodolite.corpora.shards import Shard, ShardCutter
 from theodolite.corpora.text_corpus import Corpus
@@ -26,9 +27,11 @@ class PilotChooser:
     Memory: `most` cut documents.
     """
 
-    def __init__(self, most: int, per_document: int) -> None:
+    def __init__(
+        self, most: int, per_document: int, cut: Callable[[str, int], str] = lambda text, size: text[:size]
+    ) -> None:
         self._most = max(1, most)
-        self._cut = per_document
+        self._characters, self._cut = per_document, cut
         # heapq keeps the smallest on top, and the largest hash is to be dropped: hashes are stored negated.
         self._heap: list[tuple[int, int, str]] = []
 
@@ -38,7 +41,7 @@ class PilotChooser:
         full = len(self._heap) >= self._most
         candidates = np.flatnonzero(hashes < np.uint64(-self._heap[0][0])) if full else np.arange(len(hashes))
         for place in candidates.tolist():
-            entry = (-int(hashes[place]), int(numbers[place]), texts[place][: self._cut])
+            entry = (-int(hashes[place]), int(numbers[place]), self._cut(texts[place], self._characters))
             if len(self._heap) < self._most:
                 heapq.heappush(self._heap, entry)
             elif entry[0] > self._heap[0][0]:
@@ -108,7 +111,8 @@ def scan(
     (2, 12, 2)
     """
     tally, digest = Tally(), sha256()
-    cutter, chooser = ShardCutter(shard_chars), PilotChooser(pilot_documents, per_document)
+    cut = [cut_conversation] if corpus.options.chat else []
+    cutter, chooser = ShardCutter(shard_chars), PilotChooser(pilot_documents, per_document, *cut)
     documents = characters = 0
     words = np.zeros(MOST_WORDS + 1, dtype=np.int64)
     for numbers, texts in corpus.blocks(tally):

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import filterfalse
 from pathlib import Path
+from typing import Any
 
+from theodolite.corpora.chat import write_conversation
 from theodolite.corpora.file_search import find_files, find_reader
 from theodolite.corpora.filters import KeptDocuments, Tally, filter_documents
 from theodolite.corpora.hf_datasets import DatasetName, find_dataset, is_dataset, read_dataset
@@ -81,7 +83,7 @@ class Corpus:
 
 
 def open_corpus(
-    what: str | Path | Iterable[str],
+    what: str | Path | Iterable[Any],
     options: CorpusOptions | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Corpus:
@@ -114,7 +116,7 @@ def _from_dataset(what: str, options: CorpusOptions) -> Corpus:
     return corpus
 
 
-def _from_memory(what: Iterable[str], options: CorpusOptions) -> Corpus:
+def _from_memory(what: Iterable[Any], options: CorpusOptions) -> Corpus:
     kind = type(what).__name__
     # Sets have no order to number documents by; mappings and bytes would give keys and integers.
     if isinstance(what, bytes | bytearray | Set | Mapping) or not isinstance(what, Iterable):
@@ -122,7 +124,10 @@ def _from_memory(what: Iterable[str], options: CorpusOptions) -> Corpus:
             "corpus requires a path, a name of the catalogue or strings in a fixed order (got a value of type "
             f"{kind}); give a list of strings."
         )
-    texts = tuple(what)
+    texts: tuple[Any, ...] = tuple(what)
+    if options.chat:
+        written = (write_conversation(each, f"document {index}", "corpus") for index, each in enumerate(texts))
+        texts = tuple(text or "" for text in written)
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(

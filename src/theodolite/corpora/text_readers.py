@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
+from theodolite.corpora.chat import write_conversation
 from theodolite.corpora.options import CorpusOptions
 from theodolite.errors import InputError, nearest
 
@@ -129,6 +130,11 @@ def _open_file(path: Path) -> Iterator[IO[bytes]]:
 
 def read_text(path: Path, options: CorpusOptions) -> Iterator[list[str | None]]:
     """Yield the lines of a file, including blank ones, several hundred at a time."""
+    if options.chat:
+        raise InputError(
+            f"--chat requires conversations in a .jsonl or .parquet file or a dataset, but '{path}' has one text "
+            "per line."
+        )
     for _, lines in line_blocks(path, options.encoding_errors):
         yield [*lines]
 
@@ -146,6 +152,10 @@ def read_jsonl(path: Path, options: CorpusOptions) -> Iterator[list[str | None]]
 def _document(line: str, options: CorpusOptions, where: str) -> str | None:
     """Return the text of one line, with its label where `target` names one; raise if the line is malformed."""
     record = _record(line, where)
+    if options.chat:
+        if options.text_field not in record:
+            raise _missing_field(options.text_field, list(record), where, "--field")
+        return write_conversation(record[options.text_field], where, f"--field '{options.text_field}'")
     text = _text(record, options.field, where)
     if options.target is None or text is None:
         return text
@@ -206,6 +216,9 @@ def read_parquet(path: Path, options: CorpusOptions) -> Iterator[list[str | None
     import pyarrow.parquet as pq
 
     with _blame_file(path), pq.ParquetFile(path, **_STREAMED) as table:
+        if options.chat:
+            yield from _read_conversations(path, table, options.text_column)
+            return
         _check_column(path, table.schema_arrow, options.column)
         columns = [options.column]
         if options.target is not None:
@@ -222,16 +235,32 @@ def read_parquet(path: Path, options: CorpusOptions) -> Iterator[list[str | None
             row += len(batch)
 
 
+def _read_conversations(path: Path, table: Any, column: str) -> Iterator[list[str | None]]:
+    """Yield the conversations of a column, several hundred at a time."""
+    if column not in table.schema_arrow.names:
+        raise _missing_column(path, column, table.schema_arrow.names, "--column")
+    row = 0
+    for batch in table.iter_batches(ROWS, columns=[column]):
+        values = batch.column(column).to_pylist()
+        where = ((value, f"{path}: row {number} (from 0)") for number, value in enumerate(values, row))
+        yield [write_conversation(value, place, f"--column '{column}'") for value, place in where]
+        row += len(batch)
+
+
+def _missing_column(path: Path, column: str, present: list[str], option: str) -> InputError:
+    columns = ", ".join(map(repr, present)) or "none"
+    return InputError(
+        f"'{path}' has no column '{column}' (its columns: {columns}); "
+        f"name the column that holds the text with {option}.{nearest(column, present)}"
+    )
+
+
 def _check_column(path: Path, schema: Any, column: str, option: str = "--column") -> None:
     """Reject a column that does not exist or does not hold strings."""
     import pyarrow as pa
 
     if column not in schema.names:
-        columns = ", ".join(map(repr, schema.names)) or "none"
-        raise InputError(
-            f"'{path}' has no column '{column}' (its columns: {columns}); "
-            f"name the column that holds the text with {option}.{nearest(column, schema.names)}"
-        )
+        raise _missing_column(path, column, schema.names, option)
     kind = schema.field(column).type
     values = kind.value_type if pa.types.is_dictionary(kind) else kind
     if not (pa.types.is_string(values) or pa.types.is_large_string(values) or pa.types.is_string_view(values)):

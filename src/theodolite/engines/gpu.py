@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,51 +25,67 @@ PARALLEL_LAYERS = 8  # layers copied at a time: one thread does not use the full
 
 
 @contextmanager
-def accumulate_on_device(state: State, device: str | None) -> Iterator[Callable[[Places], None] | None]:
+def accumulate_on_device(
+    state: State, device: str | None, devices: Mapping[int, torch.device] | None = None
+) -> Iterator[Callable[[Places], None] | None]:
     """Move the sums to the device, and back at the end; with None they stay on the CPU.
 
-    Yields a function to call with the positions of every batch before the batch runs. A checkpoint copies the
-    sums; its file does not depend on where they are. At the end the sums by unit, which are gigabytes, stay on the
-    device until something reads them, because tables are measured there.
+    `devices` are those of single layers, if a model is spread over several. Yields a function to call with the
+    positions of every batch before the batch runs. A checkpoint copies the sums; its file does not depend on where
+    they are. At the end the sums by unit, which are gigabytes, stay on the device until something reads them,
+    because tables are measured there.
     """
     if device is None:
         yield None
         return
-    context = move_to_device(state, device)
+    contexts = move_to_device(state, device, devices)
+
+    def prepare(places: Places) -> None:
+        for context in contexts:
+            context.prepare(places)
+
     try:
-        yield context.prepare
+        yield prepare
     except torch.OutOfMemoryError:
         raise TheodoliteError(
             f"{device} is out of memory. Use a smaller --batch-tokens (with --overwrite or another folder, since "
             "a resumed survey keeps its own), or fewer --layers."
         ) from None
     else:
-        move_from_device(state, context)
+        move_from_device(state, contexts)
     finally:
-        context.close()
+        for context in contexts:
+            context.close()
 
 
-def move_from_device(state: State, context: GpuContext) -> None:
-    """Replace folds on the device by folds on the CPU; sums by unit stay there until something reads them."""
-    context.finish()
+def move_from_device(state: State, contexts: Iterable[GpuContext]) -> None:
+    """Replace folds on devices by folds on the CPU; sums by unit stay there until something reads them."""
+    for context in contexts:
+        context.finish()
     on_device = {index: fold for index, fold in state.folds.items() if isinstance(fold, GpuFold)}
     with ThreadPoolExecutor(PARALLEL_LAYERS, "copying sums") as pool:
         for index, fold in zip(on_device, pool.map(GpuFold.hand_over, on_device.values()), strict=True):
             state.folds[index] = fold
 
 
-def move_to_device(state: State, device: str) -> GpuContext:
-    """Move the sums to a device, where they are updated and saved, but not measured.
+def move_to_device(
+    state: State, device: str, devices: Mapping[int, torch.device] | None = None
+) -> list[GpuContext]:
+    """Move the sums to a device, or each layer's to its own of `devices`; they are updated and saved there.
 
-    Layers that are too wide for a covariance matrix stay on the CPU.
+    Returns the contexts, one for each device. Layers that are too wide for a covariance matrix stay on the CPU.
     """
-    context = GpuContext(device, overlap=True)
+    contexts: dict[torch.device, GpuContext] = {}
     for index, fold in state.folds.items():
-        if not fold.wide:
-            on_device = GpuFold(fold.frame, context)
-            on_device.load(fold.state())
-            state.folds[index] = cast(LayerFold, on_device)
-    return context
+        if fold.wide:
+            continue
+        place = (devices or {}).get(index, torch.device(device))
+        if place not in contexts:
+            contexts[place] = GpuContext(place, overlap=True)
+        on_device = GpuFold(fold.frame, contexts[place])
+        on_device.load(fold.state())
+        state.folds[index] = cast(LayerFold, on_device)
+    return list(contexts.values())
 
 
 LAYER_SHARE = 0.05

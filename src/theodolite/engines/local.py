@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from theodolite.batch import Places
+from theodolite.engines.batch_splitting import BatchLimit, BatchRunner, PartlyAddedError
 from theodolite.engines.engine import Plan, Work
 from theodolite.engines.gpu import accumulate_on_device
 from theodolite.engines.progress import Listener, Progress
@@ -22,7 +23,7 @@ from theodolite.state.skipped import Skipped
 from theodolite.state.state import SavedState, ShardKey, State
 from theodolite.state.worker_states import WorkerStates
 from theodolite.statistics.fold import LayerFold
-from theodolite.statistics.sinks import BatchLayers, Fold
+from theodolite.statistics.sinks import Fold
 from theodolite.storage.file_names import UNFINISHED
 from theodolite.storage.location import Location
 
@@ -64,28 +65,35 @@ def fold_prepared(
     skip: int = 0,
     on_step: Callable[[FoldStep], None],
     on_places: Callable[[Places], None] | None = None,
+    limit: BatchLimit | None = None,
 ) -> float:
-    """Do what `fold_shards` does with (index, batches) pairs; return the seconds spent waiting for batches."""
+    """Do what `fold_shards` does with (index, batches) pairs; return the seconds spent waiting for batches.
 
-    layers = BatchLayers(folds)
-    with closing(Prefetcher(_steps(shards, skip, on_places))) as steps:
-        for prepared, step in steps:
-            if prepared is not None:
-                source.run(prepared, layers.add)
-                layers.finish()
+    Batches above the limit, which is lowered if memory runs out, are run in parts; a step is a complete batch.
+    """
+    limit = limit or BatchLimit()
+    runner = BatchRunner(source, folds, limit)
+    with closing(Prefetcher(_steps(shards, skip, on_places, limit))) as steps:
+        for parts, step in steps:
+            for part in parts:
+                runner.run(part)
             on_step(step)
     return steps.waited
 
 
 def _steps(
-    shards: Iterable[tuple[int, Sequence[Any]]], skip: int, on_places: Callable[[Places], None] | None
-) -> Iterator[tuple[Any, FoldStep]]:
+    shards: Iterable[tuple[int, Sequence[Any]]],
+    skip: int,
+    on_places: Callable[[Places], None] | None,
+    limit: BatchLimit,
+) -> Iterator[tuple[list[Any], FoldStep]]:
     for index, batches in shards:
         for prepared, step in _steps_of_shard(index, batches, skip):
-            for side in (prepared, getattr(prepared, "decoder", None)):
+            parts = [] if prepared is None else limit.split(prepared)
+            for side in (side for part in parts for side in (part, getattr(part, "decoder", None))):
                 if on_places is not None and side is not None:
                     on_places(side.places)
-            yield prepared, step
+            yield parts, step
         skip = 0
 
 
@@ -164,31 +172,45 @@ class LocalEngine:
     def fold(self, work: Work) -> State:
         """Fold the shards that are in no checkpoint and no worker's state, then add the workers' states."""
         plan, listener = work.plan, work.listener
-        state, worker_states = None, dict[str, SavedState]()
+        state, worker_states, known = None, dict[str, SavedState](), len(plan.source.units)
         if work.out is not None:
             self._checkpoints = Checkpoints(work.out, work.every)
         if work.out is not None and work.resuming and self._checkpoints is not None:
-            units = plan.source.units
-            state = self._checkpoints.latest(lambda folder: State.load(folder, work.frames, units), listener.warn)
+            state = self._last_saved(work, known)
             worker_states = self._load_worker_states(work.out, _shards_in(state, plan.corpus_sha256), listener)
             listener.say(_describe_resume(state, worker_states, len(plan.shards)))
         done = {
             shard.index for saved in worker_states.values() for shard in saved.shards
         } | self._skipped.shards.keys()
-        self._early_start = self._early_start or EarlyStart(plan)
+        limit = BatchLimit(listener.warn)
         with self._limit_threads(plan):
-            if state is None:
-                folds = {index: LayerFold(frame) for index, frame in work.frames.items()}
-                state = State(folds, plan.source.units)
-            self._wait_seconds = _fold(
-                plan, state, done, self._checkpoints, listener, self._skipped, self._early_start
-            )
+            while True:
+                self._early_start = self._early_start or EarlyStart(plan)
+                state = state or _empty_state(work)
+                try:
+                    self._wait_seconds += _fold(
+                        plan, state, done, self._checkpoints, listener, self._skipped, self._early_start, limit
+                    )
+                    break
+                except PartlyAddedError:
+                    listener.warn("the sums of this batch were incomplete: continuing from the last checkpoint")
+                state.folds.clear()  # two states might not fit
+                state = self._last_saved(work, known)
+                self._early_start = None
         for name, saved in worker_states.items():
             assert work.out is not None
             listener.say(f"adding the state of worker {name}")
             WorkerStates(work.out).add_to(state, name, saved)
         state.shards.sort()
         return state
+
+    def _last_saved(self, work: Work, known: int) -> State | None:
+        """Return the state of the last checkpoint of this run, with the units that were `known` before it."""
+        units = work.plan.source.units
+        units.forget(known)
+        if self._checkpoints is None:
+            return None
+        return self._checkpoints.latest(lambda folder: State.load(folder, work.frames, units), work.listener.warn)
 
     def skipped(self) -> Skipped:
         """Return what a cluster skipped before this run resumed its work; the local engine skips nothing."""
@@ -214,6 +236,10 @@ class LocalEngine:
         return {name: saved for name, saved in found.items() if not own & set(saved.shards)}
 
 
+def _empty_state(work: Work) -> State:
+    return State({index: LayerFold(frame) for index, frame in work.frames.items()}, work.plan.source.units)
+
+
 def _shards_in(state: State | None, corpus: str) -> set[ShardKey]:
     """Return the shards of the state, including an incomplete one: no other state may add these."""
     if state is None:
@@ -230,6 +256,7 @@ def _fold(
     listener: Listener,
     skipped: Skipped,
     early_start: EarlyStart,
+    limit: BatchLimit,
 ) -> float:
     """Fold the shards that are in no state yet, with checkpoints; return the seconds spent waiting for batches."""
     folded = {shard.index for shard in state.shards} | in_other_states
@@ -257,11 +284,11 @@ def _fold(
     for indices in _order_shards(remaining, state.under_way):
         with (
             closing(early_start.prepare(indices, skipped)) as shards,
-            accumulate_on_device(state, plan.device) as on_places,
+            accumulate_on_device(state, plan.device, getattr(plan.source, "devices", None)) as on_places,
         ):
             skip = state.cursor
             waited += fold_prepared(
-                plan.source, state.folds, shards, skip=skip, on_step=on_step, on_places=on_places
+                plan.source, state.folds, shards, skip=skip, on_step=on_step, on_places=on_places, limit=limit
             )
     return waited
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -13,8 +14,17 @@ from typing import Any, Literal
 from theodolite.corpora.catalogue.entries import MODELS
 from theodolite.corpora.catalogue.lookup import model_folder
 from theodolite.corpora.catalogue.model_unpacking import gguf_folder
-from theodolite.errors import InputError, OfflineError, TheodoliteError, first_line, nearest
+from theodolite.errors import InputError, OfflineError, TheodoliteError, first_line, full_message, nearest
 from theodolite.models import quirks
+from theodolite.models.adapters import (
+    ADAPTER_SETTINGS,
+    adapter_sha256,
+    add_adapter,
+    architecture,
+    find_adapter_base,
+)
+from theodolite.models.device_map import check_weights_present, require_accelerate
+from theodolite.models.weight_files import DTYPES, check_weights, choose_dtype, weights_sha256
 from theodolite.text import pluralize
 
 VOLATILE = {
@@ -57,8 +67,7 @@ def _read_settings(path: Path) -> str:
 
 
 Progress = Callable[[str], None]
-DTYPES = ("float32", "bfloat16", "float16")
-WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # in the order in which transformers prefers them
+DeviceMap = str | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -69,11 +78,15 @@ class Checkpoint:
     folder: Path
     revision: str | None = None
     tokenizer: Path | None = None  # its folder, if not that of the weights: trainers save it once
+    adapter: Path | None = None  # the folder of an adapter of PEFT for these weights
 
     @cached_property
     def sha256(self) -> str:
-        """The sha256 of the weight files, in the order of their names; computed on first use."""
-        return weights_sha256(self.folder)
+        """The sha256 of the weight files, and of those of an adapter; computed on first use."""
+        base = weights_sha256(self.folder)
+        return (
+            base if self.adapter is None else sha256(f"{base} {adapter_sha256(self.adapter)}".encode()).hexdigest()
+        )
 
     @cached_property
     def settings_sha256(self) -> str:
@@ -97,7 +110,8 @@ def resolve(name: str, *, revision: str | None = None, progress: Progress | None
         folder = gguf_folder(Path(name))
     elif Path(name).is_dir():
         folder = Path(name)
-        _check_adapter(folder)
+        if (base := find_adapter_base(folder)) is not None:
+            return _resolve_adapter(folder, base, progress)
         if not (folder / "config.json").is_file():
             raise InputError(
                 f"MODEL {name!r} is a folder without config.json; give a folder written by "
@@ -130,7 +144,7 @@ def locate_again(checkpoint: Checkpoint, expected: str) -> Checkpoint:
     """Find on this machine a model that another machine found, by its folder or its name; reject other weights."""
     exists = (checkpoint.folder / "config.json").is_file()
     local = checkpoint if exists else resolve(checkpoint.name, revision=checkpoint.revision)
-    found = weights_sha256(local.folder)
+    found = replace(local).sha256  # computed here: the checkpoint may have brought its own
     if found != expected:
         raise InputError(
             f"MODEL {checkpoint.name!r} in {local.folder} has other weights on this machine: expected sha256 "
@@ -139,47 +153,41 @@ def locate_again(checkpoint: Checkpoint, expected: str) -> Checkpoint:
     return checkpoint if exists else local
 
 
-def _check_adapter(folder: Path) -> None:
-    """Reject a folder of LoRA or other adapter weights without the model that they change."""
+def _resolve_adapter(folder: Path, base: str, progress: Progress | None) -> Checkpoint:
+    """Find the model that an adapter changes, and return it with the adapter."""
+    if importlib.util.find_spec("peft") is None:
+        raise InputError(
+            f"MODEL {str(folder)!r} contains only an adapter of {base}, not a complete model. Install "
+            "the peft library, which reads both: pip install 'theodolite[peft]'. Or merge them: "
+            "PeftModel.from_pretrained(base, folder).merge_and_unload().save_pretrained(merged), and give that "
+            "folder."
+        )
     try:
-        settings = json.loads((folder / "adapter_config.json").read_bytes())
-    except (OSError, ValueError):
-        return
-    if any(path for pattern in WEIGHTS for path in folder.glob(pattern) if not path.name.startswith("adapter_")):
-        return
-    base = settings.get("base_model_name_or_path") if isinstance(settings, dict) else None
-    raise InputError(
-        f"MODEL {str(folder)!r} contains only an adapter{f' of {base}' if base else ''}, not a complete model. "
-        "Merge them: PeftModel.from_pretrained(base, folder).merge_and_unload().save_pretrained(merged), and give "
-        "that folder."
-    )
-
-
-def check_weights(folder: Path) -> list[Path]:
-    """Return the weight files of a folder; reject a folder without any."""
-    for pattern in WEIGHTS:
-        files = sorted(folder.glob(pattern))
-        if files:
-            return files
-    raise InputError(
-        f"{folder} contains no weights: expected model.safetensors or pytorch_model.bin beside config.json."
-    )
-
-
-def weights_sha256(folder: Path) -> str:
-    """Return the sha256 of the weight files of a folder."""
-    digest = sha256()
-    for file in check_weights(folder):
-        with file.open("rb") as stream:
-            while block := stream.read(1 << 24):
-                digest.update(block)
-    return digest.hexdigest()
+        found = resolve(base, progress=progress)
+    except TheodoliteError as error:
+        raise type(error)(
+            f"MODEL {str(folder)!r} contains only an adapter of {base}, which was not found. Give the model in "
+            f"base_model_name_or_path of its {ADAPTER_SETTINGS}. ({full_message(error)})"
+        ) from error
+    has_tokenizer = any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json"))
+    return replace(found, name=str(folder), tokenizer=folder if has_tokenizer else None, adapter=folder)
 
 
 def load_model(
-    checkpoint: Checkpoint, *, dtype: str, device: str, trust_remote_code: bool = False, head: str = "AutoModel"
+    checkpoint: Checkpoint,
+    *,
+    dtype: str,
+    device: str,
+    trust_remote_code: bool = False,
+    head: str = "AutoModel",
+    attn: str | None = None,
+    device_map: DeviceMap | None = None,
 ) -> Any:
-    """Load the base model, or with `head` a class with a head, in evaluation mode and without gradients."""
+    """Load the base model, or with `head` a class with a head, in evaluation mode and without gradients.
+
+    With a `device_map`, accelerate spreads it over devices, and `device` has no effect. `attn` is the name of an
+    implementation of attention in transformers.
+    """
     from pickle import UnpicklingError
 
     import torch
@@ -188,13 +196,20 @@ def load_model(
 
     if dtype not in DTYPES:
         raise InputError(f"--dtype {dtype!r} is not one of {', '.join(DTYPES)}.")
+    dtype = choose_dtype(dtype, checkpoint.folder, device)
+    given: dict[str, Any] = {} if attn is None else {"attn_implementation": attn}
+    if device_map is not None:
+        require_accelerate()
+        given["device_map"] = device_map
+    kind = head if checkpoint.adapter is None else architecture(checkpoint.folder)
     try:
-        model, loaded = getattr(transformers, head).from_pretrained(
+        model, loaded = getattr(transformers, kind).from_pretrained(
             checkpoint.folder,
             dtype=getattr(torch, dtype),
             trust_remote_code=trust_remote_code,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # rejected below, with the sizes
+            **given,
         )
     except UnpicklingError as error:
         raise TheodoliteError(
@@ -203,6 +218,10 @@ def load_model(
             "model.safetensors with save_pretrained."
         ) from error
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+        if attn is not None and any(word in str(error) for word in ("attn_implementation", "attention", attn)):
+            raise InputError(
+                f"--attn {attn} cannot be used with {checkpoint.name!r} on this machine: {first_line(error)}"
+            ) from error
         raise TheodoliteError(
             f"The model in {checkpoint.name!r} could not be loaded: {first_line(error)}"
         ) from error
@@ -223,8 +242,13 @@ def load_model(
             f"The weights of {checkpoint.name!r} lack {len(missing)} tensors of the model (the first is "
             f"{missing[0]}), which would be random numbers; check that config.json belongs to these weights."
         )
+    if checkpoint.adapter is not None:
+        model = add_adapter(model, checkpoint.adapter)
     if head == "AutoModel" and getattr(model.config, "use_cache", False):
         model.config.use_cache = False
+    if device_map is not None:
+        check_weights_present(model)
+        return model.eval().requires_grad_(False)
     try:
         return model.to(device).eval().requires_grad_(False)
     except (RuntimeError, AssertionError) as error:
@@ -245,17 +269,22 @@ def load_tokenizer(checkpoint: Checkpoint, *, trust_remote_code: bool = False) -
         raise TheodoliteError(
             f"The tokenizer of {checkpoint.name!r} could not be loaded: {first_line(error)}"
         ) from error
+    check_tokenizer(tokenizer, checkpoint.name)
+    return tokenizer
+
+
+def check_tokenizer(tokenizer: Any, name: str) -> None:
+    """Reject a tokenizer without a vocabulary, or one that does not report its special tokens."""
     if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # what transformers returns for a folder without one
         raise InputError(
-            f"{checkpoint.name!r} has no vocabulary: expected tokenizer.json, or the files that it is made from, "
+            f"{name!r} has no vocabulary: expected tokenizer.json, or the files that it is made from, "
             "beside config.json."
         )
     if not (tokenizer.is_fast or hasattr(tokenizer, "build_inputs_with_special_tokens")):
         raise InputError(
-            f"{checkpoint.name!r} has a tokenizer ({type(tokenizer).__name__}) that does not report its special "
+            f"{name!r} has a tokenizer ({type(tokenizer).__name__}) that does not report its special "
             "tokens; surveys require one with a tokenizer.json."
         )
-    return tokenizer
 
 
 def _from_hub(name: str, revision: str | None, progress: Progress | None) -> tuple[Path, str | None]:

@@ -128,6 +128,7 @@ class Placement:
     output_norms: dict[int, Norm]  # by layer, for the layers whose state is the output of a norm
 
 
+@torch.no_grad()
 def find_placement(anatomy: Anatomy) -> Placement:
     """Find the norm placement of a model with two forward passes over a few tokens.
 

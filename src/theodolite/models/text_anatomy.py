@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from theodolite.errors import InputError, first_line
 from theodolite.models import quirks
+from theodolite.models.device_map import input_device
 from theodolite.models.hooks import HookPoint, OnStates, hook_layers
 from theodolite.models.layers import Layer
 from theodolite.models.stacks import Stack, equal_states, find_final_norm, find_module_lists, largest_list
@@ -26,6 +27,7 @@ class Anatomy:
     layers: tuple[Layer, ...]
     causal: bool  # a position depends only on positions to its left
     pads: bool  # masked padding on the right does not change the states
+    devices: tuple[torch.device, ...] = ()  # where the states of each layer appear
 
     @classmethod
     def of(cls, model: nn.Module) -> Anatomy:
@@ -54,7 +56,7 @@ class Anatomy:
         top = len(layers) - (1 if stacks[-1].final_norm is None else 2)  # the output of the last block
         causal = len(stacks) == 1 and equal_states(states[top][:, 0], other[top][:, 0])
         pads = all(layer.units for layer in layers) and _close(states[top], padded[top])
-        return cls(model, stacks, tuple(layers), causal, pads)
+        return cls(model, stacks, tuple(layers), causal, pads, tuple(state.device for state in states))
 
     @property
     def blocks(self) -> tuple[nn.Module, ...]:
@@ -174,7 +176,7 @@ def make_probe(model: nn.Module, change_last: bool = False, pads: int = 0) -> di
     ids = torch.arange(7) % max(vocabulary - vocabulary // 2, 1) + vocabulary // 2
     if change_last:
         ids[-1] = ids[0]
-    device = next(model.parameters()).device
+    device = input_device(model)
     filler = torch.full((pads,), int(getattr(config, "pad_token_id", None) or 0))
     mask = torch.cat([torch.ones_like(ids), torch.zeros_like(filler)])
     inputs = {"input_ids": torch.cat([ids, filler])[None].to(device), "attention_mask": mask[None].to(device)}

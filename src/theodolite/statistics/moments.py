@@ -109,11 +109,11 @@ class Moments(Statistic):
         return UnitSums(*sums_by_unit, self.frame.centre.double())
 
     def copy_to_device(self, device: torch.device, present: Mapping[int, Tensor]) -> dict[int, Tensor]:
-        """Return the sums of each cell on a device, for `population`; those in `present` are already there.
+        """Return the sums of each cell on a device, for `population`; those in `present` are on a device.
 
         (units, dim) each
         """
         return {
-            cell: present[cell] if cell in present else table.sum.to(device)
+            cell: present[cell].to(device) if cell in present else table.sum.to(device)
             for cell, table in enumerate(self.tables)
         }

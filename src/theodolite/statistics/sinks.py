@@ -20,6 +20,7 @@ class HeldBatch:
     places: Places
     massive: Tensor  # (positions,) bool, massive at this layer
     add: Callable[[Tensor], None]  # adds the states; takes the sinks, (positions,) bool
+    discard: Callable[[], None] = lambda: None  # called instead of `add` if the batch is not added
 
 
 class Fold(Protocol):
@@ -47,6 +48,8 @@ class BatchLayers:
     def __init__(self, folds: Mapping[int, Fold]) -> None:
         self._folds = folds
         self._held: deque[HeldBatch] = deque()
+        self._added: set[int] = set()
+        self.consistent = True  # false if an error interrupted a fold while it added a batch
 
     def add(self, batch: Batch) -> None:
         """Add or hold the states of a layer."""
@@ -54,8 +57,19 @@ class BatchLayers:
         if fold.frame.separate_sinks:
             fold.catch_up()
             self._held.append(fold.hold(batch))
-        else:
-            fold.update(batch)
+            return
+        self.consistent = False
+        fold.update(batch)
+        self.consistent = True
+        self._added.add(batch.layer)
+
+    def discard(self) -> frozenset[int]:
+        """Drop what is held of an interrupted batch; return the layers to which the batch was added before."""
+        while self._held:
+            self._held.popleft().discard()
+        added = frozenset(self._added)
+        self._added.clear()
+        return added
 
     def finish(self) -> None:
         """Find the sinks, and add what is held in the order of the layers, freeing each layer when it is added."""
@@ -65,6 +79,9 @@ class BatchLayers:
             sinks[id(held.places)] = (
                 held.massive if before is None else held.massive | before.to(held.massive.device)
             )
+        self.consistent = not self._held
         while self._held:
             held = self._held.popleft()
             held.add(sinks[id(held.places)])
+        self.consistent = True
+        self._added.clear()

@@ -9,6 +9,7 @@ from typing import Any
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.models.checkpoint import Checkpoint, find_modality, load_model, load_tokenizer, resolve
+from theodolite.models.weight_files import choose_dtype
 from theodolite.surveys.provenance import describe_checkpoint
 from theodolite.surveys.validation import check_device
 
@@ -61,6 +62,7 @@ def open_text_model(
     if kind != "text":
         raise InputError(f"MODEL {checkpoint.name!r} is a model of {kind}; expected a text model.")
     tokenizer = load_tokenizer(checkpoint, trust_remote_code=trust_remote_code)
+    dtype = choose_dtype(dtype, checkpoint.folder, device)
     return TextCheckpoint(checkpoint, tokenizer, device, dtype, trust_remote_code, listener)
 
 

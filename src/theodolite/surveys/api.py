@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from theodolite.engines.engine import Engine
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
-from theodolite.models.checkpoint import Checkpoint, find_modality, resolve
+from theodolite.models.checkpoint import Checkpoint, DeviceMap, Modality, find_modality, resolve
+from theodolite.models.loaded_model import LoadedModel, borrow, wrap_model
+from theodolite.models.weight_files import choose_dtype
 from theodolite.storage.location import Location, parse_location
 from theodolite.surveys import media_survey, text_survey
 from theodolite.surveys.options import RunOptions, SurveyOptions, document_options, split_keywords
@@ -21,8 +24,10 @@ from theodolite.surveys.survey import Survey
 from theodolite.surveys.validation import (
     check_corpus,
     check_device,
+    check_device_map,
     check_engine,
     check_folders,
+    check_loaded_options,
     check_survey_options,
 )
 
@@ -32,9 +37,10 @@ if TYPE_CHECKING:
 
 @document_options(SurveyOptions, RunOptions)
 def survey(
-    model: str | Path,
-    corpus: str | Path | Iterable[str],
+    model: str | Path | Any,
+    corpus: str | Path | Iterable[Any],
     *,
+    tokenizer: Any = None,
     out: str | Path | None = None,
     listener: Listener | None = None,
     checkpoint_every: float = 60.0,
@@ -42,12 +48,14 @@ def survey(
 ) -> Survey:
     """Run a corpus through a model once and measure every layer.
 
-    `model` is a catalogue name, a folder, a .gguf file or a hub name. `corpus` is a catalogue name, a file, a glob
-    or a list of strings for text, and a folder of files for speech and vision. With `out` the run writes
+    `model` is a catalogue name, a folder, a .gguf file or a hub name, or a text model of transformers that is
+    already loaded, with its `tokenizer` (by default that of the name from which it was loaded). A loaded model is
+    used where and as it is, with its adapters and its quantization, and left so. `corpus` is a catalogue name, a
+    file, a glob or a list of strings for text (with `chat`, of lists of messages), and a folder of files for
+    speech and vision. With `out` the run writes
     checkpoints and its tables to that folder, which may be in a bucket (s3://BUCKET/FOLDER). Without `out` the
     result is in memory until `Survey.save`. `checkpoint_every` is the least time between checkpoints in seconds.
     """
-    _check_model(model)
     listener = listener or Listener()
     folder = parse_location(out) if out is not None else None
     for_numbers, for_run = split_keywords(options, SurveyOptions, RunOptions)
@@ -56,6 +64,25 @@ def survey(
     check_folders(folder, chosen.pilot_location, resume=running.resume, overwrite=running.overwrite)
     check_engine(running, folder)
     check_device(running.device)
+    check_device_map(running)
+    if not isinstance(model, str | Path):
+        check_loaded_options(chosen, running)
+        loaded = wrap_model(model, tokenizer)
+        with borrow(loaded):
+            return survey_checkpoint(
+                loaded,
+                corpus,
+                chosen,
+                out=folder,
+                device=loaded.device,
+                resume=running.resume,
+                overwrite=running.overwrite,
+                listener=listener,
+                checkpoint_every=checkpoint_every,
+                label=running.label,
+            )
+    if tokenizer is not None:
+        raise InputError("--tokenizer applies to a model that is already loaded (MODEL is a name or a folder).")
     with ExitStack() as stack:
         engine: RayEngine | None = None
         device, local_device = running.device, None
@@ -89,12 +116,13 @@ def survey(
             checkpoint_every=checkpoint_every,
             engine=engine,
             label=running.label,
+            device_map=running.device_map,
         )
 
 
 def survey_checkpoint(
-    checkpoint: Checkpoint,
-    corpus: str | Path | Iterable[str],
+    checkpoint: Checkpoint | LoadedModel,
+    corpus: str | Path | Iterable[Any],
     options: SurveyOptions,
     *,
     out: Location | None = None,
@@ -106,18 +134,31 @@ def survey_checkpoint(
     checkpoint_every: float = 60.0,
     engine: Engine | None = None,
     label: str | None = None,
+    device_map: DeviceMap | None = None,
 ) -> Survey:
-    """Survey a model that is on disk, with valid options.
+    """Survey a model that is on disk or loaded, with valid options.
 
     `local_device` is the device of this process, if an engine folds on `device` in other processes.
     """
     listener = listener or Listener()
-    kind = find_modality(checkpoint.folder, checkpoint.name, trust_remote_code=options.trust_remote_code)
     device = device or best_device()
+    kind: Modality = "text"
+    if isinstance(checkpoint, LoadedModel):
+        dtype = checkpoint.dtype
+    else:
+        kind = find_modality(checkpoint.folder, checkpoint.name, trust_remote_code=options.trust_remote_code)
+        dtype = choose_dtype(options.dtype, checkpoint.folder, device)
+    options = replace(options, dtype=dtype)
+    if device_map is not None and kind != "text":
+        raise InputError(f"--device-map applies to text only (the model is of kind {kind}).")
     resumed = find_recorded_run(out) if resume and out is not None else None
     if resumed is not None and resumed.finished and overwrite:  # a finished survey of something else is replaced
         resumed = None
-    planning = text_survey.plan if kind == "text" else partial(media_survey.plan, kind=kind)
+    planning = (
+        partial(text_survey.plan, device_map=device_map)
+        if kind == "text"
+        else partial(media_survey.plan, kind=kind)
+    )
     plan = planning(
         checkpoint,
         corpus,
@@ -145,12 +186,3 @@ def best_device() -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def _check_model(model: object) -> None:
-    """Reject what is neither a name nor a folder, such as a loaded model."""
-    if not isinstance(model, str | Path):
-        raise InputError(
-            f"MODEL: expected a name or a folder, got {type(model).__name__}. Save the model and its tokenizer "
-            "with save_pretrained and give that folder, or use theodolite.watch."
-        )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from theodolite.sources.text.source import TextSource
+from theodolite.statistics.cuda.tables import free_memory
+
 CPU = 4096
 REMOTE_GPU = 2**17  # on a GPU of another machine
 LEAST, MOST = 2**12, 2**19
@@ -15,8 +18,25 @@ BLOCK, HELD_SHARE = 15, 0.25
 """What a block needs, in states of the batch, and the share of the GPU memory for it and for held states."""
 
 
+def choose_batch_tokens(device: str, source: TextSource, holds: bool) -> int:
+    """Return the default for a source whose model is loaded: on GPUs as many as fit on each of them.
+
+    With `holds`, the states of all layers of a batch are held, each on its device, until its sinks are known.
+    """
+    layers = [(str(source.devices.get(layer.index, device)), layer.dim) for layer in source.layers]
+    on_gpus = sorted({name for name, _ in layers if name.startswith("cuda")}) or [device]
+    return min(
+        batch_tokens(
+            name,
+            max(layer.dim for layer in source.layers),
+            sum(where == name or len(on_gpus) == 1 for where, _ in layers) if holds else 0,
+        )
+        for name in on_gpus
+    )
+
+
 def batch_tokens(device: str, dim: int, held: int = 0) -> int:
-    """Return a power of two: on a GPU as many as fit, since every launch takes time.
+    """Return a power of two: on a GPU as many as fit in what is free, since every launch takes time.
 
     `held` layers of each batch are held until its sinks are known.
     """
@@ -24,7 +44,7 @@ def batch_tokens(device: str, dim: int, held: int = 0) -> int:
         return CPU
     if not torch.cuda.is_available():
         return REMOTE_GPU
-    return fitting(torch.cuda.get_device_properties(device).total_memory, dim, held)
+    return fitting(free_memory(device)[0], dim, held)
 
 
 def fitting(memory: int, dim: int, held: int = 0) -> int:

@@ -19,7 +19,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 TEXT_UNITS = ("id", "surface", "word")
 MEDIA_UNITS = ("none", "position", "document", "label")
-DTYPES = ("float32", "bfloat16", "float16")
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
 ENGINES = ("local", "ray")
 TEXT, SPEECH, IMAGES = ("text",), ("speech",), ("vision", "convolution")  # kinds of models
 
@@ -93,6 +94,14 @@ class SurveyOptions:
             kinds=TEXT,
         ),
     ] = "strict"
+    chat: Annotated[
+        bool,
+        Option(
+            "Read conversations: the field or column (default: messages) contains a list of messages with role "
+            "and content, which the chat template of the tokenizer writes as one text.",
+            kinds=TEXT,
+        ),
+    ] = False
     target: Annotated[
         str | None,
         Option(
@@ -175,9 +184,23 @@ class SurveyOptions:
             parse=parse_size,
         ),
     ] = None
-    dtype: Annotated[str, Option("Precision of the model: float32, bfloat16 or float16.", choices=DTYPES)] = (
-        "float32"
-    )
+    dtype: Annotated[
+        str,
+        Option(
+            "Precision of the model: float32, bfloat16, float16 or auto (the checkpoint's own on a GPU, float32 "
+            "on a CPU).",
+            choices=DTYPES,
+        ),
+    ] = "auto"
+    attn: Annotated[
+        str | None,
+        Option(
+            f"Implementation of attention in transformers: {', '.join(ATTENTION)}. Default: what transformers "
+            "chooses for the model.",
+            choices=ATTENTION,
+            kinds=TEXT,
+        ),
+    ] = None
     trust_remote_code: Annotated[bool, Option("Allow a model to run the Python code that it ships with.")] = False
 
     @property
@@ -197,6 +220,7 @@ class SurveyOptions:
             self.limit,
             encoding_errors=self.encoding_errors,
             target=self.target,
+            chat=self.chat,
         )
 
     def reject_other_options(self, kind: str) -> None:
@@ -212,6 +236,14 @@ class RunOptions:
     """Options that determine where and how a survey runs."""
 
     device: Annotated[str | None, Option("cpu, cuda or cuda:1. Default: a GPU if there is one.")] = None
+    device_map: Annotated[
+        str | Mapping[str, Any] | None,
+        Option(
+            "Spread the model over devices with accelerate: auto, balanced, balanced_low_0 or sequential; from "
+            "Python also a mapping of modules to devices. Default: one device.",
+            flag_type=str | None,
+        ),
+    ] = None
     revision: Annotated[str | None, Option("Revision of a hub model.")] = None
     engine: Annotated[str, Option("local, or ray to use several machines.", choices=ENGINES)] = "local"
     address: Annotated[

@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from theodolite.models.checkpoint import Checkpoint
+from theodolite.models.loaded_model import LoadedModel
 from theodolite.state.pilot import MASSIVE
 
-DEFAULTS = {f"settings.{name}": False for name in ("wrap", "clean_words", "contextuality", "end_to_end")}
+DEFAULTS = {
+    f"settings.{name}": False for name in ("wrap", "clean_words", "contextuality", "end_to_end", "chat")
+} | {"settings.attn": None}
 """Settings that older surveys do not record, and their value in those."""
 NOT_RECORDED = ("model.settings",)
 """What older surveys do not record: without it, nothing can be compared."""
@@ -18,6 +21,7 @@ FREE_TO_DIFFER_IN_MERGE = (
     "settings.batch_tokens",
     "settings.shard_chars",
     "settings.end_to_end",
+    "settings.attn",
 )
 
 
@@ -137,7 +141,7 @@ def describe_model(
 
 
 def describe_checkpoint(
-    checkpoint: Checkpoint, network: Any, dtype: str, device: str, **more: Any
+    checkpoint: Checkpoint | LoadedModel, network: Any, dtype: str, device: str, **more: Any
 ) -> dict[str, Any]:
     """Return what `describe_model` does for a checkpoint."""
     return describe_model(

@@ -60,6 +60,7 @@ def reopen(
             dtype=recorded["dtype"],
             device=device or recorded["device"],
             trust_remote_code=trust_remote_code,
+            attn=settings.get("attn"),
         ),
         load_tokenizer(checkpoint, trust_remote_code=trust_remote_code),
         corpus_key=int(facts["corpus"]["sha256"][:16], 16),
@@ -70,6 +71,7 @@ def reopen(
         drop_special=settings["drop_special"],
         wrap=settings.get("wrap", False),  # not recorded in older surveys
         clean_words=settings.get("clean_words", False),
+        chat=bool(settings.get("chat", False)),
     )
     return Reopened(source, documents, shards)
 
@@ -80,6 +82,11 @@ def check_readable(facts: dict[str, Any]) -> None:
         raise InputError(
             f"{facts['corpus']['name']} was measured without a model, so there is no text to read again. "
             "Make a survey with `theodolite survey MODEL --corpus CORPUS --out DIR`."
+        )
+    if facts["model"].get("loaded"):
+        raise InputError(
+            f"{facts['model']['name']} was surveyed as it was in memory, so a second pass cannot load it again. "
+            "Save it with save_pretrained, and survey that folder."
         )
     kind = facts["model"].get("modality", "text")  # not recorded in older surveys
     if kind != "text":

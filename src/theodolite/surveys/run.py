@@ -222,7 +222,8 @@ def _held_bytes(plan: Plan) -> int:
     """Return the size of the states of a batch of text at all layers, if the CPU holds them to find sinks."""
     if plan.device is not None or not cells_to_separate(plan.populations).sinks:
         return 0
-    return 4 * getattr(plan.source, "batch_tokens", 0) * sum(layer.dim for layer in plan.source.layers)
+    tokens = max(getattr(plan.source, name, 0) for name in ("batch_tokens", "max_tokens"))
+    return 4 * tokens * sum(layer.dim for layer in plan.source.layers)
 
 
 def _make_survey(

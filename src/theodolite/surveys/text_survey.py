@@ -17,15 +17,17 @@ from theodolite.engines.engine import Documents, Plan
 from theodolite.engines.progress import Listener
 from theodolite.engines.threads import one_torch_thread
 from theodolite.errors import InputError
-from theodolite.models.checkpoint import Checkpoint, load_model, load_tokenizer, locate_again
+from theodolite.models.checkpoint import Checkpoint, DeviceMap, load_model, load_tokenizer, locate_again
+from theodolite.models.loaded_model import LoadedModel
 from theodolite.models.norm_placement import find_placement
 from theodolite.sources.prefetch import run_in_process, run_in_thread
+from theodolite.sources.text.chat import check_chat, hash_template
 from theodolite.sources.text.encoding import UNWRAPPED, Wrap, find_wrap, own_special_tokens
 from theodolite.sources.text.source import TextSource
 from theodolite.sources.text.units import special_ids, token_level
 from theodolite.sources.text.windows import choose_window_length
 from theodolite.statistics.cells import cells_to_separate
-from theodolite.surveys.batch_tokens import batch_tokens
+from theodolite.surveys.batch_tokens import choose_batch_tokens
 from theodolite.surveys.options import SurveyOptions, select_shards
 from theodolite.surveys.provenance import describe_checkpoint, describe_corpus, describe_settings, make_provenance
 from theodolite.surveys.resume import RecordedRun, known_settings
@@ -38,19 +40,21 @@ UNKNOWN = 0.1  # share of unknown tokens above which the user is warned
 
 
 def plan(
-    checkpoint: Checkpoint,
-    corpus: str | Path | Iterable[str],
+    checkpoint: Checkpoint | LoadedModel,
+    corpus: str | Path | Iterable[Any],
     options: SurveyOptions,
     device: str,
     listener: Listener,
     *,
     local_device: str | None = None,
     resumed: RecordedRun | None = None,
+    device_map: DeviceMap | None = None,
 ) -> Plan:
     """Open the corpus, load the model, and return what a run needs to know.
 
     `local_device` is the device of this process, if other processes fold on `device`. A run that is to be
-    `resumed` with other settings is rejected before the model is loaded.
+    `resumed` with other settings is rejected before the model is loaded. With a `device_map` the model is spread
+    over devices, and every layer is summed where its states appear.
     """
     options.reject_other_options("text")
     corpus_options = options.corpus_options()
@@ -72,20 +76,26 @@ def plan(
             clean_words=options.clean_words,
             **{
                 name: value
-                for name in ("max_tokens", "batch_tokens")
+                for name in ("max_tokens", "batch_tokens", "attn")
                 if (value := getattr(options, name)) is not None
             },
         )
         model = checkpoint.identity() | {"dtype": options.dtype, "device": device}
         identity = {"model": model, "corpus": {"sha256": scanned().sha256, "part": options.part}}
         resumed.check(identity | {"settings": settings}, asdict(corpus_options), incomplete=True)
-    listener.say(f"loading {checkpoint.name}")
-    tokenizer = load_tokenizer(checkpoint, trust_remote_code=options.trust_remote_code)
+    if isinstance(checkpoint, Checkpoint):
+        listener.say(f"loading {checkpoint.name}")
+    tokenizer = _load_tokenizer(checkpoint, options)
+    if options.chat:
+        check_chat(tokenizer, checkpoint.name)
     wrap = _find_wrap(tokenizer, checkpoint.name, listener) if options.wrap else UNWRAPPED
-    network, source = _source(checkpoint, options, tokenizer, local_device or device, end_to_end=kind == "cuda")
-    held = len(source.layers) if cells_to_separate(options.populations).sinks else 0
-    widest = max(layer.dim for layer in source.layers)
-    source.batch_tokens = options.batch_tokens or batch_tokens(device, widest, held)
+    network, source = _source(
+        checkpoint, options, tokenizer, local_device or device, end_to_end=kind == "cuda", device_map=device_map
+    )
+    holds = cells_to_separate(options.populations).sinks
+    # What fits depends on what else uses a GPU now; a resumed run keeps its batches.
+    before = None if resumed is None else resumed.identity["settings"].get("batch_tokens")
+    source.batch_tokens = options.batch_tokens or before or choose_batch_tokens(device, source, holds)
     if options.target is not None and "decoder" not in {layer.stack for layer in source.anatomy.layers}:
         raise InputError(
             f"--target requires an encoder-decoder model, and {checkpoint.name} is not one. Omit --target."
@@ -124,6 +134,8 @@ def plan(
             wrap=bool(wrap),  # without effect, the survey is the same as without the option
             clean_words=options.clean_words,
             end_to_end=source.end_to_end,
+            attn=options.attn,
+            chat=options.chat and hash_template(tokenizer),
         ),
         model=describe_checkpoint(
             checkpoint,
@@ -135,6 +147,7 @@ def plan(
             blocks=len(source.anatomy.blocks),
             causal=source.anatomy.causal,
             norm_placement=placement.word,
+            **(checkpoint.facts() if isinstance(checkpoint, LoadedModel) else {}),
         ),
         tokenizer={
             "class": type(tokenizer).__name__,
@@ -174,7 +187,9 @@ def plan(
             for layer in source.layers
             if layer.index in placement.output_norms
         },
-        remake=partial(
+        remake=None
+        if isinstance(checkpoint, LoadedModel)
+        else partial(
             remake_source,
             checkpoint,
             checkpoint.sha256,
@@ -200,18 +215,43 @@ def remake_source(
 ) -> TextSource:
     """Make the source of a plan on another machine."""
     local = locate_again(checkpoint, sha256)
-    tokenizer = load_tokenizer(local, trust_remote_code=options.trust_remote_code)
+    tokenizer = _load_tokenizer(local, options)
     _, source = _source(local, options, tokenizer, device, end_to_end=end_to_end)
     source.corpus_key, source.batch_tokens = corpus_key, batch_tokens
     return source
 
 
-def _source(
-    checkpoint: Checkpoint, options: SurveyOptions, tokenizer: Any, device: str, *, end_to_end: bool
-) -> tuple[Any, TextSource]:
-    network = load_model(
-        checkpoint, dtype=options.dtype, device=device, trust_remote_code=options.trust_remote_code
+def _load_tokenizer(checkpoint: Checkpoint | LoadedModel, options: SurveyOptions) -> Any:
+    if isinstance(checkpoint, LoadedModel):
+        return checkpoint.tokenizer
+    return load_tokenizer(checkpoint, trust_remote_code=options.trust_remote_code)
+
+
+def _load_network(
+    checkpoint: Checkpoint | LoadedModel, options: SurveyOptions, device: str, device_map: DeviceMap | None
+) -> Any:
+    if isinstance(checkpoint, LoadedModel):
+        return checkpoint.network
+    return load_model(
+        checkpoint,
+        dtype=options.dtype,
+        device=device,
+        trust_remote_code=options.trust_remote_code,
+        attn=options.attn,
+        device_map=device_map,
     )
+
+
+def _source(
+    checkpoint: Checkpoint | LoadedModel,
+    options: SurveyOptions,
+    tokenizer: Any,
+    device: str,
+    *,
+    end_to_end: bool,
+    device_map: DeviceMap | None = None,
+) -> tuple[Any, TextSource]:
+    network = _load_network(checkpoint, options, device, device_map)
     wrap = find_wrap(tokenizer) if options.wrap else UNWRAPPED
     with _one_thread_beside_gpu(device):
         source = TextSource(
@@ -223,6 +263,7 @@ def _source(
             drop_special=options.drop_special,
             wrap=options.wrap,
             clean_words=options.clean_words,
+            chat=options.chat,
             resident=_resident(device),
             end_to_end=end_to_end,
         )

@@ -12,8 +12,9 @@ from theodolite.corpora.text_corpus import open_corpus
 from theodolite.engines.progress import Listener
 from theodolite.engines.ray.capacity import check_worker_options
 from theodolite.engines.ray.reachability import check_address_format
-from theodolite.errors import InputError, first_line
+from theodolite.errors import InputError, first_line, nearest
 from theodolite.models.checkpoint import Modality, find_modality, resolve
+from theodolite.models.device_map import require_accelerate
 from theodolite.models.layers import parse_layer_numbers
 from theodolite.sources.text.source import check_cleaning
 from theodolite.state.pilot import Pilot
@@ -24,13 +25,23 @@ from theodolite.storage.location import Location, check_writable, nearest_existi
 from theodolite.storage.lock import check_unlocked
 from theodolite.surveys import media_survey
 from theodolite.surveys.folder import check_free
-from theodolite.surveys.options import RunOptions, SurveyOptions, check_options, select_part
+from theodolite.surveys.options import (
+    RunOptions,
+    SurveyOptions,
+    check_options,
+    flag,
+    list_options,
+    select_part,
+)
 
 
 def check_survey_options(options: SurveyOptions) -> None:
     """Raise if an option has a value that no model and no corpus could make valid."""
     check_options(options)
     check_cleaning(options.units or "id", clean_words=options.clean_words)
+    for name in ("wrap", "clean_words"):
+        if options.chat and getattr(options, name):
+            raise InputError(f"--chat and {flag(name)} cannot be combined: the template decides what is read.")
     unknown = [name for name in options.populations if name not in POPULATIONS]
     if unknown:
         raise InputError(f"--populations: {unknown[0]!r} is not one of {', '.join(POPULATIONS)}.")
@@ -59,6 +70,38 @@ def check_device(device: str | None) -> None:
         raise InputError(
             f"--device {device!r} is not available on this machine. Try --device cpu. ({first_line(error)})"
         ) from None
+
+
+def check_device_map(options: RunOptions) -> None:
+    """Reject a device map that contradicts other options, or that nothing on this machine can read."""
+    given = options.device_map
+    if given is None:
+        return
+    if options.device is not None:
+        raise InputError(f"--device {options.device} contradicts --device-map. Omit one of them.")
+    if options.engine != "local":
+        raise InputError("--device-map cannot be used with --engine ray: every worker loads the model on one GPU.")
+    if isinstance(given, str) and given not in DEVICE_MAPS:
+        listed = ", ".join(DEVICE_MAPS)
+        raise InputError(f"--device-map {given!r} is not one of {listed}.{nearest(given, [*DEVICE_MAPS])}")
+    require_accelerate()
+
+
+DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+FOR_LOADING = ("dtype", "attn", "trust_remote_code", "device", "device_map", "revision", "engine")
+"""Options that say how a model is loaded or where; without effect on a model that is already loaded."""
+
+
+def check_loaded_options(options: SurveyOptions, running: RunOptions) -> None:
+    """Reject options that say how to load a model, if it is already loaded."""
+    for given in (options, running):
+        for each in list_options(type(given), FOR_LOADING):
+            value = getattr(given, each.name)
+            if value != each.default:
+                raise InputError(
+                    f"{flag(each.name)} {value!r} applies to a model that the survey loads, and MODEL is already "
+                    "loaded: it is used as it is. Omit the option, or give the name or folder of the model."
+                )
 
 
 def check_engine(options: RunOptions, out: Location | None) -> None:

@@ -129,7 +129,9 @@ class TestUndisturbed:
         monkeypatch.setattr(text_surveys, "GPU_SHARD_CHARS", SHARD_CHARS)
         kept: list[str] = []
         monkeypatch.setattr(
-            worker, "move_to_device", lambda state, where: kept.append(where) or move_to_device(state, where)
+            worker,
+            "move_to_device",
+            lambda state, where, *more: kept.append(where) or move_to_device(state, where),
         )
         alone = run(make_plan(small_model("bert"), device=device), out=tmp_path / "local")
         survey = run_with(make_plan(small_model("bert"), device=device), tmp_path / "one", LocalPool(1))

@@ -127,7 +127,9 @@ class Worker:
         saved = self._checkpoints.latest(lambda path: State.load(path, frames, units), lambda text: None)
         self._state = saved or State({index: LayerFold(frame) for index, frame in frames.items()}, units)
         if (device := device_for_sums(self._source)) is not None:
-            move_to_device(self._state, device)  # it is saved from there, and never read off by this worker
+            move_to_device(
+                self._state, device, getattr(self._source, "devices", None)
+            )  # it is saved from there, and never read off by this worker
         self._saved_shards = len(self._state.shards)
         return self._saved_shards
 

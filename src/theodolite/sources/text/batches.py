@@ -52,6 +52,36 @@ class TextBatch:
         """The document and the number of each window."""
         return tuple((document, number) for document, number in self.names.tolist())
 
+    @property
+    def tokens(self) -> int:
+        """The number of tokens that the model reads, padding included."""
+        return self.ids.numel() + (0 if self.decoder is None else self.decoder.ids.numel())
+
+    def halves(self) -> tuple[TextBatch, ...]:
+        """Return two batches of half of the windows each; none if there is one window."""
+        half = len(self.names) // 2
+        parts = (slice(0, half), slice(half, len(self.names)))
+        return tuple(self._take(part) for part in parts) if half else ()
+
+    def _take(self, windows: slice) -> TextBatch:
+        """Return the batch of these windows, with the same padding."""
+        if self.packed is None:
+            width = self.ids.shape[1]
+            ids, mask, packed = self.ids[windows], self.mask[windows], None
+            begin, end = windows.start * width, windows.stop * width
+        else:
+            starts = self.packed.starts[windows.start : windows.stop + 1]
+            begin, end = int(starts[0]), int(starts[-1])
+            ids, mask = self.ids[:, begin:end], self.mask[:, begin:end]
+            packed = PackedLayout(self.packed.position[:, begin:end], starts - begin)
+        tokens = torch.nonzero((self.rows >= begin) & (self.rows < end)).squeeze(1)
+        places, pooling = tokens, None
+        if self.pooling is not None:  # no word is in two windows
+            places, pooling = torch.unique(self.pooling[tokens], return_inverse=True)
+        decoder = None if self.decoder is None else self.decoder._take(windows)
+        rows = self.rows[tokens] - begin
+        return TextBatch(ids, mask, rows, self.places.take(places), pooling, self.names[windows], decoder, packed)
+
 
 class DecoderLabels(NamedTuple):
     """The input of the decoder for documents that have labels, by document."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -64,7 +64,8 @@ def attend_within_windows(
 def _attend_in_kernel(
     q: Tensor, k: Tensor, v: Tensor, spans: WindowSpans, causal: bool, scale: float | None
 ) -> Tensor:
-    sequences = (spans.starts, spans.starts, spans.longest, spans.longest)
+    starts = spans.starts.to(q.device)  # blocks may be on other devices than the input
+    sequences = (starts, starts, spans.longest, spans.longest)
     flash = q.dtype in (torch.bfloat16, torch.float16) and q.shape[3] % 8 == 0 and q.shape[3] <= 256
     short = q.shape[1] <= SHORT_WINDOW * (len(spans.starts) - 1)
     if flash and (not short or q.shape[2] != k.shape[2]):
@@ -144,7 +145,7 @@ def _compare_packed(anatomy: Anatomy, begin: int) -> bool:
     packed: dict[int, Tensor] = {}
     layers = range(len(anatomy.layers))
     with anatomy.hook_layers(
-        lambda index, states: padded.update({index: states[held].float()}), layers
+        lambda index, states: padded.update({index: states[held.to(states.device)].float()}), layers
     ) as forward:
         forward(input_ids=ids, attention_mask=mask)
     spans = WindowSpans(
@@ -156,8 +157,14 @@ def _compare_packed(anatomy: Anatomy, begin: int) -> bool:
         anatomy.hook_layers(lambda index, states: packed.update({index: states[0].float()}), layers) as forward,
     ):
         forward(input_ids=ids[held][None], position_ids=position[None])
-    bound = torch.finfo(next(anatomy.model.parameters()).dtype).eps ** 0.5
+    bound = torch.finfo(_dtype_of(anatomy)).eps ** 0.5
     return all(bool((_relative_distance(packed[index], padded[index]) < bound).all()) for index in layers)
+
+
+def _dtype_of(anatomy: Anatomy) -> torch.dtype:
+    """Return the precision of the states: quantized weights have another one."""
+    model: Any = anatomy.model
+    return cast(torch.dtype, model.dtype)
 
 
 def _relative_distance(these: Tensor, those: Tensor) -> Tensor:

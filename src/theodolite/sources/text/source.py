@@ -17,11 +17,13 @@ from theodolite.devices import to_device
 from theodolite.errors import InputError
 from theodolite.hashing import mix
 from theodolite.models import quirks
+from theodolite.models.device_map import input_device
 from theodolite.models.layers import Layer, choose_layers
 from theodolite.models.text_anatomy import Anatomy
 from theodolite.sources.rows import locate_rows
 from theodolite.sources.source import Sink
 from theodolite.sources.text.batches import BatchBuilder, DecoderLabels, TextBatch
+from theodolite.sources.text.chat import cut_conversations
 from theodolite.sources.text.encoding import UNWRAPPED, find_wrap
 from theodolite.sources.text.packed_attention import (
     PaddingMask,
@@ -40,6 +42,7 @@ from theodolite.sources.text.windows import (
     packed_bounds,
     padded_bounds,
     repair_surrogates,
+    stack_windows,
 )
 
 
@@ -47,8 +50,9 @@ class TextSource:
     """A transformer over text, with states grouped by vocabulary id, by surface or by word.
 
     `wrap` puts BOS and EOS around every window if the tokenizer does not. `clean_words`, only for words, removes
-    everything but the words from each document before the model reads it. `resident` leaves the states on the
-    device of the model. `end_to_end` packs windows into one sequence without padding, if the model supports it.
+    everything but the words from each document before the model reads it. `chat` reads conversations through the
+    chat template of the tokenizer. `resident` leaves the states on the device of the model. `end_to_end` packs
+    windows into one sequence without padding, if the model supports it.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class TextSource:
         drop_special: bool = False,
         wrap: bool = False,
         clean_words: bool = False,
+        chat: bool = False,
         resident: bool = False,
         end_to_end: bool = False,
     ) -> None:
@@ -78,10 +83,12 @@ class TextSource:
         self.drop_special = drop_special
         self.wrap = find_wrap(tokenizer) if wrap else UNWRAPPED
         self.clean_words = clean_words
+        self.chat = chat
         self.resident = resident
         self.corpus_key = corpus_key
         self._codes = np.asarray(codes, dtype=np.int64)
-        self.device = next(model.parameters()).device
+        self.device = input_device(model)
+        self.devices = dict(enumerate(self.anatomy.devices))  # where the states of each layer appear
         self._pad = quirks.padding_id(model.config, tokenizer)
         self._table_rows = _table_rows(model, tokenizer)
         self._language_first = quirks.starts_with_language(model.config)
@@ -106,6 +113,8 @@ class TextSource:
     def windows(self, documents: Sequence[tuple[int, str]]) -> tuple[list[Window], dict[int, str]]:
         """Return the windows of documents and, for words, the text of each document, by its number."""
         by_word = self.units.kind == "word"
+        if self.chat:
+            return cut_conversations(documents, self.tokenizer, self.max_tokens, words=by_word)
         texts = {number: repair_surrogates(text) for number, text in documents} if by_word else {}
         if self.clean_words:  # a document without words is skipped: it would consist of special tokens only
             texts = {number: words for number, text in texts.items() if (words := clean_text(text))}
@@ -118,7 +127,11 @@ class TextSource:
         """Return the windows as arrays, sorted by length; None if they must be built one by one."""
         if not self._uses_arrays():
             return None
-        windows = cut_window_arrays(documents, self.tokenizer, self.max_tokens, self.wrap)
+        if self.chat:
+            conversations = self.windows(documents)[0]
+            windows = stack_windows(conversations) if conversations else None
+        else:
+            windows = cut_window_arrays(documents, self.tokenizer, self.max_tokens, self.wrap)
         if windows is None:
             return None
         order = np.argsort(windows.lengths, kind="stable")
@@ -204,7 +217,12 @@ class TextSource:
         """Run one forward pass; the rows of each layer that count go to the sink when its block returns."""
         layers = {layer.index: layer for layer in self.layers}
         sides = {"decoder": prepared.decoder} if prepared.decoder is not None else {}
-        rows = {side.rows: to_device(side.rows, self.device) for side in (prepared, *sides.values())}
+        rows: dict[tuple[Tensor, torch.device], Tensor] = {}
+
+        def rows_on(side: TextBatch, device: torch.device) -> Tensor:
+            if (side.rows, device) not in rows:
+                rows[side.rows, device] = to_device(side.rows, device)
+            return rows[side.rows, device]
 
         def on_states(index: int, states: Tensor) -> None:
             layer = layers[index]
@@ -213,9 +231,9 @@ class TextSource:
                 return
             side = sides.get(layer.stack, prepared)
             if self.resident and side.pooling is None:
-                sink(Batch(index, states.flatten(0, 1), side.places, rows[side.rows]))
+                sink(Batch(index, states.flatten(0, 1), side.places, rows_on(side, states.device)))
                 return
-            chosen = states.flatten(0, 1).index_select(0, rows[side.rows]).cpu()
+            chosen = states.flatten(0, 1).index_select(0, rows_on(side, states.device)).cpu()
             if side.pooling is not None:
                 chosen = _average_rows(chosen, side.pooling, side.positions)
             sink(Batch(index, chosen, side.places))

@@ -67,6 +67,8 @@ class WindowArrays:
 DEFAULT_MAX_TOKENS = 512
 PADDING = 16
 """At most this fraction (one over PADDING) of a batch is padding; beyond it, one more batch costs less."""
+LONG_WINDOW = 4096
+"""Longer windows are padded only to equal lengths: the mask of padding grows with the square of the length."""
 MOST_WINDOWS = 65_535  # in a packed batch: the limit of a GPU grid along one axis
 
 
@@ -265,7 +267,7 @@ def padded_bounds(lengths: NDArray[np.int64], budget: int, *, pads: bool = True)
     tokens = members = 0  # of the last group
     for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
         most = budget // max(size, 1)
-        fits = members and pads and members * size - tokens <= budget // PADDING
+        fits = members and pads and size <= LONG_WINDOW and members * size - tokens <= budget // PADDING
         free = max(most - members, 0) if fits else 0
         while count:
             if not free:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
@@ -77,9 +77,12 @@ class GpuContext:
         return all(fold.frame.separate_first for fold in self.folds)
 
     def prepare(self, places: Places) -> None:
-        """Compute the layout of a batch in advance, in the thread that prepares it: the model does not wait."""
+        """Compute the layout of a batch in advance, in the thread that prepares it: the model does not wait.
+
+        If the device is full, the layout is computed when the batch runs, which may be split then.
+        """
         if len(places) and self.folds:
-            with self.activate():
+            with self.activate(), suppress(torch.OutOfMemoryError):
                 self._prepared[id(places)] = places, self._prepare(places)
 
     def layout_of(self, batch: Batch) -> PreparedBatch:

@@ -147,7 +147,7 @@ class GpuFold:
                 marks = massive + SINK * sinks.to(device)[order].to(torch.int8)
                 self._add(held, in_order, math.inf, marks)
 
-        return HeldBatch(places, by_place.bool(), add)
+        return HeldBatch(places, by_place.bool(), add, lambda: self.context.count_held(-held.nbytes))
 
     @property
     def _massive_above(self) -> float:
