@@ -55,7 +55,9 @@ class BatchLayers:
         """Add or hold the states of a layer."""
         fold = self._folds[batch.layer]
         if fold.frame.separate_sinks:
+            self.consistent = False
             fold.catch_up()
+            self.consistent = True
             self._held.append(fold.hold(batch))
             return
         self.consistent = False
@@ -67,6 +69,9 @@ class BatchLayers:
         """Drop what is held of an interrupted batch; return the layers to which the batch was added before."""
         while self._held:
             self._held.popleft().discard()
+        if self.consistent:  # deferred work keeps states of the batch before
+            for fold in self._folds.values():
+                fold.catch_up()
         added = frozenset(self._added)
         self._added.clear()
         return added
