@@ -41,13 +41,13 @@ class BatchLayers:
     example, or those of a decoder. Memory: the states of all layers of the batch.
     """
 
-    def __init__(self, folds: Mapping[int, Fold]) -> None:
-        self._folds = folds
+    def __init__(self, folds: Mapping[int, Fold], *others: Mapping[int, Fold]) -> None:
+        self._folds = (folds, *others)  # by kind of unit
         self._held: deque[HeldBatch] = deque()
 
     def add(self, batch: Batch) -> None:
         """Add or hold the states of a layer."""
-        fold = self._folds[batch.layer]
+        fold = self._folds[batch.kind][batch.layer]
         if fold.frame.separate_sinks:
             self._held.append(fold.hold(batch))
         else:

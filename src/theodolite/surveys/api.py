@@ -54,7 +54,7 @@ def survey(
     chosen, running = SurveyOptions(**for_numbers), RunOptions(**for_run)
     check_survey_options(chosen)
     check_folders(folder, chosen.pilot_location, resume=running.resume, overwrite=running.overwrite)
-    check_engine(running, folder)
+    check_engine(running, folder, chosen.kinds_of_units("id"))
     check_device(running.device)
     with ExitStack() as stack:
         engine: RayEngine | None = None

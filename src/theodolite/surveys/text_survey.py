@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -28,7 +28,7 @@ from theodolite.statistics.cells import cells_to_separate
 from theodolite.surveys.batch_tokens import batch_tokens
 from theodolite.surveys.options import SurveyOptions, select_shards
 from theodolite.surveys.provenance import describe_checkpoint, describe_corpus, describe_settings, make_provenance
-from theodolite.surveys.resume import RecordedRun, known_settings
+from theodolite.surveys.resume import RecordedRun, describe_units, known_settings
 from theodolite.surveys.survey import Survey
 
 SHARD_CHARS = 2**19
@@ -66,7 +66,7 @@ def plan(
     if resumed is not None:
         settings = known_settings(
             options,
-            units=options.units or "id",
+            units=describe_units(options.kinds_of_units("id")),
             shard_chars=shard_chars,
             drop_special=options.drop_special,
             clean_words=options.clean_words,
@@ -83,9 +83,11 @@ def plan(
     tokenizer = load_tokenizer(checkpoint, trust_remote_code=options.trust_remote_code)
     wrap = _find_wrap(tokenizer, checkpoint.name, listener) if options.wrap else UNWRAPPED
     network, source = _source(checkpoint, options, tokenizer, local_device or device, end_to_end=kind == "cuda")
-    held = len(source.layers) if cells_to_separate(options.populations).sinks else 0
+    kinds = (source, *source.others)
+    held = len(source.layers) * len(kinds) if cells_to_separate(options.populations).sinks else 0
     widest = max(layer.dim for layer in source.layers)
-    source.batch_tokens = options.batch_tokens or batch_tokens(device, widest, held)
+    for each in kinds:
+        each.batch_tokens = options.batch_tokens or batch_tokens(device, widest, held)
     if options.target is not None and "decoder" not in {layer.stack for layer in source.anatomy.layers}:
         raise InputError(
             f"--target requires an encoder-decoder model, and {checkpoint.name} is not one. Omit --target."
@@ -94,7 +96,8 @@ def plan(
         placement = find_placement(source.anatomy)
     hashed()
     found = scanned()
-    source.corpus_key = int(found.sha256[:16], 16)
+    for each in kinds:
+        each.corpus_key = int(found.sha256[:16], 16)
     shards = {shard.index: shard for shard in found.shards}
     selected = select_shards(list(shards), options.part, listener.warn)
 
@@ -152,7 +155,7 @@ def plan(
             filters=asdict(corpus_options),
         ),
     )
-    return Plan(
+    made = Plan(
         source=source,
         corpus_sha256=found.sha256,
         shards=selected,
@@ -186,6 +189,14 @@ def plan(
         ),
         finish=warn,
     )
+    bounds = [_types_bound(other, found.characters) for other in kinds[1:]]
+    return replace(made, others=tuple(map(partial(_by_other_units, made), kinds[1:], bounds)))
+
+
+def _by_other_units(plan: Plan, source: TextSource, types_bound: int) -> Plan:
+    """Return the plan of the same survey by another kind of unit."""
+    settings = {**plan.identity["settings"], "units": source.units.kind}
+    return replace(plan, source=source, identity={**plan.identity, "settings": settings}, types_bound=types_bound)
 
 
 def remake_source(
@@ -209,6 +220,7 @@ def remake_source(
 def _source(
     checkpoint: Checkpoint, options: SurveyOptions, tokenizer: Any, device: str, *, end_to_end: bool
 ) -> tuple[Any, TextSource]:
+    kind, *others = options.kinds_of_units("id")
     network = load_model(
         checkpoint, dtype=options.dtype, device=device, trust_remote_code=options.trust_remote_code
     )
@@ -217,7 +229,8 @@ def _source(
         source = TextSource(
             network,
             tokenizer,
-            kind=options.units or "id",
+            kind=kind,
+            other_kinds=others,
             layers=options.layers,
             max_tokens=choose_window_length(network.config, tokenizer, options.max_tokens, wrap),
             drop_special=options.drop_special,

@@ -41,6 +41,7 @@ class TextBatch:
     names: Ints  # (windows, 2), document and number of each
     decoder: TextBatch | None = None  # the input of the decoder for the same windows, if there is a decoder
     packed: PackedLayout | None = None  # None: the windows are padded
+    others: tuple[TextBatch, ...] = ()  # the same windows by other kinds of units
 
     @property
     def positions(self) -> int:
