@@ -73,6 +73,7 @@ class Batch:
     states: Tensor  # (positions, dim), any floating type; with `rows`, (any, dim)
     places: Places
     rows: Tensor | None = None  # (positions,) int64, on the device of the states
+    kind: int = 0  # which of the kinds of units of its source, if there are several
 
     def taken(self) -> Tensor:
         """Return the states of the positions that count, in the order of the places. (positions, dim)"""

@@ -38,6 +38,10 @@ class InputError(TheodoliteError):
     exit_code = 2
 
 
+class MemoryLimitError(InputError):
+    """A survey needs more memory than it may use."""
+
+
 class DamagedError(TheodoliteError):
     """A file of a survey is unreadable, incomplete, or does not match its checksum."""
 

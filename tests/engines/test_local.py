@@ -193,7 +193,7 @@ def breaks(*given: Any, **named: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("where", "what"),
-    [(local, "take_pilot"), (run, "claim"), (local, "accumulate_on_device")],
+    [(local, "take_pilots"), (run, "claim"), (local, "accumulate_on_device")],
     ids=lambda each: str(each),
 )
 def test_no_process_remains_if_the_pilot_the_folder_or_the_fold_fails(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from theodolite.errors import TheodoliteError
 from theodolite.sources.source import Source
-from theodolite.statistics.sinks import BatchLayers, Fold
+from theodolite.statistics.sinks import BatchLayers, Fold, KindAndLayer
 
 OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "ALLOC_FAILED")
 """What PyTorch and the libraries of CUDA write in a RuntimeError if an allocation fails."""
@@ -55,19 +55,21 @@ class BatchLimit:
 
 
 class BatchRunner:
-    """Runs batches and adds them to the folds, each whole and once, in smaller parts if memory runs out.
+    """Runs batches and adds each whole and once to the folds, in smaller parts if memory runs out.
+
+    `folds` are those of each kind of unit.
 
     If memory runs out in the forward pass, no sum has changed, or only those of layers that are complete: the
     halves are then run for the other layers. If it runs out while states are added, the sums are lost.
     """
 
-    def __init__(self, source: Source, folds: Mapping[int, Fold], limit: BatchLimit) -> None:
-        self._source, self._layers, self._limit = source, BatchLayers(folds), limit
+    def __init__(self, source: Source, folds: Sequence[Mapping[int, Fold]], limit: BatchLimit) -> None:
+        self._source, self._layers, self._limit = source, BatchLayers(*folds), limit
         self._device = str(getattr(source, "device", "cpu"))
 
     def run(self, prepared: Any) -> None:
         """Run a batch, and add it to the folds."""
-        waiting = deque([(prepared, frozenset[int]())])
+        waiting = deque([(prepared, frozenset[KindAndLayer]())])
         while waiting:
             batch, added = waiting.popleft()
             parts = self._limit.split(batch)
@@ -79,13 +81,15 @@ class BatchRunner:
                 parts, added = batch.halves(), added | added_now
             waiting.extendleft((part, added) for part in reversed(parts))
 
-    def _run_part(self, part: Any, added: frozenset[int]) -> frozenset[int] | None:
+    def _run_part(self, part: Any, added: frozenset[KindAndLayer]) -> frozenset[KindAndLayer] | None:
         """Run a part and add it to all layers but those in `added`.
 
         Return None, or the layers that are complete if memory ran out before the part was added to all.
         """
         try:
-            self._source.run(part, lambda batch: None if batch.layer in added else self._layers.add(batch))
+            self._source.run(
+                part, lambda batch: None if (batch.kind, batch.layer) in added else self._layers.add(batch)
+            )
             self._layers.finish()
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):

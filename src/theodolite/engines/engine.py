@@ -39,6 +39,7 @@ class Plan:
     pilot_from: Location | None = None
     device: str | None = None  # where sums are accumulated; None: on the CPU
     norms: dict[int, Norm] = field(default_factory=dict)  # by layer, if its states leave a norm
+    others: tuple[Plan, ...] = ()  # by other kinds of units: the same shards, folded in the same pass
     remake: Callable[[], Source] | None = None  # makes the same source on another machine; can be pickled
     finish: Callable[[Any], None] = lambda survey: None  # called with the finished survey
 
@@ -53,6 +54,7 @@ class Work:
     resuming: bool  # the folder contains the start of this run
     every: float  # least seconds between checkpoints
     listener: Listener
+    other_frames: tuple[Mapping[int, Frame], ...] = ()  # of each of the plan's `others`
 
 
 class Engine(Protocol):
@@ -67,8 +69,8 @@ class Engine(Protocol):
         larger, it reads the corpus to be exact.
         """
 
-    def pilot(self, plan: Plan, listener: Listener) -> Pilot:
-        """Take the pilot."""
+    def pilot(self, plan: Plan, listener: Listener) -> list[Pilot]:
+        """Take the pilot, one for each kind of unit."""
 
     def fold(self, work: Work) -> State:
         """Fold every shard that is not in the folder yet, and return the sums of all."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from theodolite.batch import Places
@@ -16,15 +17,17 @@ from theodolite.engines.progress import Listener, Progress
 from theodolite.engines.threads import one_torch_thread
 from theodolite.errors import TheodoliteError
 from theodolite.sources.prefetch import Prefetcher, ShardPreparation, gpu_waits
-from theodolite.sources.source import Source
+from theodolite.sources.source import Source, each_batch, each_kind
+from theodolite.sources.units import Units
 from theodolite.state.checkpoints import Checkpoints
-from theodolite.state.pilot import Pilot, take_pilot
+from theodolite.state.pilot import Pilot, take_pilots
 from theodolite.state.skipped import Skipped
 from theodolite.state.state import SavedState, ShardKey, State
 from theodolite.state.worker_states import WorkerStates
 from theodolite.statistics.fold import LayerFold
+from theodolite.statistics.frame import Frame
 from theodolite.statistics.sinks import Fold
-from theodolite.storage.file_names import UNFINISHED
+from theodolite.storage.file_names import UNFINISHED, UNITS
 from theodolite.storage.location import Location
 
 
@@ -37,6 +40,10 @@ class FoldStep:
     last: bool  # the shard is complete
     positions: int
     share: float  # of the shard's positions, folded so far
+    others: tuple[int, ...] = ()  # positions by other kinds of units
+
+
+OnPlaces = Sequence[Callable[[Places], None] | None]
 
 
 def fold_shards(
@@ -46,12 +53,13 @@ def fold_shards(
     *,
     skip: int = 0,
     on_step: Callable[[FoldStep], None],
-    on_places: Callable[[Places], None] | None = None,
+    on_places: OnPlaces = (),
 ) -> None:
     """Fold (index, documents) pairs in order, without the first `skip` batches of the first one.
 
     The order of batches is fixed, so an interrupted and resumed run adds the same numbers in the same order as an
-    uninterrupted one. `on_places` is called with the positions of every batch before the batch runs.
+    uninterrupted one. `on_places`, one function per kind of unit, is called with the positions of every batch
+    before the batch runs.
     """
     with closing(ShardPreparation(source, shards)) as prepared:
         fold_prepared(source, folds, prepared, skip=skip, on_step=on_step, on_places=on_places)
@@ -64,7 +72,8 @@ def fold_prepared(
     *,
     skip: int = 0,
     on_step: Callable[[FoldStep], None],
-    on_places: Callable[[Places], None] | None = None,
+    on_places: OnPlaces = (),
+    other_folds: Sequence[Mapping[int, Fold]] = (),
     limit: BatchLimit | None = None,
 ) -> float:
     """Do what `fold_shards` does with (index, batches) pairs; return the seconds spent waiting for batches.
@@ -72,7 +81,7 @@ def fold_prepared(
     Batches above the limit, which is lowered if memory runs out, are run in parts; a step is a complete batch.
     """
     limit = limit or BatchLimit()
-    runner = BatchRunner(source, folds, limit)
+    runner = BatchRunner(source, (folds, *other_folds), limit)
     with closing(Prefetcher(_steps(shards, skip, on_places, limit))) as steps:
         for parts, step in steps:
             for part in parts:
@@ -82,17 +91,16 @@ def fold_prepared(
 
 
 def _steps(
-    shards: Iterable[tuple[int, Sequence[Any]]],
-    skip: int,
-    on_places: Callable[[Places], None] | None,
-    limit: BatchLimit,
+    shards: Iterable[tuple[int, Sequence[Any]]], skip: int, on_places: OnPlaces, limit: BatchLimit
 ) -> Iterator[tuple[list[Any], FoldStep]]:
     for index, batches in shards:
         for prepared, step in _steps_of_shard(index, batches, skip):
             parts = [] if prepared is None else limit.split(prepared)
-            for side in (side for part in parts for side in (part, getattr(part, "decoder", None))):
-                if on_places is not None and side is not None:
-                    on_places(side.places)
+            for part in parts:
+                for call, batch in zip(on_places, each_batch(part), strict=False):
+                    for side in (batch, getattr(batch, "decoder", None)):
+                        if call is not None and side is not None:
+                            call(side.places)
             yield parts, step
         skip = 0
 
@@ -104,7 +112,8 @@ def _steps_of_shard(index: int, batches: Sequence[Any], skip: int) -> Iterator[t
     for number, batch in enumerate(batches, start=1):
         done += batch.positions
         if number > skip:
-            yield batch, FoldStep(index, number, number == len(batches), batch.positions, done / total)
+            others = tuple(other.positions for other in each_batch(batch)[1:])
+            yield batch, FoldStep(index, number, number == len(batches), batch.positions, done / total, others)
 
 
 class EarlyStart:
@@ -160,10 +169,10 @@ class LocalEngine:
         if out is None or not (out / UNFINISHED).is_file():  # a resumed run starts with another shard
             self._early_start = EarlyStart(plan)
 
-    def pilot(self, plan: Plan, listener: Listener) -> Pilot:
-        """Take the pilot."""
+    def pilot(self, plan: Plan, listener: Listener) -> list[Pilot]:
+        """Take the pilot, one for each kind of unit."""
         with self._limit_threads(plan):
-            return take_pilot(plan.source, plan.pilot_documents, plan.model_sha256)
+            return take_pilots(plan.source, plan.pilot_documents, plan.model_sha256)
 
     def _limit_threads(self, plan: Plan) -> AbstractContextManager[None]:
         """Leave the cores to the processes that prepare text, unless sums are accumulated on the CPU."""
@@ -172,7 +181,8 @@ class LocalEngine:
     def fold(self, work: Work) -> State:
         """Fold the shards that are in no checkpoint and no worker's state, then add the workers' states."""
         plan, listener = work.plan, work.listener
-        state, worker_states, known = None, dict[str, SavedState](), len(plan.source.units)
+        state, worker_states = None, dict[str, SavedState]()
+        known = [len(units) for units, _ in _kinds(work)]
         if work.out is not None:
             self._checkpoints = Checkpoints(work.out, work.every)
         if work.out is not None and work.resuming and self._checkpoints is not None:
@@ -194,23 +204,25 @@ class LocalEngine:
                     break
                 except PartlyAddedError:
                     listener.warn("the sums of this batch were incomplete: continuing from the last checkpoint")
-                state.folds.clear()  # two states might not fit
+                for each in state.each():
+                    each.folds.clear()  # two states might not fit
                 state = self._last_saved(work, known)
                 self._early_start = None
         for name, saved in worker_states.items():
             assert work.out is not None
             listener.say(f"adding the state of worker {name}")
             WorkerStates(work.out).add_to(state, name, saved)
-        state.shards.sort()
+        for each in state.each():
+            each.shards.sort()
         return state
 
-    def _last_saved(self, work: Work, known: int) -> State | None:
-        """Return the state of the last checkpoint of this run, with the units that were `known` before it."""
-        units = work.plan.source.units
-        units.forget(known)
+    def _last_saved(self, work: Work, known: Sequence[int]) -> State | None:
+        """Return the state of the last checkpoint of this run, with the units that were `known` before, by kind."""
+        for (units, _), count in zip(_kinds(work), known, strict=True):
+            units.forget(count)
         if self._checkpoints is None:
             return None
-        return self._checkpoints.latest(lambda folder: State.load(folder, work.frames, units), work.listener.warn)
+        return self._checkpoints.latest(lambda folder: _load_state(folder, work), work.listener.warn)
 
     def skipped(self) -> Skipped:
         """Return what a cluster skipped before this run resumed its work; the local engine skips nothing."""
@@ -236,8 +248,24 @@ class LocalEngine:
         return {name: saved for name, saved in found.items() if not own & set(saved.shards)}
 
 
+def _kinds(work: Work) -> list[tuple[Units, Mapping[int, Frame]]]:
+    """Return the units and the frames of each kind of unit."""
+    units = [source.units for source in each_kind(work.plan.source)]
+    return list(zip(units, (work.frames, *work.other_frames), strict=True))
+
+
 def _empty_state(work: Work) -> State:
-    return State({index: LayerFold(frame) for index, frame in work.frames.items()}, work.plan.source.units)
+    first, *others = (
+        State({index: LayerFold(frame) for index, frame in frames.items()}, units)
+        for units, frames in _kinds(work)
+    )
+    return replace(first, others=tuple(others))
+
+
+def _load_state(folder: Path, work: Work) -> State:
+    (units, frames), *others = _kinds(work)
+    loaded = (State.load(folder / UNITS / units.kind, frames, units) for units, frames in others)
+    return replace(State.load(folder, frames, units), others=tuple(loaded))
 
 
 def _shards_in(state: State | None, corpus: str) -> set[ShardKey]:
@@ -266,12 +294,14 @@ def _fold(
 
     def on_step(step: FoldStep) -> None:
         nonlocal done
-        state.positions += step.positions
-        state.cursor, state.under_way = step.batch, step.shard
+        for each, positions in zip(state.each(), (step.positions, *step.others), strict=False):
+            each.positions += positions
+            each.cursor, each.under_way = step.batch, step.shard
         share = done + step.share * plan.weight(step.shard)
         if step.last:
-            state.shards.append(ShardKey(plan.corpus_sha256, step.shard))
-            state.cursor, state.under_way = 0, None
+            for each in state.each():
+                each.shards.append(ShardKey(plan.corpus_sha256, step.shard))
+                each.cursor, each.under_way = 0, None
             done += plan.weight(step.shard)
         listener.progress(Progress(share, state.positions - before, time.monotonic() - started, at_start))
         if checkpoints is not None and checkpoints.due():
@@ -282,13 +312,20 @@ def _fold(
 
     waited = 0.0
     for indices in _order_shards(remaining, state.under_way):
-        with (
-            closing(early_start.prepare(indices, skipped)) as shards,
-            accumulate_on_device(state, plan.device, getattr(plan.source, "devices", None)) as on_places,
-        ):
-            skip = state.cursor
+        with closing(early_start.prepare(indices, skipped)) as shards, ExitStack() as stack:
+            devices = getattr(plan.source, "devices", None)
+            on_places = [
+                stack.enter_context(accumulate_on_device(each, plan.device, devices)) for each in state.each()
+            ]
             waited += fold_prepared(
-                plan.source, state.folds, shards, skip=skip, on_step=on_step, on_places=on_places, limit=limit
+                plan.source,
+                state.folds,
+                shards,
+                skip=state.cursor,
+                on_step=on_step,
+                on_places=on_places,
+                other_folds=[other.folds for other in state.others],
+                limit=limit,
             )
     return waited
 

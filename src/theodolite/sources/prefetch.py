@@ -11,7 +11,7 @@ from queue import Queue
 from threading import Event, Thread
 from typing import Any, TypeVar
 
-from theodolite.sources.source import Source
+from theodolite.sources.source import Source, each_kind
 from theodolite.sources.text.encoding import use_threads
 from theodolite.sources.worker_processes import WorkerProcesses, start_workers
 
@@ -132,7 +132,7 @@ def gpu_waits(source: Source) -> bool:
 
     Words get their codes in the order in which they occur, so that shards are prepared one after the other.
     """
-    return bool(getattr(source, "resident", False)) and not source.units.open
+    return bool(getattr(source, "resident", False)) and not any(each.units.open for each in each_kind(source))
 
 
 class ShardPreparation:

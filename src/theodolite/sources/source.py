@@ -38,7 +38,17 @@ class Source(Protocol):
         """Return the codes of the units in a batch, to count units without running the model."""
 
     def run(self, prepared: Any, sink: Sink) -> None:
-        """Run the model on one batch; the sink is called once per layer, in order."""
+        """Run the model on one batch; the sink is called once per layer and kind of unit, in order."""
+
+
+def each_kind(source: Source) -> tuple[Source, ...]:
+    """Return the source, and the same source by other kinds of units that it batches in the same pass."""
+    return (source, *getattr(source, "others", ()))
+
+
+def each_batch(prepared: Any) -> tuple[Any, ...]:
+    """Return a batch by each kind of unit of its source."""
+    return (prepared, *getattr(prepared, "others", ()))
 
 
 def device_for_sums(source: Source) -> str | None:

@@ -16,7 +16,7 @@ from theodolite.errors import DamagedError, TheodoliteError
 from theodolite.state.state import SavedState, State
 from theodolite.storage.bucket import Bucket
 from theodolite.storage.checksum import checksum
-from theodolite.storage.file_names import SAMPLE, STATE
+from theodolite.storage.file_names import UNITS
 from theodolite.storage.files import read_json, verify, write_json
 from theodolite.storage.location import Location
 
@@ -91,8 +91,9 @@ class BucketRotation:
         with TemporaryDirectory(prefix="theodolite-") as place:
             folder = Path(place)
             write(folder)
-            files = sorted(path.name for path in folder.iterdir() if path.name != MANIFEST)
-            (self.folder / f"{number:06d}-{uuid4().hex[:12]}").put_all(folder, [*files, MANIFEST])
+            (self.folder / f"{number:06d}-{uuid4().hex[:12]}").put_all(
+                folder, [*read_json(folder / MANIFEST), MANIFEST]
+            )
 
     def names(self) -> list[str]:
         """Return the addresses of saves with a manifest, newest first; last those that this worker continues."""
@@ -191,8 +192,11 @@ class Checkpoints:
         began = time.monotonic()
 
         def write(folder: Path) -> None:
-            state.save(folder)
-            write_json(folder / MANIFEST, {name: checksum(folder / name) for name in (STATE, SAMPLE)})
+            for place, part in ((folder, state), *((folder / UNITS / o.units.kind, o) for o in state.others)):
+                place.mkdir(parents=True, exist_ok=True)
+                part.save(place)
+            files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.safetensors"))
+            write_json(folder / MANIFEST, {name: checksum(folder / name) for name in files})
 
         self.saves.keep(write)
         self._last = time.monotonic()

@@ -17,7 +17,7 @@ from torch import Tensor
 from theodolite.batch import Batch
 from theodolite.errors import DamagedError, InputError, TheodoliteError
 from theodolite.models.layers import Layer
-from theodolite.sources.source import Source, device_for_sums
+from theodolite.sources.source import Source, device_for_sums, each_batch, each_kind
 from theodolite.statistics.cells import cells_to_separate
 from theodolite.statistics.fold import max_sample_size
 from theodolite.statistics.frame import Frame
@@ -129,42 +129,59 @@ class Pilot:
 
 def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha256: str) -> Pilot:
     """Run the chosen documents; measure positions of each layer, chosen by hash, and count units."""
-    kept = {layer.index: Reservoir(min(POSITIONS, max_sample_size(layer.dim))) for layer in source.layers}
-    counts = Counter[int]()
-    device = device_for_sums(source) or "cpu"
+    return take_pilots(source, documents, model_sha256)[0]
 
-    def sink(batch: Batch) -> None:
-        near = batch.places.key.argsort()[:POSITIONS]  # no others can be chosen, so they are not copied
-        vector = batch.taken().index_select(0, near.to(batch.states.device)).cpu().float()
-        kept[batch.layer].offer(key=batch.places.key[near], first=batch.places.first[near], vector=vector)
-        names = batch.places.unit if batch.places.unit_hash is None else batch.places.unit_hash
-        found, times = np.unique(names.numpy(), return_counts=True)
-        counts.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
 
-    positions = 0
+def take_pilots(source: Source, documents: Sequence[tuple[int, Any]], model_sha256: str) -> list[Pilot]:
+    """Return the pilot of each kind of unit of the source, from one pass over the documents."""
+    seen = [_Seen(source.layers) for _ in each_kind(source)]
     for prepared in source.prepare(documents):
-        source.run(prepared, sink)
-        positions += prepared.positions
-    if not positions:
+        source.run(prepared, lambda batch: seen[batch.kind].add(batch))
+        for one, batch in zip(seen, each_batch(prepared), strict=True):
+            one.positions += batch.positions
+    if not seen[0].positions:
         raise InputError(
             "The documents of the pilot have no position to measure. Is the corpus empty, or only special tokens?"
         )
+    device, read = device_for_sums(source) or "cpu", len(documents)
+    return [
+        Pilot(one.measure(device), {"documents": read, "positions": one.positions, "model_sha256": model_sha256})
+        for one in seen
+    ]
 
-    by_count = sorted(counts.items(), key=lambda unit: (-unit[1], unit[0]))
-    times = len(source.layers) * MIN_OCCURRENCES
-    frequent = tuple(name for name, count in by_count[:FREQUENT] if count >= times)  # the same for all layers
 
-    def measure(layer: Layer) -> LayerPilot:
-        vectors, first = (kept[layer.index].rows[name].to(device) for name in ("vector", "first"))
-        return replace(_measure_layer(layer, vectors, first), frequent=frequent)
+class _Seen:
+    """What a pilot has seen of one kind of unit: positions of each layer, chosen by hash, and counts of units."""
 
-    # On the CPU, medians of layers run in parallel threads; a device computes them one after the other.
-    with ThreadPoolExecutor(None if device == "cpu" else 1) as pool:
-        layers = {
-            layer.index: pilot
-            for layer, pilot in zip(source.layers, pool.map(measure, source.layers), strict=True)
-        }
-    return Pilot(layers, {"documents": len(documents), "positions": positions, "model_sha256": model_sha256})
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        self.positions = 0
+        self._layers = layers
+        self._kept = {layer.index: Reservoir(min(POSITIONS, max_sample_size(layer.dim))) for layer in layers}
+        self._counts = Counter[int]()
+
+    def add(self, batch: Batch) -> None:
+        near = batch.places.key.argsort()[:POSITIONS]  # no others can be chosen, so they are not copied
+        vector = batch.taken().index_select(0, near.to(batch.states.device)).cpu().float()
+        self._kept[batch.layer].offer(key=batch.places.key[near], first=batch.places.first[near], vector=vector)
+        names = batch.places.unit if batch.places.unit_hash is None else batch.places.unit_hash
+        found, times = np.unique(names.numpy(), return_counts=True)
+        self._counts.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
+
+    def measure(self, device: str) -> dict[int, LayerPilot]:
+        by_count = sorted(self._counts.items(), key=lambda unit: (-unit[1], unit[0]))
+        times = len(self._layers) * MIN_OCCURRENCES
+        frequent = tuple(name for name, count in by_count[:FREQUENT] if count >= times)  # the same for all layers
+
+        def measure(layer: Layer) -> LayerPilot:
+            vectors, first = (self._kept[layer.index].rows[name].to(device) for name in ("vector", "first"))
+            return replace(_measure_layer(layer, vectors, first), frequent=frequent)
+
+        # On the CPU, medians of layers run in parallel threads; a device computes them one after the other.
+        with ThreadPoolExecutor(None if device == "cpu" else 1) as pool:
+            return {
+                layer.index: pilot
+                for layer, pilot in zip(self._layers, pool.map(measure, self._layers), strict=True)
+            }
 
 
 def _measure_layer(layer: Layer, vectors: Tensor, first: Tensor) -> LayerPilot:

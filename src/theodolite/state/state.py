@@ -43,6 +43,11 @@ class State:
     cursor: int = 0  # batches folded of the incomplete shard
     positions: int = 0
     under_way: int | None = None  # index of the incomplete shard
+    others: tuple[State, ...] = ()  # the same shards by other kinds of units
+
+    def each(self) -> tuple[State, ...]:
+        """Return this state, and those by other kinds of units."""
+        return (self, *self.others)
 
     def save(self, folder: Path) -> dict[str, str]:
         """Write state.safetensors and sample.safetensors side by side, and return their checksums."""

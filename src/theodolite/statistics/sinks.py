@@ -38,6 +38,10 @@ class Fold(Protocol):
         """Return a batch to be added when its sinks are known."""
 
 
+KindAndLayer = tuple[int, int]
+"""The number of a kind of unit, and of a layer."""
+
+
 class BatchLayers:
     """Adds the layers of one batch to their folds: at once or, if sinks have their own cells, at the end.
 
@@ -45,15 +49,15 @@ class BatchLayers:
     example, or those of a decoder. Memory: the states of all layers of the batch.
     """
 
-    def __init__(self, folds: Mapping[int, Fold]) -> None:
-        self._folds = folds
+    def __init__(self, folds: Mapping[int, Fold], *others: Mapping[int, Fold]) -> None:
+        self._folds = (folds, *others)  # by kind of unit
         self._held: deque[HeldBatch] = deque()
-        self._added: set[int] = set()
+        self._added: set[KindAndLayer] = set()
         self.consistent = True  # false if an error interrupted a fold while it added a batch
 
     def add(self, batch: Batch) -> None:
         """Add or hold the states of a layer."""
-        fold = self._folds[batch.layer]
+        fold = self._folds[batch.kind][batch.layer]
         if fold.frame.separate_sinks:
             self.consistent = False
             fold.catch_up()
@@ -63,14 +67,14 @@ class BatchLayers:
         self.consistent = False
         fold.update(batch)
         self.consistent = True
-        self._added.add(batch.layer)
+        self._added.add((batch.kind, batch.layer))
 
-    def discard(self) -> frozenset[int]:
+    def discard(self) -> frozenset[KindAndLayer]:
         """Drop what is held of an interrupted batch; return the layers to which the batch was added before."""
         while self._held:
             self._held.popleft().discard()
         if self.consistent:  # deferred work keeps states of the batch before
-            for fold in self._folds.values():
+            for fold in (fold for folds in self._folds for fold in folds.values()):
                 fold.catch_up()
         added = frozenset(self._added)
         self._added.clear()

@@ -6,4 +6,5 @@ REPLACEMENT = ".replacement"  # a folder in a finished survey: the one that will
 STATE = "state.safetensors"
 SAMPLE = "sample.safetensors"
 PILOT = "pilot.safetensors"
+UNITS = "units"  # a folder of surveys by other kinds of units, made in the same pass
 LAYER_NORMS = "layer_norms.safetensors"

@@ -62,7 +62,7 @@ def survey(
     chosen, running = SurveyOptions(**for_numbers), RunOptions(**for_run)
     check_survey_options(chosen)
     check_folders(folder, chosen.pilot_location, resume=running.resume, overwrite=running.overwrite)
-    check_engine(running, folder)
+    check_engine(running, folder, chosen.kinds_of_units("id"))
     check_device(running.device)
     check_device_map(running)
     if not isinstance(model, str | Path):

@@ -18,10 +18,10 @@ BLOCK, HELD_SHARE = 15, 0.25
 """What a block needs, in states of the batch, and the share of the GPU memory for it and for held states."""
 
 
-def choose_batch_tokens(device: str, source: TextSource, holds: bool) -> int:
+def choose_batch_tokens(device: str, source: TextSource, holds: int) -> int:
     """Return the default for a source whose model is loaded: on GPUs as many as fit on each of them.
 
-    With `holds`, the states of all layers of a batch are held, each on its device, until its sinks are known.
+    `holds` copies of the states of all layers of a batch are held, each on its device, until its sinks are known.
     """
     layers = [(str(source.devices.get(layer.index, device)), layer.dim) for layer in source.layers]
     on_gpus = sorted({name for name, _ in layers if name.startswith("cuda")}) or [device]
@@ -29,7 +29,7 @@ def choose_batch_tokens(device: str, source: TextSource, holds: bool) -> int:
         batch_tokens(
             name,
             max(layer.dim for layer in source.layers),
-            sum(where == name or len(on_gpus) == 1 for where, _ in layers) if holds else 0,
+            holds * sum(where == name or len(on_gpus) == 1 for where, _ in layers),
         )
         for name in on_gpus
     )

@@ -20,12 +20,22 @@ from theodolite.state.state import UNSEEN, State
 from theodolite.storage import download
 from theodolite.storage.bucket import Bucket
 from theodolite.storage.checksum import checksum
-from theodolite.storage.file_names import FACTS, LAYER_NORMS, PILOT, REPLACEMENT, SAMPLE, STATE, UNFINISHED
+from theodolite.storage.file_names import (
+    FACTS,
+    LAYER_NORMS,
+    PILOT,
+    REPLACEMENT,
+    SAMPLE,
+    STATE,
+    UNFINISHED,
+    UNITS,
+)
 from theodolite.storage.files import read_json, verify, write_json
 from theodolite.storage.location import Location, list_output_folder, move, parse_location, remove
 from theodolite.storage.lock import LOCK, find_writer
 from theodolite.surveys.layer_norms import load_norms, norms_table, save_norms
-from theodolite.surveys.survey import Survey
+from theodolite.surveys.options import TEXT_UNITS
+from theodolite.surveys.survey import OTHER_UNITS, Survey
 from theodolite.tables.curves import curve_table
 from theodolite.tables.table_files import read_table, write_table
 from theodolite.tables.tables import SurveyTables
@@ -48,6 +58,7 @@ OURS = {
     REPLACEMENT,
     "checkpoints",
     "workers",
+    UNITS,
     "figures",
     "report.html",
 }
@@ -58,6 +69,7 @@ def check_free(folder: Location, *, overwrite: bool) -> list[str]:
     present = [name for name in list_output_folder(folder) if name != LOCK]
     used = [name for name in present if not (name.startswith(".") and name.endswith(".part"))]
     foreign = [name for name in used if name not in OURS]
+    foreign += [f"{UNITS}/{name}" for name in list_output_folder(folder / UNITS) if name not in TEXT_UNITS]
     if foreign:
         raise InputError(
             f"--out {folder} contains files that are not part of a survey ({', '.join(foreign[:4])}), which are "
@@ -92,12 +104,25 @@ def finish_replacement(folder: Location) -> None:
 
     If this is interrupted, the next run continues: survey.json is the first file to go and the last to come.
     """
-    new = folder / REPLACEMENT
+    _replace(folder, folder / REPLACEMENT)
+
+
+def _replace(folder: Location, new: Location) -> None:
     if not (new / FACTS).is_file():
         return
     (folder / FACTS).unlink(missing_ok=True)
-    for name in OURS.difference(FILES, {FACTS, REPLACEMENT}):
+    for name in OURS.difference(FILES, {FACTS, REPLACEMENT, UNITS}):
         remove(folder / name, missing_ok=True)
+    kinds = read_json(new / FACTS).get(OTHER_UNITS, [])
+    for kind in TEXT_UNITS:
+        if kind in kinds:
+            _replace(folder / UNITS / kind, new / UNITS / kind)
+        else:
+            remove(folder / UNITS / kind, missing_ok=True)
+    if not kinds:
+        remove(folder / UNITS, missing_ok=True)
+    if isinstance(folder, Path):
+        folder.mkdir(parents=True, exist_ok=True)
     for name in (*FILES, FACTS):
         if (new / name).is_file():
             move(new / name, folder / name)
@@ -106,10 +131,15 @@ def finish_replacement(folder: Location) -> None:
 
 def write(survey: Survey, folder: Location, *, overwrite: bool) -> None:
     """Write a survey that is complete in memory, and replace an older one."""
+    kinds = {kind: survey.by(kind) for kind in survey.facts.get(OTHER_UNITS, [])}
     place = claim(folder, overwrite=overwrite)
+    for kind, other in kinds.items():
+        save(other, place / UNITS / kind)
     save(survey, place)
     finish_replacement(folder)
     survey.folder = folder
+    for kind, other in kinds.items():
+        other.folder = folder / UNITS / kind
 
 
 def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None = None) -> None:

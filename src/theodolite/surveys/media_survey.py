@@ -49,7 +49,7 @@ def plan(
     if resumed is not None:
         maps = "flat" if flat else "places"
         settings = known_settings(
-            options, units=options.units or "none", maps=maps, max_seconds=options.max_seconds
+            options, units=options.kinds_of_units("none")[0], maps=maps, max_seconds=options.max_seconds
         )
         model = checkpoint.identity() | {"dtype": options.dtype, "device": device}
         identity = {"model": model, "corpus": {"sha256": found.sha256, "part": options.part}}
@@ -137,7 +137,7 @@ def _source(
         network,
         feeder,
         corpus_key=corpus_key,
-        kind=options.units or "none",
+        kind=options.kinds_of_units("none")[0],
         layers=options.layers,
         flat=_flat(kind, options.maps),
     )

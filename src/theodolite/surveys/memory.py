@@ -9,7 +9,7 @@ import psutil
 import torch
 
 from theodolite.environment import MEMORY_SHARE
-from theodolite.errors import InputError
+from theodolite.errors import MemoryLimitError
 from theodolite.models.layers import Layer
 from theodolite.statistics.fold import expected_bytes, max_sample_size
 from theodolite.statistics.frame import Frame
@@ -68,11 +68,13 @@ def check_memory(
     populations: int,
     contextuality: bool = False,
     held: int = 0,
+    others: Sequence[Estimate] = (),
 ) -> Estimate:
     """Raise if the survey does not fit in the memory of this process; return the estimate.
 
     `bound` is an upper bound of the number of units. Only if that many would not fit are they counted, which
     takes a pass over the corpus without the model. `held` is the size of the states that are kept of a batch.
+    `others` are surveys by other kinds of units in the same pass, which must fit at the same time.
     """
     allowed = budget if budget is not None else int(MEMORY_SHARE * psutil.virtual_memory().available)
 
@@ -82,13 +84,18 @@ def check_memory(
         )
 
     estimate = Estimate(bound, allowed, of, count)
-    need = estimate.bytes_within(allowed)
+    beside = sum(other.bytes for other in others)
+    need = estimate.bytes_within(allowed - beside)
+    if beside and beside + need > allowed:  # count the units of the others too
+        beside = sum(other.bytes_within(0) for other in others)
+    need += beside
     if need > allowed:
+        types = estimate.types + sum(other.types for other in others)
         fewer = int(len(layers) * allowed / need)
         hint = f"; about {fewer} would fit" if fewer else ""
-        raise InputError(
-            f"This survey needs about {format_bytes(need)} for {len(layers)} layers and {estimate.types:,} units, "
+        raise MemoryLimitError(
+            f"This survey needs about {format_bytes(need)} for {len(layers)} layers and {types:,} units, "
             f"but only {format_bytes(allowed)} may be used. Survey fewer layers at a time (--layers{hint}), "
-            "choose coarser --units, or allow more with --memory."
+            f"{'give fewer' if others else 'choose coarser'} --units, or allow more with --memory."
         )
     return estimate

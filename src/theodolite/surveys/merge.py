@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,12 @@ from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.sources.units import Units
 from theodolite.state.state import State, add_sums
+from theodolite.storage.file_names import UNITS
 from theodolite.storage.location import Location, parse_location
 from theodolite.storage.lock import check_unlocked, exclusive
 from theodolite.surveys.folder import check_free, open_survey, write
 from theodolite.surveys.provenance import differences
-from theodolite.surveys.survey import Survey
+from theodolite.surveys.survey import OTHER_UNITS, Survey
 from theodolite.tables.tables import make_tables, nonfinite
 from theodolite.text import pluralize
 
@@ -55,9 +56,31 @@ def merge(
 
 
 def _merge_all(surveys: Sequence[str | Path | Survey], listener: Listener) -> Survey:
-    merged = _copy(_open(surveys[0]))
+    """Merge the surveys, and those by other kinds of units that all of them have."""
+    kinds: list[list[str]] = []
+
+    def open_each() -> Iterator[Survey]:
+        for survey in map(_open, surveys):
+            kinds.append(survey.facts.get(OTHER_UNITS, []))
+            yield survey
+
+    merged = _merge_one_kind(open_each(), listener)
+    common = [kind for kind in kinds[0] if all(kind in each for each in kinds)]
+    if dropped := sorted({kind for each in kinds for kind in each if kind not in common}):
+        listener.warn(f"units {', '.join(dropped)} are not merged: some of the surveys do not have them")
+    merged.facts.pop(OTHER_UNITS, None)
+    if common:
+        merged.facts[OTHER_UNITS] = common
+    merged.others = {
+        kind: _merge_one_kind((_open(survey, kind) for survey in surveys), listener) for kind in common
+    }
+    return merged
+
+
+def _merge_one_kind(surveys: Iterator[Survey], listener: Listener) -> Survey:
+    merged = _copy(next(surveys))
     parts = _parts(merged)
-    for other in map(_open, surveys[1:]):
+    for other in surveys:
         listener.say(f"merging {other.folder or other.name}")
         _check(merged, other, parts)
         _add_survey(merged, other)
@@ -94,8 +117,11 @@ def _normalized(place: Location) -> str:
     return str(place.resolve() if isinstance(place, Path) else place)
 
 
-def _open(survey: str | Path | Survey) -> Survey:
-    return survey if isinstance(survey, Survey) else open_survey(survey)
+def _open(survey: str | Path | Survey, kind: str | None = None) -> Survey:
+    """Return the survey, or the one by another kind of unit."""
+    if isinstance(survey, Survey):
+        return survey if kind is None else survey.by(kind)
+    return open_survey(survey if kind is None else parse_location(survey) / UNITS / kind)
 
 
 def _copy(survey: Survey) -> Survey:

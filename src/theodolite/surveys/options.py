@@ -68,11 +68,14 @@ class SurveyOptions:
     """Options that determine the numbers of a survey."""
 
     units: Annotated[
-        str | None,
+        str | Sequence[str] | None,
         Option(
-            "What counts as one unit. Text: id (token id, default), surface (text of the token) or word. Speech "
-            "and vision: none (default), position, document or label.",
+            "What counts as one unit. Text: id (token id, default), surface (text of the token) or word; or "
+            "several in one pass, such as id,word, which writes the survey by word to units/word in the folder of "
+            "the survey. Speech and vision: none (default), position, document or label.",
             choices=(*TEXT_UNITS, *MEDIA_UNITS),
+            flag_type=str | None,
+            parse=split_commas,
         ),
     ] = None
     layers: Annotated[
@@ -203,6 +206,11 @@ class SurveyOptions:
     ] = None
     trust_remote_code: Annotated[bool, Option("Allow a model to run the Python code that it ships with.")] = False
 
+    def kinds_of_units(self, default: str) -> tuple[str, ...]:
+        """Return the kinds of units, the first of which is that of the survey itself."""
+        given = (self.units,) if isinstance(self.units, str) else tuple(self.units or ())
+        return given or (default,)
+
     @property
     def pilot_location(self) -> Location | None:
         """Where the pilot is read from, if not taken."""
@@ -312,9 +320,13 @@ def check_options(options: object) -> None:
     """Raise if an option has a value outside its choices or below its minimum."""
     for name, _, _, option in list_options(type(options)):
         value = getattr(options, name)
-        if option.choices and value is not None and value not in option.choices:
-            listed = ", ".join(option.choices)
-            raise InputError(f"{flag(name)} {value!r} is not one of {listed}.{nearest(value, [*option.choices])}")
+        several = option.parse is split_commas and isinstance(value, Sequence) and not isinstance(value, str)
+        for one in value if several else (value,):
+            if option.choices and one is not None and one not in option.choices:
+                listed = ", ".join(option.choices)
+                raise InputError(f"{flag(name)} {one!r} is not one of {listed}.{nearest(one, [*option.choices])}")
+        if several and not len(value):
+            raise InputError(f"{flag(name)} is empty. Omit it, or give at least one name.")
         if option.minimum is not None and value is not None and value < option.minimum:
             raise InputError(f"{flag(name)} {value} is too small: expected at least {option.minimum}.")
 

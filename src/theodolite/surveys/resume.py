@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from theodolite.errors import InputError
@@ -12,6 +12,7 @@ from theodolite.storage.files import read_json
 from theodolite.storage.location import Location
 from theodolite.surveys.options import SurveyOptions
 from theodolite.surveys.provenance import differences
+from theodolite.surveys.survey import OTHER_UNITS
 
 PILOT_DIGEST = "pilot_sha256"  # in unfinished.json: which centres the saved sums have
 FILTERS = "filters"  # in unfinished.json: how the documents were selected; null if there are none
@@ -29,6 +30,7 @@ class RecordedRun(NamedTuple):
         self, identity: Mapping[str, Any], filters: Mapping[str, Any] | None, *, incomplete: bool = False
     ) -> None:
         """Raise if the run has other settings. An `incomplete` identity has those that are known so far."""
+        identity = self._allow_fewer_units(identity)
         lines = differences(_restrict(self.identity, identity) if incomplete else self.identity, identity)
         if any(line.startswith("corpus.sha256") for line in lines):  # a digest says little: name the filters too
             chosen = _restrict(dict(filters or {}), self.filters)
@@ -38,6 +40,30 @@ class RecordedRun(NamedTuple):
             raise InputError(
                 f"--resume: the run in {self.place} has other settings; give them, or another --out:\n  {listed}"
             )
+
+    def _allow_fewer_units(self, identity: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the identity with all kinds of units of a finished survey that has those of the identity."""
+        (first, *others), (ours, *given) = (_units_in(each) for each in (self.identity, identity))
+        if not (self.finished and ours == first and set(given) <= set(others)):
+            return identity
+        units = self.identity["settings"]["units"]
+        return {**identity, "settings": {**identity["settings"], "units": units}}
+
+
+def describe_units(kinds: Sequence[str]) -> str | list[str]:
+    """Return the kinds of units as the settings of a run record them."""
+    return kinds[0] if len(kinds) == 1 else list(kinds)
+
+
+def run_identity(identity: Mapping[str, Any], other_units: Sequence[str]) -> dict[str, Any]:
+    """Return what identifies a run: the identity of its survey, with all kinds of units of the run."""
+    settings = identity["settings"]
+    return {**identity, "settings": {**settings, "units": describe_units([settings["units"], *other_units])}}
+
+
+def _units_in(identity: Mapping[str, Any]) -> list[str]:
+    units = identity["settings"]["units"]
+    return [units] if isinstance(units, str) else list(units)
 
 
 def find_recorded_run(out: Location) -> RecordedRun | None:
@@ -50,7 +76,8 @@ def find_recorded_run(out: Location) -> RecordedRun | None:
     if (place / FACTS).is_file():
         facts = read_json(place / FACTS)
         filters = (facts.get("corpus") or {}).get(FILTERS) or {}
-        return RecordedRun(place, facts["identity"], filters, finished=True)
+        identity = run_identity(facts["identity"], facts.get(OTHER_UNITS, []))
+        return RecordedRun(place, identity, filters, finished=True)
     return None
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from theodolite.engines.engine import Engine, Plan, Work
 from theodolite.engines.gpu import CellSums, sums_on_device, write_in_background
@@ -14,7 +17,6 @@ from theodolite.engines.local import LocalEngine
 from theodolite.engines.progress import Listener
 from theodolite.engines.threads import frequent_thread_switches, load_solvers
 from theodolite.environment import versions
-from theodolite.errors import DamagedError
 from theodolite.measures.formula import formula_of_column
 from theodolite.sources.prefetch import run_in_thread
 from theodolite.state.checkpoints import Checkpoints
@@ -22,17 +24,18 @@ from theodolite.state.pilot import Pilot
 from theodolite.state.state import State
 from theodolite.state.worker_states import WorkerStates
 from theodolite.statistics.cells import cells_to_separate
-from theodolite.storage.file_names import FACTS, PILOT, REPLACEMENT, UNFINISHED
-from theodolite.storage.files import read_json, write_json
+from theodolite.statistics.frame import Frame
+from theodolite.storage.file_names import FACTS, REPLACEMENT, UNFINISHED, UNITS
+from theodolite.storage.files import write_json
 from theodolite.storage.location import Location
 from theodolite.storage.lock import exclusive
 from theodolite.surveys import memory
 from theodolite.surveys.folder import SCHEMA, claim, finish_replacement, open_survey, save
+from theodolite.surveys.pilots import digest, get_pilots, survey_folders
 from theodolite.surveys.provenance import differences
-from theodolite.surveys.resume import FILTERS, PILOT_DIGEST, find_recorded_run
-from theodolite.surveys.survey import Survey
+from theodolite.surveys.resume import FILTERS, PILOT_DIGEST, find_recorded_run, run_identity
+from theodolite.surveys.survey import OTHER_UNITS, Survey
 from theodolite.tables.tables import make_tables, nonfinite
-from theodolite.text import pluralize
 
 TABLES_WITH_FORMULAS = ("layers", "tokens", "coordinates", "scales", "spectra", "jackknife")
 
@@ -95,46 +98,68 @@ def _run(
         survey = open_survey(place)
         _tidy(place)
         return survey
-    closed = len(plan.source.units)
-    estimate = _check_memory(plan)
-    engine.ready(plan, place, estimate.bytes_within, listener)
+    plans = (plan, *plan.others)  # one per kind of unit
+    closed = [len(each.source.units) for each in plans]
+    estimates = _check_memory(plans)
+    engine.ready(plan, place, estimates[0].bytes_within, listener)
     clock.lap("start")
-    pilot = _pilot(plan, place if resuming else None, listener, engine)
+    pilots = get_pilots(plans, place if resuming else None, listener, engine)
     # Words get their codes in the fold only: a resumed run takes no pilot, and must give the same codes.
-    plan.source.units.forget(closed)
+    for each, size in zip(plans, closed, strict=True):
+        each.source.units.forget(size)
     if out is not None and not resuming:  # only now, when nothing more can be rejected
         place = claim(out, overwrite=overwrite)
         filters = (plan.facts.get("corpus") or {}).get(FILTERS)
-        write_json(place / UNFINISHED, plan.identity | {PILOT_DIGEST: pilot.sha256, FILTERS: filters})
+        write_json(place / UNFINISHED, _run_identity(plan) | {PILOT_DIGEST: digest(pilots), FILTERS: filters})
     if place is not None:
-        pilot.save(place)
+        for folder, pilot in zip(survey_folders(place, plans), pilots, strict=True):
+            pilot.save(folder)
     clock.lap("pilot")
-    frames = {
-        layer.index: pilot.frame(
-            layer.index,
-            populations=plan.populations,
-            sample_size=plan.sample_size,
-            contextuality=plan.contextuality,
-        )
-        for layer in plan.source.layers
-    }
+    frames = [_frames(each, pilot) for each, pilot in zip(plans, pilots, strict=True)]
     if plan.device is not None:
         run_in_thread(
             partial(load_solvers, plan.device)
         )  # while the GPU works, so that the tables do not wait for it
-    state = engine.fold(Work(plan, frames, place, resuming, checkpoint_every, listener))
+    state = engine.fold(
+        Work(plan, frames[0], place, resuming, checkpoint_every, listener, other_frames=tuple(frames[1:]))
+    )
     clock.lap("fold")
-    on_device = sums_on_device(state.folds)  # before they are copied to the CPU, which starts now
-    with write_in_background(state, place) as written:
-        survey = _make_survey(plan, state, on_device, pilot, clock, estimate, listener, engine)
-        survey.facts["times"]["seconds"] |= {name: round(spent, 3) for name, spent in engine.seconds().items()}
-        if place is not None:
-            listener.say("writing the survey")
-            save(survey, place, written)
+    spare = max(estimates[0].budget - sum(estimate.bytes for estimate in estimates), 0)
+    folders = survey_folders(place, plans) if place is not None else [None] * len(plans)
+    parts = list(zip(plans, state.each(), pilots, estimates, folders, strict=True))
+    # The survey itself is written last: its survey.json says that all are complete.
+    *others, survey = (_finish(*part, spare, clock, listener, engine) for part in (*parts[1:], parts[0]))
+    survey.others = {str(other.facts["units"]): other for other in others}
     if out is not None and place is not None:
         _tidy(place)
         finish_replacement(out)
         survey.folder = out
+        for kind, other in survey.others.items():
+            other.folder = out / UNITS / kind
+    return survey
+
+
+def _finish(
+    plan: Plan,
+    state: State,
+    pilot: Pilot,
+    estimate: memory.Estimate,
+    folder: Location | None,
+    spare: int,
+    clock: Clock,
+    listener: Listener,
+    engine: Engine,
+) -> Survey:
+    """Compute the tables of one kind of unit, and write its survey."""
+    on_device = sums_on_device(state.folds)  # before they are copied to the CPU, which starts now
+    if isinstance(folder, Path):
+        folder.mkdir(parents=True, exist_ok=True)
+    with write_in_background(state, folder) as written:
+        survey = _make_survey(plan, state, on_device, pilot, clock, estimate, spare, listener, engine)
+        survey.facts["times"]["seconds"] |= {name: round(spent, 3) for name, spent in engine.seconds().items()}
+        if folder is not None:
+            listener.say("writing the survey")
+            save(survey, folder, written)
     return survey
 
 
@@ -143,45 +168,26 @@ def _tidy(out: Location) -> None:
     (out / UNFINISHED).unlink(missing_ok=True)
     Checkpoints(out).clear()
     WorkerStates(out).clear()
-    for part in [path for path in out.iterdir() if path.name.startswith(".") and path.name.endswith(".part")]:
-        part.unlink(missing_ok=True)
+    folders = [out, *((out / UNITS).iterdir() if (out / UNITS).is_dir() else ())]
+    for path in [path for folder in folders for path in folder.iterdir()]:
+        if path.name.startswith(".") and path.name.endswith(".part"):
+            path.unlink(missing_ok=True)
 
 
-def _pilot(plan: Plan, resumed: Location | None, listener: Listener, engine: Engine) -> Pilot:
-    """Load the pilot of this run or of another survey, or take one; a damaged one of this run is taken again."""
-    if resumed is not None and (resumed / PILOT).is_file():
-        try:
-            return Pilot.load(resumed)
-        except DamagedError as error:
-            listener.warn(f"{error} It is taken again, from the same documents.")
-    pilot = _new_pilot(plan, listener, engine)
-    if resumed is not None and _has_sums(resumed) and _pilot_digest(resumed) != pilot.sha256:
-        raise DamagedError(
-            f"{resumed / PILOT} is damaged or missing, and the pilot taken again differs, so what was saved "
-            "cannot be continued. Start again with --overwrite."
+def _run_identity(plan: Plan) -> dict[str, Any]:
+    return run_identity(plan.identity, [other.source.units.kind for other in plan.others])
+
+
+def _frames(plan: Plan, pilot: Pilot) -> dict[int, Frame]:
+    return {
+        layer.index: pilot.frame(
+            layer.index,
+            populations=plan.populations,
+            sample_size=plan.sample_size,
+            contextuality=plan.contextuality,
         )
-    return pilot
-
-
-def _has_sums(out: Location) -> bool:
-    """Return whether sums were saved, which are about the centres of the pilot."""
-    return bool(Checkpoints(out).saves.names() or WorkerStates(out).names())
-
-
-def _pilot_digest(out: Location) -> str | None:
-    return read_json(out / UNFINISHED).get(PILOT_DIGEST)
-
-
-def _new_pilot(plan: Plan, listener: Listener, engine: Engine) -> Pilot:
-    """Load the pilot of another survey, or take one."""
-    if plan.pilot_from is not None:
-        pilot = Pilot.load(plan.pilot_from)
-        pilot.check(plan.source.layers, plan.model_sha256)
-        return pilot
-    listener.say(
-        f"reading {pluralize(len(plan.pilot_documents), 'document')} for the pilot (centres of the layers)"
-    )
-    return engine.pilot(plan, listener)
+        for layer in plan.source.layers
+    }
 
 
 def _can_resume(out: Location, plan: Plan, *, overwrite: bool = False) -> bool:
@@ -192,13 +198,22 @@ def _can_resume(out: Location, plan: Plan, *, overwrite: bool = False) -> bool:
     recorded = find_recorded_run(out)
     if recorded is None:
         return False
-    if recorded.finished and overwrite and differences(recorded.identity, plan.identity):
+    identity = _run_identity(plan)
+    if recorded.finished and overwrite and differences(recorded.identity, identity):
         return False
-    recorded.check(plan.identity, (plan.facts.get("corpus") or {}).get(FILTERS))
+    recorded.check(identity, (plan.facts.get("corpus") or {}).get(FILTERS))
     return True
 
 
-def _check_memory(plan: Plan) -> memory.Estimate:
+def _check_memory(plans: Sequence[Plan]) -> list[memory.Estimate]:
+    """Raise if the surveys by all kinds of units do not fit in memory together; return the estimate of each."""
+    estimates: list[memory.Estimate] = []
+    for plan in plans:
+        estimates.append(_estimate_memory(plan, estimates))
+    return estimates
+
+
+def _estimate_memory(plan: Plan, others: Sequence[memory.Estimate]) -> memory.Estimate:
     def count() -> int:
         seen: set[int] = set()
         for _, documents in plan.read(plan.shards):
@@ -215,6 +230,7 @@ def _check_memory(plan: Plan) -> memory.Estimate:
         populations=len(plan.populations),
         contextuality=plan.contextuality,
         held=_held_bytes(plan),
+        others=others,
     )
 
 
@@ -233,11 +249,11 @@ def _make_survey(
     pilot: Pilot,
     clock: Clock,
     estimate: memory.Estimate,
+    spare: int,
     listener: Listener,
     engine: Engine,
 ) -> Survey:
     layers = plan.source.layers
-    spare = max(estimate.budget - estimate.bytes, 0)
     tables = make_tables(
         state, layers, plan.populations, say=listener.say, device=plan.device, spare=spare, on_device=on_device
     )
@@ -277,4 +293,6 @@ def _make_survey(
         },
         "memory": estimate.facts(),
     }
+    if plan.others:
+        facts[OTHER_UNITS] = [other.source.units.kind for other in plan.others]
     return Survey(facts, tables, state, pilot, norms=plan.norms)

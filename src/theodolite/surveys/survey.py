@@ -10,14 +10,17 @@ from typing import Any
 
 import pandas as pd
 
+from theodolite.errors import InputError
 from theodolite.models.layers import Layer
 from theodolite.models.norms import Norm
 from theodolite.state.pilot import Pilot
 from theodolite.state.state import State
+from theodolite.storage.file_names import UNITS
 from theodolite.storage.location import Location, parse_location
 from theodolite.tables.tables import SurveyTables
 from theodolite.text import pluralize, survey_name
 
+OTHER_UNITS = "other_units"  # in survey.json: kinds of units whose surveys are in the folder too
 SHOWN = "layer layer_name population n q m v mean_cosine anisotropy_svd effective_rank twonn".split()
 CHARTED = ("mean_cosine", "anisotropy_svd", "effective_rank")
 
@@ -32,6 +35,24 @@ class Survey:
     pilot: Pilot
     folder: Location | None = None
     norms: dict[int, Norm] = field(default_factory=dict)  # by layer, if its states leave a norm
+    others: dict[str, Survey] = field(default_factory=dict, repr=False)  # by kind of unit; see `by`
+
+    def by(self, units: str) -> Survey:
+        """Return the survey by another kind of unit that was made in the same pass, such as by("word")."""
+        known = [str(self.facts["units"]), *self.facts.get(OTHER_UNITS, [])]
+        if units not in known:
+            raise InputError(
+                f"This survey has no units {units!r}, only {', '.join(known)}. To have several kinds, survey with "
+                f"--units {known[0]},{units}."
+            )
+        if units == known[0]:
+            return self
+        if units not in self.others:
+            from theodolite.surveys.folder import open_survey
+
+            assert self.folder is not None
+            self.others[units] = open_survey(self.folder / UNITS / units)
+        return self.others[units]
 
     @property
     def layers(self) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -30,7 +30,7 @@ from theodolite.statistics.cells import cells_to_separate
 from theodolite.surveys.batch_tokens import choose_batch_tokens
 from theodolite.surveys.options import SurveyOptions, select_shards
 from theodolite.surveys.provenance import describe_checkpoint, describe_corpus, describe_settings, make_provenance
-from theodolite.surveys.resume import RecordedRun, known_settings
+from theodolite.surveys.resume import RecordedRun, describe_units, known_settings
 from theodolite.surveys.survey import Survey
 
 SHARD_CHARS = 2**19
@@ -70,7 +70,7 @@ def plan(
     if resumed is not None:
         settings = known_settings(
             options,
-            units=options.units or "id",
+            units=describe_units(options.kinds_of_units("id")),
             shard_chars=shard_chars,
             drop_special=options.drop_special,
             clean_words=options.clean_words,
@@ -92,10 +92,13 @@ def plan(
     network, source = _source(
         checkpoint, options, tokenizer, local_device or device, end_to_end=kind == "cuda", device_map=device_map
     )
+    kinds = (source, *source.others)
     holds = cells_to_separate(options.populations).sinks
     # What fits depends on what else uses a GPU now; a resumed run keeps its batches.
     before = None if resumed is None else resumed.identity["settings"].get("batch_tokens")
-    source.batch_tokens = options.batch_tokens or before or choose_batch_tokens(device, source, holds)
+    chosen = options.batch_tokens or before or choose_batch_tokens(device, source, len(kinds) if holds else 0)
+    for each in kinds:
+        each.batch_tokens = chosen
     if options.target is not None and "decoder" not in {layer.stack for layer in source.anatomy.layers}:
         raise InputError(
             f"--target requires an encoder-decoder model, and {checkpoint.name} is not one. Omit --target."
@@ -104,7 +107,8 @@ def plan(
         placement = find_placement(source.anatomy)
     hashed()
     found = scanned()
-    source.corpus_key = int(found.sha256[:16], 16)
+    for each in kinds:
+        each.corpus_key = int(found.sha256[:16], 16)
     shards = {shard.index: shard for shard in found.shards}
     selected = select_shards(list(shards), options.part, listener.warn)
 
@@ -165,7 +169,7 @@ def plan(
             filters=asdict(corpus_options),
         ),
     )
-    return Plan(
+    made = Plan(
         source=source,
         corpus_sha256=found.sha256,
         shards=selected,
@@ -201,6 +205,14 @@ def plan(
         ),
         finish=warn,
     )
+    bounds = [_types_bound(other, found.characters) for other in kinds[1:]]
+    return replace(made, others=tuple(map(partial(_by_other_units, made), kinds[1:], bounds)))
+
+
+def _by_other_units(plan: Plan, source: TextSource, types_bound: int) -> Plan:
+    """Return the plan of the same survey by another kind of unit."""
+    settings = {**plan.identity["settings"], "units": source.units.kind}
+    return replace(plan, source=source, identity={**plan.identity, "settings": settings}, types_bound=types_bound)
 
 
 def remake_source(
@@ -251,13 +263,15 @@ def _source(
     end_to_end: bool,
     device_map: DeviceMap | None = None,
 ) -> tuple[Any, TextSource]:
+    kind, *others = options.kinds_of_units("id")
     network = _load_network(checkpoint, options, device, device_map)
     wrap = find_wrap(tokenizer) if options.wrap else UNWRAPPED
     with _one_thread_beside_gpu(device):
         source = TextSource(
             network,
             tokenizer,
-            kind=options.units or "id",
+            kind=kind,
+            other_kinds=others,
             layers=options.layers,
             max_tokens=choose_window_length(network.config, tokenizer, options.max_tokens, wrap),
             drop_special=options.drop_special,

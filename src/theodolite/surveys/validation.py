@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from theodolite.corpora.catalogue.entries import MODELS
@@ -26,6 +26,7 @@ from theodolite.storage.lock import check_unlocked
 from theodolite.surveys import media_survey
 from theodolite.surveys.folder import check_free
 from theodolite.surveys.options import (
+    TEXT_UNITS,
     RunOptions,
     SurveyOptions,
     check_options,
@@ -38,7 +39,9 @@ from theodolite.surveys.options import (
 def check_survey_options(options: SurveyOptions) -> None:
     """Raise if an option has a value that no model and no corpus could make valid."""
     check_options(options)
-    check_cleaning(options.units or "id", clean_words=options.clean_words)
+    kinds = options.kinds_of_units("id")
+    check_cleaning(kinds, clean_words=options.clean_words)
+    _check_several_units(kinds)
     for name in ("wrap", "clean_words"):
         if options.chat and getattr(options, name):
             raise InputError(f"--chat and {flag(name)} cannot be combined: the template decides what is read.")
@@ -50,6 +53,15 @@ def check_survey_options(options: SurveyOptions) -> None:
     if options.layers is not None:
         parse_layer_numbers(options.layers)
     select_part([], options.part)
+
+
+def _check_several_units(kinds: Sequence[str]) -> None:
+    """Reject a kind of unit that is given twice, and several kinds for anything but text."""
+    given = ",".join(kinds)
+    if len(set(kinds)) < len(kinds):
+        raise InputError(f"--units {given}: a kind of unit is given twice. Give each kind once.")
+    if len(kinds) > 1 and not set(kinds) <= set(TEXT_UNITS):
+        raise InputError(f"--units {given}: only units of text ({', '.join(TEXT_UNITS)}) can be combined.")
 
 
 def check_device(device: str | None) -> None:
@@ -104,13 +116,18 @@ def check_loaded_options(options: SurveyOptions, running: RunOptions) -> None:
                 )
 
 
-def check_engine(options: RunOptions, out: Location | None) -> None:
+def check_engine(options: RunOptions, out: Location | None, units: Sequence[str] = ()) -> None:
     """Reject an unknown engine, and options that only the other engine uses."""
     check_options(options)
     if options.engine == "local":
         if options.workers is not None or options.gpus_per_worker or options.address != "auto":
             raise InputError("--workers, --gpus-per-worker and --address require --engine ray.")
         return
+    if len(units) > 1:
+        raise InputError(
+            f"--units {','.join(units)}: --engine ray surveys by one kind of unit only. Give one kind, or use "
+            "--engine local."
+        )
     check_worker_options(options.workers, options.gpus_per_worker)
     check_address_format(options.address)
     if options.gpus_per_worker and options.address == "local":

@@ -88,11 +88,10 @@ class RayEngine:
             "gpus_per_worker": capacity.gpus,
         }
 
-    def pilot(self, plan: Plan, listener: Listener) -> Pilot:
+    def pilot(self, plan: Plan, listener: Listener) -> list[Pilot]:
         """Let one worker take the pilot for all."""
         self._pool.call(self._names[0], "pilot", plan.pilot_documents, plan.model_sha256)
-        pilot: Pilot = self._collect("pilot", 1)[self._names[0]]
-        return pilot
+        return [self._collect("pilot", 1)[self._names[0]]]
 
     def fold(self, work: Work) -> State:
         """Run the workers until every shard is saved, then merge their states."""

@@ -41,6 +41,7 @@ class TextBatch:
     names: Ints  # (windows, 2), document and number of each
     decoder: TextBatch | None = None  # the input of the decoder for the same windows, if there is a decoder
     packed: PackedLayout | None = None  # None: the windows are padded
+    others: tuple[TextBatch, ...] = ()  # the same windows by other kinds of units
 
     @property
     def positions(self) -> int:
@@ -80,7 +81,9 @@ class TextBatch:
             places, pooling = torch.unique(self.pooling[tokens], return_inverse=True)
         decoder = None if self.decoder is None else self.decoder._take(windows)
         rows = self.rows[tokens] - begin
-        return TextBatch(ids, mask, rows, self.places.take(places), pooling, self.names[windows], decoder, packed)
+        others = tuple(other._take(windows) for other in self.others)
+        taken = self.places.take(places)
+        return TextBatch(ids, mask, rows, taken, pooling, self.names[windows], decoder, packed, others)
 
 
 class DecoderLabels(NamedTuple):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from theodolite.models.device_map import input_device
 from theodolite.models.layers import Layer, choose_layers
 from theodolite.models.text_anatomy import Anatomy
 from theodolite.sources.rows import locate_rows
-from theodolite.sources.source import Sink
+from theodolite.sources.source import Sink, each_batch
 from theodolite.sources.text.batches import BatchBuilder, DecoderLabels, TextBatch
 from theodolite.sources.text.chat import cut_conversations
 from theodolite.sources.text.encoding import UNWRAPPED, find_wrap
@@ -52,7 +53,8 @@ class TextSource:
     `wrap` puts BOS and EOS around every window if the tokenizer does not. `clean_words`, only for words, removes
     everything but the words from each document before the model reads it. `chat` reads conversations through the
     chat template of the tokenizer. `resident` leaves the states on the device of the model. `end_to_end` packs
-    windows into one sequence without padding, if the model supports it.
+    windows into one sequence without padding, if the model supports it. With `other_kinds`, every batch is also
+    grouped by these kinds of units, from the same states: `others` are the same source by each of them.
     """
 
     def __init__(
@@ -71,8 +73,9 @@ class TextSource:
         chat: bool = False,
         resident: bool = False,
         end_to_end: bool = False,
+        other_kinds: Sequence[str] = (),
     ) -> None:
-        check_cleaning(kind, clean_words=clean_words)
+        check_cleaning((kind, *other_kinds), clean_words=clean_words)
         self.anatomy = Anatomy.of(model)
         self.tokenizer = tokenizer
         self.layers: tuple[Layer, ...] = choose_layers(self.anatomy.layers, layers)
@@ -94,25 +97,35 @@ class TextSource:
         self._language_first = quirks.starts_with_language(model.config)
         self._shortest = quirks.shortest_window(model.config)
         self._first_position = quirks.first_position_id(model.config)
+        self._finds_words = "word" in (kind, *other_kinds)
         self.end_to_end = (
             end_to_end and self._uses_arrays() and can_pack(self.anatomy, self._first_position, max_tokens)
         )
+        self.others = tuple(self._by(other) for other in other_kinds)
+
+    def _by(self, kind: str) -> TextSource:
+        """Return a source by another kind of unit, with the same model."""
+        other = copy(self)
+        other.units, codes = list_vocabulary(self.tokenizer, kind, start=self._decoder_start)
+        other._codes, other._finds_words, other.others = np.asarray(codes, dtype=np.int64), kind == "word", ()
+        return other
 
     def narrowed(self, layers: Sequence[Layer]) -> TextSource:
         """Return a source with only these layers, with the same model and units."""
         other = copy(self)
         other.layers = tuple(layers)
+        other.others = tuple(each.narrowed(layers) for each in self.others)
         return other
 
     # Documents -> windows
 
     def _uses_arrays(self) -> bool:
         """Return whether windows can be built as arrays: without words and without a decoder input."""
-        return self.units.kind != "word" and self._decoder_start is None
+        return not self._finds_words and self._decoder_start is None
 
     def windows(self, documents: Sequence[tuple[int, str]]) -> tuple[list[Window], dict[int, str]]:
         """Return the windows of documents and, for words, the text of each document, by its number."""
-        by_word = self.units.kind == "word"
+        by_word = self._finds_words
         if self.chat:
             return cut_conversations(documents, self.tokenizer, self.max_tokens, words=by_word)
         texts = {number: repair_surrogates(text) for number, text in documents} if by_word else {}
@@ -158,14 +171,14 @@ class TextSource:
 
         `only` keeps only these windows, each given by the number of its document and its own number.
         """
-        builder = self.batch_builder()
+        builders = [each.batch_builder() for each in (self, *self.others)]
         arrays = self._window_arrays(documents, only)
         if arrays is not None and self.end_to_end:
             bounds = packed_bounds(arrays.lengths, self.batch_tokens) if len(arrays) else []
-            batches = [builder.pack(part) for part in arrays.split(bounds)]
+            batches = [_join(builder.pack(part) for builder in builders) for part in arrays.split(bounds)]
         elif arrays is not None:
             bounds = padded_bounds(arrays.lengths, self.batch_tokens, pads=self.anatomy.pads)
-            batches = [builder.pad(part) for part in arrays.split(bounds)]
+            batches = [_join(builder.pad(part) for builder in builders) for part in arrays.split(bounds)]
         else:
             windows, texts = self.windows(documents)
             windows = [window for window in windows if len(window) >= self._shortest]
@@ -174,7 +187,7 @@ class TextSource:
             groups = group_by_length(windows, self.batch_tokens, pads=self.anatomy.pads)
             labels = self._labels(documents)
             # Words get their codes in the order of the batches, which is the order in which they are folded.
-            batches = [builder.build(group, texts, labels) for group in groups]
+            batches = [_join(builder.build(group, texts, labels) for builder in builders) for group in groups]
         if self._table_rows is not None:
             for batch in batches:
                 self._check_ids(batch, self._table_rows)
@@ -216,7 +229,7 @@ class TextSource:
     def run(self, prepared: TextBatch, sink: Sink) -> None:
         """Run one forward pass; the rows of each layer that count go to the sink when its block returns."""
         layers = {layer.index: layer for layer in self.layers}
-        sides = {"decoder": prepared.decoder} if prepared.decoder is not None else {}
+        kinds: tuple[TextBatch, ...] = each_batch(prepared)
         rows: dict[tuple[Tensor, torch.device], Tensor] = {}
 
         def rows_on(side: TextBatch, device: torch.device) -> Tensor:
@@ -226,17 +239,18 @@ class TextSource:
 
         def on_states(index: int, states: Tensor) -> None:
             layer = layers[index]
-            if not layer.units:
-                sink(self._without_units(index, states, prepared))
-                return
-            side = sides.get(layer.stack, prepared)
-            if self.resident and side.pooling is None:
-                sink(Batch(index, states.flatten(0, 1), side.places, rows_on(side, states.device)))
-                return
-            chosen = states.flatten(0, 1).index_select(0, rows_on(side, states.device)).cpu()
-            if side.pooling is not None:
-                chosen = _average_rows(chosen, side.pooling, side.positions)
-            sink(Batch(index, chosen, side.places))
+            for kind, batch in enumerate(kinds):
+                if not layer.units:
+                    sink(replace(self._without_units(index, states, batch), kind=kind))
+                    continue
+                side = batch.decoder if layer.stack == "decoder" and batch.decoder is not None else batch
+                if self.resident and side.pooling is None:
+                    sink(Batch(index, states.flatten(0, 1), side.places, rows_on(side, states.device), kind))
+                    continue
+                chosen = states.flatten(0, 1).index_select(0, rows_on(side, states.device)).cpu()
+                if side.pooling is not None:
+                    chosen = _average_rows(chosen, side.pooling, side.positions)
+                sink(Batch(index, chosen, side.places, kind=kind))
 
         with self._attention(prepared), self.anatomy.hook_layers(on_states, list(layers)) as forward:
             forward(**{name: self._model_input(name, tensor) for name, tensor in _model_inputs(prepared).items()})
@@ -281,10 +295,16 @@ def _table_rows(model: Any, tokenizer: Any) -> int | None:
     return rows if rows is not None and highest >= rows else None
 
 
-def check_cleaning(kind: str, *, clean_words: bool) -> None:
-    """Reject cleaned words if vectors are not grouped by word."""
-    if clean_words and kind != "word":
-        raise InputError(f"--clean-words requires --units word (got {kind}).")
+def check_cleaning(kinds: Sequence[str], *, clean_words: bool) -> None:
+    """Reject cleaned words if vectors are also grouped by something else: the model would read another text."""
+    if clean_words and tuple(kinds) != ("word",):
+        raise InputError(f"--clean-words requires --units word (got {','.join(kinds)}).")
+
+
+def _join(batches: Iterable[TextBatch]) -> TextBatch:
+    """Return the batch of the first kind of unit, with those of the other kinds."""
+    first, *others = batches
+    return replace(first, others=tuple(others)) if others else first
 
 
 def _model_inputs(prepared: TextBatch) -> dict[str, Tensor]:
