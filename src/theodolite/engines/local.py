@@ -217,7 +217,7 @@ class LocalEngine:
         return state
 
     def _last_saved(self, work: Work, known: Sequence[int]) -> State | None:
-        """Return the state of the last checkpoint of this run, with the units that were `known` before, by kind."""
+        """Return the state of the last checkpoint, with the units that were `known` before it, by kind."""
         for (units, _), count in zip(_kinds(work), known, strict=True):
             units.forget(count)
         if self._checkpoints is None:
