@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from theodolite.corpora.catalogue.model_unpacking import hide_progress_bars
 from theodolite.engines.engine import Engine
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
@@ -92,6 +93,7 @@ def survey(
         )
 
 
+@hide_progress_bars()
 def survey_checkpoint(
     checkpoint: Checkpoint,
     corpus: str | Path | Iterable[str],
