@@ -49,7 +49,7 @@ def test_order_and_number_of_parts_matter() -> None:
 
 
 def test_only_integers_are_hashed() -> None:
-    with pytest.raises(TypeError, match=r"mix\(\) wants integers, but an array of float64 came"):
+    with pytest.raises(TypeError, match=r"mix\(\) requires integers \(got an array of float64\)"):
         mix(np.ones(2))  # type: ignore[arg-type]
 
 

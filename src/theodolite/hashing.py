@@ -85,7 +85,7 @@ def _words(part: Part) -> NDArray[np.uint64]:
     if isinstance(part, int):
         return np.array(part & _WORD, dtype=np.uint64)
     if part.dtype.kind not in "iu":
-        raise TypeError(f"mix() wants integers, but an array of {part.dtype} came")
+        raise TypeError(f"mix() requires integers (got an array of {part.dtype})")
     return part.astype(np.uint64, copy=False)
 
 

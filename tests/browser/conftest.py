@@ -1,4 +1,4 @@
-"""The report in a real browser: pages made up once, opened from disk, and whatever the browser complains of.
+"""The report in a real browser: pages made once, opened from disk, and whatever the browser complains of.
 
 A page takes seconds of a processor to draw: one or two tests of each file are quick, and the others marked slow.
 """

@@ -15,9 +15,9 @@ FAULTS = """() => {
     (one.getAttribute("aria-label") || "").trim() ||
     (one.labels && [...one.labels].map((label) => label.textContent).join(" ").trim()) ||
     (one.matches("button, a, summary, [role=option]") && one.textContent.trim()) || "";
-  const told = (one) => one.outerHTML.slice(0, 120);
+  const shown = (one) => one.outerHTML.slice(0, 120);
   const every = (selector, wrong, fault) =>
-    document.querySelectorAll(selector).forEach((one) => wrong(one) && faults.push(`${fault}: ${told(one)}`));
+    document.querySelectorAll(selector).forEach((one) => wrong(one) && faults.push(`${fault}: ${shown(one)}`));
   const roles = ["img", "region", "group", "listbox", "combobox"].map((role) => `[role=${role}]`);
   const ours = (one) => !one.closest(".js-plotly-plot") && !one.closest("defs");
 
@@ -35,7 +35,7 @@ FAULTS = """() => {
   let level = 0;
   document.querySelectorAll("h1, h2, h3, h4, h5, h6").forEach((one) => {
     const next = Number(one.tagName[1]);
-    if (next > level + 1) faults.push(`h${level} to h${next}: ${told(one)}`);
+    if (next > level + 1) faults.push(`h${level} to h${next}: ${shown(one)}`);
     level = next;
   });
   if (!document.documentElement.lang || !document.title) faults.push("no lang or title");

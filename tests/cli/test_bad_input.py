@@ -57,6 +57,16 @@ def test_a_bad_corpus_is_reported(theodolite: Theodolite, model, tmp_path, monke
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "kind"),
+    [("--limit", "five", "an integer"), ("--limit", "5.5", "an integer"), ("--sample", "half", "a number")],
+)
+def test_a_value_that_is_no_number_is_reported_in_one_sentence(theodolite, tmp_path, option, value, kind):
+    """The library that parses arguments would print the sentence of the library that converts them."""
+    ran = theodolite("survey", "minilm-l6", "--corpus", "chitchat", option, value, "--out", tmp_path / "s")
+    assert (ran.code, ran.err) == (2, f"theodolite: {option} requires {kind} (got {value!r}).\n")
+
+
 def test_invalid_bytes_can_be_replaced(theodolite, model, tmp_path):
     latin = files(tmp_path)["latin.txt"]
     ran = theodolite("survey", model, "--corpus", latin, "--out", tmp_path / "s", "--encoding-errors", "replace")

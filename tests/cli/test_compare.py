@@ -32,7 +32,7 @@ def surveys(tmp_path_factory: pytest.TempPathFactory, model: Path, corpus: Path)
 def test_the_file_extension_selects_the_format(theodolite, surveys, tmp_path, ending):
     out = tmp_path / f"a.{ending}"
     ran = theodolite("compare", *surveys, "--measure", "mean_cosine", "--out", out)
-    assert (ran.code, ran.out, ran.err) == (0, f"compare: {out}\n", "")
+    assert (ran.code, ran.out) == (0, f"compare: {out}\n")
     heads = {
         "png": b"\x89PNG",
         "svg": b"<?xml",
@@ -42,6 +42,21 @@ def test_the_file_extension_selects_the_format(theodolite, surveys, tmp_path, en
         "json": b"{",
     }
     assert out.read_bytes().startswith(heads[ending])
+
+
+def test_other_causes_of_differences_are_named(theodolite, surveys, corpus, tmp_path):
+    """The terminal and the caption state what the report states about the same surveys."""
+    out = tmp_path / "a.json"
+    ran = theodolite("compare", *surveys, "--measure", "mean_cosine", "--out", out)
+    caution = (
+        f"The surveys use different documents of {corpus} (40 and 60). Part of a difference may come from the "
+        "corpus."
+    )
+    assert ran.err == f"warning: {caution}\n"
+    assert json.loads(out.read_text("utf-8"))["caption"].endswith(caution)
+    assert package.compare(surveys, "mean_cosine").caption.endswith(caution)
+    alone = theodolite("compare", surveys[0], surveys[0], "--measure", "mean_cosine", "--out", out)
+    assert (alone.code, alone.err) == (0, "")
 
 
 def test_numbers_equal_the_tables(theodolite, surveys, tmp_path):

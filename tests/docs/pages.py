@@ -87,10 +87,10 @@ def _asked(
     where: str, comment: re.Match[str], excused: str | None, smaller: list[tuple[str, str]]
 ) -> tuple[str | None, list[tuple[str, str]]]:
     if comment[1] == "not run":
-        assert comment[2], f"{where}: `not run` wants a reason"
+        assert comment[2], f"{where}: `not run` requires a reason"
         return comment[2], smaller
     old, arrow, new = comment[2].partition(" -> ")
-    assert arrow, f"{where}: `in tests` wants OLD -> NEW"
+    assert arrow, f"{where}: `in tests` requires OLD -> NEW"
     return excused, [*smaller, (old, new)]
 
 

@@ -57,8 +57,8 @@ def test_a_wrong_example_is_detected(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("comment", "words"),
     [
-        ("<!-- not run: -->", "wants a reason"),
-        ("<!-- in tests: 3 -->", "wants OLD -> NEW"),
+        ("<!-- not run: -->", "requires a reason"),
+        ("<!-- in tests: 3 -->", "requires OLD -> NEW"),
         ("<!-- in tests: 3 -> 4 -->", "'3', which is not in the block"),
         ("<!-- not run: why -->\n\nA paragraph.", "stands before no block"),
     ],
@@ -87,7 +87,7 @@ numbers = list(range(10))
    ~~~python
    from pathlib import Path
 
-   Path("told.txt").write_text(str(numbers))
+   Path("numbers.txt").write_text(str(numbers))
    print("so many:", len(numbers))
    ~~~
 
@@ -114,7 +114,7 @@ chitchat      text        1,000
 """
     page_run = run(tmp_path, page)
     assert page_run.names["numbers"] == [0, 1, 2]
-    assert (tmp_path / "told.txt").read_text() == "[0, 1, 2]"
+    assert (tmp_path / "numbers.txt").read_text() == "[0, 1, 2]"
     assert "minilm-l6" in (tmp_path / "models.json").read_text()
     assert "chitchat" in page_run.printed
 

@@ -95,7 +95,7 @@ def _rows(rank: float | None, cosine: float) -> pd.DataFrame:
     return pd.DataFrame({"layer_name": ["block 1"], "effective_rank": [rank], "mean_cosine": [cosine]})
 
 
-def _told(thresholds: Thresholds, *values: tuple[float | None, float]) -> list[tuple[int, str]]:
+def _collapses(thresholds: Thresholds, *values: tuple[float | None, float]) -> list[tuple[int, str]]:
     found = CollapseDetector(thresholds)
     return [
         (each.step, each.measure)
@@ -106,22 +106,22 @@ def _told(thresholds: Thresholds, *values: tuple[float | None, float]) -> list[t
 
 def test_thresholds_are_relative_to_the_first_measurement() -> None:
     once: Any = Thresholds(rank=0.1, spread=0.1, patience=1)
-    assert _told(once, (50.0, 0.2), (5.01, 0.91)) == []
-    assert _told(once, (50.0, 0.2), (4.99, 0.2)) == [(1, "effective rank")]
-    assert _told(once, (50.0, 0.2), (50.0, 0.921)) == [(1, "mean cosine")]
-    assert _told(once, (1.2, 0.99), (1.1, 0.991)) == [], "what was so at the beginning is no collapse"
-    assert _told(Thresholds(rank=None, spread=None), *[(50.0, 0.2), *[(1.0, 1.0)] * 5]) == []
+    assert _collapses(once, (50.0, 0.2), (5.01, 0.91)) == []
+    assert _collapses(once, (50.0, 0.2), (4.99, 0.2)) == [(1, "effective rank")]
+    assert _collapses(once, (50.0, 0.2), (50.0, 0.921)) == [(1, "mean cosine")]
+    assert _collapses(once, (1.2, 0.99), (1.1, 0.991)) == [], "what was so at the beginning is no collapse"
+    assert _collapses(Thresholds(rank=None, spread=None), *[(50.0, 0.2), *[(1.0, 1.0)] * 5]) == []
 
 
 def test_patience_ignores_a_short_phase_and_a_recovery_resets_it() -> None:
     low, high = (1.0, 0.2), (50.0, 0.2)
-    assert _told(Thresholds(), high, low, low, high, low, low, high) == []
-    assert _told(Thresholds(), high, low, low, low, low, high, low, low, low) == [
+    assert _collapses(Thresholds(), high, low, low, high, low, low, high) == []
+    assert _collapses(Thresholds(), high, low, low, low, low, high, low, low, low) == [
         (3, "effective rank"),
         (8, "effective rank"),
     ]
 
 
 def test_equal_vectors_have_no_rank_and_are_a_collapse() -> None:
-    assert _told(Thresholds(spread=None, patience=1), (50.0, 0.2), (None, 1.0)) == [(1, "effective rank")]
-    assert _told(Thresholds(spread=None, patience=1), (50.0, 0.2), (float("nan"), 1.0)) == [(1, "effective rank")]
+    assert _collapses(Thresholds(spread=None, patience=1), (50.0, 0.2), (None, 1.0)) == [(1, "effective rank")]
+    assert _collapses(Thresholds(spread=None, patience=1), (50.0, 0.2), (float("nan"), 1.0)) == [(1, "effective rank")]

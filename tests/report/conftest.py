@@ -1,4 +1,4 @@
-"""A survey made up by formula: plausible numbers, hostile words."""
+"""An invented survey: plausible numbers, hostile words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run at a time writes to a folder, by whatever name it is given; others are told so."""
+"""One run at a time writes to a folder, by whatever name it is given; others are rejected."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_lock_file_of_a_killed_run_is_no_lock(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"resume": True}, {"overwrite": True}])
-def test_a_second_run_is_told_before_anything_is_loaded(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_a_second_run_is_rejected_before_anything_is_loaded(tmp_path: Path, options: dict[str, Any]) -> None:
     import numpy as np
 
     out = tmp_path / "out"
@@ -61,7 +61,7 @@ def test_a_second_run_is_told_before_anything_is_loaded(tmp_path: Path, options:
                 theodolite.merge(["a", "b"], out=out, **options)
 
 
-def test_a_reader_is_told_that_the_survey_is_being_written(tmp_path: Path) -> None:
+def test_a_reader_learns_that_the_survey_is_being_written(tmp_path: Path) -> None:
     for made in (False, True):
         if made:
             (tmp_path / "out").mkdir()
@@ -75,11 +75,11 @@ def test_a_reader_is_told_that_the_survey_is_being_written(tmp_path: Path) -> No
         open_survey(tmp_path / "out")
 
 
-def test_a_reader_of_a_bucket_is_told_who_writes() -> None:
+def test_a_reader_of_a_bucket_learns_who_writes() -> None:
     out = Bucket(f"memory://{uuid4().hex}/survey")
     assert find_writer(out) is None
-    told = r"another run \(.*, process \d+, .*\) is writing it\. Wait for it, or if it was killed, .* --resume"
-    with exclusive(out), pytest.raises(InputError, match=told):
+    words = r"another run \(.*, process \d+, .*\) is writing it\. Wait for it, or if it was killed, .* --resume"
+    with exclusive(out), pytest.raises(InputError, match=words):
         open_survey(out)
     (out / LOCK).write_text("not JSON")
     assert find_writer(out) == "another run (unknown run)"

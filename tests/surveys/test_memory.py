@@ -20,9 +20,9 @@ LAYERS = [Layer(index, f"block {index}", 64) for index in range(12)]
 
 
 def test_a_survey_that_does_not_fit_is_rejected(small_model: Any) -> None:
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as caught:
         survey(small_model("bert"), DOCUMENTS, memory=2**20)
-    words = str(told.value)
+    words = str(caught.value)
     assert words.startswith("This survey needs about ")
     assert "for 4 layers and" in words
     assert "1.0 MB may be used" in words

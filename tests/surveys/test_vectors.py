@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import theodolite
+from theodolite import errors
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 
@@ -107,3 +108,17 @@ def test_the_size_of_the_sample_is_checked() -> None:
     with pytest.raises(InputError, match=r"--sample-size -3 is too small: expected at least 0"):
         theodolite.measure(VECTORS, sample_size=-3)
     assert json.loads(theodolite.measure(VECTORS, sample_size=0).layers["undefined"].iloc[0])["twonn"]
+
+
+def test_python_sees_warnings_at_the_line_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listener that nobody gave must not swallow what the command line prints."""
+    monkeypatch.setattr(errors, "show_flags", False)
+    broken = VECTORS.copy()
+    broken[3], broken[7, 2] = np.nan, np.inf
+    with pytest.warns(UserWarning, match="excluded|no label") as caught:
+        theodolite.measure(broken, groups=_labels(None))
+    assert [str(one.message) for one in caught] == [
+        "30 of 300 vectors have no label and were left out; omit groups to measure all",
+        "layer 0 (vectors): 2 NaN or infinite states were excluded",
+    ]
+    assert {one.filename for one in caught} == {__file__}

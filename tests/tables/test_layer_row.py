@@ -210,7 +210,7 @@ def plain(rows: int = 300, units: int = 12, dim: int = 8) -> Case:
     return replace(case, places=replace(case.places, group=torch.arange(rows) % GROUPS))
 
 
-def assert_told(row: dict[str, Any], reason: str, *columns: str) -> None:
+def assert_reason(row: dict[str, Any], reason: str, *columns: str) -> None:
     assert {column: row[column] for column in columns} == dict.fromkeys(columns)
     assert {column: reasons(row).get(column) for column in columns} == dict.fromkeys(columns, reason)
 
@@ -230,7 +230,7 @@ def test_units_that_never_vary_have_no_line() -> None:
     fold = replace(case, states=case.states[case.places.unit]).fold()
     row = measured(fold)
     line = ("tradeoff_slope", "tradeoff_r2", "tradeoff_slope_se", "tradeoff_r2_se")
-    assert_told(row, "V is 0 for every unit", *line)
+    assert_reason(row, "V is 0 for every unit", *line)
     assert row["v_within"] == 0
     assert row["v"] == row["v_between"] > 0
     assert row["q_cv"] > 0
@@ -242,8 +242,8 @@ def test_fewer_than_three_frequent_units_have_no_fits() -> None:
     unit = case.places.unit.clone()
     unit[:24] = torch.arange(24) % 2  # two units of twelve, and others too rare
     row = measured(replace(case, places=replace(case.places, unit=unit)).fold())
-    assert_told(row, FEW_UNITS, *FITS, *(f"filtered_{name}" for name in (*PARTS, *ERRORS)))
-    assert_told(row, FEW_TEXT, *(f"text_{name}" for name in (*PARTS, *ERRORS)))
+    assert_reason(row, FEW_UNITS, *FITS, *(f"filtered_{name}" for name in (*PARTS, *ERRORS)))
+    assert_reason(row, FEW_TEXT, *(f"text_{name}" for name in (*PARTS, *ERRORS)))
     assert (row["units_used"], row["text_units_used"], row["unfiltered_text_units_used"]) == (2, 2, row["types"])
     assert row["v_within"] > 0
     assert row["unfiltered_text_q"] == row["q"]
@@ -265,8 +265,8 @@ def test_special_units_are_excluded_from_the_sums_over_text() -> None:
 
 def test_units_that_are_all_special_leave_no_text() -> None:
     row = measured(plain().fold(), special=range(12))
-    assert_told(row, NO_TEXT, *(f"unfiltered_text_{name}" for name in (*PARTS, *ERRORS)))
-    assert_told(row, FEW_TEXT, *(f"text_{name}" for name in (*PARTS, *ERRORS)))
+    assert_reason(row, NO_TEXT, *(f"unfiltered_text_{name}" for name in (*PARTS, *ERRORS)))
+    assert_reason(row, FEW_TEXT, *(f"text_{name}" for name in (*PARTS, *ERRORS)))
     assert row["filtered_m_of_q_se"] > 0
 
 
@@ -297,11 +297,11 @@ def test_one_vector_has_a_norm_and_few_other_numbers() -> None:
     row = measured(case.fold())
     assert (row["n"], row["types"], row["v"]) == (1, 1, 0)
     assert row["q"] == pytest.approx(float(case.states.double().square().sum()), rel=FLOAT64)
-    assert_told(row, "fewer than two vectors", *SPECTRUM)
-    assert_told(row, "fewer than two vectors have a direction", "mean_cosine")
-    assert_told(row, FEW_GROUPS, *JACKKNIFED)
-    assert_told(row, FEW_UNITS, *FITS)
-    assert_told(row, FEW_GROUPS, *OF_ALL)
+    assert_reason(row, "fewer than two vectors", *SPECTRUM)
+    assert_reason(row, "fewer than two vectors have a direction", "mean_cosine")
+    assert_reason(row, FEW_GROUPS, *JACKKNIFED)
+    assert_reason(row, FEW_UNITS, *FITS)
+    assert_reason(row, FEW_GROUPS, *OF_ALL)
     assert row["norm_min"] == row["norm_p50"] == row["norm_max"]
 
 
@@ -310,10 +310,10 @@ def test_an_empty_population_is_null_with_a_reason() -> None:
     for cells in ((0, 1, 2, 3), (0,)):
         row, sums, *_ = make_layer_row(LayerFold(case.frame), cells)
         assert (row["n"], row["types"], row["units_used"], row["zero"], row["massive"]) == (0, 0, 0, 0, 0)
-        assert_told(row, "no position belongs to this population", *PARTS, *SET_COLUMNS, *FITS)
+        assert_reason(row, "no position belongs to this population", *PARTS, *SET_COLUMNS, *FITS)
         assert [row[column] for column in COUNTS.values()] == [0, 0, 0]
-        assert_told(row, "no vectors", "norm_min", "norm_max", *LEVELS)
-        assert_told(row, "the sample is empty", "twonn", "twonn_se")
+        assert_reason(row, "no vectors", "norm_min", "norm_max", *LEVELS)
+        assert_reason(row, "the sample is empty", "twonn", "twonn_se")
         assert len(sums.codes) == 0
 
 
@@ -331,16 +331,16 @@ def test_only_zero_vectors_have_neither_direction_nor_spread() -> None:
         ).fold()
     )
     assert (row["q"], row["v"], row["zero"], row["norm_max"]) == (0, 0, 120, 0)
-    assert_told(row, "fewer than two vectors have a direction", "mean_cosine")
-    assert_told(row, "all vectors are equal", *SPECTRUM)
-    assert_told(row, "the mean of Q is 0", "q_cv")
-    assert_told(row, ZERO, *(f"{prefix}{share}_se" for prefix in ("", *NEEDED) for share in SHARES))
+    assert_reason(row, "fewer than two vectors have a direction", "mean_cosine")
+    assert_reason(row, "all vectors are equal", *SPECTRUM)
+    assert_reason(row, "the mean of Q is 0", "q_cv")
+    assert_reason(row, ZERO, *(f"{prefix}{share}_se" for prefix in ("", *NEEDED) for share in SHARES))
     assert row["filtered_v_between_se"] == 0
 
 
 def test_vectors_of_no_units_have_no_parts_by_unit() -> None:
     row = measured(plain().fold(), with_units=False)
-    assert_told(row, NO_UNITS, "v_within", "v_between", *SET_COLUMNS, *FITS, *COUNTS.values())
+    assert_reason(row, NO_UNITS, "v_within", "v_between", *SET_COLUMNS, *FITS, *COUNTS.values())
     assert row["m_of_q_se"] > 0
     assert row["v"] > 0
 
@@ -349,7 +349,7 @@ def test_vectors_of_no_units_have_no_parts_by_unit() -> None:
 def test_documents_of_few_groups_have_no_error_bars(groups: int) -> None:
     case = plain()
     row = measured(replace(case, places=replace(case.places, group=torch.arange(300) % groups)).fold())
-    assert_told(row, FEW_GROUPS, *JACKKNIFED, *OF_ALL)
+    assert_reason(row, FEW_GROUPS, *JACKKNIFED, *OF_ALL)
     assert row["mean_cosine"] is not None
 
 
@@ -359,16 +359,16 @@ def test_sums_of_an_older_version_have_the_errors_that_need_no_units() -> None:
     opened = LayerFold(case.frame)
     opened.load(old)
     row = measured(opened)
-    assert_told(row, NO_COUNTS, *OF_ALL, *(f"filtered_{name}" for name in ERRORS))
+    assert_reason(row, NO_COUNTS, *OF_ALL, *(f"filtered_{name}" for name in ERRORS))
     assert {name: row[name] for name in JACKKNIFED} == {name: measured(fold)[name] for name in JACKKNIFED}
     opened.merge(fold)
-    assert_told(measured(opened), NO_COUNTS, *OF_ALL)
+    assert_reason(measured(opened), NO_COUNTS, *OF_ALL)
 
 
 def test_a_missing_sample_is_reported() -> None:
     case = plain()
     row = measured(case.fold(replace(case.frame, sample_size=0)))
-    assert_told(row, "the sample is empty", "twonn", "twonn_se")
+    assert_reason(row, "the sample is empty", "twonn", "twonn_se")
     assert (row["twonn_n"], row["sample_duplicates"]) == (0, 0)
 
 

@@ -14,6 +14,8 @@ from theodolite.exhibits import compare as comparisons
 from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.registry import find, make
 from theodolite.exhibits.saving import compose, save
+from theodolite.report.findings.comparison import comparison_cautions
+from theodolite.report.tables import Tables
 from theodolite.studies.choice import AUTO, Choice
 from theodolite.studies.laboratory import Findings
 from theodolite.studies.reading import DEFAULT_TABLES, read_survey_data
@@ -81,10 +83,21 @@ def compare(
     """
     chosen = [measures] if isinstance(measures, str) else measures
     read = [as_survey_data(one, ("layers", "jackknife")) for one in as_list(surveys)]
-    plate = comparisons.compare(read, chosen, Choice(population, depth=depth))
+    plate, _ = compare_with_cautions(read, chosen, Choice(population, depth=depth))
     if out is not None:
         comparisons.save_comparison(plate, Path(out))
     return _draw(plate, caption)
+
+
+def compare_with_cautions(
+    surveys: Sequence[SurveyData], measures: Sequence[str], choice: Choice
+) -> tuple[Plate, list[str]]:
+    """Return the comparison, and what else than the models may cause differences; its caption states it too."""
+    plate = comparisons.compare(surveys, measures, choice)
+    cautions = comparison_cautions(
+        [Tables(one.model, one.facts, one.layers, pd.DataFrame(), pd.DataFrame()) for one in surveys]
+    )
+    return replace(plate, caption=" ".join([plate.caption, *cautions])), cautions
 
 
 def as_list(given: Source | Sequence[Source]) -> list[Source]:

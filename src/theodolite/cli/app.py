@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from theodolite import errors
 from theodolite.cli import (
@@ -36,10 +37,32 @@ from theodolite.cli import (
     weights,
     what_if,
 )
-from theodolite.errors import TheodoliteError, first_line
+from theodolite.errors import InputError, TheodoliteError, first_line
+
+NUMBERS = {"int": "an integer", "float": "a number"}
+
+
+class Verbs(TyperGroup):
+    """Runs a verb; a value of a flag that is no number is reported in our words."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the arguments of the verb and call it."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            found: list[dict[str, Any]] = getattr(
+                error.__cause__, "errors", list
+            )()  # of pydantic, by which Typer converts values
+            kind = NUMBERS.get(found[0]["type"].partition("_")[0]) if found else None
+            if kind is None or error.param is None:
+                raise
+            name = getattr(error.param, "opts", [error.param.name])[0]
+            raise InputError(f"{name} requires {kind} (got {found[0]['input']!r}).") from None
+
 
 app = typer.Typer(
     name="theodolite",
+    cls=Verbs,
     help="Measure the geometry of embedding spaces: one pass over a corpus, every layer, in bounded memory.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

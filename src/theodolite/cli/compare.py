@@ -34,14 +34,16 @@ def compare(
     ] = "normalised",
 ) -> None:
     """Plot several surveys on the same axes, one panel per measure."""
-    from theodolite.cli.console import print_result
-    from theodolite.exhibits.compare import compare as compared
+    from theodolite.api.figures import compare_with_cautions
+    from theodolite.cli.console import Printer, print_result
     from theodolite.exhibits.compare import save_comparison
     from theodolite.studies.choice import Choice
     from theodolite.studies.reading import read_survey_data
 
     choice = Choice(population, depth=depth)
     read = [read_survey_data(folder, ("layers", "jackknife")) for folder in surveys]
-    plate = compared(read, measure or (), choice)
+    plate, cautions = compare_with_cautions(read, measure or (), choice)
+    for caution in cautions:
+        Printer().warn(caution)
     for file in save_comparison(plate, out):
         print_result(f"compare: {file}")

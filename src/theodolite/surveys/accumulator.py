@@ -152,7 +152,7 @@ class Accumulator:
         frame = Frame(
             first.median(0).values, separate_first=False, separate_massive=False, sample_size=self.sample_size
         )
-        # Accumulators of other vectors get another key, so that their rows are told apart in the sample.
+        # Accumulators of other vectors get another key, so that their rows differ in the sample.
         self._key = int(sha256(first.numpy().tobytes()).hexdigest()[:16], 16)
         self._labelled = labelled
         units = Units("label") if labelled else Units("none", [Unit("(all)", "(all)")])

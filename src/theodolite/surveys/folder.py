@@ -226,7 +226,10 @@ def _read_facts(path: Location) -> dict[str, Any]:
 
 
 def open_survey(folder: str | Path | Bucket) -> Survey:
-    """Open a finished survey, verifying every file; one in a bucket is downloaded."""
+    """Open a finished survey, verifying every file; one in a bucket is downloaded.
+
+    `theodolite.load` and `theodolite.open` are two names of this function; `load` does not hide Python's `open`.
+    """
     place = parse_location(folder)
     facts = _read_facts(place)
     path = download.download(place, FILES)

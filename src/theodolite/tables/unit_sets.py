@@ -32,7 +32,7 @@ OF_ALL = ("v_within_se", "v_between_se", "v_within_of_q_se", "v_between_of_q_se"
 SET_COLUMNS = (*OF_ALL, *(f"{prefix}{name}" for prefix in NEEDED for name in (*PARTS, *ERRORS)))
 """Every column that is made here but the counts."""
 
-Told = tuple[str, dict[str, float]]
+ColumnsWithReason = tuple[str, dict[str, float]]
 
 
 def make_sets(n: NDArray[np.int64], special: Mask) -> dict[str, Mask]:
@@ -46,7 +46,7 @@ def make_sets(n: NDArray[np.int64], special: Mask) -> dict[str, Mask]:
 
 def set_sums(
     n: NDArray[np.int64], total: Sums, squares: Array, centre: Array, units: UnitMoments, special: Mask
-) -> Iterator[Told]:
+) -> Iterator[ColumnsWithReason]:
     """Yield sums by column, with the reason for those of them that are NaN. `special`: (units,)"""
     summed: dict[bytes, Decomposition] = {}  # where no unit is special, two sets are one
     for prefix, used in make_sets(n, special).items():

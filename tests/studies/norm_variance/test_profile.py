@@ -179,10 +179,10 @@ def test_the_table_of_sums_has_every_version() -> None:
         assert row["errors"] == JACKKNIFE
         assert row["reason"] is None
         assert row["m_of_q_se"] > 0
-    untold = table.query("variant == 'unbiased' and filter == 'all'")
-    assert untold["m"].isna().all()
-    assert untold["q"].notna().all()
-    assert set(untold["reason"]) == {SINGLE_OCCURRENCES}
+    undefined = table.query("variant == 'unbiased' and filter == 'all'")
+    assert undefined["m"].isna().all()
+    assert undefined["q"].notna().all()
+    assert set(undefined["reason"]) == {SINGLE_OCCURRENCES}
     selected = table.query("variant == 'unbiased' and filter == 'frequent' and population == 'all'")
     mine = profile(MADE.survey, Choice(variant="unbiased"))
     assert selected.query("specials == 'left-out'")["v_between"].tolist() == mine["v_between"].tolist()

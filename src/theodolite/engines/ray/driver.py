@@ -245,7 +245,7 @@ class Driver:
             self.skipped.shards[shard] = SkippedShard(shard, documents, reason)
 
     def _check_workers(self) -> None:
-        """Raise if no worker can be started any more; tell the user if there has been none for a while."""
+        """Raise if no worker can be started any more; warn if there has been none for a while."""
         if not self._folder:
             raise TheodoliteError(
                 f"No worker is left: each died {MAX_WORKER_DEATHS} times without saving a shard. The last error: "
