@@ -9,7 +9,7 @@ from theodolite.measures.formula import formulas
 from theodolite.report import Tables
 from theodolite.report.catalogue import MENU, definition_link, find_formulas, list_measures, render_definitions
 from theodolite.report.findings import collect_findings
-from theodolite.report.opening import render_opening
+from theodolite.report.cards import render_findings
 
 Make = Callable[..., Tables]
 
@@ -33,7 +33,7 @@ def test_links_point_to_a_definition(make_tables: Make, said: dict[str, str] | N
     formulas_used = {one.formula for tables in surveys for one in collect_findings(tables)}
     anchors = ids(render_definitions(known, formulas_used))
     assert len(anchors) == len(set(anchors))
-    pointed = {link for place, tables in enumerate(surveys) for link in links(render_opening(tables, place, 3))}
+    pointed = {link for place, tables in enumerate(surveys) for link in links(render_findings(tables, place, 3))}
     pointed |= {
         str(entry[3])[1:] for group in list_measures(surveys, known) for entry in group["columns"] if entry[3]
     }  # type: ignore[attr-defined]
