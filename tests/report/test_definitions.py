@@ -7,9 +7,9 @@ import pytest
 
 from theodolite.measures.formula import formulas
 from theodolite.report import Tables
+from theodolite.report.cards import render_findings
 from theodolite.report.catalogue import MENU, definition_link, find_formulas, list_measures, render_definitions
 from theodolite.report.findings import collect_findings
-from theodolite.report.cards import render_findings
 
 Make = Callable[..., Tables]
 
