@@ -47,22 +47,15 @@ def write_paper(made: dict[str, Any], reproduction: Path, docs: Path) -> tuple[s
 
 def contents(listed: list[tuple[str, str, int]], docs: Path) -> str:
     """Return the page that lists the others, with a thumbnail of every picture."""
-    lines = [
-        "# Gallery\n",
-        "Drawn by `make gallery`, which overwrites these pages. Click a picture for its page.\n",
-    ]
+    lines = ["# Gallery\n", "Drawn by `make gallery`, which overwrites them. Pictures link to their pages.\n"]
     for paper, models, count in listed:
+        lines += [f"## [`{paper}`]({paper}/README.md)\n", f"{count} pictures of {models}.\n"]
+        lines += ['<div class="gallery" markdown="1">\n']
         lines += [
-            f"## [`{paper}`]({paper}/README.md)\n",
-            f"{count} pictures of {models}.\n",
-            '<div class="gallery">',
-        ]
-        lines += [
-            f'<a href="{paper}/README.md#{picture.stem}"><img src="{paper}/{picture.name}" alt="" loading="lazy">'
-            f"{picture.stem}</a>"
+            f"[![{picture.stem}]({paper}/{picture.name}) {picture.stem}]({paper}/README.md#{picture.stem})"
             for picture in sorted((docs / paper).glob("*.png"), key=_natural_order)
         ]
-        lines += ["</div>\n"]
+        lines += ["\n</div>\n"]
     return "\n".join(lines)
 
 

@@ -45,7 +45,7 @@ def test_every_offered_measure_exists_and_is_defined_or_counted(make_tables: Mak
     tables = make_tables(layers=3, units=20)
     offered = [entry for group in list_measures([tables], find_formulas([tables])) for entry in group["columns"]]  # type: ignore[attr-defined]
     assert {column for column, *_ in offered} <= set(tables.layers.columns)
-    assert [column for column, _, _, link, _ in offered if not link] == [
+    assert [column for column, _, _, link, *_ in offered if not link] == [
         "norm_max",
         "zero",
         "nonfinite",
