@@ -28,7 +28,7 @@ def main() -> None:
         write_paper(json.loads(index.read_text("utf-8")), index.parent, arguments.docs / index.parent.name)
         for index in sorted(arguments.reproductions.glob("*/index.json"))
     ]
-    (arguments.docs / "README.md").write_text(contents(listed), encoding="utf-8")
+    (arguments.docs / "README.md").write_text(contents(listed, arguments.docs), encoding="utf-8")
     size = sum(path.stat().st_size for path in arguments.docs.rglob("*") if path.is_file())
     print(f"{sum(count for _, _, count in listed)} pictures, {size / 1e6:.2f} MB: {arguments.docs / 'README.md'}")
     if size > MOST_BYTES:
@@ -45,10 +45,23 @@ def write_paper(made: dict[str, Any], reproduction: Path, docs: Path) -> tuple[s
     return made["paper"], models_of(made), len(drawn)
 
 
-def contents(listed: list[tuple[str, str, int]]) -> str:
-    """Return the page that lists the others."""
-    lines = [f"- [`{paper}`]({paper}/README.md): {count} pictures of {models}" for paper, models, count in listed]
-    return "\n".join(["# Gallery\n", "Drawn by `make gallery`, which overwrites these pages.\n", *lines, ""])
+def contents(listed: list[tuple[str, str, int]], docs: Path) -> str:
+    """Return the page that lists the others, with a thumbnail of every picture."""
+    lines = ["# Gallery\n", "Drawn by `make gallery`, which overwrites them. Pictures link to their pages.\n"]
+    for paper, models, count in listed:
+        lines += [f"## [`{paper}`]({paper}/README.md)\n", f"{count} pictures of {models}.\n"]
+        lines += ['<div class="gallery" markdown="1">\n']
+        lines += [
+            f"[![{picture.stem}]({paper}/{picture.name}) {picture.stem}]({paper}/README.md#{picture.stem})"
+            for picture in sorted((docs / paper).glob("*.png"), key=_natural_order)
+        ]
+        lines += ["\n</div>\n"]
+    return "\n".join(lines)
+
+
+def _natural_order(picture: Path) -> list[tuple[int, str]]:
+    """Return a key by which fig2 comes before fig10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", picture.stem)]
 
 
 def models_of(made: dict[str, Any]) -> str:

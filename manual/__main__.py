@@ -12,7 +12,7 @@ def main() -> None:
         if not path.is_file() or path.read_text("utf-8") != text:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-            print(path.relative_to(DOCS.parent))
+            print(path.resolve().relative_to(DOCS.parent))
 
 
 if __name__ == "__main__":

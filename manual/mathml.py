@@ -1,7 +1,8 @@
-"""Convert ```math fences to MathML when the site is built, so that the browser needs no script for them."""
+"""Convert LaTeX to MathML: ```math fences when the site is built, and the formulas of the report as data."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 
@@ -19,3 +20,11 @@ def mathml(latex: str) -> str:
     from latex2mathml.converter import convert
 
     return str(convert(latex.strip(), display="block"))
+
+
+def formulas_file() -> str:
+    """Return the formulas of the report as JSON: MathML by formula id, so that a report needs no converter."""
+    from theodolite.measures.latex import LATEX
+
+    made = {name: mathml(latex) for name, latex in sorted(LATEX.items())}
+    return json.dumps(made, indent=0, ensure_ascii=True) + "\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from manual import array_measures, command_line, exhibit_list, python_names
+from manual import array_measures, command_line, exhibit_list, mathml, python_names, reference_models
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -23,4 +23,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/cli.md": command_line.page,
     "reference/exhibits.md": lambda: exhibit_list.page(DOCS),
     "reference/python.md": python_names.page,
+    "reference-models.md": reference_models.page,
+    "../src/theodolite/report/assets/formulas.json": mathml.formulas_file,
 }

@@ -7,9 +7,9 @@ import pytest
 
 from theodolite.measures.formula import formulas
 from theodolite.report import Tables
+from theodolite.report.cards import render_findings
 from theodolite.report.catalogue import MENU, definition_link, find_formulas, list_measures, render_definitions
 from theodolite.report.findings import collect_findings
-from theodolite.report.opening import render_opening
 
 Make = Callable[..., Tables]
 
@@ -33,7 +33,7 @@ def test_links_point_to_a_definition(make_tables: Make, said: dict[str, str] | N
     formulas_used = {one.formula for tables in surveys for one in collect_findings(tables)}
     anchors = ids(render_definitions(known, formulas_used))
     assert len(anchors) == len(set(anchors))
-    pointed = {link for place, tables in enumerate(surveys) for link in links(render_opening(tables, place, 3))}
+    pointed = {link for place, tables in enumerate(surveys) for link in links(render_findings(tables, place, 3))}
     pointed |= {
         str(entry[3])[1:] for group in list_measures(surveys, known) for entry in group["columns"] if entry[3]
     }  # type: ignore[attr-defined]
@@ -45,7 +45,7 @@ def test_every_offered_measure_exists_and_is_defined_or_counted(make_tables: Mak
     tables = make_tables(layers=3, units=20)
     offered = [entry for group in list_measures([tables], find_formulas([tables])) for entry in group["columns"]]  # type: ignore[attr-defined]
     assert {column for column, *_ in offered} <= set(tables.layers.columns)
-    assert [column for column, _, _, link, _ in offered if not link] == [
+    assert [column for column, _, _, link, *_ in offered if not link] == [
         "norm_max",
         "zero",
         "nonfinite",

@@ -12,7 +12,7 @@ from tests.report.test_payload_series import series
 from theodolite.errors import InputError
 from theodolite.report import Picture, Steps, render
 from theodolite.report import page as page_module
-from theodolite.report.opening import step_chart
+from theodolite.report.cards import step_chart
 
 PIXEL = b"\x89PNG not looked into"
 HOSTILE = "<script>alert(1)</script> & \"'\u202e\ud800"

@@ -57,9 +57,11 @@ def test_the_opening_counts_vectors_and_groups() -> None:
 
 def test_one_layer_has_no_charts_over_layers() -> None:
     source = render([vectors()])
-    assert parts(source) == ["decomposition", "token-map", "spectra", "projection"]
+    # No single bar, and no map of three groups: their numbers are a table.
+    assert parts(source) == ["spectra", "projection"]
+    assert re.findall(r'<th scope="row">(cat|dog|bird)</th>', source)
     leads = re.findall(r'<h2 id="[^"]+-head">(.*?)</h2><p class="quiet">(.*?)</p>', source)
-    assert len(leads) == 4
+    assert len(leads) == 2
     assert not re.search(OF_TEXTS, " ".join(map(" ".join, leads)))
     for target in re.findall(r'href="#([^"]+)"', source):
         assert f'id="{target}"' in source, target
@@ -92,9 +94,10 @@ def test_the_comparison_and_the_markdown_name_no_layers() -> None:
 def test_a_count_of_one_has_its_noun_in_the_singular() -> None:
     tables = make(layers=1, units=1, populations=("all",))
     tables.facts["corpus"]["documents"] = 1
+    alone = render([tables])
+    assert "<dt>document</dt><dd>1</dd>" in alone
+    assert "<dt>layer</dt><dd>1</dd>" in alone
     source = render([vectors(), tables])
-    assert "<dt>document</dt><dd>1</dd>" in source
-    assert "<dt>layer</dt><dd>1</dd>" in source
     assert "One row and " in source
     words = "|".join(Page(source).text)
     assert not re.findall(

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from theodolite.escaping import escape_html
 from theodolite.measures.columns import OTHER, find_column, group_columns
 from theodolite.measures.formula import formulas
-from theodolite.report.tables import BOUNDED, SHARES, Tables, populations
+from theodolite.report.inline_assets import read_mathml
+from theodolite.report.tables import BOUNDED, LIMITS, SHARES, Tables, populations
 from theodolite.report.vectors import are_vector_surveys, reword_for_vectors
 
 
@@ -26,7 +27,7 @@ MENU = {group: [column.name for column in columns] for group, columns in group_c
 def list_measures(surveys: list[Tables], formulas: dict[str, str]) -> list[dict[str, object]]:
     """Return the groups with the columns that a survey has; `formulas` has the formula id of each column.
 
-    An entry is column, title, meaning, link to the definition, and whether values are between 0 and 1.
+    An entry is column, title, meaning, link to the definition, whether values are between 0 and 1, and limits.
     """
     present = [str(column) for tables in surveys for column in tables.layers.columns if populations(tables)]
     named = {column for columns in MENU.values() for column in columns}
@@ -46,6 +47,7 @@ def list_measures(surveys: list[Tables], formulas: dict[str, str]) -> list[dict[
                     reword(find_column(column).meaning),
                     definition_link(formulas[column]) if column in formulas else "",
                     column in BOUNDED,
+                    LIMITS.get(column),
                 )
                 for column in columns
                 if column in present
@@ -84,13 +86,19 @@ def render_definitions(formula_ids: dict[str, str], also: Iterable[str] = ()) ->
         columns.setdefault(formula, []).append(column)
     entries = "".join(
         f'<dt id="{definition_link(formula)[1:]}"><code>{escape_html(formula)}</code></dt>'
-        f"<dd>{escape_html(known[formula].definition)}</dd>"
+        f"<dd>{escape_html(known[formula].definition)}</dd>{_typeset(formula)}"
         f'<dd class="cite">{_list_columns(columns[formula])}'
         f"Cost: {escape_html(known[formula].cost)}. {escape_html(known[formula].citation)}</dd>"
         for formula in sorted(columns)
         if formula in known
     )
     return f'<dl class="definitions">{entries}</dl>' if entries else ""
+
+
+def _typeset(formula: str) -> str:
+    """Return the formula as MathML, as on the page of measures in the documentation; empty if it has none."""
+    found = read_mathml().get(formula, "")
+    return f'<dd class="formula" tabindex="0" role="group" aria-label="Formula">{found}</dd>' if found else ""
 
 
 def _list_columns(columns: list[str]) -> str:

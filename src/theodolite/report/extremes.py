@@ -58,7 +58,7 @@ def _find_layer_extremes(tables: Tables, frame: pd.DataFrame, layer: float, popu
     enough, chosen = _select_frequent(frame.dropna(subset=["n", "m", "v"]))
     rows = min(MOST, (len(enough) + 1) // 2)
     lists = {
-        f"{column}-{end}": _list_units(
+        f"{column}-{end}": list_units(
             tables, enough.sort_values(column, ascending=end == "low", kind="stable").head(rows)
         )
         for column in ("m", "v")
@@ -82,7 +82,8 @@ def _select_frequent(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     )
 
 
-def _list_units(tables: Tables, frame: pd.DataFrame) -> list[Unit]:
+def list_units(tables: Tables, frame: pd.DataFrame) -> list[Unit]:
+    """Return the rows of the table of tokens as units with their texts."""
     units = set(frame["unit"])
     known = _unit_texts(tables.units[tables.units["unit"].isin(units)]) if "unit" in tables.units.columns else {}
     found = []

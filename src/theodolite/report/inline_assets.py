@@ -1,17 +1,18 @@
-"""The CSS and scripts that the page contains, and the content security policy that allows them."""
+"""The CSS, scripts and formulas that the page contains, and the content security policy."""
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
 SCRIPTS = (
-    "columns", "numbers", "state", "theme", "elements", "tooltip", "layer-keys", "webgl", "export", "figure",
-    "sections", "address", "side-by-side", "steps", "profiles", "decomposition", "norms", "spectra", "projection",
-    "token-data", "token-search", "token-path", "token-table", "token-axes", "token-traces", "token-map",
-    "toolbar",
+    "columns", "numbers", "state", "axes", "theme", "elements", "tooltip", "layer-keys", "webgl", "export",
+    "figure", "sections", "address", "side-by-side", "steps", "profiles", "decomposition", "norms", "spectra",
+    "projection", "token-data", "token-search", "token-path", "token-table", "token-axes", "token-traces",
+    "token-map", "toolbar",
 )  # fmt: skip
 """The files of the script in the order of their dependencies; `start` is always last."""
 
@@ -27,6 +28,13 @@ def read_script() -> str:
     """Return the page's own script: every file adds to one object, `theodolite`."""
     parts = [_read_asset(f"{name}.js") for name in (*SCRIPTS, "start")]
     return '"use strict";\nconst theodolite = {};\n' + "\n".join(parts)
+
+
+@cache
+def read_mathml() -> dict[str, str]:
+    """Return the typeset formulas by formula id; `python -m manual` makes the file."""
+    found: dict[str, str] = json.loads(_read_asset("formulas.json"))
+    return found
 
 
 @cache

@@ -19,6 +19,7 @@ from theodolite.report.findings.warnings import warn_too_few
 from theodolite.report.summary import describe_survey
 from theodolite.report.tables import Row, Tables, label_surveys, layer_name, layer_rows, number, populations
 from theodolite.report.vectors import is_vector_survey, reword_for_vectors
+from theodolite.report.verdict import describe_series_verdict, describe_verdict
 from theodolite.text import UNDEFINED, format_aligned, format_count, format_number, join_words, pluralize
 
 LAYERS = {
@@ -92,6 +93,7 @@ def _title(read: list[Tables]) -> str:
 
 def _survey_blocks(tables: Tables) -> list[Block]:
     return [
+        Block(f"**{escape_markdown(describe_verdict(tables))}**", "the verdict"),
         Block(escape_markdown(describe_survey(tables)), "what was surveyed"),
         Block(f"## Findings\n\n{_list_findings(collect_findings(tables)) or NO_FINDINGS}", "findings"),
         Block(_list_cautions(_all_warnings(tables), "## Cautions"), "cautions"),
@@ -118,7 +120,10 @@ def _comparison_blocks(surveys: list[Tables]) -> list[Block]:
     named = list(zip(label_surveys(surveys), surveys, strict=True))
     if len(named) == 1:
         return [_collapsed_survey(*named[0])]
-    summaries = "\n".join(f"- {escape_markdown(describe_survey(tables))}" for _, tables in named[:20])
+    summaries = "\n".join(
+        f"- {escape_markdown(describe_survey(tables))} **{escape_markdown(describe_verdict(tables))}**"
+        for _, tables in named[:20]
+    )
     differences = _list_findings(compare_surveys(surveys))
     return [
         Block(summaries, "what was surveyed"),
@@ -149,6 +154,7 @@ def _series_blocks(series: Tables, *, only: bool) -> list[Block]:
     distinct = {text: each for each, text in reversed(by_population.items())}  # the first of identical tables
     return [
         Block("" if only else f"## {escape_markdown(shorten(series.name))}", series.name),
+        Block(f"**{escape_markdown(describe_series_verdict(series))}**", f"the verdict on {series.name}"),
         Block(escape_markdown(describe_survey(series)) + over, f"the summary of {series.name}"),
         Block(_list_findings(find_training_changes(series)) or NO_FINDINGS, f"the changes of {series.name}"),
         *(_collapse(f"Means over blocks, {each}", text) for text, each in reversed(distinct.items())),

@@ -1,166 +1,110 @@
-"""The top of the page: findings on each survey, on each series, and on several surveys compared."""
+"""The first screen of the page: the verdict on each survey and series, reference ranges, and a chart."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from theodolite.escaping import escape_html
-from theodolite.measures.formula import formulas
-from theodolite.report.catalogue import definition_link
-from theodolite.report.charts import Chart, Line, draw_svg, layer_chart, legend_marker
-from theodolite.report.findings import Finding, collect_findings, collect_warnings
-from theodolite.report.findings.comparison import compare_surveys, comparison_cautions
-from theodolite.report.findings.training import average_over_blocks, find_training_changes
-from theodolite.report.findings.warnings import warn_too_few
-from theodolite.report.sections import select_sections
-from theodolite.report.summary import count_contents, describe_survey, render_tiles
-from theodolite.report.tables import Steps, Tables, population_style, populations
-from theodolite.text import UNDEFINED, format_count, pluralize
+from theodolite.report.references import KINDS, read_table
+from theodolite.report.sections import WIDE, render_section, select_opening
+from theodolite.report.summary import count_contents, describe_series, describe_survey, render_tiles
+from theodolite.report.tables import Steps, Tables
+from theodolite.report.vectors import is_vector_survey, reword_for_vectors
+from theodolite.report.verdict import Reading, collect_readings, describe_series_verdict, describe_verdict
+from theodolite.text import join_words
 
-HEADS = {
-    "mean_cosine": "highest mean cosine",
-    "anisotropy_svd": "highest SVD anisotropy",
-    "makeup": "highest M/Q",
-    "tradeoff": "highest R² of V on M",
-    "dimension": "effective rank",
-    "norms": "median norm, highest / lowest",
-}
+REFERENCES = "reference-models"
+"""The anchor of the paragraph on the reference models."""
 
 
-def render_opening(tables: Tables, place: int, level: int) -> str:
-    """Return summary, counts, findings and cautions of a survey; `place` is its number on the page."""
-    cards = "".join(_survey_card(tables, one, place) for one in collect_findings(tables))
-    few = f'<p class="warnings few">{escape_html(text)}</p>' if (text := warn_too_few(tables)) else ""
-    none = "<li>No measure is defined, so there are no findings.</li>"
+def render_opening(surveys: list[Tables], series: list[Steps]) -> str:
+    """Return the verdicts and the empty section of the first chart; empty for a page of pictures."""
+    several = len(surveys) + len(series) > 1
+    verdicts = [_render_survey(tables, place, several) for place, tables in enumerate(surveys)]
+    verdicts += [_render_series(one, several) for one in series]
+    if not verdicts:
+        return ""
+    first = select_opening(surveys, [one.tables for one in series])
+    chart = render_section(first, surveys) if first else ""
+    wide = " wide" if first is None or first.key in WIDE else ""
+    return f'<div class="opening{wide}" id="verdict"><div class="verdicts">{"".join(verdicts)}</div>{chart}</div>'
+
+
+def _render_survey(tables: Tables, place: int, several: bool) -> str:
+    name = f"<h2>{escape_html(tables.name)}</h2>" if several else ""
+    readings = "".join(_render_reading(one, is_vector_survey(tables)) for one in collect_readings(tables))
+    listed = f'<ul class="readings">{readings}</ul>' if readings else ""
+    link = f' <a href="#findings" data-survey="{place}">Findings</a>' if several else ""
     return (
-        f'<p class="lead">{escape_html(describe_survey(tables))}</p>{render_tiles(count_contents(tables))}'
-        f'<section class="part findings"><h{level}>Findings</h{level}>{few}{_render_legend(tables)}'
-        f'<ul class="cards">{cards or none}</ul>{_render_cautions(collect_warnings(tables))}</section>'
+        f'<section class="verdict" aria-label="{escape_html(tables.name)}">{name}'
+        f'<p class="judgement">{escape_html(describe_verdict(tables))}</p>'
+        f'{listed}<p class="lead">{escape_html(describe_survey(tables))}{link}</p>'
+        f"{'' if several else render_tiles(count_contents(tables))}</section>"
     )
 
 
-def render_series_opening(series: Steps, place: int, level: int) -> str:
-    """Return summary, counts and findings of a series; `place` is its number on the page."""
-    tables = series.tables
-    counts = {"steps": len(series.steps)} | count_contents(tables)
-    cards = "".join(_series_card(tables, one, place) for one in find_training_changes(tables))
-    none = "<li>No measure is defined at two or more steps, so there are no findings.</li>"
+def _render_series(series: Steps, several: bool) -> str:
+    name = f"<h2>{escape_html(series.name)}</h2>" if several else ""
+    counts = {"steps": len(series.steps)} | count_contents(series.tables)
     return (
-        f'<p class="lead">{escape_html(describe_series(series))}</p>{render_tiles(counts)}'
-        f'<section class="part findings"><h{level}>What changed</h{level}>'
-        f'<ul class="cards">{cards or none}</ul></section>'
+        f'<section class="verdict" aria-label="{escape_html(series.name)}">{name}'
+        f'<p class="judgement">{escape_html(describe_series_verdict(series.tables))}</p>'
+        f'<p class="lead">{escape_html(describe_series(series))}</p>'
+        f"{'' if several else render_tiles(counts)}</section>"
     )
 
 
-def render_comparison(surveys: list[Tables]) -> str:
-    """Return findings, headline figures and cautions of several surveys compared."""
-    found = "".join(
-        _render_card(one, explore=f'<a href="#side-by-side" data-measure="{escape_html(one.column)}">Explore</a>')
-        for one in compare_surveys(surveys)
+def _render_reading(one: Reading, of_vectors: bool) -> str:
+    """Return a number with its word, a scale, and the range of the reference models."""
+    place = "" if of_vectors else f" {one.place}"
+    label = reword_for_vectors(one.measure.label) if of_vectors else one.measure.label
+    shown = "reference model" if one.word == "reference" else one.word
+    word = f'<span class="word {one.word}">{shown}</span>' if one.word else ""
+    reference = escape_html(one.describe_reference()).replace(
+        "measured here", f'<a href="#{REFERENCES}">measured here</a>', 1
     )
-    cards = f'<ul class="cards">{found}</ul>' if found else ""
-    return f"{cards}{headline_table(surveys)}{_render_cautions(comparison_cautions(surveys))}"
-
-
-def headline_table(surveys: list[Tables]) -> str:
-    """Return the headline figure of each finding as an HTML table, one row per survey."""
-    heads = "".join(f'<th scope="col">{name}</th>' for name in HEADS.values())
-    rows = "".join(_headline_row(tables) for tables in surveys)
+    measured = f'<span class="range">{reference}</span>' if reference else ""
     return (
-        '<div class="scroll side" tabindex="0" role="region" aria-label="Headline figures"><table>'
-        f'<thead><tr><th scope="col">survey</th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f'<li><span class="what">{escape_html(label)} <b>{one.measure.format(one.value)}</b>'
+        f'<span class="where">{escape_html(place)}</span></span>{_draw_scale(one)}{word}{measured}</li>'
     )
 
 
-def describe_series(series: Steps) -> str:
-    """Return which model was measured at which steps on which corpus."""
-    model = _part_name(series.facts.get("model")) or series.name
-    corpus = _part_name(series.facts.get("corpus"))
-    steps = series.steps
-    ends = f", from {format_count(steps[0])} to {format_count(steps[-1])}" if len(steps) > 1 else ""
-    text = f" on the same text ({corpus})" if corpus else " on the same text"
-    return f"{model} was measured at {pluralize(len(steps), 'step')} of its training{ends}, each time{text}."
+def _draw_scale(one: Reading) -> str:
+    """Return a scale with a band for the reference models, a line for the layers of the survey, and its value."""
+    if one.reference is None:
+        return ""
+    values = [one.span.low, one.span.high, one.reference.low, one.reference.high]
+    low = min(0.0, *values)
+    high = 1.1 * max(values) if one.measure.key == "twonn" else 1.0
 
+    def x(value: float) -> float:
+        return 2 + 196 * (min(value, high) - low) / (high - low)
 
-def step_chart(series: Tables, column: str, title: str) -> Chart:
-    """Return the mean over layers of the first population as a small chart with evenly spaced steps."""
-    known = populations(series)
-    curve, _ = average_over_blocks(series, known[0], column)
-    line = Line(
-        known[0],
-        population_style(known[0], known),
-        x=tuple(float(i) for i in range(len(curve))),
-        y=tuple(one.value for one in curve),
-        places=tuple(f"step {format_count(one.step)}" for one in curve),
-    )
-    names = tuple(format_count(one.step) for one in curve)
-    return Chart(column.replace("_", "-"), title, (line,), x_label="training step", x_names=names)
+    def bar(kind: str, start: float, end: float, height: int) -> str:
+        size = f'width="{max(x(end) - x(start), 2):.1f}" height="{height}"'
+        return f'<rect class="{kind}" x="{x(start):.1f}" y="{7 - height / 2:g}" {size}/>'
 
-
-def _survey_card(tables: Tables, one: Finding, place: int) -> str:
-    """Return a finding with its chart and a link to the section that shows more of it."""
-    drawn = explore = ""
-    if one.column and one.column in tables.layers.columns:
-        chart = layer_chart(tables, one.column, one.headline)
-        # One layer is one point, and the headline figure states it already.
-        drawn = draw_svg(chart, f"s{place}-{one.key}") if len(chart.points()) > len(chart.series) else ""
-        section = _target_section(tables, one)
-        layer = escape_html(one.place.removeprefix("at ").removeprefix("the "))
-        explore = (
-            f'<a href="#{section}" data-measure="{escape_html(one.column)}" data-survey="{place}" '
-            f'data-layer="{layer}">Explore</a>'
-            if section
-            else ""
-        )
-    return _render_card(one, drawn, explore)
-
-
-def _series_card(tables: Tables, one: Finding, place: int) -> str:
-    chart = draw_svg(step_chart(tables, one.column, one.headline), f"t{place}-{one.key}")
-    explore = f'<a href="#steps" data-measure="{escape_html(one.column)}" data-series="{place}">Explore</a>'
-    return _render_card(one, chart, explore)
-
-
-def _render_card(one: Finding, chart: str = "", explore: str = "") -> str:
-    definition = f' <a href="{definition_link(one.formula)}">Definition</a>' if one.formula in formulas() else ""
     return (
-        f'<li class="card"><strong class="figure">{escape_html(one.figure)}</strong>'
-        f"<b>{escape_html(one.headline)}</b><p>{escape_html(one.text)}</p>{chart}"
-        f'<p class="links">{explore}{definition}</p></li>'
+        '<svg class="scale" viewBox="0 0 200 14" preserveAspectRatio="none" aria-hidden="true">'
+        f"{bar('ground', low, high, 4)}{bar('band', one.reference.low, one.reference.high, 12)}"
+        f"{bar('own', one.span.low, one.span.high, 4)}{bar('value', one.value, one.value, 12)}</svg>"
     )
 
 
-def _render_cautions(cautions: list[str]) -> str:
-    items = "".join(f"<li>{escape_html(text)}</li>" for text in cautions)
-    return f'<ul class="warnings" aria-label="Cautions">{items}</ul>' if items else ""
-
-
-def _render_legend(tables: Tables) -> str:
-    """Return the marker of each population, if there are several."""
-    known = populations(tables)
-    markers = "".join(
-        f"<li>{legend_marker(population_style(name, known))}{escape_html(name)}</li>" for name in known
+def render_references() -> str:
+    """Return what the reference ranges rest on: models, date, versions and command."""
+    rows = read_table()
+    if not rows:
+        return ""
+    models = {
+        plural: dict.fromkeys(f"{row['model']} on {row['corpus']}" for row in rows if row["kind"] == kind)
+        for kind, plural in KINDS.items()
+    }
+    listed = "; ".join(f"{plural}: {join_words(list(names))}" for plural, names in models.items() if names)
+    date, ours = (max(row[key] for row in rows) for key in ("date", "theodolite"))
+    return (
+        f'<p class="quiet" id="{REFERENCES}">Reference ranges go from the lowest to the highest layer of the '
+        f"models that were measured with Theodolite {ours} on {date}: {escape_html(listed)}. They are few, so the "
+        "ranges say what these models do, not what is normal; docs/reference-models.md has numbers and command. "
+        "High and low mean outside the range. On a scale the band is the range, the line spans the layers of this "
+        "survey, and the mark is the value.</p>"
     )
-    return f'<ul class="signs" aria-label="Populations">{markers}</ul>' if len(known) > 1 else ""
-
-
-def _target_section(tables: Tables, one: Finding) -> str:
-    """Return the section that shows a finding, else the profiles; empty if the page has neither."""
-    keys = {section.key for section in select_sections([tables])}
-    return next((key for key in (one.chart, "profiles") if key in keys), "")
-
-
-def _headline_row(tables: Tables) -> str:
-    known = {one.key: one for one in collect_findings(tables)}
-    cells = "".join(
-        f'<td title="{escape_html(known[key].headline)}">{escape_html(known[key].figure)}</td>'
-        if key in known
-        else f"<td>{UNDEFINED}</td>"
-        for key in HEADS
-    )
-    return f'<tr><th scope="row">{escape_html(tables.name)}</th>{cells}</tr>'
-
-
-def _part_name(part: Any) -> str:
-    return str(part.get("name") or "") if isinstance(part, Mapping) else ""

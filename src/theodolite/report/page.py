@@ -9,13 +9,14 @@ from typing import Any
 
 from theodolite.errors import InputError
 from theodolite.escaping import escape_html
+from theodolite.report.cards import render_comparison, render_findings, render_series_findings
 from theodolite.report.catalogue import find_formulas, list_measures, render_definitions
 from theodolite.report.findings import collect_findings
 from theodolite.report.findings.comparison import compare_surveys
 from theodolite.report.findings.training import find_training_changes
 from theodolite.report.inline_assets import read_css, read_plotly, read_script, security_policy
 from theodolite.report.layer_table import render_layer_table
-from theodolite.report.opening import render_comparison, render_opening, render_series_opening
+from theodolite.report.opening import render_opening, render_references
 from theodolite.report.payload import build_payload
 from theodolite.report.payload.series import build_series_payload
 from theodolite.report.pictures import Picture, render_pictures
@@ -66,9 +67,8 @@ def render(
         f"<title>{escape_html(title)} · Theodolite</title><style>{read_css()}</style></head><body>"
         f'<header class="page"><p class="kicker">{SIGN}Theodolite survey report</p>'
         f'<h1>{escape_html(title)}</h1><button type="button" id="theme" hidden></button></header>'
-        f"<main>{_render_contents(read, trained, pictures)}{_render_openings(read)}"
-        f"{_render_trainings(trained, only=not read)}"
-        '<div class="toolbar" id="toolbar" role="group" aria-label="Chart settings" hidden></div>'
+        f"<main>{_render_contents(read, trained, pictures)}{render_opening(read, trained)}"
+        f"{_render_comparison(read)}{_render_findings(read)}{_render_trainings(trained, only=not read)}"
         f"{NO_SCRIPT if every else ''}{render_sections(read, [one.tables for one in trained])}"
         f"{render_pictures(pictures)}{_render_reference(read, trained, formulas)}</main>"
         '<footer class="page">Made with Theodolite. This page loads nothing from the network.</footer>'
@@ -92,7 +92,8 @@ def _title(surveys: list[Tables], series: list[Steps], pictures: Sequence[Pictur
 
 
 def _render_contents(surveys: list[Tables], series: list[Steps], pictures: Sequence[Picture]) -> str:
-    links = {"compare": "Comparison"} if len(surveys) > 1 else {}
+    links = {"verdict": "Verdict"} if surveys or series else {}
+    links |= {"compare": "Comparison"} if len(surveys) > 1 else {}
     links |= {"findings": "Findings"} if surveys else {}
     links |= {"training": "What changed"} if series else {}
     links |= {part.key: part.title for part in select_sections(surveys, [one.tables for one in series])}
@@ -103,28 +104,37 @@ def _render_contents(surveys: list[Tables], series: list[Steps], pictures: Seque
     return f'<nav class="contents" aria-label="Contents"><ul>{items}</ul></nav>'
 
 
-def _render_openings(surveys: list[Tables]) -> str:
-    if not surveys:
+TOOLBAR = '<div class="toolbar" id="toolbar" role="group" aria-label="Chart settings" hidden></div>'
+
+
+def _render_comparison(surveys: list[Tables]) -> str:
+    if len(surveys) < 2:
         return ""
+    return f'<section class="part"><h2 id="compare">Comparison</h2>{render_comparison(surveys)}</section>'
+
+
+def _render_findings(surveys: list[Tables]) -> str:
+    """Return the findings and the toolbar, which chooses the survey whose findings are shown."""
+    if not surveys:
+        return TOOLBAR
     if len(surveys) == 1:
-        return f'<div id="findings">{render_opening(surveys[0], 0, 2)}</div>'
+        return f'<div id="findings">{render_findings(surveys[0], 0, 2)}</div>{TOOLBAR}'
     articles = "".join(
-        f'<article class="survey" aria-labelledby="s{i}"><h2 id="s{i}">{escape_html(tables.name)}</h2>'
-        f"{render_opening(tables, i, 3)}</article>"
+        f'<article class="survey" data-shows="{i}" aria-labelledby="s{i}">'
+        f'<h2 id="s{i}">{escape_html(tables.name)}</h2>{render_findings(tables, i, 3)}</article>'
         for i, tables in enumerate(surveys)
     )
-    comparison = f'<section class="part"><h2 id="compare">Comparison</h2>{render_comparison(surveys)}</section>'
-    return f'{comparison}<div id="findings">{articles}</div>'
+    return f'{TOOLBAR}<div id="findings">{articles}</div>'
 
 
 def _render_trainings(series: list[Steps], *, only: bool) -> str:
     if not series:
         return ""
     if len(series) == 1 and only:
-        return f'<div id="training">{render_series_opening(series[0], 0, 2)}</div>'
+        return f'<div id="training">{render_series_findings(series[0], 0, 2)}</div>'
     articles = "".join(
         f'<article class="survey" aria-labelledby="t{i}"><h2 id="t{i}">{escape_html(one.name)}</h2>'
-        f"{render_series_opening(one, i, 3)}</article>"
+        f"{render_series_findings(one, i, 3)}</article>"
         for i, one in enumerate(series)
     )
     return f'<div id="training">{articles}</div>'
@@ -133,6 +143,11 @@ def _render_trainings(series: list[Steps], *, only: bool) -> str:
 def _without_formulas(facts: dict[str, Any]) -> dict[str, Any]:
     """Return the facts without the formula of each column, which the definitions have."""
     return {key: value for key, value in facts.items() if key != "formulas"}
+
+
+def _fold(provenance: str) -> str:
+    title = "Model, corpus, settings, versions and times"
+    return f'<details class="provenance"><summary>{title}</summary>{provenance}</details>'
 
 
 def _render_reference(surveys: list[Tables], series: list[Steps], formulas: dict[str, str]) -> str:
@@ -155,9 +170,9 @@ def _render_reference(surveys: list[Tables], series: list[Steps], formulas: dict
     return (
         f"{numbers if surveys else ''}"
         '<section class="part"><h2 id="provenance">Provenance</h2>'
-        f"{each(sources, lambda one: render_provenance(_without_formulas(one.facts), level))}</section>"
+        f"{each(sources, lambda one: _fold(render_provenance(_without_formulas(one.facts), level)))}</section>"
         '<section class="part"><h2 id="definitions">Definitions</h2>'
-        f"{render_definitions(formulas, used)}</section>"
+        f"{render_references() if surveys else ''}{render_definitions(formulas, used)}</section>"
     )
 
 

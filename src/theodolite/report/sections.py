@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from theodolite.report.tables import Tables
-from theodolite.report.vectors import are_vector_surveys, reword_for_vectors
+from theodolite.report.vectors import are_vector_surveys, is_vector_survey, reword_for_vectors
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,21 @@ def _has_layers(surveys: Sequence[Tables]) -> bool:
     return any("layer" in tables.layers.columns and tables.layers["layer"].nunique() > 1 for tables in surveys)
 
 
+def _has_map(surveys: Sequence[Tables]) -> bool:
+    """Return whether a survey has tokens to draw as a map; a map of a few groups of vectors shows nothing."""
+    return any(
+        len(one.tokens) and not (is_vector_survey(one) and len(one.units) < FEWEST_GROUPS) for one in surveys
+    )
+
+
+FEWEST_GROUPS = 10
+
 SECTIONS = (
     Section(
         "side-by-side",
         "Side by side",
         "One measure of every survey on one axis: 0 at the embeddings, 1 at the last block.",
-        lambda surveys: len(surveys) > 1 and _has_table("layers")(surveys),
+        lambda surveys: len(surveys) > 1 and _has_layers(surveys),
     ),
     Section(
         "steps",
@@ -62,7 +71,7 @@ SECTIONS = (
         "Decomposition of the norm",
         "Q = M + V: the mean squared norm (Q) is the squared norm of the mean (M) plus the variance (V), which is "
         "the sum of the variance within units (V_W) and between units (V_B).",
-        _has_columns("q", "m"),
+        lambda surveys: _has_layers(surveys) and _has_columns("q", "m")(surveys),
         layers_lead="Click a bar to choose the layer.",
     ),
     Section(
@@ -70,7 +79,7 @@ SECTIONS = (
         "Token by token",
         "Every token at one layer: the squared norm of its mean vector (M) and how much its vectors vary with the "
         "context (V). If the norm is bounded, a larger M leaves less for V.",
-        _has_table("tokens"),
+        _has_map,
     ),
     Section(
         "norms",
@@ -95,15 +104,35 @@ SECTIONS = (
 )
 
 
+OPENINGS = ("side-by-side", "profiles", "spectra", "steps")
+"""The section that stands beside the verdict: the first of these that a page has."""
+WIDE = ("spectra", "steps")
+"""Sections with several charts, which stand below the verdict instead."""
+
+
+def select_opening(surveys: Sequence[Tables], series: Sequence[Tables] = ()) -> Section | None:
+    """Return the section that opens the page; None for a page without charts."""
+    found = {section.key: section for section in select_sections(surveys, series)}
+    return next((found[key] for key in OPENINGS if key in found), None)
+
+
 def render_sections(surveys: Sequence[Tables], series: Sequence[Tables] = ()) -> str:
-    """Return the empty sections with their headings and leads; the script fills them."""
-    has_layers = _has_layers(surveys)
+    """Return the empty sections that follow the opening; the script fills them."""
+    first = select_opening(surveys, series)
     return "".join(
-        f'<section class="part" data-part="{section.key}" id="{section.key}" aria-labelledby="{section.key}-head">'
-        f'<h2 id="{section.key}-head">{section.title}</h2>'
-        f'<p class="quiet">{" ".join(filter(None, (section.lead, section.layers_lead if has_layers else "")))}</p>'
-        '<div class="mount"></div></section>'
+        render_section(section, surveys)
         for section in select_sections(surveys, series)
+        if first is None or section.key != first.key
+    )
+
+
+def render_section(section: Section, surveys: Sequence[Tables]) -> str:
+    """Return an empty section with its heading and its lead."""
+    lead = " ".join(filter(None, (section.lead, section.layers_lead if _has_layers(surveys) else "")))
+    return (
+        f'<section class="part" data-part="{section.key}" id="{section.key}" aria-labelledby="{section.key}-head">'
+        f'<h2 id="{section.key}-head">{section.title}</h2><p class="quiet">{lead}</p>'
+        '<div class="mount"></div></section>'
     )
 
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from theodolite.report.tables import Tables, all_rows, number
+from theodolite.report.tables import Steps, Tables, all_rows, number
 from theodolite.report.vectors import is_vector_survey
-from theodolite.text import pluralize
+from theodolite.text import format_count, pluralize
 
 
 def count_contents(tables: Tables) -> dict[str, float]:
@@ -63,6 +63,16 @@ def describe_survey(tables: Tables) -> str:
     where = f" at each of {pluralize(known['layers'], 'layer')}" if known.get("layers", 0) > 1 else ""
     size = f", as vectors of {pluralize(known['coordinates'], 'coordinate')}" if "coordinates" in known else ""
     return f"{first} The survey covers {' of '.join(covered) or 'every position'}{where}{size}."
+
+
+def describe_series(series: Steps) -> str:
+    """Return which model was measured at which steps on which corpus."""
+    model = _named(_part(series.facts, "model")) or series.name
+    corpus = _named(_part(series.facts, "corpus"))
+    steps = series.steps
+    ends = f", from {format_count(steps[0])} to {format_count(steps[-1])}" if len(steps) > 1 else ""
+    text = f" on the same text ({corpus})" if corpus else " on the same text"
+    return f"{model} was measured at {pluralize(len(steps), 'step')} of its training{ends}, each time{text}."
 
 
 def _form(model: Mapping[str, Any], subject: str) -> str:

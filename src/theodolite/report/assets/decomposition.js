@@ -80,7 +80,7 @@
       figure.draw(traces, {
         barmode: "stack", bargap: theodolite.hasOneLayer() ? 0.8 : 0.12, showlegend: true, dragmode: false, margin: { l: 48, r: 24, t: 12, b: 44 }, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal" },
         xaxis: { ...theodolite.layerAxis(layers, figure.plot.clientWidth), range: [-0.6, layers.length - 0.4], showgrid: false, fixedrange: true },
-        yaxis: shares ? { range: [0, 1.001], tickformat: ".0%", fixedrange: true } : { rangemode: "tozero", fixedrange: true, exponentformat: "power" },
+        yaxis: shares ? { range: [0, 1.001], tickformat: ".0%", fixedrange: true } : { rangemode: "tozero", fixedrange: true },
         shapes: chosen(),
       });
       if (listening) return;

@@ -48,12 +48,24 @@
       if (drawn && Math.abs(plot._fullLayout.width - plot.clientWidth) > 1) Plotly.Plots.resize(plot);
     }).observe(plot);
     const config = { responsive: true, displayModeBar: false, displaylogo: false, doubleClick: "reset", ...options.config };
+    // Zooming on a logarithmic axis needs other ticks.
+    let listening = false;
+    let ownTicks = [];
+    const renewTicks = (changed) => {
+      const zoomed = ownTicks.filter((name) => Object.keys(changed).some((key) => key.startsWith(`${name}.range`) || key === `${name}.autorange`));
+      const ticks = zoomed.flatMap((name) => Object.entries(theodolite.logTicks(...plot._fullLayout[name].range)).map(([key, value]) => [`${name}.${key}`, value]));
+      if (ticks.length) Plotly.relayout(plot, Object.fromEntries(ticks));
+    };
     const draw = (traces, layout) => {
       why.hidden = true;
       plot.hidden = exports.hidden = false;
       const words = options.describe ? options.describe() : "";
       plot.setAttribute("aria-label", `${options.title}. ${words}`);
-      return Plotly.react(plot, traces, theodolite.layout(layout, traces), config);
+      ownTicks = ["xaxis", "yaxis"].filter((name) => (layout[name] || {}).type === "log" && !layout[name].tickvals);
+      const drawn = Plotly.react(plot, traces, theodolite.layout(layout, traces), config);
+      if (!listening) plot.on("plotly_relayout", renewTicks);
+      listening = true;
+      return drawn;
     };
     return {
       el: figure,

@@ -102,7 +102,7 @@
       const margin = 0.04 * (high - low || 1);
       figure.draw(traces, {
         showlegend: true, margin: { l: 56, r: 24, t: 12, b: 44 }, xaxis: theodolite.layerAxis(layers, figure.plot.clientWidth), shapes: [theodolite.layerMark()],
-        yaxis: { type: log ? "log" : "linear", exponentformat: "none", separatethousands: true, title: { text: log ? "norm (logarithmic)" : "norm", standoff: 8 }, range: [log ? low - margin : low, high + margin], },
+        yaxis: { type: log ? "log" : "linear", title: { text: log ? "norm (logarithmic)" : "norm", standoff: 8 }, range: [log ? low - margin : low, high + margin], },
       });
     };
     const update = (changed) => {

@@ -2,12 +2,6 @@
 (() => {
   const { el } = theodolite;
 
-  // Bars of one standard error.
-  const errors = (column, population) => {
-    const found = theodolite.profile(`${column}_se`, population);
-    return found && { type: "data", array: Array.from(found, (value) => (Number.isFinite(value) ? value : 0)), visible: true, thickness: 1, width: 3 };
-  };
-
   theodolite.section("profiles", (mount) => {
     const controls = el("div", { class: "controls" });
     const measure = theodolite.select("Measure", [], "", (value) => theodolite.choose({ measure: value }));
@@ -83,9 +77,10 @@
           const style = theodolite.populationStyle(name, populations);
           return {
             type: "scatter", mode: "lines+markers", name: theodolite.escapeText(name), x: layers.map((_, at) => at), y: theodolite.profile(column, name),
-            error_y: errors(column, name), line: { color: style.colour, dash: style.dash, width: 2 },
+            error_y: theodolite.errorBars(column, theodolite.profile(column, name), theodolite.profile(`${column}_se`, name)), line: { color: style.colour, dash: style.dash, width: 2 },
             marker: { color: style.colour, symbol: style.sign, size: 7, line: { width: 1.4, color: style.colour } },
-            text: layers.map((layer) => theodolite.escapeText(layer.name)), hovertemplate: `%{text}<br>%{y:.5~g}<extra>${theodolite.escapeText(name)}</extra>`,
+            text: layers.map((layer) => theodolite.escapeText(layer.name)), customdata: Array.from(theodolite.profile(column, name), (value) => theodolite.formatNumber(value)),
+            hovertemplate: `%{text}<br>%{customdata}<extra>${theodolite.escapeText(name)}</extra>`,
           };
         });
       latest = traces;
@@ -99,26 +94,10 @@
       figure.draw(traces, {
         showlegend: true,
         xaxis: theodolite.layerAxis(layers, figure.plot.clientWidth),
-        yaxis: { type: log ? "log" : "linear", title: { text: entry.label, standoff: 8 }, ...(log ? {} : { rangemode: "tozero" }) },
+        yaxis: { ...theodolite.valueAxis(column, values, log), title: { text: entry.label, standoff: 8 } },
         shapes: [theodolite.layerMark()],
       });
     };
     return { update };
-  });
-
-  // An axis of layers by number, the first and the last by name; as many labels as fit the width.
-  theodolite.layerAxis = (layers, width = 1000) => {
-    const last = layers.length - 1;
-    const step = Math.max(1, Math.ceil(layers.length / Math.min(16, Math.max(4, Math.floor(width / 48)))));
-    const ticks = layers.map((_, at) => at).filter((at) => at === last || (at % step === 0 && (at === 0 || last - at >= step)));
-    const tight = width / ticks.length < 72;
-    const short = (name) => (tight ? name.replace("embeddings", "emb.") : name).replace("block ", "");
-    const safe = (name) => theodolite.escapeText(name).replaceAll(" ", "<br>");
-    const word = (at) => safe(short(layers[at].name));
-    return { tickvals: ticks, ticktext: ticks.map(word), tickangle: 0, title: { text: last > 0 ? "block" : "", standoff: 8 }, range: [-0.4, layers.length - 0.6] };
-  };
-  theodolite.layerMark = () => ({
-    type: "line", x0: theodolite.state.layer, x1: theodolite.state.layer, y0: 0, y1: 1, yref: "paper",
-    line: { color: theodolite.colour("quiet"), width: 1, dash: "dot" }, layer: "below",
   });
 })();

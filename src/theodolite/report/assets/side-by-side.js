@@ -65,11 +65,11 @@
       const along = (values) => breakAtStacks(survey.layers, values);
       return {
         type: "scatter", mode: "lines+markers", cliponaxis: false, name, x: along(survey.layers.map((layer) => layer.depth)), y: along(y),
-        error_y: se && { type: "data", array: along(se).map((value) => (Number.isFinite(value) ? value : 0)), visible: true, thickness: 1, width: 3 },
+        error_y: theodolite.errorBars(unit(), along(y), se && along(se)), customdata: along(y).map((value) => theodolite.formatNumber(value)),
         line: { color: style.colour, dash: style.dash, width: 2 },
         marker: { color: style.colour, symbol: style.sign, size: 7, line: { width: 1.4, color: style.colour } },
         text: along(survey.layers.map((layer) => theodolite.escapeText(layer.name))),
-        hovertemplate: `${name}<br>%{text}: %{y:.5~g}<extra></extra>`,
+        hovertemplate: `${name}<br>%{text}: %{customdata}<extra></extra>`,
       };
     };
     // The chosen layer of the chosen survey.
@@ -96,7 +96,7 @@
       const found = lines();
       note.textContent = describeMissing(found);
       const head = dividing() ? `${entry.label} / coordinates` : entry.label;
-      figure.title(head, theodolite.reword("One line per survey, for the population chosen above. Bars show one standard error, if known."));
+      figure.title(head, `One line per survey. Population ${theodolite.state.population}. Bars show one standard error, if known.`);
       if (!found.length) {
         figure.showMessage(`${entry.label} is not defined in any of these surveys.`);
         return;
@@ -110,7 +110,7 @@
       figure.draw(found.map(traceOf), {
         showlegend: true,
         xaxis: { title: { text: "depth: 0 embeddings, 1 last block", standoff: 8 }, range: [-0.03, deepest + 0.03] },
-        yaxis: { type: log ? "log" : "linear", title: { text: theodolite.escapeText(head), standoff: 8 }, ...(log ? {} : { rangemode: "tozero" }) },
+        yaxis: { ...theodolite.valueAxis(unit(), values, log), title: { text: theodolite.escapeText(head), standoff: 8 } },
         shapes: [mark()],
       });
     };

@@ -90,7 +90,7 @@
       faint.spectra = faint.spectra || otherLayers("spectra", "rank", y);
       const colour = theodolite.colour("c0");
       const traces = lines("spectra", line(colour, {
-        x: theodolite.column(curve.rank), y: theodolite.column(curve[y]), name: theodolite.escapeText(layerName()), hovertemplate: "rank %{x}<br>%{y:.3~g} of V<extra></extra>",
+        x: theodolite.column(curve.rank), y: theodolite.column(curve[y]), name: theodolite.escapeText(layerName()), customdata: Array.from(theodolite.column(curve[y]), (value) => theodolite.formatNumber(value, 3)), hovertemplate: "rank %{x}<br>%{customdata} of V<extra></extra>",
       }));
       const reached = y === "cumulative" ? marks.filter(([column]) => Number.isFinite(valueAtLayer(column))) : [];
       if (reached.length) {
@@ -105,7 +105,7 @@
       return spectrum.draw(traces, {
         showlegend: true,
         xaxis: { type: "log", title: { text: "rank", standoff: 8 } },
-        yaxis: y === "share" ? { type: "log", range: [Math.log10(least) - 0.2, Math.log10(most) + 0.2], exponentformat: "power", title: { text: "share of V", standoff: 8 } } : { range: [0, 1.02], tickformat: ".0%", title: { text: "share of V", standoff: 8 } },
+        yaxis: y === "share" ? { type: "log", range: [Math.log10(least) - 0.2, Math.log10(most) + 0.2], title: { text: "share of V", standoff: 8 } } : { range: [0, 1.02], tickformat: ".0%", title: { text: "share of V", standoff: 8 } },
         shapes: y === "share" ? [] : marks.map(([, share]) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: share, y1: share, line: { color: theodolite.colour("quiet"), width: 1, dash: "dot" }, layer: "below" })),
       });
     };

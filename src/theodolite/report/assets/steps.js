@@ -36,7 +36,7 @@
       },
     };
   };
-  const bars = (values) => values && { type: "data", array: Array.from(values, (value) => (Number.isFinite(value) ? value : 0)), visible: true, thickness: 1, width: 3 };
+  const shown = (values) => Array.from(values, (value) => theodolite.formatNumber(value));
 
   theodolite.section("steps", (mount) => {
     const all = theodolite.data.series;
@@ -161,11 +161,11 @@
       const x = positioned().place(chosen().steps[at()]);
       return [{ type: "line", x0: x, x1: x, y0: 0, y1: 1, yref: "paper", layer: "below", line: { color: theodolite.colour("quiet"), width: 1.5, dash: "dot" } }];
     };
-    const line = (name, steps, values, style, thin) => ({
-      type: "scatter", mode: "lines+markers", cliponaxis: false, name: theodolite.escapeText(name), x: steps.map(positioned().place), y: values.mean, error_y: bars(values.se),
+    const line = (name, steps, values, style, thin, column) => ({
+      type: "scatter", mode: "lines+markers", cliponaxis: false, name: theodolite.escapeText(name), x: steps.map(positioned().place), y: values.mean, error_y: theodolite.errorBars(column, values.mean, values.se), customdata: shown(values.mean),
       line: { color: style.colour, dash: style.dash, width: thin ? 1.2 : 2 },
       marker: { color: style.colour, symbol: style.sign, size: thin ? 5 : 7, line: { width: 1.4, color: style.colour } },
-      text: steps.map(stepLabel), hovertemplate: `%{text}: %{y:.5~g}<extra>${theodolite.escapeText(name)}</extra>`,
+      text: steps.map(stepLabel), hovertemplate: `%{text}: %{customdata}<extra>${theodolite.escapeText(name)}</extra>`,
     });
     const curves = () =>
       all.flatMap((one, place) =>
@@ -173,7 +173,7 @@
           const values = means(one, scope);
           if (!values) return [];
           const style = all.length > 1 ? { ...theodolite.lineStyle(place), dash: i ? "dot" : "solid" } : theodolite.lineStyle(i);
-          return [line(all.length > 1 ? `${one.name}, ${words}` : words, one.steps, values, style, i > 0)];
+          return [line(all.length > 1 ? `${one.name}, ${words}` : words, one.steps, values, style, i > 0, state.measure)];
         }),
       );
     // Attention has its own populations; use the chosen one if it is among them.
@@ -187,7 +187,7 @@
       return columns.flatMap(([column, words], i) => {
         const values = found && found.measures[column];
         if (!values) return [];
-        return [line(words, found.steps, { mean: theodolite.column(values.mean), se: theodolite.column(values.se) }, theodolite.lineStyle(i), false)];
+        return [line(words, found.steps, { mean: theodolite.column(values.mean), se: theodolite.column(values.se) }, theodolite.lineStyle(i), false, column)];
       });
     };
     const attentionTable = () => {
@@ -214,11 +214,10 @@
     };
 
     // The chosen step, drawn over all others.
-    const front = () => ({
-      y: row(state.measure, at()),
-      error_y: bars(row(`${state.measure}_se`, at())),
-      name: stepLabel(chosen().steps[at()]),
-    });
+    const front = () => {
+      const y = row(state.measure, at());
+      return { y, customdata: y && shown(y), error_y: theodolite.errorBars(state.measure, y, row(`${state.measure}_se`, at())), name: stepLabel(chosen().steps[at()]) };
+    };
     const drawLayers = (entry) => {
       const { layers, steps } = chosen();
       const x = layers.map((_, i) => i);
@@ -226,9 +225,10 @@
       const behind = steps
         .map((step, i) => ({
           type: "scatter", mode: "lines", x, y: row(state.measure, i), line: { color: ramp(share(i)), width: 1.4 }, opacity: 0.55, showlegend: false,
-          text: layers.map((layer) => theodolite.escapeText(layer.name)), hovertemplate: `%{text}: %{y:.5~g}<extra>${stepLabel(step)}</extra>`,
+          text: layers.map((layer) => theodolite.escapeText(layer.name)), hovertemplate: `%{text}: %{customdata}<extra>${stepLabel(step)}</extra>`,
         }))
-        .filter((trace) => trace.y);
+        .filter((trace) => trace.y)
+        .map((trace) => ({ ...trace, customdata: shown(trace.y) }));
       if (!behind.length || !behind.some((trace) => trace.y.some(Number.isFinite))) {
         latest = [];
         byLayer.showMessage(`${entry.label} is undefined. ${(chosen().profiles[population].reasons || {})[state.measure] || "The series does not have it."}`);
@@ -244,7 +244,7 @@
       };
       const chosenOne = {
         type: "scatter", mode: "lines+markers", cliponaxis: false, x, ...front(), line: { color: theodolite.colour("ink"), width: 2.6 },
-        marker: { color: theodolite.colour("ink"), size: 7 }, text: layers.map((layer) => theodolite.escapeText(layer.name)), hovertemplate: "%{text}: %{y:.5~g}<extra></extra>", showlegend: true,
+        marker: { color: theodolite.colour("ink"), size: 7 }, text: layers.map((layer) => theodolite.escapeText(layer.name)), hovertemplate: "%{text}: %{customdata}<extra></extra>", showlegend: true,
       };
       latest = [...behind, key, chosenOne];
       const errors = steps.map((_, i) => row(`${state.measure}_se`, i));
@@ -259,7 +259,7 @@
       const values = finite(traces.map((trace) => trace.y));
       const below = finite(traces.map((trace, i) => (errors[i] ? trace.y.map((value, at) => value - errors[i][at]) : [])));
       const [low, high] = [[...values, ...below].reduce((a, b) => Math.min(a, b), Infinity), values.reduce((a, b) => Math.max(a, b), -Infinity)];
-      return low > 0 && high > 50 * low ? { type: "log" } : { type: "linear", rangemode: "tozero" };
+      return theodolite.valueAxis(state.measure, values, low > 0 && high > 50 * low);
     };
     const drawSteps = (entry) => {
       const traces = curves();
@@ -286,9 +286,9 @@
     // The slider changes one line and the marks only.
     const slide = () => {
       slider.set(at());
-      const { y, error_y: errors, name } = front();
+      const { y, customdata, error_y: errors, name } = front();
       if (latest.length && y) {
-        Plotly.restyle(byLayer.plot, { y: [y], name: [name], ...(errors ? { "error_y.array": [errors.array] } : {}) }, [latest.length - 1]);
+        Plotly.restyle(byLayer.plot, { y: [y], customdata: [customdata], name: [name], ...(errors ? { "error_y.array": [errors.array], "error_y.arrayminus": [errors.arrayminus] } : {}) }, [latest.length - 1]);
         byLayer.plot.setAttribute("aria-label", `Layer by layer. ${theodolite.describeRanges([{ name, y }])}`);
       }
       [byStep, drift, sharpness].forEach((figure) => figure.plot.data && !figure.plot.hidden && Plotly.relayout(figure.plot, { shapes: mark() }));

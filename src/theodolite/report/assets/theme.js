@@ -22,23 +22,10 @@
   theodolite.populationStyle = (population, populations) =>
     theodolite.lineStyle(known.includes(population) ? known.indexOf(population) : known.length + populations.indexOf(population));
 
-  // A logarithmic axis has labels at powers of ten, and at 2 and 5 between them if it spans at most two. The number of
-  // ticks achieves this also after zooming; by default Plotly would put the labels 9, 8 and 7 over each other.
-  const decades = (values) => {
-    let [low, high] = [Infinity, -Infinity];
-    values.forEach((value) => value > 0 && Number.isFinite(value) && ([low, high] = [Math.min(low, value), Math.max(high, value)]));
-    return low < high ? Math.log10(high / low) : 1;
-  };
-  const limitTicks = (axis, values) => {
-    if (!axis || axis.type !== "log" || axis.tickvals || axis.dtick !== undefined) return axis;
-    const span = axis.range ? axis.range[1] - axis.range[0] : 1.1 * decades(values());
-    return { ...axis, nticks: Math.min(Math.max(3, Math.ceil(span)), 6) };
-  };
-
   theodolite.layout = (more = {}, traces = []) => {
     const axis = {
       gridcolor: theodolite.colour("hair"), linecolor: theodolite.colour("quiet"), zeroline: false, ticks: "outside",
-      tickcolor: theodolite.colour("quiet"), automargin: true, title: { standoff: 8 }, ticklen: 4,
+      tickcolor: theodolite.colour("quiet"), automargin: true, title: { standoff: 8 }, ticklen: 4, exponentformat: "SI", minexponent: 4,
     };
     const { xaxis, yaxis, ...rest } = more;
     return {
@@ -47,8 +34,8 @@
       margin: { l: 56, r: 16, t: 12, b: 44 }, hovermode: "closest", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
       legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
       hoverlabel: { bgcolor: theodolite.colour("card"), bordercolor: theodolite.colour("quiet"), font: { color: theodolite.colour("ink") }, align: "left" },
-      xaxis: { ...axis, ...limitTicks(xaxis, () => traces.flatMap(({ x }) => Array.from(x || []))) },
-      yaxis: { ...axis, ...limitTicks(yaxis, () => traces.flatMap(({ y }) => Array.from(y || []))) }, ...rest,
+      xaxis: { ...axis, ...theodolite.withTicks(xaxis, () => traces.flatMap(({ x }) => Array.from(x || []))) },
+      yaxis: { ...axis, ...theodolite.withTicks(yaxis, () => traces.flatMap(({ y }) => Array.from(y || []))) }, ...rest,
     };
   };
 
