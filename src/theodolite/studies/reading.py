@@ -19,7 +19,7 @@ from theodolite.studies.projections import projections
 from theodolite.studies.series import Series, is_series
 from theodolite.studies.survey_data import SurveyData
 from theodolite.surveys.folder import CURVES, LATER, REPORTED, open_tables
-from theodolite.tables.curves import curve_table
+from theodolite.tables.tables import empty_table
 from theodolite.text import survey_name
 
 DEFAULT_TABLES = ("layers", "tokens", "units")
@@ -43,7 +43,7 @@ def read_survey_data(folder: str | Path, tables: Sequence[str] = DEFAULT_TABLES)
     facts, _ = open_tables(folder, [])
     later = {name for name in LATER if f"{name}.parquet" not in facts["files"]}  # an older version made the survey
     _, found = open_tables(folder, [name for name in tables if name not in (TOKEN_SETS, BATCHES, *later)])
-    survey = SurveyData(facts, found | {name: curve_table(name) for name in tables if name in later}, folder)
+    survey = SurveyData(facts, found | {name: empty_table(name) for name in tables if name in later}, folder)
     if BATCHES in tables:
         survey = attach_batches(survey)
     if TOKEN_SETS in tables and has_token_set_files(folder):

@@ -26,14 +26,13 @@ from theodolite.storage.location import Location, list_output_folder, move, pars
 from theodolite.storage.lock import LOCK, find_writer
 from theodolite.surveys.layer_norms import load_norms, norms_table, save_norms
 from theodolite.surveys.survey import Survey
-from theodolite.tables.curves import curve_table
 from theodolite.tables.table_files import read_table, write_table
-from theodolite.tables.tables import SurveyTables
+from theodolite.tables.tables import SurveyTables, empty_table
 
 SCHEMA = 1
 REPORTED = ("layers", "tokens", "units")
 CURVES = ("scales", "spectra")
-LATER = (*CURVES, "jackknife")  # missing in older surveys
+LATER = (*CURVES, "jackknife", "neighbours", "contexts")  # missing in older surveys
 TABLES = (*REPORTED, "coordinates", *LATER)
 FILES = (PILOT, STATE, SAMPLE, LAYER_NORMS, *(f"{table}.parquet" for table in TABLES))
 NORMS_TABLE = "layer_norms"  # the table of what the file of norms holds
@@ -205,7 +204,7 @@ def open_survey(folder: str | Path | Bucket) -> Survey:
         if name.removesuffix(".parquet") not in missing:
             _verify(path, facts, name)
     tables = SurveyTables(
-        *(curve_table(name) if name in missing else read_table(path / f"{name}.parquet") for name in TABLES)
+        *(empty_table(name) if name in missing else read_table(path / f"{name}.parquet") for name in TABLES)
     )
     pilot = Pilot.load(path)
     settings = facts["settings"]

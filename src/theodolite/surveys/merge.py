@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from theodolite.storage.lock import check_unlocked, exclusive
 from theodolite.surveys.folder import check_free, open_survey, write
 from theodolite.surveys.provenance import differences
 from theodolite.surveys.survey import Survey
+from theodolite.tables.contexts import keep_smallest
 from theodolite.tables.tables import make_tables, nonfinite
 from theodolite.text import pluralize
 
@@ -57,10 +59,12 @@ def merge(
 def _merge_all(surveys: Sequence[str | Path | Survey], listener: Listener) -> Survey:
     merged = _copy(_open(surveys[0]))
     parts = _parts(merged)
+    contexts = [merged.tables.contexts]
     for other in map(_open, surveys[1:]):
         listener.say(f"merging {other.folder or other.name}")
         _check(merged, other, parts)
         _add_survey(merged, other)
+        contexts.append(other.tables.contexts)
         parts += _parts(other)
     merged.facts["corpus"] = _join_corpus_facts(parts)
     merged.facts["identity"] = {
@@ -74,6 +78,7 @@ def _merge_all(surveys: Sequence[str | Path | Survey], listener: Listener) -> Su
         lost=merged.facts.get("lost"),
         say=listener.say,
     )
+    merged.tables = replace(merged.tables, contexts=keep_smallest(contexts))
     merged.facts["counts"] |= {
         "positions": merged.state.positions,
         "types": len(merged.tables.units),

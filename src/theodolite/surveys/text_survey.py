@@ -20,6 +20,7 @@ from theodolite.errors import InputError
 from theodolite.models.checkpoint import Checkpoint, load_model, load_tokenizer, locate_again
 from theodolite.models.norm_placement import find_placement
 from theodolite.sources.prefetch import run_in_process, run_in_thread
+from theodolite.sources.text.contexts import ContextReader
 from theodolite.sources.text.encoding import UNWRAPPED, Wrap, find_wrap, own_special_tokens
 from theodolite.sources.text.source import TextSource
 from theodolite.sources.text.units import special_ids, token_level
@@ -30,6 +31,7 @@ from theodolite.surveys.options import SurveyOptions, select_shards
 from theodolite.surveys.provenance import describe_checkpoint, describe_corpus, describe_settings, make_provenance
 from theodolite.surveys.resume import RecordedRun, known_settings
 from theodolite.surveys.survey import Survey
+from theodolite.tables.contexts import collect_contexts
 
 SHARD_CHARS = 2**19
 GPU_SHARD_CHARS = 2**21
@@ -184,6 +186,9 @@ def plan(
             batch_tokens=source.batch_tokens,
             end_to_end=source.end_to_end,
         ),
+        contexts=(lambda: collect_contexts(ContextReader(source, found.characters), read(selected)))
+        if options.text
+        else None,
         finish=warn,
     )
 
