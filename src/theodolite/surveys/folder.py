@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -142,11 +142,14 @@ def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None
 
 
 def open_tables(
-    folder: str | Path | Bucket, names: Sequence[str] = REPORTED
+    folder: str | Path | Bucket,
+    names: Sequence[str] = REPORTED,
+    columns: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     """Return a survey's facts and the named tables, without reading its state.
 
-    Besides the Parquet tables there is "layer_norms": gamma and beta by layer and coordinate.
+    Of a table in `columns` only these columns are read, and texts are categories. Besides the Parquet tables there
+    is "layer_norms": gamma and beta by layer and coordinate.
     """
     place = parse_location(folder)
     facts = _read_facts(place)
@@ -155,7 +158,9 @@ def open_tables(
     for file in files:
         _verify(path, facts, file)
     return facts, {
-        name: norms_table(load_norms(path)) if name == NORMS_TABLE else read_table(path / f"{name}.parquet")
+        name: norms_table(load_norms(path))
+        if name == NORMS_TABLE
+        else read_table(path / f"{name}.parquet", (columns or {}).get(name))
         for name in names
     }
 

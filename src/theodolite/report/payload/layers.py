@@ -51,9 +51,10 @@ def pack_profiles(tables: Tables) -> dict[str, dict[str, Any]]:
 RANKS = 160  # points of a spectrum that are drawn: the first ones all, then evenly spaced in the logarithm
 
 
-def pack_spectra(tables: Tables) -> dict[str, list[dict[str, Any] | None]]:
+def pack_spectra(tables: Tables, ranks: int = RANKS) -> dict[str, list[dict[str, Any] | None]]:
     """Return `rank`, `share` and `cumulative` of the eigenvalues, by population and layer."""
-    return pack_by_layer(tables, tables.spectra, {"rank", "share", "cumulative"}, _pack_spectrum)
+    needed = {"rank", "share", "cumulative"}
+    return pack_by_layer(tables, tables.spectra, needed, lambda part: _pack_spectrum(part, ranks))
 
 
 def pack_scales(tables: Tables) -> dict[str, list[dict[str, Any] | None]]:
@@ -88,8 +89,8 @@ def pack_by_layer(tables: Tables, frame: pd.DataFrame, needed: set[str], make: A
     return found
 
 
-def _pack_spectrum(part: pd.DataFrame) -> dict[str, Any]:
-    part = part.sort_values("rank").iloc[select_ranks(len(part))]
+def _pack_spectrum(part: pd.DataFrame, ranks: int) -> dict[str, Any]:
+    part = part.sort_values("rank").iloc[select_ranks(len(part), ranks)]
     return {
         "rank": pack_counts(part["rank"]),
         "share": pack_floats(part["share"]),
