@@ -8,7 +8,14 @@ from typing import Any
 
 from theodolite.escaping import make_visible
 from theodolite.report.payload.contexts import pack_contexts, pack_neighbours, pack_points
-from theodolite.report.payload.layers import RANKS, list_layers, pack_profiles, pack_scales, pack_spectra
+from theodolite.report.payload.layers import (
+    RANKS,
+    choose_opening_layer,
+    list_layers,
+    pack_profiles,
+    pack_scales,
+    pack_spectra,
+)
 from theodolite.report.payload.sample import BYTES_PER_POINT, limit_points, pack_projections
 from theodolite.report.payload.tokens import choose_units, pack_tokens, pack_units, read_matrices
 from theodolite.report.tables import Tables, populations
@@ -31,6 +38,7 @@ def build_survey_payload(tables: Tables, surveys: int = 1) -> dict[str, Any]:
         "model": make_visible(model.get("name", "")) if isinstance(model, dict) else "",
         "layers": list_layers(tables),
         "populations": populations(tables),
+        "opening": choose_opening_layer(tables),
         "profiles": pack_profiles(tables),
         "spectra": pack_spectra(tables, max(RANKS // surveys, FEWEST_RANKS)),
         "scales": pack_scales(tables),
