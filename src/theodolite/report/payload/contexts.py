@@ -31,7 +31,8 @@ def pack_contexts(tables: Tables, places: dict[Any, int], budget: int) -> dict[s
     table, at = table.iloc[order], at[order]
     nth = np.arange(len(at)) - np.searchsorted(at, at)
     table, at = table[nth < 3], at[nth < 3]
-    return {"unit": pack_counts(at[: len(found["document"])])} | found if (found := _take(table, budget)) else {}
+    found = _take(table, budget)
+    return {"unit": pack_counts(at[: found["document"]["count"]])} | found if found else {}
 
 
 def pack_points(tables: Tables, projected: pd.DataFrame, budget: int) -> dict[str, Any]:
