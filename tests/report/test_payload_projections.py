@@ -12,13 +12,18 @@ from theodolite.escaping import show_token
 from theodolite.report import Tables
 from theodolite.report.payload.layers import pack_by_layer, pack_scales, pack_spectra
 from theodolite.report.payload.pack import pack_signed, unpack
-from theodolite.report.payload.tokens import pack_projections, pack_units
+from theodolite.report.payload.sample import pack_projections as pack
+from theodolite.report.payload.tokens import order_units, pack_units
 from theodolite.report.sections import select_sections
 
 Make = Callable[..., Tables]
 # Three bytes a number: half of the last of 15 bits.
 SHORT = 2.0**-16
 POINTS = 40
+
+
+def pack_projections(tables: Tables) -> dict[str, Any]:
+    return pack(tables, {unit: place for place, unit in enumerate(order_units(tables))})
 
 
 @pytest.fixture
@@ -62,6 +67,8 @@ def test_points_are_the_table(drawn: Tables) -> None:
             assert [texts[place] if place >= 0 else None for place in places] == [
                 words.get(unit) for unit in mine["unit"]
             ]
+            # A unit that the page does not hold is known to be one.
+            assert places[(mine["unit"] == "never seen").to_numpy()].tolist() == [-2]
             assert layers[at]["share"] == pytest.approx(0.1 * (at + 1))
 
 

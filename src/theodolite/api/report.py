@@ -24,6 +24,7 @@ from theodolite.storage.atomic import write_atomically
 from theodolite.storage.download import download
 from theodolite.storage.file_names import FACTS, UNFINISHED
 from theodolite.studies.anisotropy.batch_tables import BATCHES, has_batches
+from theodolite.studies.embeddings_2d import parse_methods
 from theodolite.studies.laboratory import is_laboratory
 from theodolite.studies.norm_variance.token_set_files import TOKEN_SETS, has_token_set_files
 from theodolite.studies.reading import DEFAULT_TABLES, read_report_tables, read_survey_data
@@ -51,21 +52,29 @@ class ReportInputs:
     with_second_pass: list[SurveyData] = field(default_factory=list)  # surveys that have token sets or batches
 
 
-def read_inputs(folders: Sequence[Path], warn: Callable[[str], None]) -> ReportInputs:
+def read_inputs(folders: Sequence[Path], warn: Callable[[str], None], projections: str = "pca") -> ReportInputs:
     """Read everything that the folders hold. A folder of several surveys is read completely, sorted by name.
 
     An unfinished survey among several is skipped with a warning. Given by itself, it is rejected.
     """
-    inputs = ReportInputs()
+    inputs, umap = ReportInputs(), "umap" in parse_projections(projections)
     for folder in _finished_folders(folders, warn):
         if is_series(folder):
             inputs.series.append(_series_steps(read_survey_data(folder)))
         elif is_laboratory(folder):
             inputs.laboratories.append(read_survey_data(folder))
         else:
-            inputs.surveys.append(Tables.of(read_report_tables(folder)))
+            inputs.surveys.append(Tables.of(read_report_tables(folder, umap=umap)))
             inputs.with_second_pass.extend(_read_second_pass(folder))
     return inputs
+
+
+def parse_projections(projections: str) -> list[str]:
+    """Return the methods that the sample is projected by; raise for one that a report does not have."""
+    methods = parse_methods(projections)
+    if set(methods) - {"pca", "umap"} or "pca" not in methods:
+        raise InputError(f"projections {projections!r} is not pca or pca,umap.")
+    return methods
 
 
 def _finished_folders(folders: Sequence[Path], warn: Callable[[str], None]) -> list[Path]:
@@ -194,19 +203,24 @@ def render_text(inputs: ReportInputs, warn: Say) -> str:
 
 
 def report(
-    surveys: Source | Sequence[Source], out: str | Path = "report.html", *, listener: Listener | None = None
+    surveys: Source | Sequence[Source],
+    out: str | Path = "report.html",
+    *,
+    projections: str = "pca",
+    listener: Listener | None = None,
 ) -> Path:
     """Write a report about surveys, series and laboratories, and return its path.
 
     `surveys` are in memory or folders; a folder may contain several. `out` ends in .html, for a self-contained
-    interactive page, or in .md, for Markdown.
+    interactive page, or in .md, for Markdown. `projections`: "pca", or "pca,umap" to also embed the sample by
+    UMAP at a few layers, which takes about half a minute and requires umap-learn.
     """
     file, listener = Path(out), listener or Listener()
     if file.suffix.lower() not in ENDINGS:
         raise InputError(f"out: {file} must end in {' or '.join(ENDINGS)}.")
     with TemporaryDirectory() as folder:
         given = [_on_disk(one, Path(folder) / str(number)) for number, one in enumerate(as_list(surveys))]
-        inputs = read_inputs(given, listener.warn)
+        inputs = read_inputs(given, listener.warn, projections)
         if file.suffix.lower() == ".md":
             write_text(file, render_text(inputs, listener.warn))
         else:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from theodolite.surveys.options import RunOptions, SurveyOptions, flag, list_options
+from theodolite.surveys.options import Described, RunOptions, SurveyOptions, flag, list_options
 
 CORPUS = (
     "a catalogue name, a .txt (one document per line), .jsonl or .parquet file (also .gz), a quoted glob, "
@@ -38,6 +38,11 @@ def on_disk(context: typer.Context, given: Path | None) -> Path | None:
     return local_path(given, str(context.info_name))
 
 
+def _flags(each: Described) -> str:
+    """Return the flag of an option; one that is on by default can be turned off: --text/--no-text."""
+    return f"{flag(each.name)}/--no-{flag(each.name)[2:]}" if each.default is True else flag(each.name)
+
+
 def add_flags(
     *kinds: type, only: Sequence[str] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -56,7 +61,7 @@ def add_flags(
                 inspect.Parameter.KEYWORD_ONLY,
                 default=",".join(each.default) if isinstance(each.default, tuple) else each.default,
                 annotation=Annotated[
-                    each.option.flag_type or each.type, typer.Option(flag(each.name), help=each.option.help)
+                    each.option.flag_type or each.type, typer.Option(_flags(each), help=each.option.help)
                 ],
             )
             for each in described

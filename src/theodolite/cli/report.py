@@ -37,6 +37,13 @@ def report(
             "--out.",
         ),
     ] = None,
+    projections: Annotated[
+        str,
+        typer.Option(
+            help="How the sample is projected: pca, or pca,umap to also use UMAP at a few layers, which takes "
+            "about half a minute and requires umap-learn."
+        ),
+    ] = "pca",
 ) -> None:
     """Write a self-contained HTML page, or Markdown, about one survey or several side by side."""
     from theodolite.api.report import read_inputs, render_text, write_page, write_text
@@ -44,7 +51,7 @@ def report(
 
     kind, file = choose_output(out, format_)
     printer = Printer()
-    inputs = read_inputs(surveys, printer.warn)
+    inputs = read_inputs(surveys, printer.warn, projections)
     if kind == "html":
         write_page(inputs, file, printer)
     elif file == PRINT:

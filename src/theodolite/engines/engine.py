@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import pandas as pd
+
 from theodolite.engines.progress import Listener
 from theodolite.models.norms import Norm
 from theodolite.sources.source import Source
@@ -41,6 +43,7 @@ class Plan:
     norms: dict[int, Norm] = field(default_factory=dict)  # by layer, if its states leave a norm
     others: tuple[Plan, ...] = ()  # by other kinds of units: the same shards, folded in the same pass
     remake: Callable[[], Source] | None = None  # makes the same source on another machine; can be pickled
+    contexts: Callable[[], pd.DataFrame] | None = None  # reads contexts.parquet from the corpus
     finish: Callable[[Any], None] = lambda survey: None  # called with the finished survey
 
 

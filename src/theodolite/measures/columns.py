@@ -590,6 +590,24 @@ _JACKKNIFE = (
         null="Q or V is 0"
     ),
 )
+_CONTEXTS = (
+    _UNIT,
+    _count("key", "key", "Key", "Hash of the position, by which it was chosen; the same as in the sample", ""),
+    _count("document", "document", "Document", "Number of the document, before filters", ""),
+    _count("window", "window", "Window", "Number of the window in the document", ""),
+    _count("position", "position", "Position", "Position of the (first) token in the window", ""),
+    _key("before", "Text before the unit, as the model reads it", title="Before"),
+    _key("text", "Text of the unit at this position", title="Text"),
+    _key("after", "Text after the unit", title="After"),
+)
+_NEIGHBOURS = (
+    _LAYER,
+    _POPULATION,
+    _UNIT,
+    _count("rank", "rank", "Rank", "Rank of the neighbour, 1 for the nearest", ""),
+    _key("neighbour", "Key of the neighbour", title="Neighbour"),
+    _share("cosine", "cos", "Cosine", "Cosine of the mean vectors of the two units", signed=True, null="n is 0"),
+)
 
 # fmt: on
 COLUMNS: dict[str, dict[str, Column]] = {
@@ -602,6 +620,8 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "scales": _SCALES,
         "spectra": _SPECTRA,
         "jackknife": _JACKKNIFE,
+        "contexts": _CONTEXTS,
+        "neighbours": _NEIGHBOURS,
     }.items()
 }
 """Columns by table and name, in the order in which the tables hold them."""

@@ -89,7 +89,8 @@ def list_units(tables: Tables, frame: pd.DataFrame) -> list[Unit]:
     found = []
     for row in frame.to_dict("records"):
         text, special = known.get(row["unit"], (restore_space(str(row["unit"])), False))
-        found.append(Unit(text, special, *(number(row, key) for key in ("n", "q", "m", "v"))))
+        n, m, v = (number(row, key) for key in ("n", "m", "v"))
+        found.append(Unit(text, special, n, m + v, m, v))
     return found
 
 

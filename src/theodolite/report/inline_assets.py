@@ -11,8 +11,8 @@ from importlib.resources import files
 SCRIPTS = (
     "columns", "numbers", "state", "axes", "theme", "elements", "tooltip", "layer-keys", "webgl", "export",
     "figure", "sections", "address", "side-by-side", "steps", "profiles", "decomposition", "norms", "spectra",
-    "projection", "token-data", "token-search", "token-path", "token-table", "token-axes", "token-traces",
-    "token-map", "toolbar",
+    "projection", "token-data", "token-contexts", "token-overlay", "token-search", "token-path", "token-table",
+    "token-axes", "token-traces", "token-map", "toolbar",
 )  # fmt: skip
 """The files of the script in the order of their dependencies; `start` is always last."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -36,14 +36,13 @@ from theodolite.storage.lock import LOCK, find_writer
 from theodolite.surveys.layer_norms import load_norms, norms_table, save_norms
 from theodolite.surveys.options import TEXT_UNITS
 from theodolite.surveys.survey import OTHER_UNITS, Survey
-from theodolite.tables.curves import curve_table
 from theodolite.tables.table_files import read_table, write_table
-from theodolite.tables.tables import SurveyTables
+from theodolite.tables.tables import SurveyTables, empty_table
 
 SCHEMA = 1
 REPORTED = ("layers", "tokens", "units")
 CURVES = ("scales", "spectra")
-LATER = (*CURVES, "jackknife")  # missing in older surveys
+LATER = (*CURVES, "jackknife", "neighbours", "contexts")  # missing in older surveys
 TABLES = (*REPORTED, "coordinates", *LATER)
 FILES = (PILOT, STATE, SAMPLE, LAYER_NORMS, *(f"{table}.parquet" for table in TABLES))
 NORMS_TABLE = "layer_norms"  # the table of what the file of norms holds
@@ -173,11 +172,14 @@ def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None
 
 
 def open_tables(
-    folder: str | Path | Bucket, names: Sequence[str] = REPORTED
+    folder: str | Path | Bucket,
+    names: Sequence[str] = REPORTED,
+    columns: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
     """Return a survey's facts and the named tables, without reading its state.
 
-    Besides the Parquet tables there is "layer_norms": gamma and beta by layer and coordinate.
+    Of a table in `columns` only these columns are read, and texts are categories. Besides the Parquet tables there
+    is "layer_norms": gamma and beta by layer and coordinate.
     """
     place = parse_location(folder)
     facts = _read_facts(place)
@@ -186,7 +188,9 @@ def open_tables(
     for file in files:
         _verify(path, facts, file)
     return facts, {
-        name: norms_table(load_norms(path)) if name == NORMS_TABLE else read_table(path / f"{name}.parquet")
+        name: norms_table(load_norms(path))
+        if name == NORMS_TABLE
+        else read_table(path / f"{name}.parquet", (columns or {}).get(name))
         for name in names
     }
 
@@ -238,7 +242,7 @@ def open_survey(folder: str | Path | Bucket) -> Survey:
         if name.removesuffix(".parquet") not in missing:
             _verify(path, facts, name)
     tables = SurveyTables(
-        *(curve_table(name) if name in missing else read_table(path / f"{name}.parquet") for name in TABLES)
+        *(empty_table(name) if name in missing else read_table(path / f"{name}.parquet") for name in TABLES)
     )
     pilot = Pilot.load(path)
     settings = facts["settings"]

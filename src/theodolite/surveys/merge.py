@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from theodolite.storage.lock import check_unlocked, exclusive
 from theodolite.surveys.folder import check_free, open_survey, write
 from theodolite.surveys.provenance import differences
 from theodolite.surveys.survey import OTHER_UNITS, Survey
+from theodolite.tables.contexts import keep_smallest
 from theodolite.tables.tables import make_tables, nonfinite
 from theodolite.text import pluralize
 
@@ -80,10 +82,12 @@ def _merge_all(surveys: Sequence[str | Path | Survey], listener: Listener) -> Su
 def _merge_one_kind(surveys: Iterator[Survey], listener: Listener) -> Survey:
     merged = _copy(next(surveys))
     parts = _parts(merged)
+    contexts = [merged.tables.contexts]
     for other in surveys:
         listener.say(f"merging {other.folder or other.name}")
         _check(merged, other, parts)
         _add_survey(merged, other)
+        contexts.append(other.tables.contexts)
         parts += _parts(other)
     merged.facts["corpus"] = _join_corpus_facts(parts)
     merged.facts["identity"] = {
@@ -97,6 +101,7 @@ def _merge_one_kind(surveys: Iterator[Survey], listener: Listener) -> Survey:
         lost=merged.facts.get("lost"),
         say=listener.say,
     )
+    merged.tables = replace(merged.tables, contexts=keep_smallest(contexts))
     merged.facts["counts"] |= {
         "positions": merged.state.positions,
         "types": len(merged.tables.units),

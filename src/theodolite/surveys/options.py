@@ -139,6 +139,14 @@ class SurveyOptions:
             kinds=TEXT,
         ),
     ] = False
+    text: Annotated[
+        bool,
+        Option(
+            "Store a few occurrences of each unit with the text around them, for the report. Turn it off for "
+            "private corpora.",
+            kinds=TEXT,
+        ),
+    ] = True
     maps: Annotated[
         str | None,
         Option(

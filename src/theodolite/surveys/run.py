@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -258,6 +258,10 @@ def _make_survey(
         state, layers, plan.populations, say=listener.say, device=plan.device, spare=spare, on_device=on_device
     )
     clock.lap("tables")
+    if plan.contexts is not None:
+        listener.say("reading a few occurrences of each unit")
+        tables = replace(tables, contexts=plan.contexts())
+        clock.lap("contexts")
     first = tables.layers[tables.layers["population"] == plan.populations[0]]
     for row in first[first["nonfinite"] > 0].itertuples():
         listener.warn(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from theodolite.corpora.scan import scan
 from theodolite.corpora.shards import shard_documents
@@ -22,6 +24,7 @@ from theodolite.models.loaded_model import LoadedModel
 from theodolite.models.norm_placement import find_placement
 from theodolite.sources.prefetch import run_in_process, run_in_thread
 from theodolite.sources.text.chat import check_chat, hash_template
+from theodolite.sources.text.contexts import ContextReader
 from theodolite.sources.text.encoding import UNWRAPPED, Wrap, find_wrap, own_special_tokens
 from theodolite.sources.text.source import TextSource
 from theodolite.sources.text.units import special_ids, token_level
@@ -32,6 +35,7 @@ from theodolite.surveys.options import SurveyOptions, select_shards
 from theodolite.surveys.provenance import describe_checkpoint, describe_corpus, describe_settings, make_provenance
 from theodolite.surveys.resume import RecordedRun, describe_units, known_settings
 from theodolite.surveys.survey import Survey
+from theodolite.tables.contexts import collect_contexts
 
 SHARD_CHARS = 2**19
 GPU_SHARD_CHARS = 2**21
@@ -120,6 +124,10 @@ def plan(
         if tokenizer.unk_token_id not in special_ids(tokenizer):
             _warn_of_unknown(made, tokenizer.unk_token, listener)
 
+    def contexts_of(each: TextSource) -> Callable[[], pd.DataFrame] | None:
+        reader = partial(ContextReader, each, found.characters)
+        return (lambda: collect_contexts(reader(), read(selected))) if options.text else None
+
     total = sum(shards[index].stop - shards[index].start for index in selected)
     provenance = make_provenance(
         model_identity=checkpoint.identity() | {"dtype": options.dtype, "device": device},
@@ -203,16 +211,20 @@ def plan(
             batch_tokens=source.batch_tokens,
             end_to_end=source.end_to_end,
         ),
+        contexts=contexts_of(source),
         finish=warn,
     )
     bounds = [_types_bound(other, found.characters) for other in kinds[1:]]
-    return replace(made, others=tuple(map(partial(_by_other_units, made), kinds[1:], bounds)))
+    others = map(partial(_by_other_units, made), kinds[1:], bounds, map(contexts_of, kinds[1:]))
+    return replace(made, others=tuple(others))
 
 
-def _by_other_units(plan: Plan, source: TextSource, types_bound: int) -> Plan:
+def _by_other_units(
+    plan: Plan, source: TextSource, types_bound: int, contexts: Callable[[], pd.DataFrame] | None
+) -> Plan:
     """Return the plan of the same survey by another kind of unit."""
-    settings = {**plan.identity["settings"], "units": source.units.kind}
-    return replace(plan, source=source, identity={**plan.identity, "settings": settings}, types_bound=types_bound)
+    identity = {**plan.identity, "settings": {**plan.identity["settings"], "units": source.units.kind}}
+    return replace(plan, source=source, identity=identity, types_bound=types_bound, contexts=contexts)
 
 
 def remake_source(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -38,12 +39,18 @@ def _bytes(metadata: dict[str, str]) -> dict[bytes, bytes]:
     return {name.encode(): value.encode() for name, value in metadata.items()}
 
 
-def read_table(path: Path) -> pd.DataFrame:
-    """Read a Parquet table."""
+def read_table(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    """Read a Parquet table, or some of its columns, with texts as categories."""
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     try:
-        return pd.read_parquet(path)
+        if columns is None:
+            return pd.read_parquet(path)
+        schema = pq.read_schema(path)
+        texts = [name for name in columns if pa.types.is_string(schema.field(name).type)]
+        texts += [name for name in columns if pa.types.is_large_string(schema.field(name).type)]
+        return pq.read_table(path, columns=list(columns), read_dictionary=texts).to_pandas()
     except (OSError, pa.ArrowException) as error:
         raise DamagedError(f"{path} cannot be read: {error}") from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,9 +21,11 @@ from theodolite.state.state import State
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.fold import LayerFold
 from theodolite.tables import contextuality
+from theodolite.tables.contexts import contexts_table
 from theodolite.tables.coordinates import coordinate_rows, join_coordinates
 from theodolite.tables.curves import curve_table
 from theodolite.tables.layer_row import make_layer_row
+from theodolite.tables.neighbours import NearestUnits, find_nearest_units, neighbours_table
 from theodolite.tables.shape import Shape, measure_shape
 from theodolite.text import encodable
 
@@ -42,8 +44,18 @@ class SurveyTables:
     scales: pd.DataFrame
     spectra: pd.DataFrame
     jackknife: pd.DataFrame
+    neighbours: pd.DataFrame = field(default_factory=neighbours_table)
+    contexts: pd.DataFrame = field(default_factory=contexts_table)
 
 
+def empty_table(name: str) -> pd.DataFrame:
+    """Return a table that older surveys do not have, without rows."""
+    made = {"neighbours": neighbours_table, "contexts": contexts_table}
+    return made[name]() if name in made else curve_table(name)
+
+
+WITH_NEIGHBOURS = ("without-sinks", "without-massive", "all")
+"""The population whose nearest units are listed: the first of these that is reported."""
 COPIES = 3
 """Copies of one layer's sums by unit that may exist at once; the memory estimate includes them."""
 LAYERS_ON_DEVICE = 6
@@ -63,6 +75,7 @@ class MeasuredLayer:
     by_coordinate: pd.DataFrame
     shape: Shape
     jackknife: pd.DataFrame
+    near: NearestUnits | None
 
 
 def make_tables(
@@ -84,16 +97,22 @@ def make_tables(
     `on_device` are removed from the mapping, and freed when their layer has been measured.
     """
     rows, tokens, coordinates, seen = [], [], [], np.zeros(len(state.units), dtype=bool)
-    scales, spectra, jackknife = [], [], []
+    scales, spectra, jackknife, neighbours = [], [], [], []
     names = pd.Series([encodable(unit.key) for unit in state.units.known])
     special = [code for code, unit in enumerate(state.units.known) if unit.special]
     reported = [population for population in populations if population not in (lost or {})]
+
+    hashes = state.units.hash_keys(np.arange(len(state.units)))
+    with_neighbours = next((name for name in WITH_NEIGHBOURS if name in reported), None)
 
     def measure(layer: Layer) -> dict[str, MeasuredLayer]:
         with_units = layer.units and state.units.kind != "none"
         present = (on_device or {}).pop(layer.index, None)
         with on_own_stream(device):
-            return _measure_layer(state.folds[layer.index], reported, with_units, special, device, present)
+            near = hashes if with_units else None
+            return _measure_layer(
+                state.folds[layer.index], reported, special, device, present, near, with_neighbours
+            )
 
     workers = workers or min(_workers(state, layers, spare), len(layers) if device is None else LAYERS_ON_DEVICE)
     with run_in_threads(measure, layers, workers) as waits:
@@ -119,20 +138,29 @@ def make_tables(
                 if with_units:
                     seen[one.codes] = True
                     tokens.append((layer.index, population, one))
+                if one.near is not None and population == with_neighbours:
+                    neighbours.append((layer.index, population, one.near))
     kept = _layers(rows), _tokens(tokens, names), _units(state, seen), join_coordinates(coordinates)
     curves = {"scales": scales, "spectra": spectra, "jackknife": jackknife}
-    return SurveyTables(*kept, *(curve_table(name, parts) for name, parts in curves.items()))
+    curve_tables = (curve_table(name, parts) for name, parts in curves.items())
+    return SurveyTables(*kept, *curve_tables, neighbours_table(neighbours, names))
 
 
 def _measure_layer(
     fold: LayerFold,
     populations: Sequence[str],
-    with_units: bool,
     special: Sequence[int],
     device: str | None,
     present: CellSums | None,
+    hashes: NDArray[np.uint64] | None,
+    with_neighbours: str | None,
 ) -> dict[str, MeasuredLayer]:
-    """Measure the populations of one layer; equal ones (no position is massive, for example) are measured once."""
+    """Measure the populations of one layer; equal ones (no position is massive, for example) are measured once.
+
+    `hashes` of the units' keys, by code, are None if the vectors of the layer have no units.
+    """
+    with_units = hashes is not None
+    shown = _held_cells(fold, with_neighbours) if with_neighbours is not None else ()
     moved = copy_sums_to_device(fold, device, present)
 
     def measure(cells: tuple[int, ...]) -> MeasuredLayer:
@@ -145,7 +173,10 @@ def _measure_layer(
         # Copies, so that the sums, which are as large as the fold itself, can be freed.
         codes, n = sums.codes.numpy().copy(), sums.n.numpy().copy()
         alike = contextuality.clustered_by_unit(fold, cells, sums, units)
-        return MeasuredLayer(row, codes, n, units, similarity, alike, by_coordinate, shape, jackknife)
+        near = None
+        if hashes is not None and cells == shown:
+            near = find_nearest_units(sums, hashes[codes])
+        return MeasuredLayer(row, codes, n, units, similarity, alike, by_coordinate, shape, jackknife, near)
 
     return measure_populations(fold, populations, measure)
 
@@ -160,11 +191,15 @@ def measure_populations(
     by_cells: dict[tuple[int, ...], Measured] = {}
     by_population: dict[str, Measured] = {}
     for population in populations:
-        cells = tuple(cell for cell in POPULATIONS[population] if fold.holds(cell)) or (0,)
+        cells = _held_cells(fold, population)
         if cells not in by_cells:
             by_cells[cells] = measure(cells)
         by_population[population] = by_cells[cells]
     return by_population
+
+
+def _held_cells(fold: LayerFold, population: str) -> tuple[int, ...]:
+    return tuple(cell for cell in POPULATIONS[population] if fold.holds(cell)) or (0,)
 
 
 def _workers(state: State, layers: Sequence[Layer], spare: int) -> int:

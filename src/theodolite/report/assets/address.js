@@ -27,7 +27,7 @@
     return [
       ["survey", state.survey > 0 && named(namesOf(surveys), state.survey)],
       ["population", survey && state.population !== (survey.populations[0] || "all") && state.population],
-      ["layer", survey && !last(survey.layers, state.layer) && named(numbersOf(survey.layers), state.layer)],
+      ["layer", survey && state.layer !== survey.opening && named(numbersOf(survey.layers), state.layer)],
       ["measure", state.measure !== defaults.measure && state.measure],
       ["token", survey && state.token >= 0 && named(survey.units.text, state.token)],
       ["series", state.series > 0 && named(namesOf(series), state.series)],
@@ -48,7 +48,7 @@
     const survey = surveys[made.survey];
     if (!survey) return made;
     made.population = survey.populations[seek(survey.populations, "population", 0)] || "all";
-    made.layer = seek(numbersOf(survey.layers), "layer", Math.max(survey.layers.length - 1, 0));
+    made.layer = seek(numbersOf(survey.layers), "layer", survey.opening);
     made.token = seek(survey.units.text, "token", -1);
     return made;
   };

@@ -12,6 +12,7 @@
     f4: (raw) => new Float32Array(raw.buffer),
     f8: (raw) => new Float64Array(raw.buffer),
     u4: (raw) => new Uint32Array(raw.buffer),
+    u2: (raw) => new Uint16Array(raw.buffer),
     i4: (raw) => new Int32Array(raw.buffer),
     u1: (raw) => raw,
     f3: (raw) => {

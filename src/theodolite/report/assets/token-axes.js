@@ -6,17 +6,17 @@
   };
   const NAMES = { n: "n: occurrences of the token", m: "M: squared norm of the token's mean", v: "V: variance around the token's mean", q: "Q = M + V: mean squared norm" };
 
+  const OUTSIDE = 0.001;
+
   const extent = (columns, places, log) => {
-    let [low, high] = [Infinity, -Infinity];
+    const seen = new Float64Array(columns.length * places.length);
+    let size = 0;
     for (const column of columns) {
-      for (const at of places) {
-        const value = column[at];
-        if (!Number.isFinite(value) || (log && value <= 0)) continue;
-        if (value < low) low = value;
-        if (value > high) high = value;
-      }
+      for (const at of places) if (Number.isFinite(column[at]) && (!log || column[at] > 0)) seen[size++] = column[at];
     }
-    return low <= high ? [low, high] : null;
+    // One of a thousand at each end may be outside, because a single token far away would squeeze all others.
+    const [sorted, cut] = [seen.subarray(0, size).sort(), Math.floor(OUTSIDE * size)];
+    return size ? [sorted[cut], sorted[size - 1 - cut]] : null;
   };
   const framed = (found, log) => {
     if (!found) return [0, 1];
@@ -30,7 +30,7 @@
     return seen.length % 2 ? seen[half] : (seen[half - 1] + seen[half]) / 2; // NaN if there are none
   };
 
-  // From the lowest to the highest at these layers. Special tokens are often far from the others and are ignored.
+  // From the lowest to the highest of nearly all at these layers. Special tokens are often far from the others and are ignored.
   theodolite.tokenRange = (tokens, kept, name, layers, log) => {
     const ordinary = kept.filter((at) => !tokens.special[at]);
     const columns = (name === "n" ? [0] : layers).map((at) => tokens[name](at));

@@ -2,10 +2,16 @@
 (() => {
   // By default of the chosen population; null if the survey has no units for it.
   theodolite.tokens = (population = theodolite.state.population, survey = theodolite.survey()) => {
-    const found = survey && survey.tokens[population];
+    const found = survey && theodolite.tokenColumns(population, survey);
     if (!found || !survey.units.text.length) return null;
     found.read = found.read || read(found, survey);
     return found.read;
+  };
+
+  // n, M and V as packed columns. A population may be equal to another one.
+  theodolite.tokenColumns = (population, survey = theodolite.survey()) => {
+    const found = survey.tokens[population];
+    return found && found.same ? survey.tokens[found.same] : found;
   };
 
   const read = (found, survey) => {
@@ -34,7 +40,26 @@
       const whole = q(layer);
       return m(layer).map((value, at) => value / whole[at]);
     });
-    return { size, text: survey.units.text, special: theodolite.column(survey.units.special), layers: survey.layers, varies: Boolean(fewer), n, m, v, q, share };
+    const every = (change) => made((layer) => {
+      const [own, mean, spread] = [n(layer), m(layer), v(layer)];
+      return mean.map((_, at) => (own[at] > 1 ? change(own[at], mean[at], spread[at]) : NaN));
+    });
+    const mu = every((count, mean, spread) => mean - spread / (count - 1));
+    const vu = every((count, mean, spread) => (count * spread) / (count - 1));
+    const away = made((layer) => theodolite.distanceFromFit(n(layer), m(layer), v(layer)));
+    const key = (at) => survey.units.key[at] ?? survey.units.text[at];
+    return { size, total: survey.units.total, key, mu, vu, away, text: survey.units.text, special: theodolite.column(survey.units.special), layers: survey.layers, varies: Boolean(fewer), n, m, v, q, share };
+  };
+
+  // How far V of each unit is from the line of V on M over the units with n of at least 10, in standard deviations.
+  theodolite.distanceFromFit = (n, m, v) => {
+    const used = [...m.keys()].filter((at) => n[at] >= 10 && Number.isFinite(m[at]) && Number.isFinite(v[at]));
+    const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+    const [mm, mv] = [mean(used.map((at) => m[at])), mean(used.map((at) => v[at]))];
+    const slope = mean(used.map((at) => (m[at] - mm) * (v[at] - mv))) / mean(used.map((at) => (m[at] - mm) ** 2));
+    const left = (at) => v[at] - mv - slope * (m[at] - mm);
+    const deviation = Math.sqrt(mean(used.map((at) => left(at) ** 2)));
+    return Float32Array.from(m, (_, at) => (used.length > 2 && deviation > 0 ? left(at) / deviation : NaN));
   };
 
   // Indices of the units that occur at least `least` times at a layer, most frequent first.
@@ -65,10 +90,10 @@
     const six = (value) => Number(value.toPrecision(6));
     const numbers = ["q", "m", "v", "share"].map((name) => tokens[name](layer));
     const row = (at) => [
-      tokens.text[at], tokens.n(layer)[at], ...numbers.map((column) => six(column[at])), tokens.special[at] ? 1 : 0,
+      tokens.key(at), tokens.text[at], tokens.n(layer)[at], ...numbers.map((column) => six(column[at])), tokens.special[at] ? 1 : 0,
       tokens.layers[layer].layer, theodolite.state.population,
     ];
-    return { columns: ["token", "n", "q", "m", "v", "m_share", "special", "layer", "population"], rows: Array.from(places, row) };
+    return { columns: ["unit", "token", "n", "q", "m", "v", "m_share", "special", "layer", "population"], rows: Array.from(places, row) };
   };
 
   // Indices of the units whose text contains the search text in any case; a space matches the visible space sign.

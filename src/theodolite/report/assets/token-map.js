@@ -2,6 +2,10 @@
 (() => {
   const { el } = theodolite;
   const PLAIN_MOST = 4000;
+  const COLOURS = [
+    ["n", "frequency"], ["share", "M/Q"], ["q", "Q"], ["m", "M"], ["v", "V"], ["mu", "unbiased M"], ["vu", "unbiased V"],
+    ["away", "distance from the line of V on M"],
+  ];
 
   theodolite.section("token-map", (mount) => {
     const { state } = theodolite;
@@ -15,8 +19,7 @@
     let touched = false; // whether the reader has set the minimum n
     let memory = {}; // values that stay until the filter changes: ranges, medians
     let later = 0;
-    let settled = -1; // the survey whose axes were chosen
-    let asked; // the choice of the same axes at every layer, "yes" or "no"; undefined until the reader chooses
+    let ringed = null; // the points of the matches
 
     const axes = theodolite.select("Map", Object.entries(theodolite.tokenAxes).map(([key, { words }]) => [key, words]), "mv", () => map());
     const scale = theodolite.select("Axes", [["log", "logarithmic"], ["linear", "linear"]], "log", () => map());
@@ -26,18 +29,14 @@
       return { box, el: el("label", {}, box, ` ${words}`) };
     };
     const special = check(theodolite.reword("special tokens"), true, () => refilter());
-    const same = check("same axes at every layer", true, () => {
-      storeSame((asked = same.box.checked ? "yes" : "no"));
-      map();
-    });
+    const same = check("same axes at every layer", false, () => map());
+    const colour = theodolite.select("Colour", COLOURS.map(([key, words]) => [key, theodolite.reword(words)]), "n", () => regroup());
     const layer = theodolite.slider("Layer", 0, 0, (at) => (theodolite.survey().layers[at] || { name: "–" }).name, (at) => theodolite.choose({ layer: at }));
     theodolite.storeControl("token-map.axes", axes.box);
     theodolite.storeControl("token-map.scale", scale.box);
     theodolite.storeControl("token-map.special", special.box);
-    const storeSame = theodolite.storeChoice("token-map.same", (word) => {
-      asked = ["yes", "no"].find((known) => known === word);
-      if (!asked) settled = -1;
-    });
+    theodolite.storeControl("token-map.same", same.box);
+    theodolite.storeControl("token-map.colour", colour.box);
     const storeLeast = theodolite.storeChoice("token-map.least", (word) => {
       touched = Number(word) >= 1;
       if (touched) least.value = Math.round(Number(word));
@@ -51,12 +50,12 @@
         return { count: all.length, hint, places: theodolite.rankMatches(tokens, words, all, 20) };
       },
       token: (at) => ({ text: tokens.text[at], n: tokens.n(state.layer)[at] }),
-      onsearch: () => (updateMatches(), map(), table.show(tokens, found || kept, state.layer)),
+      onsearch: () => (updateMatches(), ring(), table.show(tokens, found || kept, state.layer)),
       onchoose: (at) => theodolite.choose({ token: at }),
     });
     const figure = theodolite.figure({
       title: theodolite.reword("Token map"), shows: ["survey", "population", "layer"], file: "token-map", height: 480,
-      describe: () => note,
+      describe: () => note, extra: () => (ringed ? [theodolite.tokenMatches(ringed)] : []),
       table: () => theodolite.tokenRows(tokens, kept, state.layer),
     });
     const noteLine = el("p", { class: "note" });
@@ -67,13 +66,14 @@
     const full = el(
       "div", {},
       el(
-        "div", { class: "controls" }, search.el, axes.el, scale.el,
+        "div", { class: "controls" }, search.el, axes.el, colour.el, scale.el,
         el("div", { class: "control" }, el("label", { for: "token-least" }, "Minimum n"), least),
         el("fieldset", { class: "control checks" }, el("legend", {}, "Show"), special.el, same.el),
       ),
       el("div", { class: "token-map" }, el("div", { class: "map" }, figure.el), el("div", { class: "aside" }, path.el)),
       table.el, announcement,
     );
+    const overlay = theodolite.pointOverlay(figure.plot);
     figure.el.append(layer.el, noteLine);
     mount.append(nothing, full);
 
@@ -98,11 +98,18 @@
 
     const filter = () => {
       kept = theodolite.filterTokens(tokens, Math.max(Number(least.value) || 1, 1), special.box.checked, state.layer);
-      const shown = theodolite.hasWebgl() ? kept : kept.slice(0, PLAIN_MOST);
-      groups = theodolite.tokenGroups(tokens, shown);
+      group();
       memory = {};
       cursor = -1;
       updateMatches();
+    };
+    const group = () => {
+      const shown = theodolite.hasWebgl() ? kept : kept.slice(0, PLAIN_MOST);
+      groups = colour.box.value === "n" ? theodolite.tokenGroups(tokens, shown) : theodolite.tokenGroupsBy(tokens, shown, colour.box.value, state.layer);
+    };
+    const regroup = () => {
+      group();
+      map();
     };
     const updateMatches = () => (found = theodolite.searchTokens(tokens, search.words(), kept));
     const once = (name, make) => (name in memory ? memory[name] : (memory[name] = make()));
@@ -111,31 +118,45 @@
       once(`range ${name} ${log} ${same.box.checked ? "" : state.layer}`, () => theodolite.tokenRange(tokens, kept, name, same.box.checked ? tokens.layers.map((_, at) => at) : [state.layer], log));
     const typical = (at) => once(`median ${at}`, () => theodolite.median(Float32Array.from(kept, (unit) => tokens.q(at)[unit])));
 
+    const axesNow = () => {
+      const { x, y, words } = theodolite.tokenAxes[axes.box.value];
+      return { x, y, words, log: { x: x === "n" || scale.box.value === "log", y: scale.box.value === "log" } };
+    };
+    // The matches of the search, over the map.
+    const ring = () => {
+      const { x, y, log } = axesNow();
+      ringed = found ? theodolite.tokenPoints(found, tokens[x](state.layer), tokens[y](state.layer), log) : null;
+      overlay.show(ringed);
+    };
+    // A chosen token is always within the axes.
+    const including = (range, value, log) => {
+      const at = log ? Math.log10(value) : value;
+      return Number.isFinite(at) ? [Math.min(range[0], at - 0.03 * (range[1] - range[0])), Math.max(range[1], at + 0.03 * (range[1] - range[0]))] : range;
+    };
+
     const map = () => {
       if (!tokens) return;
-      const { x, y, words } = theodolite.tokenAxes[axes.box.value];
-      const log = { x: x === "n" || scale.box.value === "log", y: scale.box.value === "log" };
+      const { x, y, words, log } = axesNow();
       const [xs, ys] = [tokens[x](state.layer), tokens[y](state.layer)];
       const type = theodolite.hasWebgl() ? "scattergl" : "scatter";
       const points = groups.map(({ places }) => theodolite.tokenPoints(places, xs, ys, log));
       const chosen = state.token;
-      const rings = found ? theodolite.tokenPoints(found, xs, ys, log) : null;
       const ranges = { x: range(x, log.x), y: range(y, log.y) };
+      if (chosen >= 0) [ranges.x, ranges.y] = [including(ranges.x, xs[chosen], log.x), including(ranges.y, ys[chosen], log.y)];
       const q = typical(state.layer);
       const empty = !points.some(({ at }) => at.length);
       const line = x === "m" && q > 0 && !empty ? [theodolite.tokenConstantQ(q, q * 1e-5)] : [];
-      const traces = [...line, ...theodolite.tokenTraces(groups, points, type, rings ? 0.35 : chosen >= 0 ? 0.65 : 1)];
+      const traces = [...line, ...theodolite.tokenTraces(groups, points, type, chosen >= 0 ? 0.65 : 1)];
       drawn = [...line.map(() => null), ...points.map(({ at }) => at)];
       const trajectory = chosen >= 0 ? theodolite.tokenPositions(tokens, x, y, log, chosen) : null;
       // The number of traces stays the same, because Plotly restarts WebGL when it changes.
-      traces.push(theodolite.tokenMatches(rings, type), ...theodolite.tokenTrajectory(trajectory, trajectory && theodolite.tokenPoints([chosen], xs, ys, log), type));
-      drawn.push(rings && rings.at);
+      traces.push(...theodolite.tokenTrajectory(trajectory, trajectory && theodolite.tokenPoints([chosen], xs, ys, log), type));
       note = describeMap(points, log, ranges);
       noteLine.textContent = note;
       const one = theodolite.reword("Each point is a token") + theodolite.atLayer(" at ", "");
       const dashed = x === "m" ? theodolite.reword("The dashed line is V = Q − M for the median Q: tokens on it have the same Q. ") : "";
       const click = theodolite.hasOneLayer() ? "see its numbers" : "follow it over the layers";
-      figure.title(words, `${one}, coloured by frequency. ${dashed}Click a point to ${click}; drag to zoom, double-click to reset.`);
+      figure.title(words, `${one}, coloured by ${COLOURS.find(([key]) => key === colour.box.value)[1]}. ${dashed}Click a point to ${click}; drag to zoom, double-click to reset.`);
       figure.draw(traces, {
         xaxis: theodolite.tokenAxis(x, log.x, ranges.x), yaxis: theodolite.tokenAxis(y, log.y, ranges.y), showlegend: true,
         annotations: empty ? [{ text: "nothing to draw at this layer", xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false, font: { size: 14 } }] : theodolite.tokenLabels(tokens, trajectory, log, chosen, ranges),
@@ -143,6 +164,7 @@
         uirevision: [axes.box.value, scale.box.value, state.survey, same.box.checked ? "" : state.layer].join(),
       });
       listen();
+      ring();
     };
 
     // The number of tokens that are drawn, and why others are not.
@@ -150,7 +172,8 @@
       const count = points.reduce((sum, one) => sum + one.at.length, 0);
       const zeros = points.reduce((sum, one) => sum + one.zeros, 0);
       const outside = points.reduce((sum, one) => sum + theodolite.countOutside(one, log, ranges), 0);
-      const parts = [`${theodolite.formatCount(count)} of ${theodolite.pluralize(tokens.size, theodolite.reword("token"))} ${count === 1 ? "is" : "are"} drawn: those with n of at least ${theodolite.formatCount(Math.max(Number(least.value), 1))}.`];
+      const parts = [`${theodolite.formatCount(count)} of ${theodolite.pluralize(tokens.total, theodolite.reword("token"))} ${count === 1 ? "is" : "are"} drawn: those with n of at least ${theodolite.formatCount(Math.max(Number(least.value), 1))}.`];
+      if (tokens.total > tokens.size) parts.push(theodolite.reword(`This page holds ${theodolite.formatCount(tokens.size)}: the most frequent, the farthest from the line of V on M, and the extremes; tokens.parquet has all.`));
       if (zeros) parts.push(`${theodolite.formatCount(zeros)} more ${zeros === 1 ? "has" : "have"} a value of 0, which a logarithmic axis cannot show.`);
       if (outside) parts.push(`${theodolite.formatCount(outside)} of them ${outside === 1 ? "is" : "are"} outside the axes.`);
       const absent = groups.reduce((sum, { places }) => sum + places.length, 0) - count - zeros;
@@ -159,7 +182,12 @@
       if (!theodolite.hasWebgl() && kept.length > PLAIN_MOST) parts.push(`This browser has no WebGL, so the map shows only the ${theodolite.formatCount(PLAIN_MOST)} most frequent; the table has all.`);
       return parts.join(" ");
     };
-    const lines = (at) => [el("bdi", {}, tokens.text[at]), ...theodolite.tokenFacts(tokens, at, state.layer).map((pair) => pair.join(" "))];
+    const lines = (at) => {
+      const near = theodolite.neighboursOf(at);
+      const words = near ? near.slice(0, 4).map((one) => tokens.text[one.at]).join(", ") : "";
+      const facts = theodolite.tokenFacts(tokens, at, state.layer).map((pair) => pair.join(" ")).join("  ");
+      return [el("bdi", {}, tokens.text[at]), facts, ...(words ? [`near: ${words}`] : []), ...theodolite.contextsOf(at).slice(0, 2).map(theodolite.contextLine)];
+    };
     let listening = false;
     const listen = () => {
       if (listening) return;
@@ -209,12 +237,9 @@
         if (!touched) least.value = theodolite.defaultLeastCount(tokens);
         if (changed && changed.has("survey")) search.clear();
         filter();
-        // Set once per survey, until the reader chooses.
-        if (asked) same.box.checked = asked === "yes";
-        else if (settled !== state.survey) same.box.checked = hasSimilarScales();
-        settled = state.survey;
       }
       if (!fresh && tokens.varies && changed.has("layer")) filter();
+      else if (!fresh && colour.box.value !== "n" && changed.has("layer")) group();
       map();
       path.show(tokens, state.token, state.layer, changed && changed.size === 1 && changed.has("layer") ? "layer" : "");
       clearTimeout(later);
@@ -222,11 +247,6 @@
       // The table follows when the slider stops.
       else if (changed.has("layer")) later = setTimeout(() => table.show(tokens, found || kept, state.layer), 60);
       if (!changed || changed.has("token")) table.mark();
-    };
-    // If Q differs by a factor of 100 between layers, common axes would show every layer as a dot.
-    const hasSimilarScales = () => {
-      const sizes = tokens.layers.map((_, at) => typical(at)).filter((value) => value > 0);
-      return !sizes.length || Math.max(...sizes) < 100 * Math.min(...sizes);
     };
     return { update };
   });

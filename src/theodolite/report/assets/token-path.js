@@ -6,17 +6,18 @@
   theodolite.tokenPath = () => {
     const line = el("p", { class: "chosen", role: "status" });
     const picks = el("div", { class: "picks" });
+    const contexts = theodolite.tokenContexts();
     const figure = theodolite.figure({
       title: theodolite.reword("The chosen token at every layer"),
       caption: "Q = M + V.",
       file: "token-path",
-      height: 430,
+      height: 300,
       describe: () => theodolite.describeRanges(latest),
       table: () => {
         const [tokens, at] = shown;
         if (!tokens) return { columns: ["layer"], rows: [] };
-        const rows = tokens.layers.map((layer, place) => [tokens.text[at], tokens.n(place)[at], layer.layer, layer.name, ...LINES.map(([, name]) => Number(tokens[name](place)[at].toPrecision(6)))]);
-        return { columns: ["token", "n", "layer", "layer_name", "q", "m", "v"], rows };
+        const rows = tokens.layers.map((layer, place) => [tokens.key(at), tokens.text[at], tokens.n(place)[at], layer.layer, layer.name, ...LINES.map(([, name]) => Number(tokens[name](place)[at].toPrecision(6)))]);
+        return { columns: ["unit", "token", "n", "layer", "layer_name", "q", "m", "v"], rows };
       },
     });
     let latest = [];
@@ -71,10 +72,11 @@
       });
     };
     return {
-      el: el("div", { class: "path" }, picks, line, figure.el),
+      el: el("div", { class: "path" }, picks, line, contexts.el, figure.el),
       show: (tokens, at, layer, only) => {
         shown = [at < 0 ? null : tokens, at];
         showFacts(tokens, at, layer);
+        contexts.show(tokens, at);
         figure.el.hidden = at < 0 || theodolite.hasOneLayer(); // one layer has no curve, and its numbers are above
         if (figure.el.hidden) return;
         if (only === "layer" && !figure.plot.hidden && figure.plot.layout) Plotly.relayout(figure.plot, { shapes: [theodolite.layerMark()] });

@@ -37,6 +37,21 @@
     return special.length ? [...groups, { name: "special", places: special, place: 1, symbol: "diamond-open" }] : groups;
   };
 
+  // Groups of about equal size by another column, from low to high; units without a value are in none.
+  theodolite.tokenGroupsBy = (tokens, kept, column, layer) => {
+    const values = tokens[column](layer);
+    const ordinary = Array.from(kept).filter((at) => !tokens.special[at] && Number.isFinite(values[at])).sort((a, b) => values[a] - values[b]);
+    const count = Math.min(MOST_GROUPS, Math.max(ordinary.length, 1));
+    const format = (value) => theodolite.formatNumber(value, 3);
+    const groups = [...Array(count).keys()].map((at) => {
+      const places = Uint32Array.from(ordinary.slice(Math.round((at * ordinary.length) / count), Math.round(((at + 1) * ordinary.length) / count)));
+      const name = places.length ? `${format(values[places[0]])} … ${format(values[places[places.length - 1]])}` : "none";
+      return { name, places, place: count > 1 ? at / (count - 1) : 1, symbol: "circle", size: 6 };
+    });
+    const special = kept.filter((at) => tokens.special[at]);
+    return special.length ? [...groups, { name: "special", places: special, place: 1, symbol: "diamond-open" }] : groups;
+  };
+
   // The units that can be drawn on these axes, and their points. A logarithmic axis has no 0.
   theodolite.tokenPoints = (places, x, y, log) => {
     const at = new Uint32Array(places.length);
@@ -69,18 +84,19 @@
 
   theodolite.tokenTraces = (groups, points, type, dimmed) => {
     const count = points.reduce((sum, one) => sum + one.at.length, 0);
-    return groups.map(({ name, place, symbol }, i) => {
+    return groups.map(({ name, place, symbol, size }, i) => {
       const special = symbol !== "circle";
       const colour = special ? theodolite.colour("c3") : shade(place);
       return {
         type, mode: "markers", uid: `group-${i}-${special ? "special" : groups.length}`, name, x: pointsOrNone(points[i]).x, y: pointsOrNone(points[i]).y, hoverinfo: "none",
-        marker: { color: colour, symbol, size: special ? 10 : 4.5 + 3.5 * place, opacity: special ? 1 : opacity(count) * dimmed, line: special ? { width: 2, color: colour } : { width: 0 } },
+        marker: { color: colour, symbol, size: special ? 10 : size || 4.5 + 3.5 * place, opacity: special ? 1 : opacity(count) * dimmed, line: special ? { width: 2, color: colour } : { width: 0 } },
       };
     });
   };
 
-  theodolite.tokenMatches = (points, type) => ({
-    type, mode: "markers", uid: "found", name: "found", x: pointsOrNone(points).x, y: pointsOrNone(points).y, hoverinfo: "none", showlegend: Boolean(points),
+  // The matches of a search as a trace, for saved pictures.
+  theodolite.tokenMatches = (points) => ({
+    type: "scatter", mode: "markers", name: "found", x: points.x, y: points.y,
     marker: { color: theodolite.colour("ink"), symbol: "circle-open", size: 11, line: { width: 1.8, color: theodolite.colour("ink") } },
   });
 

@@ -10,7 +10,15 @@ import pandas as pd
 
 from theodolite.escaping import make_visible
 from theodolite.report.payload.pack import pack_counts, pack_floats
-from theodolite.report.tables import Tables, layer_name, layer_rows, number, populations, undefined_reasons
+from theodolite.report.tables import (
+    Tables,
+    layer_name,
+    layer_rows,
+    number,
+    populations,
+    select_defined,
+    undefined_reasons,
+)
 from theodolite.studies.anisotropy.layers import layer_depths
 from theodolite.studies.survey_data import SurveyData
 
@@ -27,6 +35,19 @@ def list_layers(tables: Tables) -> list[dict[str, Any]]:
         {"layer": layer, "name": make_visible(name), "depth": where[layer].joined_depth}
         for layer, name in known.items()
     ]
+
+
+def choose_opening_layer(tables: Tables) -> int:
+    """Return the place of the layer that charts of one layer open at: where V falls with M most clearly.
+
+    That is the largest R2 of V on M among the layers with a negative slope; the last layer if there is none.
+    """
+    places = {layer["layer"]: place for place, layer in enumerate(list_layers(tables))}
+    rows = layer_rows(tables, next(iter(populations(tables)), ""))
+    falling = [row for row in select_defined(rows, "tradeoff_r2") if number(row, "tradeoff_slope") < 0]
+    if not falling:
+        return max(len(places) - 1, 0)
+    return places[int(number(max(falling, key=lambda row: number(row, "tradeoff_r2")), "layer"))]
 
 
 def pack_profiles(tables: Tables) -> dict[str, dict[str, Any]]:
@@ -51,9 +72,10 @@ def pack_profiles(tables: Tables) -> dict[str, dict[str, Any]]:
 RANKS = 160  # points of a spectrum that are drawn: the first ones all, then evenly spaced in the logarithm
 
 
-def pack_spectra(tables: Tables) -> dict[str, list[dict[str, Any] | None]]:
+def pack_spectra(tables: Tables, ranks: int = RANKS) -> dict[str, list[dict[str, Any] | None]]:
     """Return `rank`, `share` and `cumulative` of the eigenvalues, by population and layer."""
-    return pack_by_layer(tables, tables.spectra, {"rank", "share", "cumulative"}, _pack_spectrum)
+    needed = {"rank", "share", "cumulative"}
+    return pack_by_layer(tables, tables.spectra, needed, lambda part: _pack_spectrum(part, ranks))
 
 
 def pack_scales(tables: Tables) -> dict[str, list[dict[str, Any] | None]]:
@@ -88,8 +110,8 @@ def pack_by_layer(tables: Tables, frame: pd.DataFrame, needed: set[str], make: A
     return found
 
 
-def _pack_spectrum(part: pd.DataFrame) -> dict[str, Any]:
-    part = part.sort_values("rank").iloc[select_ranks(len(part))]
+def _pack_spectrum(part: pd.DataFrame, ranks: int) -> dict[str, Any]:
+    part = part.sort_values("rank").iloc[select_ranks(len(part), ranks)]
     return {
         "rank": pack_counts(part["rank"]),
         "share": pack_floats(part["share"]),

@@ -43,6 +43,11 @@ def pack_counts(values: Any) -> Packed:
     return _encode("u4", np.asarray(values, dtype="<u4"))
 
 
+def pack_small_counts(values: Any) -> Packed:
+    """Pack whole numbers from 0 to 65,535 in two bytes each."""
+    return _encode("u2", np.asarray(values, dtype="<u2"))
+
+
 def pack_signed(values: Any) -> Packed:
     """Pack whole numbers from -2^31 to 2^31 - 1; -1 stands for none."""
     return _encode("i4", np.asarray(values, dtype="<i4"))
@@ -59,7 +64,7 @@ def unpack(packed: Packed) -> np.ndarray:
 
     raw = np.frombuffer(b64decode(packed["data"]), dtype=np.uint8)
     if packed["kind"] != "f3":
-        return raw.view({"f4": "<f4", "f8": "<f8", "u4": "<u4", "i4": "<i4", "u1": "u1"}[packed["kind"]])
+        return raw.view("u1" if packed["kind"] == "u1" else f"<{packed['kind']}")
     whole = np.zeros((len(raw) // 3, 4), dtype=np.uint8)
     whole[:, 1:] = raw.reshape(-1, 3)
     return whole.reshape(-1).view("<f4")

@@ -1,74 +1,144 @@
-"""Units and sample vectors as packed columns: M and V by layer and unit, and the projections of the sample."""
+"""Units as packed columns: texts, keys, n, and M and V by layer and unit."""
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from theodolite.escaping import restore_space, show_token
-from theodolite.report.payload.layers import list_layers, pack_by_layer
-from theodolite.report.payload.pack import pack_bytes, pack_counts, pack_short_floats, pack_signed
+from theodolite.report.payload.layers import list_layers
+from theodolite.report.payload.pack import pack_bytes, pack_counts, pack_short_floats
 from theodolite.report.tables import Tables, populations
 
 NEEDED = {"layer", "population", "unit", "n", "m", "v"}
+Places = NDArray[np.int64]
 
 
-def pack_units(tables: Tables) -> dict[str, Any]:
-    """Return the text of each unit and whether it is special, in the order of the matrices."""
-    texts, special = _unit_texts(tables, order_units(tables))
-    return {"text": texts, "special": pack_bytes(special)}
+@dataclass(frozen=True, eq=False)
+class Matrices:
+    """n, M and V of every unit at every layer of one population, each (layers, units); undefined is NaN."""
+
+    n: NDArray[np.float64]  # 0 for a unit that does not occur
+    m: NDArray[np.float32]
+    v: NDArray[np.float32]
+
+    def equals(self, other: Matrices) -> bool:
+        """Return whether another population has the same numbers."""
+        pairs = ((self.n, other.n), (self.m, other.m), (self.v, other.v))
+        return all(np.array_equal(one, two, equal_nan=True) for one, two in pairs)
 
 
-def pack_tokens(tables: Tables) -> dict[str, dict[str, Any]]:
-    """Return n of each unit, and M and V by layer and unit, for each population; Q is their sum.
+@dataclass(frozen=True, eq=False)
+class UnitMatrices:
+    """The units of a survey, most frequent first, and their matrices by population."""
 
-    A unit that does not occur in a population at a layer has NaN.
-    """
+    units: list[Any]
+    by_population: dict[str, Matrices]
+    same: dict[str, str]  # populations with the numbers of an earlier one, and that one
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+
+_read: WeakKeyDictionary[Tables, UnitMatrices] = WeakKeyDictionary()
+
+
+def read_matrices(tables: Tables) -> UnitMatrices:
+    """Return the token table as matrices; finished tables do not change, so they are read once."""
+    if tables not in _read:
+        _read[tables] = _make_matrices(tables)
+    return _read[tables]
+
+
+def _make_matrices(tables: Tables) -> UnitMatrices:
     frame = tables.tokens
     if not set(frame.columns) >= NEEDED or not len(frame):
-        return {}
-    listed = order_units(tables)
-    places = {unit: float(place) for place, unit in enumerate(listed)}
-    depth = {layer["layer"]: place for place, layer in enumerate(list_layers(tables))}
-    found: dict[str, dict[str, Any]] = {}
+        return UnitMatrices([], {}, {})
+    column, units = _number_units(frame["unit"])
+    layers = [layer["layer"] for layer in list_layers(tables)]
+    row = pd.Index(layers).get_indexer(frame["layer"])
+    known = (row >= 0) & (column >= 0)
+    shape = (len(layers), len(units))
+    numbers = {name: _to_floats(frame[name]) for name in ("n", "m", "v")}
+    made: dict[str, Matrices] = {}
     for population in populations(tables):
-        rows = frame[frame["population"] == population]
-        if not len(rows):
-            continue
-        row = rows["layer"].map(depth).to_numpy(dtype=float, na_value=np.nan)
-        column = np.array([places.get(unit, np.nan) for unit in rows["unit"].to_numpy(dtype=object)])
-        known = np.isfinite(row) & np.isfinite(column)
-        at = (row[known].astype(int), column[known].astype(int))
-        values = {}
-        for name in ("m", "v"):
-            matrix = np.full((len(depth), len(listed)), np.nan, dtype=np.float32)
-            matrix[at] = rows[name].to_numpy(dtype=float, na_value=np.nan)[known]
-            values[name] = pack_short_floats(matrix)
-        often = np.zeros((len(depth), len(listed)))
-        often[at] = np.nan_to_num(rows["n"].to_numpy(dtype=float, na_value=np.nan)[known])
-        seen = often.max(axis=0, initial=0)
-        # Without massive vectors n may differ between layers; only the differences are stored.
-        fewer = np.nonzero(often != seen)
-        found[population] = {"n": pack_counts(seen), **values}
-        if len(fewer[0]):
-            found[population]["fewer"] = [pack_counts(each) for each in (*fewer, often[fewer])]
-    return found
+        rows = np.flatnonzero((frame["population"] == population).to_numpy() & known)
+        if len(rows):
+            at = (row[rows], column[rows])
+            m, v = np.full((2, *shape), np.nan, dtype=np.float32)
+            made[population] = Matrices(np.zeros(shape), m, v)
+            made[population].n[at] = np.nan_to_num(numbers["n"][rows])
+            m[at], v[at] = numbers["m"][rows], numbers["v"][rows]
+    occurring = np.zeros(len(units), dtype=bool)  # a category may have no rows
+    occurring[column[known]] = True
+    most = np.max([matrices.n.max(axis=0, initial=0) for matrices in made.values()], axis=0, initial=0)
+    order = np.argsort(-most, kind="stable") if made else np.empty(0, dtype=np.int64)
+    order = order[occurring[order]]
+    found: dict[str, Matrices] = {}
+    same: dict[str, str] = {}
+    for population, of in made.items():
+        matrices = Matrices(of.n[:, order], of.m[:, order], of.v[:, order])
+        equal = next((name for name, other in found.items() if other.equals(matrices)), None)
+        found[population] = matrices if equal is None else found[equal]
+        if equal is not None:
+            same[population] = equal
+    return UnitMatrices([units[at] for at in order], found, same)
+
+
+def _number_units(values: pd.Series[Any]) -> tuple[Places, NDArray[np.object_]]:
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return values.cat.codes.to_numpy(dtype=np.int64), values.cat.categories.to_numpy(dtype=object)
+    # By number, because an Arrow string cannot hold a lone surrogate.
+    place, units = pd.factorize(values.to_numpy(dtype=object))
+    return place.astype(np.int64), units
+
+
+def _to_floats(values: pd.Series[Any]) -> NDArray[np.float64]:
+    return values.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def order_units(tables: Tables) -> list[Any]:
     """Return the units, most frequent first."""
-    frame = tables.tokens
-    if not set(frame.columns) >= NEEDED or not len(frame):
-        return []
-    # By number, because an Arrow string cannot hold a lone surrogate.
-    place, units = pd.factorize(frame["unit"].to_numpy(dtype=object))
-    known = place >= 0
-    seen = np.zeros(len(units))
-    np.fmax.at(seen, place[known], frame["n"].to_numpy(dtype=float, na_value=np.nan)[known])
-    return [units[at] for at in np.argsort(-seen, kind="stable")]
+    return read_matrices(tables).units
+
+
+def pack_units(tables: Tables, chosen: Places | None = None) -> dict[str, Any]:
+    """Return the units in the order of the matrices, all or those chosen.
+
+    `text`; `key`, None if it is the text; `special`; and `total`, the number of units of the survey.
+    """
+    units = order_units(tables)
+    listed = units if chosen is None else [units[at] for at in chosen]
+    texts, special = _unit_texts(tables, listed)
+    keys = [None if str(unit) == text else str(unit) for unit, text in zip(listed, texts, strict=True)]
+    return {"text": texts, "key": keys, "special": pack_bytes(special), "total": len(units)}
+
+
+def pack_tokens(tables: Tables, chosen: Places | None = None) -> dict[str, dict[str, Any]]:
+    """Return n of each unit, and M and V by layer and unit, for each population; Q is their sum.
+
+    A unit that does not occur in a population at a layer has NaN. A population that is equal to an earlier one
+    only names it, as `same`.
+    """
+    matrices = read_matrices(tables)
+    packed: dict[str, dict[str, Any]] = {}
+    for population, found in matrices.by_population.items():
+        if population in matrices.same:
+            packed[population] = {"same": matrices.same[population]}
+            continue
+        n, m, v = (part if chosen is None else part[:, chosen] for part in (found.n, found.m, found.v))
+        seen = n.max(axis=0, initial=0)
+        packed[population] = {"n": pack_counts(seen), "m": pack_short_floats(m), "v": pack_short_floats(v)}
+        # Without massive vectors n may differ between layers; only the differences are stored.
+        fewer = np.nonzero(n != seen)
+        if len(fewer[0]):
+            packed[population]["fewer"] = [pack_counts(each) for each in (*fewer, n[fewer])]
+    return packed
 
 
 def _unit_texts(tables: Tables, listed: list[Any]) -> tuple[list[str], list[bool]]:
@@ -86,51 +156,72 @@ def _unit_texts(tables: Tables, listed: list[Any]) -> tuple[list[str], list[bool
     return words, marks
 
 
-REPEATED = ("row", "unit")  # columns that are the same at every layer of a stack
+# Which units a page holds
+
+FREQUENT = 10  # occurrences from which M and V of a unit are compared with the fit
+EXTREMES = 6  # units at each end of M and of V at every layer
 
 
-def pack_projections(tables: Tables) -> dict[str, list[dict[str, Any] | None]]:
-    """Return the projected vectors of the sample and their units, by population and layer.
+def choose_units(tables: Tables, most: int) -> Places:
+    """Return the units that matter, at most `most`, in the order of the matrices, which is by frequency.
 
-    `x` and `y`; `row`, which identifies a vector at all layers of a stack; `unit`, its index in the survey's units
-    or -1; `norm`, if the table has it; `share`, the share of the variance in the plane, or None. If `row` or
-    `unit` is absent, it is the same as at the layer before.
+    A quarter are units of the projected sample, special ones and the extremes of M and V at every layer; a
+    quarter those farthest from the line of V on M at any layer; the others are the most frequent.
     """
-    places = {unit: place for place, unit in enumerate(order_units(tables))}
-    found = pack_by_layer(tables, tables.projections, {"x", "y"}, lambda part: _pack_plane(part, places))
-    for layers in found.values():
-        _drop_repeated_columns(layers)
-    return found
+    matrices = read_matrices(tables)
+    if len(matrices) <= most:
+        return np.arange(len(matrices))
+    found = next(iter(matrices.by_population.values()))
+    taken = np.zeros(len(matrices), dtype=bool)
+    required = [*_list_special(tables, matrices), *_find_extremes(found), *_list_sampled(tables, matrices)]
+    taken[list(dict.fromkeys(required))[: most // 4]] = True
+    away = np.where(taken, -1.0, measure_distances(found))
+    far = np.argsort(-away, kind="stable")[: most // 4]
+    taken[far[away[far] > 0]] = True
+    rest = np.flatnonzero(~taken)[: most - int(taken.sum())]
+    taken[rest] = True
+    return np.flatnonzero(taken)
 
 
-def _pack_plane(part: pd.DataFrame, places: dict[Any, int]) -> dict[str, Any]:
-    packed: dict[str, Any] = {name: pack_short_floats(_numbers(part, name)) for name in ("x", "y")}
-    packed["row"] = pack_counts(part["row"] if "row" in part.columns else range(len(part)))
-    packed["unit"] = pack_signed(_unit_places(part, places))
-    if "norm" in part.columns:
-        packed["norm"] = pack_short_floats(_numbers(part, "norm"))
-    share = float(_numbers(part, "share")[0]) if "share" in part.columns else math.nan
-    packed["share"] = share if math.isfinite(share) else None
-    return packed
+def _list_special(tables: Tables, matrices: UnitMatrices) -> list[int]:
+    if not {"unit", "special"} <= set(tables.units.columns):
+        return []
+    special = set(tables.units.loc[tables.units["special"].fillna(False).astype(bool), "unit"])
+    return [at for at, unit in enumerate(matrices.units) if unit in special]
 
 
-def _numbers(part: pd.DataFrame, name: str) -> np.ndarray:
-    return part[name].to_numpy(dtype=float, na_value=np.nan)
+def _list_sampled(tables: Tables, matrices: UnitMatrices) -> list[int]:
+    if "unit" not in tables.projections.columns:
+        return []
+    counts = tables.projections["unit"].value_counts()
+    sampled = set(counts.index)
+    return [at for at, unit in enumerate(matrices.units) if unit in sampled]
 
 
-def _unit_places(part: pd.DataFrame, places: dict[Any, int]) -> np.ndarray:
-    if "unit" not in part.columns or not len(places):
-        return np.full(len(part), -1)
-    # One by one, because an index of texts cannot hold a lone surrogate.
-    return np.array([places.get(unit, -1) for unit in part["unit"].to_numpy(dtype=object)], dtype=np.int64)
+def _find_extremes(found: Matrices) -> list[int]:
+    chosen: list[int] = []
+    for n, m, v in zip(found.n, found.m, found.v, strict=True):
+        frequent = np.flatnonzero((n >= FREQUENT) & np.isfinite(m) & np.isfinite(v))
+        for values in (m, v):
+            order = frequent[np.argsort(values[frequent], kind="stable")]
+            chosen += [*order[:EXTREMES].tolist(), *order[len(order) - min(EXTREMES, len(order)) :].tolist()]
+    return chosen
 
 
-def _drop_repeated_columns(layers: list[dict[str, Any] | None]) -> None:
-    """Remove columns that are the same as at the layer before; most are, and they are a third of the bytes."""
-    last: dict[str, Any] = {}
-    for layer in filter(None, layers):
-        for name in REPEATED:
-            if last.get(name) == layer[name]:
-                del layer[name]
-            else:
-                last[name] = layer[name]
+def measure_distances(found: Matrices) -> NDArray[np.float64]:
+    """Return how far each frequent unit is from the line of V on M, in standard deviations: the most of any layer.
+
+    Units that are not frequent, or have no M and V, are at 0.
+    """
+    farthest = np.zeros(found.n.shape[1])
+    for n, m, v in zip(found.n, found.m.astype(np.float64), found.v.astype(np.float64), strict=True):
+        used = (n >= FREQUENT) & np.isfinite(m) & np.isfinite(v)
+        spread = m[used] - m[used].mean() if used.sum() > 2 else np.zeros(0)
+        if not spread.any():
+            continue
+        away = v[used] - v[used].mean()
+        away = np.abs(away - spread * (spread @ away) / (spread @ spread))
+        deviation = np.sqrt(np.mean(away**2))
+        if deviation > 0:
+            farthest[used] = np.maximum(farthest[used], away / deviation)
+    return farthest

@@ -112,7 +112,7 @@ def _reader(tokenizer: Any) -> Callable[[str], str]:
         bytes_only = len(tokenizer) < CHARACTERS
         return lambda token: f"\\x{ord(token):02x}" if bytes_only and "\x7f" < token <= "\xff" else token
     if "ByteLevel" in str(tokenizer.backend_tokenizer.decoder):
-        to_byte = {character: byte for byte, character in _byte_alphabet().items()}
+        to_byte = {character: byte for byte, character in byte_alphabet().items()}
 
         def read_bytes(token: str) -> str:
             if not all(character in to_byte for character in token):
@@ -124,7 +124,7 @@ def _reader(tokenizer: Any) -> Callable[[str], str]:
     return lambda token: token.replace("▁", " ")
 
 
-def _byte_alphabet() -> dict[int, str]:
+def byte_alphabet() -> dict[int, str]:
     """Return the printable character of each byte in byte-level vocabularies.
 
     Printable bytes represent themselves; the others are numbered from U+0100.
