@@ -89,6 +89,7 @@ def survey(
             checkpoint_every=checkpoint_every,
             engine=engine,
             label=running.label,
+            keep_sums=running.keep_sums,
         )
 
 
@@ -106,6 +107,7 @@ def survey_checkpoint(
     checkpoint_every: float = 60.0,
     engine: Engine | None = None,
     label: str | None = None,
+    keep_sums: bool = False,
 ) -> Survey:
     """Survey a model that is on disk, with valid options.
 
@@ -137,6 +139,7 @@ def survey_checkpoint(
         listener=listener,
         checkpoint_every=checkpoint_every,
         engine=engine,
+        keep_sums=keep_sums,
     )
 
 

@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 from theodolite.models.checkpoint import Checkpoint
 from theodolite.state.pilot import MASSIVE
 
-DEFAULTS = {f"settings.{name}": False for name in ("wrap", "clean_words", "contextuality", "end_to_end")}
+DEFAULTS: dict[str, Any] = {
+    f"settings.{name}": False for name in ("wrap", "clean_words", "contextuality", "end_to_end")
+}
+DEFAULTS |= {"settings.min_count": 1}
 """Settings that older surveys do not record, and their value in those."""
 NOT_RECORDED = ("model.settings",)
 """What older surveys do not record: without it, nothing can be compared."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 
 from theodolite.engines.engine import Engine, Plan, Work
 from theodolite.engines.gpu import CellSums, sums_on_device, write_in_background
@@ -15,6 +15,7 @@ from theodolite.engines.progress import Listener
 from theodolite.engines.threads import frequent_thread_switches, load_solvers
 from theodolite.environment import versions
 from theodolite.errors import DamagedError
+from theodolite.measures.decomposition import FREQUENT
 from theodolite.measures.formula import formula_of_column
 from theodolite.sources.prefetch import run_in_thread
 from theodolite.state.checkpoints import Checkpoints
@@ -22,6 +23,7 @@ from theodolite.state.pilot import Pilot
 from theodolite.state.state import State
 from theodolite.state.worker_states import WorkerStates
 from theodolite.statistics.cells import cells_to_separate
+from theodolite.statistics.rare_units import KeptUnits
 from theodolite.storage.file_names import FACTS, PILOT, REPLACEMENT, UNFINISHED
 from theodolite.storage.files import read_json, write_json
 from theodolite.storage.location import Location
@@ -31,6 +33,7 @@ from theodolite.surveys.folder import SCHEMA, claim, finish_replacement, open_su
 from theodolite.surveys.provenance import differences
 from theodolite.surveys.resume import FILTERS, PILOT_DIGEST, find_recorded_run
 from theodolite.surveys.survey import Survey
+from theodolite.surveys.unit_counts import UnitCounts, count_units
 from theodolite.tables.tables import make_tables, nonfinite
 from theodolite.text import pluralize
 
@@ -61,6 +64,7 @@ def run(
     listener: Listener | None = None,
     checkpoint_every: float = 60.0,
     engine: Engine | None = None,
+    keep_sums: bool = False,
 ) -> Survey:
     """Run a plan. With `out`, checkpoints and tables are written there, and no other run may write there."""
     listener = listener or Listener()
@@ -69,7 +73,7 @@ def run(
         frequent_thread_switches() if plan.device is not None else nullcontext(),
         LocalEngine() as local,
     ):
-        made = _run(plan, out, resume, overwrite, listener, checkpoint_every, engine or local)
+        made = _run(plan, out, resume, overwrite, listener, checkpoint_every, engine or local, keep_sums)
     plan.finish(made)
     return made
 
@@ -82,6 +86,7 @@ def _run(
     listener: Listener,
     checkpoint_every: float,
     engine: Engine,
+    keep_sums: bool,
 ) -> Survey:
     clock = Clock()
     place = out  # of this run's files: a finished survey in `out` is kept until the new one is complete
@@ -89,6 +94,7 @@ def _run(
         finish_replacement(out)
         if resume and (out / REPLACEMENT / UNFINISHED).is_file():
             place = out / REPLACEMENT
+    min_count = _choose_min_count(plan, place if resume else None)
     resuming = place is not None and resume and _can_resume(place, plan, overwrite=overwrite)
     if place is not None and resuming and (place / FACTS).is_file():
         listener.say(f"{place} already contains this survey: nothing to do")
@@ -96,10 +102,10 @@ def _run(
         _tidy(place)
         return survey
     closed = len(plan.source.units)
-    estimate = _check_memory(plan)
+    estimate = _check_memory(plan, min_count, place if resuming else None, listener)
     engine.ready(plan, place, estimate.bytes_within, listener)
     clock.lap("start")
-    pilot = _pilot(plan, place if resuming else None, listener, engine)
+    pilot = replace(_pilot(plan, place if resuming else None, listener, engine), kept=estimate.kept)
     # Words get their codes in the fold only: a resumed run takes no pilot, and must give the same codes.
     plan.source.units.forget(closed)
     if out is not None and not resuming:  # only now, when nothing more can be rejected
@@ -198,23 +204,76 @@ def _can_resume(out: Location, plan: Plan, *, overwrite: bool = False) -> bool:
     return True
 
 
-def _check_memory(plan: Plan) -> memory.Estimate:
+def _choose_min_count(plan: Plan, resumed: Location | None) -> int | None:
+    """Return the min_count that was asked for, or that of the run to be resumed; None: as the memory requires."""
+    recorded = find_recorded_run(resumed) if plan.min_count is None and resumed is not None else None
+    if recorded is None:
+        return plan.min_count
+    chosen = int(recorded.identity["settings"].get("min_count", 1))
+    plan.identity["settings"]["min_count"] = chosen
+    return chosen
+
+
+def _check_memory(
+    plan: Plan, min_count: int | None, resumed: Location | None, listener: Listener
+) -> memory.Estimate:
+    """Estimate the memory, and choose the units that have a vector; raise if the survey does not fit."""
+
+    @cache
+    def counts() -> UnitCounts:
+        listener.say("counting units")
+        return count_units(plan)
+
     def count() -> int:
+        if min_count is None:
+            return len(counts())
         seen: set[int] = set()
         for _, documents in plan.read(plan.shards):
             for prepared in plan.source.prepare(documents):
                 seen.update(plan.source.units_of(prepared))
         return len(seen)
 
-    return memory.check_memory(
+    kept = None
+    if min_count is not None and min_count > 1:
+        kept = _recorded_units(resumed) or counts().choose(min_count)
+    estimate = memory.check_memory(
         plan.source.layers,
-        plan.types_bound,
+        plan.types_bound if kept is None else len(kept),
         count,
         budget=plan.budget,
         sample_size=plan.sample_size,
         populations=len(plan.populations),
         contextuality=plan.contextuality,
         held=_held_bytes(plan),
+        kept=kept,
+        counts=counts if min_count is None else None,
+    )
+    if estimate.kept is not None:
+        _report_rare_units(plan, estimate.kept, listener)
+    return estimate
+
+
+def _recorded_units(resumed: Location | None) -> KeptUnits | None:
+    """Return which units of a resumed run have a vector; None if its pilot is missing or damaged."""
+    try:
+        return Pilot.load(resumed).kept if resumed is not None and (resumed / PILOT).is_file() else None
+    except DamagedError:
+        return None
+
+
+def _report_rare_units(plan: Plan, kept: KeptUnits, listener: Listener) -> None:
+    settings, chosen = plan.identity["settings"], kept.min_count
+    reason = f"--min-count {chosen}"
+    if settings.get("min_count") != chosen:
+        settings["min_count"], reason = chosen, f"--min-count {chosen}, chosen to fit in memory"
+    sampled = int((kept.weights > 1).sum())
+    beyond = (
+        f" The sets filtered_ and text_, CV, slope and R2 are over n >= {chosen}." if chosen > FREQUENT[0] else ""
+    )
+    listener.warn(
+        f"{reason}: {kept.vectors:,} of {len(kept):,} units have a vector, {sampled:,} of them as a sample of those "
+        f"with fewer than {chosen} occurrences. M and V of the others are null; V_W and V_B are estimated in part."
+        + beyond
     )
 
 

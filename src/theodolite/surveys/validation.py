@@ -31,6 +31,10 @@ def check_survey_options(options: SurveyOptions) -> None:
     """Raise if an option has a value that no model and no corpus could make valid."""
     check_options(options)
     check_cleaning(options.units or "id", clean_words=options.clean_words)
+    if options.contextuality and (options.min_count or 1) > 1:
+        raise InputError(
+            f"--contextuality requires a vector of every unit, so --min-count must be 1 (got {options.min_count})."
+        )
     unknown = [name for name in options.populations if name not in POPULATIONS]
     if unknown:
         raise InputError(f"--populations: {unknown[0]!r} is not one of {', '.join(POPULATIONS)}.")

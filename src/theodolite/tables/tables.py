@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from theodolite.engines.gpu import CellSums, copy_sums_to_device, on_own_stream
 from theodolite.engines.threads import run_in_threads
@@ -24,6 +25,7 @@ from theodolite.tables import contextuality
 from theodolite.tables.coordinates import coordinate_rows, join_coordinates
 from theodolite.tables.curves import curve_table
 from theodolite.tables.layer_row import make_layer_row
+from theodolite.tables.rare_units import RarePart, find_rare
 from theodolite.tables.shape import Shape, measure_shape
 from theodolite.text import encodable
 
@@ -87,13 +89,14 @@ def make_tables(
     scales, spectra, jackknife = [], [], []
     names = pd.Series([encodable(unit.key) for unit in state.units.known])
     special = [code for code, unit in enumerate(state.units.known) if unit.special]
+    hashes = _hash_units(state)
     reported = [population for population in populations if population not in (lost or {})]
 
     def measure(layer: Layer) -> dict[str, MeasuredLayer]:
         with_units = layer.units and state.units.kind != "none"
         present = (on_device or {}).pop(layer.index, None)
         with on_own_stream(device):
-            return _measure_layer(state.folds[layer.index], reported, with_units, special, device, present)
+            return _measure_layer(state.folds[layer.index], reported, with_units, special, device, present, hashes)
 
     workers = workers or min(_workers(state, layers, spare), len(layers) if device is None else LAYERS_ON_DEVICE)
     with run_in_threads(measure, layers, workers) as waits:
@@ -131,6 +134,7 @@ def _measure_layer(
     special: Sequence[int],
     device: str | None,
     present: CellSums | None,
+    hashes: Tensor | None = None,
 ) -> dict[str, MeasuredLayer]:
     """Measure the populations of one layer; equal ones (no position is massive, for example) are measured once."""
     moved = copy_sums_to_device(fold, device, present)
@@ -138,16 +142,52 @@ def _measure_layer(
     def measure(cells: tuple[int, ...]) -> MeasuredLayer:
         shape = measure_shape(fold, cells, device)
         row, sums, units, similarity, jackknife = make_layer_row(
-            fold, cells, with_units=with_units, special=special, shape=shape, moved=moved
+            fold, cells, with_units=with_units, special=special, shape=shape, moved=moved, names=hashes
         )
-        within = row["v_within"]
-        by_coordinate = coordinate_rows(fold, cells, sums, v_within=within, with_units=with_units)
+        rare = find_rare(fold, cells, sums, units, hashes)
+        by_coordinate = coordinate_rows(
+            fold,
+            cells,
+            sums,
+            v_within=row["v_within"],
+            v_between=row["v_between"],
+            with_units=with_units,
+            rare=rare,
+        )
         # Copies, so that the sums, which are as large as the fold itself, can be freed.
         codes, n = sums.codes.numpy().copy(), sums.n.numpy().copy()
         alike = contextuality.clustered_by_unit(fold, cells, sums, units)
-        return MeasuredLayer(row, codes, n, units, similarity, alike, by_coordinate, shape, jackknife)
+        measured = MeasuredLayer(row, codes, n, units, similarity, alike, by_coordinate, shape, jackknife)
+        return measured if rare is None else _with_rare(measured, rare)
 
     return measure_populations(fold, populations, measure)
+
+
+def _with_rare(measured: MeasuredLayer, rare: RarePart) -> MeasuredLayer:
+    """Return the same with rows for the units without a vector, sorted by code."""
+    codes = np.concatenate([measured.codes, rare.sums.codes.numpy()])
+    order = np.argsort(codes)
+    n = np.concatenate([measured.n, rare.sums.n.numpy()])[order]
+    units = (np.concatenate(pair)[order] for pair in zip(measured.units, rare.moments(), strict=True))
+    unknown = np.full(len(rare.sums.n), np.nan)
+    similarity, *clustered = (
+        np.concatenate([known, unknown])[order] for known in (measured.similarity, *measured.clustered)
+    )
+    return replace(
+        measured,
+        codes=codes[order],
+        n=n,
+        units=UnitMoments(*units),
+        similarity=similarity,
+        clustered=(clustered[0], clustered[1]),
+    )
+
+
+def _hash_units(state: State) -> Tensor | None:
+    """Return the hash of every unit where units are numbered as they occur: the name of a unit in `KeptUnits`."""
+    if not state.units.open or all(fold.frame.kept is None for fold in state.folds.values()):
+        return None
+    return torch.from_numpy(state.units.hash_keys(np.arange(len(state.units))).view(np.int64))
 
 
 Measured = TypeVar("Measured")
