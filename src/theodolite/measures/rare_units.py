@@ -38,12 +38,12 @@ class RareSpread(NamedTuple):
 @formula(
     "v-within/rare",
     "v_within_estimated_share",
-    definition="The share of positions whose units have no vector (n < min_count in the corpus) and occur at least "
-    "twice: their spread within units is estimated. In strata of units with equally many occurrences, apart for "
-    "units with a massive position, it is the sum of |x|^2, which is known of every unit, times the ratio of spread "
-    "to |x|^2 in the units of the stratum that were sampled by hash.",
+    definition="The share of positions whose units have no vector (n < min_count in the corpus) and occur at "
+    "least twice: their spread within units is estimated. In strata of units with equally many occurrences, apart "
+    "for units with a massive position, it is the sum of |x|^2, which is known of every unit, times the ratio "
+    "of spread to |x|^2 in the units of the stratum that were sampled by hash.",
     cost="one float64 vector for each of about 4,096 sampled units; 24 bytes for each unit without a vector",
-    citation="Cochran 1977, Sampling Techniques, chapter 6 (ratio estimate in strata, finite population correction)",
+    citation="Cochran 1977, Sampling Techniques, chapter 6 (ratio estimates in strata)",
     error="combined with the jackknife error of v_within and v_between",
 )
 def estimated_share(n: Ints, positions: int) -> float:
@@ -58,13 +58,14 @@ def estimated_share(n: Ints, positions: int) -> float:
 def estimate_within(n: Ints, lengths: Array, odd: Mask, sampled: SampledUnits) -> RareSpread:
     """Estimate the spread within units of which only n and the sum of |x|^2 are known. n, lengths, odd: (units,)
 
-    A single occurrence has no spread. In each stratum, R = sum of w W / sum of w L over sampled units (w: weight, W:
-    spread, L: sum of |x|^2), and a unit without a vector has the spread R L. The standard error is that of a ratio
-    estimate with finite population correction: sqrt(sum w (w - 1) e^2 m/(m - 1)) with e = W - R L, of m units. If a
-    stratum has too few sampled units even after joining neighbours, R of all units is used, and its error may be as
-    large as the estimate.
+    A single occurrence has no spread. In each stratum, R = sum of w W / sum of w L over sampled units (w: weight,
+    W: spread, L: sum of |x|^2), and a unit without a vector has the spread R L. The standard error is that of a
+    ratio estimate with finite population correction: sqrt(sum w (w - 1) e^2 m/(m - 1)) with e = W - R L, of m
+    units. If a stratum has too few sampled units even after joining neighbours, R of all units is used, and its
+    error may be as large as the estimate.
 
-    >>> units = SampledUnits(np.full(8, 2), np.full(8, 4.0), np.arange(8.0) / 4, np.full(8, 3.0), np.zeros(8, bool))
+    >>> none = np.zeros(8, bool)
+    >>> units = SampledUnits(np.full(8, 2), np.full(8, 4.0), np.arange(8.0) / 4, np.full(8, 3.0), none)
     >>> found = estimate_within(np.full(16, 2), np.full(16, 4.0), np.zeros(16, bool), units)
     >>> found.within, round(found.se, 2)
     (14.0, 4.24)

@@ -159,13 +159,13 @@ def delete_groups(
         known = inside[of]
         own_sum = lost_sums[number] + frequent_beyond[known].sum(axis=0) + share * unknown
         own_squares = lost_squares[number] + frequent_squares[known].sum(axis=0) + share * unknown_squares
-        rest = (
+        left = (
             n[inside].sum() - counts[inside].sum(axis=0),
             sums[number, -1] - own_sum,
             squares[inside].sum() - own_squares,
             n[inside] @ unit_v[inside] - within[inside].sum(axis=0),
         )
-        estimates.append(_numbers(*rest, centre))
+        estimates.append(_numbers(*left, centre))
     return np.stack(estimates)
 
 

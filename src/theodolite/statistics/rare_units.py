@@ -36,8 +36,8 @@ class KeptUnits:
     """The units of a corpus by name, and which of them have a vector.
 
     The name is the code or, where codes depend on the order in which units occur, the hash of the unit. The weight
-    of a unit is 0 if it has no vector, 1 if it was certain to have one, and otherwise the inverse of the share that
-    was chosen of the units with as many occurrences. All tensors are (units,).
+    of a unit is 0 if it has no vector, 1 if it was certain to have one, and otherwise the inverse of the share
+    that was chosen of the units with as many occurrences. All tensors are (units,).
     """
 
     min_count: int
@@ -121,8 +121,8 @@ class RareSums(NamedTuple):
 class RareUnits(Statistic):
     """By cell, for units without a vector: n and the sum of |x|^2 of each, and their sum of x - c together.
 
-    Sums of |x|^2 do not depend on the centre, so that they are merged exactly whatever the centres. Memory: 24 bytes
-    per unit seen.
+    Sums of |x|^2 do not depend on the centre, so that they are merged exactly whatever the centres. Memory: 24
+    bytes per unit seen.
     """
 
     name: ClassVar[str] = "rare_units"
@@ -203,7 +203,8 @@ class RareUnits(Statistic):
 def odd_units(tables: Sequence[UnitTable], cells: Iterable[int]) -> Tensor:
     """Return the codes of the units with a position, in these cells, that is massive at some layer. (units,)"""
     found = [tables[cell].codes for cell in cells if cell > 1]
-    return torch.unique(torch.cat([torch.zeros(0, dtype=torch.int64), *found]))
+    codes: Tensor = torch.unique(torch.cat([torch.zeros(0, dtype=torch.int64), *found]))
+    return codes
 
 
 def _no_vectors(codes: Tensor) -> Tensor:

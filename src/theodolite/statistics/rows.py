@@ -39,7 +39,8 @@ class Rows:
         """Return the rows of a cell whose unit has no vector. (rows,)"""
         if self.kept is None:
             return torch.zeros(0, dtype=torch.int64)
-        return (~self.kept[part]).nonzero().squeeze(1) + part.start
+        rows: Tensor = (~self.kept[part]).nonzero().squeeze(1) + part.start
+        return rows
 
     @cached_property
     def centred(self) -> Tensor:

@@ -69,8 +69,8 @@ class SurveyOptions:
     units: Annotated[
         str | None,
         Option(
-            "What counts as one unit. Text: id (token id, default), surface (text of the token), word, or none (no "
-            "table by unit). Speech and vision: none (default), position, document or label.",
+            "What counts as one unit. Text: id (token id, default), surface (text of the token), word, or none "
+            "(no table by unit). Speech and vision: none (default), position, document or label.",
             choices=(*TEXT_UNITS, *MEDIA_UNITS),
         ),
     ] = None
@@ -123,9 +123,9 @@ class SurveyOptions:
     min_count: Annotated[
         int | None,
         Option(
-            "Keep no vector of units with fewer occurrences in the corpus, except for a sample of them. Their M and "
-            "V are null, and V_W and V_B are estimated in part. Default: 1 (all units) if the tables fit in memory, "
-            "else the smallest number with which they do.",
+            "Keep no vector of units with fewer occurrences in the corpus, except for a sample of them. Their M "
+            "and V are null, and V_W and V_B are estimated in part. Default: 1 (all units) if the tables fit in "
+            "memory, else the smallest number with which they do.",
             minimum=1,
             kinds=TEXT,
         ),
@@ -237,8 +237,8 @@ class RunOptions:
     keep_sums: Annotated[
         bool,
         Option(
-            "Keep the sums of a finished survey whatever their size, so that it can be merged. Default: only if they "
-            "are smaller than 1 GB."
+            "Keep the sums of a finished survey whatever their size, so that it can be merged. Default: only if "
+            "they are smaller than 1 GB."
         ),
     ] = False
     label: Annotated[

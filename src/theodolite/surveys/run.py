@@ -271,8 +271,8 @@ def _report_rare_units(plan: Plan, kept: KeptUnits, listener: Listener) -> None:
         f" The sets filtered_ and text_, CV, slope and R2 are over n >= {chosen}." if chosen > FREQUENT[0] else ""
     )
     listener.warn(
-        f"{reason}: {kept.vectors:,} of {len(kept):,} units have a vector, {sampled:,} of them as a sample of those "
-        f"with fewer than {chosen} occurrences. M and V of the others are null; V_W and V_B are estimated in part."
+        f"{reason}: {kept.vectors:,} of {len(kept):,} units have a vector, {sampled:,} of them as a sample of "
+        f"those with fewer than {chosen} occurrences. M and V of the others are null; V_W and V_B are estimated in part."
         + beyond
     )
 

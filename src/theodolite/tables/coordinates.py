@@ -30,8 +30,8 @@ def coordinate_rows(
 ) -> pd.DataFrame:
     """Measure one population's coordinates; no rows where no vector belongs to it. O(units x dim).
 
-    `v_within` is the layer's V_W, which float64 sums know to be 0 where it is: then every v_within_i is. With `rare`,
-    units without a vector, `v_between` is the layer's V_B, to which v_between_i are estimated.
+    `v_within` is the layer's V_W, which float64 sums know to be 0 where it is: then every v_within_i is. With
+    `rare`, units without a vector, `v_between` is the layer's V_B, to which v_between_i are estimated.
     """
     n, total = sums.n.numpy(), sums.readable
     positions = int(n.sum()) + (0 if rare is None else rare.n)

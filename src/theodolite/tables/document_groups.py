@@ -87,9 +87,9 @@ def estimate_without_groups(
         found.reasons |= dict.fromkeys([*BY_UNIT, *set_columns], NO_POSITION if special is not None else NO_UNITS)
         return found
     found._put("", [name for name in WITHOUT_UNITS if name in NUMBERS], _delete_as_one_unit(groups, centre))
-    rest = [np.arange(len(n)) != group for group in range(len(n))]
+    others = [np.arange(len(n)) != group for group in range(len(n))]
     found.values["mean_cosine"] = np.array(
-        [mean_cosine(int(directed[kept].sum()), directions[kept].sum(0)) for kept in rest]
+        [mean_cosine(int(directed[kept].sum()), directions[kept].sum(0)) for kept in others]
     )
     by_unit = None if special is None else _sum_by_unit(fold, cells, sums, held, n, rare)
     if special is None or by_unit is None:

@@ -44,8 +44,8 @@ SPACE_MARKS = ("Ġ", "▁")
 def list_vocabulary(tokenizer: Any, kind: str, *, start: int | None = None) -> tuple[Units, list[int]]:
     """Return the units of this kind, and the code of the unit for every vocabulary id.
 
-    `word` starts with only the special tokens and grows as words occur. `none` has one unit for all. `start`, the first id of a decoder input,
-    is always special.
+    `word` starts with only the special tokens and grows as words occur. `none` has one unit for all. `start`, the
+    first id of a decoder input, is always special.
     """
     if kind not in KINDS:
         raise InputError(f"--units {kind!r} is not one of {', '.join(KINDS)}.")

@@ -100,8 +100,8 @@ class GpuContext:
         return None
 
     def _prepare(self, places: Places) -> PreparedBatch:
-        frequent = self.folds[0].frame.frequent  # the same in the frames of all layers
-        layout = Layout.of(places, self.device, separate_first=self.separate_first, frequent=frequent)
+        frequent, kept = self.folds[0].frame.frequent, self.folds[0].frame.kept  # the same for all layers
+        layout = Layout.of(places, self.device, separate_first=self.separate_first, frequent=frequent, kept=kept)
         found = layout.slot >= 0
         self.frequent_codes[layout.slot[found]] = layout.unit[found]
         candidates = self._find_candidates(layout)

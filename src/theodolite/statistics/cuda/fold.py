@@ -38,20 +38,21 @@ from theodolite.statistics.cuda.layout import Ints, Layout
 from theodolite.statistics.cuda.reference import MASSIVE, NONFINITE, ODD, SINK, GroupSums, norm_limits
 from theodolite.statistics.cuda.reservoir import GpuReservoir
 from theodolite.statistics.cuda.tables import GpuFrequentTable, GpuUnitTable, RowIndex
-from theodolite.statistics.cuda.transfer import fetch
+from theodolite.statistics.cuda.transfer import fetch, send
 from theodolite.statistics.directions import Directions
 from theodolite.statistics.fold import Kinds, LayerFold, statistics_for
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.groups import Groups
 from theodolite.statistics.moments import Moments
 from theodolite.statistics.norms import BINS, Norms
+from theodolite.statistics.rare_units import RareUnits
 from theodolite.statistics.sample import FIELDS, Sample
 from theodolite.statistics.scatter import Scatter
 from theodolite.statistics.sinks import HeldBatch
 from theodolite.statistics.statistic import State, StateInPlace
 from theodolite.statistics.unit_groups import FrequentUnits, UnitGroups, count_by_group
 
-ON_DEVICE: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups, UnitGroups, FrequentUnits)
+ON_DEVICE: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups, UnitGroups, FrequentUnits, RareUnits)
 """Statistics computed on the device; every other statistic of a layer is updated on the CPU meanwhile."""
 CANDIDATE_FACTOR = 4
 """If there are more candidates than this multiple of the sample size, the device selects among them first."""
@@ -83,6 +84,9 @@ class GpuFold:
         self.samples = [GpuReservoir(frame.sample_size, device) for _ in CELLS]
         self._products: dict[int, Tensor] = {}
         self._counts = UnitGroups(frame)  # on the CPU, which knows units and groups before the batch runs
+        self._rare = RareUnits(
+            frame
+        )  # on the CPU too, from norms; the sums over all these units are in the tables
         slots = len(frame.frequent)
         self._frequent = {offset: GpuFrequentTable(slots, dim, device) for offset in self._rows}
         if len(context.frequent_codes) != slots:
@@ -221,6 +225,8 @@ class GpuFold:
         flagged = backend.add_units(states, layout, measured.flags, gram_format, centre, into, at, gram_rows)
         if spilled:
             table.add_to_host(layout.units.keys, into)
+        if layout.rare.any():
+            self._defer_rare(layout, offset, measured.norms, measured.flags)
         if layout.frequent.runs:
             self._frequent[offset].add(*reference.sum_frequent(states, layout, measured.flags, centre))
         stream = self.context.side_stream
@@ -273,19 +279,34 @@ class GpuFold:
         if len(marked):
             keys = torch.from_numpy(2 * layout.unit[marked] + (marked >= layout.others))
             found, n = count_by_group(keys, torch.from_numpy(layout.group[marked] % GROUPS))
-            # Keys of `units` are sorted within other and within first positions.
-            order = np.argsort(layout.units.keys)
-            at = order[np.searchsorted(layout.units.keys, found.numpy(), sorter=order)]
+            at = np.searchsorted(layout.unit_keys[0], found.numpy())
             counts = counts.copy()
             counts[at] -= n.numpy()
         self._count(layout, counts, ORDINARY_CELLS)
 
     def _count(self, layout: Layout, counts: Ints, offset: int) -> None:
-        keys, seen = layout.units.keys, counts.any(axis=1)
+        keys, seen = layout.unit_keys[0], counts.any(axis=1)
         for first in (0, 1):
             of = np.flatnonzero(seen & (keys % 2 == first))
             table = self._counts.tables[offset + first]
             table.add(*(torch.from_numpy(part) for part in (keys[of] // 2, counts[of])))
+
+    def _defer_rare(self, layout: Layout, offset: int, norms: Tensor, flags: Tensor) -> None:
+        """Add |x|^2 by unit of the unflagged rows of units without a vector, when the CPU has their norms."""
+        rows = np.flatnonzero(layout.rare)
+        at = send(rows, self.context.device)
+        squares = fetch(torch.where(flags[at] == 0, norms[at].square(), math.nan))
+
+        def add() -> None:
+            found = torch.from_numpy(np.asarray(squares(), dtype=np.float64))
+            cells = torch.from_numpy(offset + (rows >= layout.others))
+            unit = torch.from_numpy(layout.unit[rows])
+            for cell in (offset, offset + 1):
+                own = (cells == cell) & ~found.isnan()
+                if own.any():
+                    self._rare.add_lengths(cell, unit[own], found[own])
+
+        self.context.defer(add)
 
     def _offer(
         self,
@@ -336,6 +357,18 @@ class GpuFold:
             }
         return {name: self._own(tensor) for name, tensor in (state | self._other_sums()).items()}
 
+    def _take_rest(self, cell: int, parts: UnitSumsTuple) -> UnitSumsTuple:
+        """Return the sums of a cell without those of all units without a vector, which are stored separately."""
+        rest = parts[0] < 0
+        if self.frame.kept is None or not rest.any():
+            return parts
+        of = rest.nonzero().squeeze(1)
+        self._rare.sum[cell] = parts[2][of.to(parts[2].device)][0].cpu()
+        self._rare.squares[cell] = parts[3][of][0]
+        others = (~rest).nonzero().squeeze(1)
+        codes, n, total, squares = parts
+        return codes[others], n[others], total[others.to(total.device)], squares[others]
+
     def state_in_place(self) -> StateInPlace:
         """Return the same as `state`."""
         return {**self.state()}
@@ -345,7 +378,8 @@ class GpuFold:
     ) -> Iterator[tuple[int, UnitSumsTuple]]:
         """Yield each cell that is not empty, with its sums by unit."""
         for offset, table in self._tables.items():
-            for first, parts in enumerate(read(table, self._rows[offset])):
+            for first, every in enumerate(read(table, self._rows[offset])):
+                parts = self._take_rest(offset + first, every)
                 if len(parts[0]):
                     yield offset + first, parts
 
@@ -370,6 +404,8 @@ class GpuFold:
         state |= {"groups.n": sums.n[..., 0], "groups.sum": sums.groups[:, :, 0], "groups.squares": sums.squares}
         state |= {"groups.directed": sums.n[..., 1], "groups.directions": sums.groups[:, :, 1]}
         state |= {f"unit_groups.{name}": part.clone() for name, part in self._counts.state().items()}
+        if self.frame.kept is not None:
+            state |= {f"rare_units.{name}": part.clone() for name, part in self._rare.state().items()}
         state["frequent_units.slots"] = torch.from_numpy(self.context.frequent_codes.copy())
         for offset, table in self._frequent.items():
             for first, parts in enumerate(table.to_cpu()):
@@ -405,6 +441,8 @@ class GpuFold:
         prefix = "unit_groups."
         counts = {key.removeprefix(prefix): part.clone() for key, part in state.items() if key.startswith(prefix)}
         self._counts.load(counts)
+        if self.frame.kept is not None:
+            self._load_rare(state)
         sums.cells[:, 0], sums.cells[:, 1] = state["scatter.sum"], state["directions.sum"]
         sums.cells[:, 3] = state["directions.squares"]
         sums.n[..., 0], sums.n[..., 1] = state["groups.n"], state["groups.directed"]
@@ -416,6 +454,16 @@ class GpuFold:
         self._nonfinite.copy_(state["norms.nonfinite"])
         if self._host is not None:
             self._host.load(state)
+
+    def _load_rare(self, state: State) -> None:
+        """Load the sums of units without a vector; those over all of them go to the tables."""
+        prefix = "rare_units."
+        self._rare.load({k.removeprefix(prefix): v.clone() for k, v in state.items() if k.startswith(prefix)})
+        for cell, table in enumerate(self._rare.tables):
+            if table.size:
+                n, rest = table.n.sum(dim=0, keepdim=True), torch.tensor([-1])
+                sums = self._rare.sum[cell : cell + 1], self._rare.squares[cell : cell + 1]
+                self._tables[cell - cell % 2].load(self._rows[cell - cell % 2], cell % 2, rest, n, *sums)
 
     def to_cpu(self) -> LayerFold:
         """Return the same sums as a fold on the CPU, from which all results are computed."""

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from theodolite.batch import GROUPS, Places
 from theodolite.statistics.cuda.transfer import send_together
+from theodolite.statistics.rare_units import KeptUnits
 from theodolite.statistics.unit_groups import find_slots
 
 Ints = NDArray[np.int64]
@@ -128,9 +129,10 @@ class Layout:
     context: Ints
     group: Ints  # 20 first + group
     slot: Ints  # of a frequent unit in the frame, -1 for all others
+    rare: NDArray[np.bool_]  # whether the unit has no vector
     slots: int  # the number of frequent units
     others: int  # the number of rows that are not first positions
-    units: Pieces  # by (unit, first); the key is 2 unit + first
+    units: Pieces  # by (unit, first); the key is 2 (unit + 1) + first, and the units without a vector are unit -1
     groups: Pieces  # by `group`, in the order of `by_group`
     frequent: FrequentRuns
     by_group: Tensor  # (rows,) int32 on the device, like the next: rows of the layout sorted by group
@@ -153,11 +155,16 @@ class Layout:
         return tuple((first, rows) for first, rows in both if rows.stop > rows.start)
 
     @cached_property
+    def unit_keys(self) -> tuple[Ints, Ints]:
+        """The key 2 unit + first of each unit, with or without a vector, and the index of each row's. (runs,)"""
+        return np.unique(2 * self.unit + (self.group >= GROUPS), return_inverse=True)
+
+    @cached_property
     def counts(self) -> Ints:
-        """The rows of each run of `units` in each group of documents. (runs, groups)"""
-        run = np.repeat(np.arange(self.units.runs), self.units.lengths)
-        counts = np.bincount(run * GROUPS + self.group % GROUPS, minlength=self.units.runs * GROUPS)
-        return counts.reshape(self.units.runs, GROUPS)
+        """The rows of each of `unit_keys` in each group of documents. (runs, groups)"""
+        keys, run = self.unit_keys
+        counts = np.bincount(run * GROUPS + self.group % GROUPS, minlength=len(keys) * GROUPS)
+        return counts.reshape(len(keys), GROUPS)
 
     def reindex(self, rows: Tensor | None) -> Layout:
         """Return the same for states of which `rows` are the rows of the batch."""
@@ -168,14 +175,33 @@ class Layout:
 
     @classmethod
     def of(
-        cls, places: Places, device: torch.device, *, separate_first: bool, frequent: Sequence[int] = ()
+        cls,
+        places: Places,
+        device: torch.device,
+        *,
+        separate_first: bool,
+        frequent: Sequence[int] = (),
+        kept: KeptUnits | None = None,
     ) -> Layout:
-        """Sort the rows of these places; `frequent` are the frequent units of the frame."""
+        """Sort the rows of these places; `frequent` and `kept` are those of the frame.
+
+        The rows of all units without a vector are one run: they have one row of the table.
+        """
         unit = places.unit.numpy()
         first = places.first.numpy() if separate_first else np.zeros(len(unit), dtype=np.bool_)
-        sort_key = first * 2**40 + unit
+        rare = np.zeros(len(unit), dtype=np.bool_)
+        if kept is not None:
+            rare = ~kept.has_vector(places.unit, places.unit_hash).numpy()
+        sort_key = first * 2**41 + rare * 2**40 + unit
         slot = find_slots(frequent, places.unit, places.unit_hash).numpy()
-        fields = (unit, places.key.numpy(), places.context.numpy(), places.group.numpy() + GROUPS * first, slot)
+        fields = (
+            unit,
+            places.key.numpy(),
+            places.context.numpy(),
+            places.group.numpy() + GROUPS * first,
+            slot,
+            rare,
+        )
         order = np.arange(len(unit))
         if len(unit) > 1 and not (sort_key[1:] >= sort_key[:-1]).all():  # most sources sort their rows
             order = np.argsort(sort_key, kind="stable")
@@ -185,7 +211,8 @@ class Layout:
     def take(self, rows: Ints) -> Layout:
         """Return the layout of some of the rows, in ascending order, for states in the order of this layout."""
         unit, key, context = self.unit[rows], self.key[rows], self.context[rows]
-        return Layout._cut(unit, key, context, self.group[rows], self.slot[rows], rows, self.device, self.slots)
+        more = self.group[rows], self.slot[rows], self.rare[rows]
+        return Layout._cut(unit, key, context, *more, rows, self.device, self.slots)
 
     def in_order(self) -> Layout:
         """Return the same for states that have been sorted in the order of the layout."""
@@ -200,13 +227,14 @@ class Layout:
         context: Ints,
         group: Ints,
         slot: Ints,
+        rare: NDArray[np.bool_],
         index: Ints,
         device: torch.device,
         slots: int,
     ) -> Layout:
         by_group = np.argsort(group.astype(np.uint8), kind="stable")  # numpy sorts uint8 by counting
         first = group >= GROUPS
-        units = Pieces.of(2 * unit + first, UNIT_ROWS)
+        units = Pieces.of(2 * (np.where(rare, -1, unit) + 1) + first, UNIT_ROWS)
         groups = Pieces.of(group[by_group], GROUP_ROWS)
         of_piece = groups.keys[groups.run.numpy()]
         bounds = np.searchsorted(of_piece, np.arange(2 * GROUPS + 1))
@@ -217,4 +245,4 @@ class Layout:
         pieces = units.with_tensors(sent[:count]), groups.with_tensors(sent[count : 2 * count])
         others, own = int(len(first) - first.sum()), sent[2 * count :]
         runs = FrequentRuns(frequent.runs, *own[-len(_FREQUENT) :])
-        return cls(unit, key, context, group, slot, slots, others, *pieces, runs, *own[: -len(_FREQUENT)])
+        return cls(unit, key, context, group, slot, rare, slots, others, *pieces, runs, *own[: -len(_FREQUENT)])

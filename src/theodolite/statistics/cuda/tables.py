@@ -20,7 +20,8 @@ RESERVED_SHARE = 0.15
 class RowIndex:
     """The table row of each key, in the order of first appearance. On the CPU.
 
-    The key of a unit is twice its code, plus one for its first positions.
+    The key of a unit is twice its code plus 2, plus one for its first positions; keys 0 and 1 are those of all
+    units without a vector together.
     """
 
     def __init__(self) -> None:
@@ -68,7 +69,7 @@ class GpuUnitTable:
             sums_by_part = self.to_cpu(rows)
             self.spilled = UnitTable(self.dim)
             for first, (codes, *sums) in enumerate(sums_by_part):
-                self.spilled.add_sums(2 * codes + first, *sums)
+                self.spilled.add_sums(2 * (codes + 1) + first, *sums)
             self.n, self.sum, self.squares = self.n[:0], self.sum[:0].clone(), self.squares[:0]
             return
         self.n, self.sum, self.squares = (_grown(one, capacity) for one in (self.n, self.sum, self.squares))
@@ -87,7 +88,10 @@ class GpuUnitTable:
         self.spilled.add_sums(torch.from_numpy(keys)[seen], *parts)
 
     def to_cpu(self, rows: RowIndex) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """Return codes, n, sum and squares of all units seen, on the CPU: other positions, then first."""
+        """Return codes, n, sum and squares of all units seen, on the CPU: other positions, then first.
+
+        The code -1 has the sums of all units without a vector.
+        """
         return [(codes, n, total.cpu(), squares) for codes, n, total, squares in self.read(rows)]
 
     def read(self, rows: RowIndex) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
@@ -95,13 +99,13 @@ class GpuUnitTable:
         if self.spilled is not None:
             table = self.spilled
             picked = [((table.codes % 2) == first).nonzero().squeeze(1) for first in (0, 1)]
-            yield from ((table.codes[at] // 2, table.n[at], table.sum[at], table.squares[at]) for at in picked)
+            yield from ((table.codes[at] // 2 - 1, table.n[at], table.sum[at], table.squares[at]) for at in picked)
             return
         size = min(rows.size, len(self.n))
         n, squares = self.n[:size].cpu(), self.squares[:size].cpu()
         keys = torch.from_numpy(rows.keys[:size])
         picked = [((n > 0) & (keys % 2 == first)).nonzero().squeeze(1) for first in (0, 1)]
-        yield from ((keys[at] // 2, n[at], self.sum[at.to(self.device)], squares[at]) for at in picked)
+        yield from ((keys[at] // 2 - 1, n[at], self.sum[at.to(self.device)], squares[at]) for at in picked)
 
     def clear(self) -> None:
         """Free all memory."""
@@ -110,7 +114,7 @@ class GpuUnitTable:
 
     def load(self, rows: RowIndex, first: int, codes: Tensor, n: Tensor, total: Tensor, squares: Tensor) -> None:
         """Load the sums of other or of first positions; codes are distinct."""
-        keys = 2 * codes + first
+        keys = 2 * (codes + 1) + first
         row_numbers = rows.lookup(keys.numpy())
         self.reserve(rows)
         if self.spilled is not None:
