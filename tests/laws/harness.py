@@ -30,6 +30,7 @@ TOLERANCE = {
     "clusters": FLOAT64,
     "sentences": FLOAT64,
     "frequent_units": FLOAT64,
+    "rare_units": FLOAT64,
 }
 """By statistic, for tensors of floats; all others must agree bit for bit."""
 DIRECTED = {("directions", "sum"), ("directions", "squares"), ("groups", "directions")}
@@ -115,7 +116,7 @@ def size_of_term(kind: type[Statistic], name: str, reach: float) -> float:
     """Return a bound for one row's contribution to a sum: L for a vector, L^2 for a square, 1 for a direction."""
     if (kind.name, name) in DIRECTED or kind.name in ("contextuality", "sentences"):
         return 1.0
-    return reach**2 if name.endswith(("squares", "products")) else reach
+    return reach**2 if name.endswith(("squares", "products", "lengths")) else reach
 
 
 def reach_of(*samples: Sample) -> float:

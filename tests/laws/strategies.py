@@ -12,6 +12,7 @@ from torch import Tensor
 
 from theodolite.batch import GROUPS, Batch, Places
 from theodolite.statistics.frame import Frame
+from theodolite.statistics.rare_units import KeptUnits
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 UNITS = 9
@@ -85,9 +86,21 @@ def samples(draw: st.DrawFn, min_rows: int = 0, difficulties: tuple[str, ...] = 
         contextuality=True,
         occurrences=(draw(st.integers(1, UNITS)), draw(st.integers(1, MAX_SAMPLED))),
         frequent=tuple(sorted(draw(st.sets(st.integers(0, UNITS))))),
+        kept=draw(kept_units()),
     )
     recipe = f"{rows} x {dim} {dtype}, {int(first.sum())} first, seed {seed}: {', '.join(sorted(chosen))}; {frame}"
     return Sample(frame, Batch(0, states, places), recipe)
+
+
+@st.composite
+def kept_units(draw: st.DrawFn) -> KeptUnits | None:
+    """All units have a vector, or some of them; one unit is not in the counts at all."""
+    if draw(st.booleans()):
+        return None
+    weights = torch.tensor(
+        draw(st.lists(st.sampled_from([0.0, 1.0, 2.5]), min_size=UNITS - 1, max_size=UNITS - 1))
+    )
+    return KeptUnits(2, torch.arange(UNITS - 1), torch.ones(UNITS - 1, dtype=torch.int64), weights.double())
 
 
 @st.composite

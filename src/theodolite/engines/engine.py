@@ -37,6 +37,8 @@ class Plan:
     sample_size: int
     types_bound: int
     contextuality: bool = False
+    min_count: int | None = 1  # units with fewer occurrences have no vector; None: as few as the memory requires
+    corpus_shards: Sequence[int] | None = None  # of the whole corpus, if `shards` are a part of it
     budget: int | None = None
     pilot_from: Location | None = None
     device: str | None = None  # where sums are accumulated; None: on the CPU

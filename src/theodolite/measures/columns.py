@@ -23,6 +23,7 @@ GROUPS = (DIRECTION, DIMENSION, LENGTH, TRADEOFF, CONTEXT, OTHER)
 
 NO_POSITION = "no position belongs to this population"
 NO_UNITS = "the vectors belong to no units"
+NO_VECTOR = "the unit has fewer occurrences in the corpus than min_count, so no vector of it was kept"
 NOT_REQUESTED = "the survey was made without --contextuality"
 FEW_FREQUENT = "fewer than three units with 1 <= log10 n <= 5"
 FEW_VECTORS = "fewer than two vectors"
@@ -291,6 +292,11 @@ _LAYERS = (
     _count("types", "types", "Units seen", "Units seen", "units", null=NO_UNITS),
     _count("dim", "dim", "Coordinates", "Coordinates of a vector", "coordinates"),
     *PARTS,
+    _share(
+        "v_within_estimated_share", "V_W est.", "Share of positions whose V_W is estimated",
+        "Share of positions in rare units without a vector, whose spread within units is estimated from a sample "
+        "of rare units; 0 if every unit has a vector", null=NO_UNITS
+    ),
     *_set_columns("filtered_", "units_used"),
     *_set_columns("text_", "text_units_used"),
     *_set_columns("unfiltered_text_", "unfiltered_text_units_used"),
@@ -495,15 +501,22 @@ _TOKENS = (
     _UNIT,
     _count("n", "n", "Occurrences", "Occurrences of the unit", "positions"),
     Column("q", "Q", "Q, mean squared norm", "Mean squared norm of the unit's vectors, Q = M + V", unit=SQUARED),
-    Column("m", "M", "M, squared norm of the mean", "Squared norm of the unit's mean vector", unit=SQUARED),
-    Column("v", "V", "V, variance", "Variance of the unit's vectors, summed over coordinates", unit=SQUARED),
+    Column(
+        "m", "M", "M, squared norm of the mean", "Squared norm of the unit's mean vector", unit=SQUARED,
+        null=NO_VECTOR
+    ),
+    Column(
+        "v", "V", "V, variance", "Variance of the unit's vectors, summed over coordinates", unit=SQUARED,
+        null=NO_VECTOR
+    ),
     Column(
         "m_unbiased", "M_u", "M, unbiased", "M corrected for the number of occurrences", unit=SQUARED,
-        null="n is 1"
+        null=f"n is 1, or {NO_VECTOR}"
     ),
     Column(
         "v_unbiased", "V_u", "V, unbiased",
-        "V corrected for the number of occurrences, as if they were independent", unit=SQUARED, null="n is 1"
+        "V corrected for the number of occurrences, as if they were independent", unit=SQUARED,
+        null=f"n is 1, or {NO_VECTOR}"
     ),
     _share(
         "self_similarity", "self-sim", "Self-similarity", "Average cosine between occurrences of the unit",

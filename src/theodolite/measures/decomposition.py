@@ -26,6 +26,15 @@ class UnitMoments(NamedTuple):
     v: Array
 
 
+class Rest(NamedTuple):
+    """Sums over all units that have no vector of their own, about the centre, and the spread within them."""
+
+    n: int
+    sum: Array  # (dim,)
+    squares: float
+    within: float  # estimated sum over positions of |x - mean of the unit|^2
+
+
 class Decomposition(NamedTuple):
     """Q, M, V, V_W and V_B over all given units."""
 
@@ -122,19 +131,43 @@ def clustered(
     error=describe_errors(),
 )
 def decomposition(
-    n: NDArray[np.int64], total: Sums, squares: Array, centre: Array, unit_v: Array, rows: Rows | None = None
+    n: NDArray[np.int64],
+    total: Sums,
+    squares: Array,
+    centre: Array,
+    unit_v: Array,
+    rows: Rows | None = None,
+    rest: Rest | None = None,
 ) -> Decomposition:
     """Return Q, M, V, V_W and V_B over the given units; V_B is summed directly, not subtracted.
 
-    `rows` selects rows of `total`; the other arguments then hold only these units.
+    `rows` selects rows of `total`; the other arguments then hold only these units. With `rest`, more units whose
+    vectors are known only together, Q, M and V are exact all the same; V_W is as good as the estimate in `rest`,
+    and V_B is what it leaves of V.
     n, squares, unit_v: (units,), total: (units, dim), centre: (dim,)
     """
+    if rest is not None:
+        return _decompose_with_rest(n, total, centre, unit_v, rows, rest)
     share = n / n.sum()
     mean = sum_units(total, rows) / n.sum()
     v_within = float(share @ unit_v)
     v_between = float(share @ squared_distances(n, total, mean, rows=rows)[0])
     m = float(np.square(mean + centre).sum())
     return Decomposition(m + v_within + v_between, m, v_within + v_between, v_within, v_between)
+
+
+def _decompose_with_rest(
+    n: NDArray[np.int64], total: Sums, centre: Array, unit_v: Array, rows: Rows | None, rest: Rest
+) -> Decomposition:
+    positions = n.sum() + rest.n
+    mean = (sum_units(total, rows) + rest.sum) / positions
+    within = float(n @ unit_v)
+    between = float(n @ squared_distances(n, total, mean, rows=rows)[0])
+    away = max(rest.squares - 2 * float(rest.sum @ mean) + rest.n * float(mean @ mean), 0.0)
+    v = (within + between + away) / positions
+    v_within = min((within + rest.within) / positions, v)
+    m = float(np.square(mean + centre).sum())
+    return Decomposition(m + v, m, v, v_within, v - v_within)
 
 
 FREQUENT = (10, 100_000)

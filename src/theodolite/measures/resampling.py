@@ -6,7 +6,7 @@ Sums over positions vary because other documents could have been read, so docume
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,25 @@ class UnitGroupSums(NamedTuple):
     squares: Array  # (frequent, groups)
 
 
+class RestByGroup(NamedTuple):
+    """Units that have no vector of their own, as one: their sums, and what they lose without each group."""
+
+    n: int
+    sum: Array  # (dim,) about the centre
+    squares: float
+    within: float  # the estimated sum of n V(X_t)
+    counts: Counts  # (groups,)
+    lost: Array  # (groups,) by how much `within` is less without each group
+
+    @classmethod
+    def of(
+        cls, rest: tuple[int, Array, float, float], n: NDArray[np.int64], within: Array, counts: Counts
+    ) -> Self:
+        """Combine the sums with n, the estimated n V(X_t) and the counts of each unit. counts: (units, groups)"""
+        lost = _lose_within(n, within / n, counts.astype(np.float64)).sum(axis=0)
+        return cls(*rest, counts.sum(axis=0), lost)
+
+
 @formula(
     "jackknife/groups",
     "jackknife.value",
@@ -80,20 +99,31 @@ def delete_groups(
     sets: NDArray[np.bool_],
     groups: GroupSums,
     by_unit: UnitGroupSums,
+    rest: RestByGroup | None = None,
+    with_rest: NDArray[np.bool_] | None = None,
 ) -> Array:
     """Return NUMBERS of each set of units without each group of documents; NaN if undefined.
 
     Exact for Q, M and V of all units, and for V_W of frequent units. Without n_tg of its n_t occurrences,
     n_t V(X_t) of any other unit is less by n_tg n_t V(X_t)/(n_t - 1), and by its share of `_extrapolate`. How
     vectors deviate from the means of their units is known by group only, for these. The units of a set are not
-    chosen again.
+    chosen again. `rest` are units without a vector, in the sets `with_rest`: one more unit for the sums, of which
+    the spread within units and its loss are given.
     O(sets x groups x units x dim). n, squares, unit_v: (units,), total: (units, dim) about the centre,
     sets: (sets, units) -> (sets, groups, numbers)
     """
-    counts = by_unit.counts.astype(np.float64)
+    counts, vectors = by_unit.counts.astype(np.float64), len(n)
+    if rest is not None:
+        n, squares = np.append(n, rest.n), np.append(squares, rest.squares)
+        unit_v, counts = np.append(unit_v, rest.within / rest.n), np.concatenate([counts, rest.counts[None]])
+        sets = np.concatenate([sets, np.asarray(with_rest)[:, None]], axis=1)
     kept = np.concatenate([np.ones((1, len(n)), dtype=bool), sets])
     weights = kept[:, None, :] * np.concatenate([counts.T, n[None]])  # of each group, and of all
-    sums = weigh_means(weights.reshape(-1, len(n)), n, total).reshape(*weights.shape[:2], -1)
+    rows = weights.reshape(-1, len(n))
+    sums = weigh_means(rows[:, :vectors], n[:vectors], total)
+    if rest is not None:
+        sums = sums + np.outer(rows[:, -1] / rest.n, rest.sum)
+    sums = sums.reshape(*weights.shape[:2], -1)
     lost_sums, lost_squares = sums[:, :-1], kept @ (counts * (squares / n)[:, None])
     # What the groups hold beyond the means of the units: of all units, and of the frequent ones.
     beyond, beyond_squares = groups.sum - lost_sums[0], groups.squares - lost_squares[0]
@@ -103,10 +133,15 @@ def delete_groups(
     frequent_squares = by_unit.squares - counts[of] * (squares[of] / n[of])[:, None]
     mean = sums[0, -1] / n.sum()
     within = _lose_within(n, unit_v, counts)
+    if rest is not None:
+        within[-1] = rest.lost
     exact = _lose_frequent(n[of], frequent, squares[of], unit_v[of], counts[of], by_unit)
     others = np.ones(len(n), dtype=bool)
     others[of] = False
-    spread, away = n * unit_v, n * (unit_v + squared_distances(n, total, mean)[0])  # the latter of |x - mean|^2
+    spread = n * unit_v
+    away = n[:vectors] * (unit_v[:vectors] + squared_distances(n[:vectors], total, mean)[0])  # of |x - mean|^2
+    if rest is not None:
+        away = np.append(away, rest.squares - 2 * rest.sum @ mean + rest.n * (mean @ mean))
     longer = (frequent_squares - 2 * frequent_beyond @ mean).sum(axis=0)
     others_longer = beyond_squares - 2 * beyond @ mean - longer
     occurrences = counts[others].sum(axis=0) / max(n[others].sum(), 1)  # the share of each group
@@ -124,13 +159,13 @@ def delete_groups(
         known = inside[of]
         own_sum = lost_sums[number] + frequent_beyond[known].sum(axis=0) + share * unknown
         own_squares = lost_squares[number] + frequent_squares[known].sum(axis=0) + share * unknown_squares
-        rest = (
+        left = (
             n[inside].sum() - counts[inside].sum(axis=0),
             sums[number, -1] - own_sum,
             squares[inside].sum() - own_squares,
             n[inside] @ unit_v[inside] - within[inside].sum(axis=0),
         )
-        estimates.append(_numbers(*rest, centre))
+        estimates.append(_numbers(*left, centre))
     return np.stack(estimates)
 
 

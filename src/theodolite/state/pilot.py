@@ -21,12 +21,14 @@ from theodolite.sources.source import Source, device_for_sums, each_batch, each_
 from theodolite.statistics.cells import cells_to_separate
 from theodolite.statistics.fold import max_sample_size
 from theodolite.statistics.frame import Frame
+from theodolite.statistics.rare_units import KeptUnits
 from theodolite.statistics.sample import Reservoir
 from theodolite.statistics.unit_groups import FREQUENT
 from theodolite.storage.file_names import PILOT
 from theodolite.storage.files import read_tensors, write_tensors
 from theodolite.storage.location import Location
 
+UNIT_FIELDS = ("names", "n", "weights")
 POSITIONS = 2048  # per layer: enough for medians, in bounded memory
 MIN_OCCURRENCES = 8  # of a frequent unit in the pilot, so that small surveys do not keep sums of many units
 MASSIVE = 10.0  # a norm above this multiple of the median is massive
@@ -48,6 +50,7 @@ class Pilot:
 
     layers: dict[int, LayerPilot]
     facts: dict[str, Any]
+    kept: KeptUnits | None = None  # the units that have a vector, if not all; of this survey's corpus
 
     @property
     def sha256(self) -> str:
@@ -78,6 +81,7 @@ class Pilot:
             contextuality=contextuality,
             spread=pilot.spread,
             frequent=pilot.frequent,
+            kept=self.kept,
         )
 
     def save(self, folder: Location) -> None:
@@ -88,7 +92,11 @@ class Pilot:
             tensors[f"layer{index}.median_norm"] = torch.tensor(layer.median_norm, dtype=torch.float64)
             tensors[f"layer{index}.spread"] = torch.tensor(layer.spread, dtype=torch.float64)
             tensors[f"layer{index}.frequent"] = torch.tensor(layer.frequent, dtype=torch.int64)
-        write_tensors(folder / PILOT, tensors, {"facts": json.dumps(self.facts | {"sha256": self.sha256})})
+        facts = self.facts | {"sha256": self.sha256}
+        if self.kept is not None:
+            tensors |= {f"units.{name}": getattr(self.kept, name) for name in UNIT_FIELDS}
+            facts["min_count"] = self.kept.min_count
+        write_tensors(folder / PILOT, tensors, {"facts": json.dumps(facts)})
 
     @classmethod
     def load(cls, folder: Location) -> Pilot:
@@ -111,7 +119,10 @@ class Pilot:
             written = facts.pop("sha256")
         except (KeyError, ValueError) as error:
             raise DamagedError(f"{folder / PILOT} is damaged: its metadata cannot be read.") from error
-        pilot = cls(layers, facts)
+        kept = None
+        if (min_count := facts.pop("min_count", None)) is not None:
+            kept = KeptUnits(min_count, *(tensors[f"units.{name}"] for name in UNIT_FIELDS))
+        pilot = cls(layers, facts, kept)
         if written != pilot.sha256:  # sums about another centre would be wrong without notice
             raise DamagedError(f"{folder / PILOT} is damaged: its numbers do not match its checksum.")
         return pilot

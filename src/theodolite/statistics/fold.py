@@ -18,6 +18,7 @@ from theodolite.statistics.groups import Groups
 from theodolite.statistics.moments import Moments
 from theodolite.statistics.norms import Norms
 from theodolite.statistics.occurrences import Occurrences
+from theodolite.statistics.rare_units import RareUnits
 from theodolite.statistics.rows import Rows, is_massive, row_norms
 from theodolite.statistics.sample import Sample
 from theodolite.statistics.scatter import Scatter
@@ -30,6 +31,8 @@ Kinds = tuple[type[Statistic], ...]
 STATISTICS: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups, UnitGroups, FrequentUnits)
 CONTEXTUAL: Kinds = (Contextuality, Sentences, Occurrences, Clusters)
 """Added if the frame requires them; they double the memory for unit tables."""
+RARE: Kinds = (RareUnits,)
+"""Added if not all units have a vector."""
 WIDE: Kinds = (Moments, Directions, Norms, Sample)
 """For vectors too wide for a (dim, dim) matrix or 20 groups of sums, such as complete feature maps of an image."""
 MAX_MATRIX_DIM = 8192
@@ -50,7 +53,7 @@ def statistics_for(frame: Frame) -> Kinds:
     """Return the statistics of a layer with this frame."""
     if frame.dim > MAX_MATRIX_DIM:
         return WIDE
-    return STATISTICS + CONTEXTUAL if frame.contextuality else STATISTICS
+    return STATISTICS + CONTEXTUAL * frame.contextuality + RARE * (frame.kept is not None)
 
 
 def expected_bytes(frame: Frame, units: int, cells: int) -> int:
@@ -124,7 +127,8 @@ class LayerFold:
 
     def holds(self, cell: int) -> bool:
         """Return whether this cell has any position, finite or not."""
-        return bool(self.moments.tables[cell].size) or bool(self.norms.nonfinite[cell])
+        rare = self.rare_units is not None and bool(self.rare_units.tables[cell].size)
+        return rare or bool(self.moments.tables[cell].size) or bool(self.norms.nonfinite[cell])
 
     def state(self) -> State:
         """Return all sums by name."""
@@ -188,6 +192,11 @@ class LayerFold:
     def frequent_units(self) -> FrequentUnits:
         """The sums of frequent units by document group."""
         return cast(FrequentUnits, self.statistics["frequent_units"])
+
+    @property
+    def rare_units(self) -> RareUnits | None:
+        """The sums of the units without a vector, if there may be any."""
+        return cast("RareUnits | None", self.statistics.get("rare_units"))
 
     @property
     def contextuality(self) -> Contextuality | None:

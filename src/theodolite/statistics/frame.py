@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from theodolite.statistics.rare_units import KeptUnits
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,7 @@ class Frame:
     occurrences: tuple[int, int] = (512, 32)  # with contextuality: sampled units, vectors for each
     separate_sinks: bool = False  # whether batches are held until the positions massive at any layer are known
     frequent: tuple[int, ...] = ()  # frequent units by code or hash, whose sums are also kept by document group
+    kept: KeptUnits | None = None  # the units that have a vector; None: all
 
     @property
     def dim(self) -> int:

@@ -36,7 +36,7 @@ class UnitSums:
 
 
 class Moments(Statistic):
-    """n, sum of x - c and sum of |x - c|^2 of every unit, in one table per cell.
+    """n, sum of x - c and sum of |x - c|^2 of every unit that has a vector, in one table per cell.
 
     Float64 about the pilot's centre c. Float32 sums of the raw vectors lose V completely if one coordinate is far
     from 0: the tests show that this algorithm fails.
@@ -51,7 +51,8 @@ class Moments(Statistic):
     def update(self, rows: Rows) -> None:
         """Add each row to its unit. O(rows x dim)."""
         for cell, part in rows.cells:
-            self.tables[cell].add_rows(rows.places.unit[part], rows.x[part], rows.centre)
+            own = rows.with_vector(part)
+            self.tables[cell].add_rows(rows.places.unit[own], rows.x[own], rows.centre)
 
     def merge(self, other: Self) -> None:
         """Add the sums of the other, unit by unit."""
@@ -78,7 +79,7 @@ class Moments(Statistic):
     @classmethod
     def expected_bytes(cls, frame: Frame, units: int, cells: int) -> int:
         """Return the size of a unit table."""
-        return UnitTable.expected_bytes(frame.dim, units)
+        return UnitTable.expected_bytes(frame.dim, units if frame.kept is None else min(units, frame.kept.vectors))
 
     def load(self, state: State) -> None:
         """Restore the tables with their rows in the same order."""

@@ -29,6 +29,18 @@ class Rows:
     cells: tuple[tuple[int, slice], ...]  # (cell, its rows), for cells that have rows
     nonfinite: Tensor  # (cells,) int64, excluded rows: a coordinate or the norm is NaN or infinite
     centre: Tensor  # (dim,)
+    kept: Tensor | None = None  # (rows,) bool, whether the unit has a vector; None: all have one
+
+    def with_vector(self, part: slice) -> slice | Tensor:
+        """Return the rows of a cell whose unit has a vector."""
+        return part if self.kept is None else self.kept[part].nonzero().squeeze(1) + part.start
+
+    def without_vector(self, part: slice) -> Tensor:
+        """Return the rows of a cell whose unit has no vector. (rows,)"""
+        if self.kept is None:
+            return torch.zeros(0, dtype=torch.int64)
+        rows: Tensor = (~self.kept[part]).nonzero().squeeze(1) + part.start
+        return rows
 
     @cached_property
     def centred(self) -> Tensor:
@@ -73,7 +85,8 @@ class Rows:
             if count:
                 cells.append((number, slice(start, start + count)))
             start += count
-        return cls(x, norms, places, tuple(cells), nonfinite, frame.centre.to(x.dtype))
+        kept = None if frame.kept is None else frame.kept.has_vector(places.unit, places.unit_hash)
+        return cls(x, norms, places, tuple(cells), nonfinite, frame.centre.to(x.dtype), kept)
 
 
 def is_massive(norms: Tensor, frame: Frame) -> Tensor:

@@ -118,6 +118,7 @@ def survey(
             engine=engine,
             label=running.label,
             device_map=running.device_map,
+            keep_sums=running.keep_sums,
         )
 
 
@@ -137,6 +138,7 @@ def survey_checkpoint(
     engine: Engine | None = None,
     label: str | None = None,
     device_map: DeviceMap | None = None,
+    keep_sums: bool = False,
 ) -> Survey:
     """Survey a model that is on disk or loaded, with valid options.
 
@@ -180,6 +182,7 @@ def survey_checkpoint(
         listener=listener,
         checkpoint_every=checkpoint_every,
         engine=engine,
+        keep_sums=keep_sums,
     )
 
 

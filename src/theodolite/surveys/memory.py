@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,24 +14,34 @@ from theodolite.errors import MemoryLimitError
 from theodolite.models.layers import Layer
 from theodolite.statistics.fold import expected_bytes, max_sample_size
 from theodolite.statistics.frame import Frame
+from theodolite.statistics.rare_units import KeptUnits
+from theodolite.surveys.unit_counts import UnitCounts
 from theodolite.text import format_bytes
 
 
 def estimate_bytes(
-    layers: Sequence[Layer], types: int, *, sample_size: int, populations: int, contextuality: bool = False
+    layers: Sequence[Layer],
+    types: int,
+    *,
+    sample_size: int,
+    populations: int,
+    contextuality: bool = False,
+    kept: KeptUnits | None = None,
 ) -> int:
     """Return the expected bytes of the statistics, each of which states its own size, and of the tables.
 
-    The tables need three times the unit sums of one layer, and nine numbers per unit, layer and population.
+    The tables need three times the unit sums of one layer, and nine numbers per unit, layer and population. `kept`
+    are the units that have a vector, if not all.
     """
     cells = 1 if populations == 1 else 2  # massive positions are too few to count
     total = 0
     for layer in layers:
         size = min(sample_size, max_sample_size(layer.dim))
-        frame = Frame(torch.empty(layer.dim), sample_size=size, contextuality=contextuality)
+        frame = Frame(torch.empty(layer.dim), sample_size=size, contextuality=contextuality, kept=kept)
         total += expected_bytes(frame, types, cells)
     widest = max((layer.dim for layer in layers), default=0)
-    return total + 3 * 8 * types * widest + 8 * 9 * types * len(layers) * populations
+    vectors = types if kept is None else kept.vectors
+    return total + 3 * 8 * vectors * widest + 8 * 9 * types * len(layers) * populations
 
 
 @dataclass
@@ -39,13 +50,14 @@ class Estimate:
 
     types: int
     budget: int
-    bytes_for: Callable[[int], int]  # from the number of units
+    bytes_for: Callable[[int, KeptUnits | None], int]  # from the number of units, and which have a vector
     count: Callable[[], int] | None  # counts the units with a pass over the corpus; None: `types` is counted
+    kept: KeptUnits | None = None  # the units that have a vector; None: all
 
     @property
     def bytes(self) -> int:
         """The bytes for that many units."""
-        return self.bytes_for(self.types)
+        return self.bytes_for(self.types, self.kept)
 
     def bytes_within(self, allowed: int) -> int:
         """Return the bytes needed; the units are counted first if the upper bound needs more than `allowed`."""
@@ -55,7 +67,18 @@ class Estimate:
 
     def facts(self) -> dict[str, int]:
         """Return what survey.json records."""
-        return {"types": self.types, "bytes": self.bytes, "budget": self.budget}
+        facts = {"types": self.types, "bytes": self.bytes, "budget": self.budget}
+        return facts if self.kept is None else facts | {"units_with_vector": self.kept.vectors}
+
+    def keep_fewer(self, counts: UnitCounts, allowed: int) -> None:
+        """Choose the smallest min_count with which the tables fit, and the units that then have a vector."""
+        values = counts.min_counts
+        first = bisect_left(values, True, key=lambda value: self._bytes_with(counts, value) <= allowed)
+        if first < len(values):
+            self.kept = counts.choose(values[first])
+
+    def _bytes_with(self, counts: UnitCounts, min_count: int) -> int:
+        return self.bytes_for(self.types, counts.choose(min_count))
 
 
 def check_memory(
@@ -69,25 +92,37 @@ def check_memory(
     contextuality: bool = False,
     held: int = 0,
     others: Sequence[Estimate] = (),
+    kept: KeptUnits | None = None,
+    counts: Callable[[], UnitCounts] | None = None,
 ) -> Estimate:
     """Raise if the survey does not fit in the memory of this process; return the estimate.
 
     `bound` is an upper bound of the number of units. Only if that many would not fit are they counted, which
     takes a pass over the corpus without the model. `held` is the size of the states that are kept of a batch.
-    `others` are surveys by other kinds of units in the same pass, which must fit at the same time.
+    `others` are surveys by other kinds of units in the same pass, which must fit at the same time. `kept` are the
+    units that have a vector, if not all. With `counts`, the occurrences of all units, units may be left without a
+    vector: as few as make the tables fit.
     """
     allowed = budget if budget is not None else int(MEMORY_SHARE * psutil.virtual_memory().available)
 
-    def of(units: int) -> int:
+    def of(units: int, kept: KeptUnits | None) -> int:
         return held + estimate_bytes(
-            layers, units, sample_size=sample_size, populations=populations, contextuality=contextuality
+            layers,
+            units,
+            sample_size=sample_size,
+            populations=populations,
+            contextuality=contextuality,
+            kept=kept,
         )
 
-    estimate = Estimate(bound, allowed, of, count)
+    estimate = Estimate(bound, allowed, of, count, kept)
     beside = sum(other.bytes for other in others)
     need = estimate.bytes_within(allowed - beside)
     if beside and beside + need > allowed:  # count the units of the others too
         beside = sum(other.bytes_within(0) for other in others)
+    if beside + need > allowed and counts is not None:
+        estimate.keep_fewer(counts(), allowed - beside)
+        need = estimate.bytes
     need += beside
     if need > allowed:
         types = estimate.types + sum(other.types for other in others)

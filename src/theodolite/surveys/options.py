@@ -18,7 +18,7 @@ from theodolite.text import join_words, pluralize
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 TEXT_UNITS = ("id", "surface", "word")
-MEDIA_UNITS = ("none", "position", "document", "label")
+MEDIA_UNITS = ("none", "position", "document", "label")  # text may have none, too
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
 ENGINES = ("local", "ray")
@@ -70,9 +70,10 @@ class SurveyOptions:
     units: Annotated[
         str | Sequence[str] | None,
         Option(
-            "What counts as one unit. Text: id (token id, default), surface (text of the token) or word; or "
-            "several in one pass, such as id,word, which writes the survey by word to units/word in the folder of "
-            "the survey. Speech and vision: none (default), position, document or label.",
+            "What counts as one unit. Text: id (token id, default), surface (text of the token), word, or none "
+            "(no table by unit); or several in one pass, such as id,word, which writes the survey by word to "
+            "units/word in the folder of the survey. Speech and vision: none (default), position, document or "
+            "label.",
             choices=(*TEXT_UNITS, *MEDIA_UNITS),
             flag_type=str | None,
             parse=split_commas,
@@ -132,6 +133,16 @@ class SurveyOptions:
             kinds=TEXT,
         ),
     ] = False
+    min_count: Annotated[
+        int | None,
+        Option(
+            "Keep no vector of units with fewer occurrences in the corpus, except for a sample of them. Their M "
+            "and V are null, and V_W and V_B are estimated in part. Default: 1 (all units) if the tables fit in "
+            "memory, else the smallest number with which they do.",
+            minimum=1,
+            kinds=TEXT,
+        ),
+    ] = None
     contextuality: Annotated[
         bool,
         Option(
@@ -272,6 +283,13 @@ class RunOptions:
     gpus_per_worker: Annotated[int, Option("With ray: 1 gives every worker a GPU.")] = 0
     resume: Annotated[bool, Option("Continue an interrupted run, or start it if there is none.")] = False
     overwrite: Annotated[bool, Option("Replace the survey in the folder.")] = False
+    keep_sums: Annotated[
+        bool,
+        Option(
+            "Keep the sums of a finished survey whatever their size, so that it can be merged. Default: only if "
+            "they are smaller than 1 GB."
+        ),
+    ] = False
     label: Annotated[
         str | None, Option("Name of the survey in legends and reports. Default: the model and the corpus.")
     ] = None

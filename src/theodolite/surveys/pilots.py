@@ -18,7 +18,7 @@ from theodolite.text import pluralize
 
 
 def survey_folders(place: Location, plans: Sequence[Plan]) -> list[Location]:
-    """Return the folder of the survey by each kind of unit."""
+    """Return the folder of the survey by each kind of unit, of which the first is that of the run."""
     return [place, *(place / UNITS / plan.source.units.kind for plan in plans[1:])]
 
 

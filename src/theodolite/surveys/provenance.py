@@ -9,9 +9,10 @@ from theodolite.models.checkpoint import Checkpoint
 from theodolite.models.loaded_model import LoadedModel
 from theodolite.state.pilot import MASSIVE
 
-DEFAULTS = {
+DEFAULTS: dict[str, Any] = {
     f"settings.{name}": False for name in ("wrap", "clean_words", "contextuality", "end_to_end", "chat")
-} | {"settings.attn": None}
+}
+DEFAULTS |= {"settings.attn": None, "settings.min_count": 1}
 """Settings that older surveys do not record, and their value in those."""
 NOT_RECORDED = ("model.settings",)
 """What older surveys do not record: without it, nothing can be compared."""

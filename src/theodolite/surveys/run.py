@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from theodolite.engines.local import LocalEngine
 from theodolite.engines.progress import Listener
 from theodolite.engines.threads import frequent_thread_switches, load_solvers
 from theodolite.environment import versions
+from theodolite.errors import DamagedError
+from theodolite.measures.decomposition import FREQUENT
 from theodolite.measures.formula import formula_of_column
 from theodolite.sources.prefetch import run_in_thread
 from theodolite.state.checkpoints import Checkpoints
@@ -25,7 +27,8 @@ from theodolite.state.state import State
 from theodolite.state.worker_states import WorkerStates
 from theodolite.statistics.cells import cells_to_separate
 from theodolite.statistics.frame import Frame
-from theodolite.storage.file_names import FACTS, REPLACEMENT, UNFINISHED, UNITS
+from theodolite.statistics.rare_units import KeptUnits
+from theodolite.storage.file_names import FACTS, PILOT, REPLACEMENT, UNFINISHED, UNITS
 from theodolite.storage.files import write_json
 from theodolite.storage.location import Location
 from theodolite.storage.lock import exclusive
@@ -35,6 +38,7 @@ from theodolite.surveys.pilots import digest, get_pilots, survey_folders
 from theodolite.surveys.provenance import differences
 from theodolite.surveys.resume import FILTERS, PILOT_DIGEST, find_recorded_run, run_identity
 from theodolite.surveys.survey import OTHER_UNITS, Survey
+from theodolite.surveys.unit_counts import UnitCounts, count_units
 from theodolite.tables.tables import make_tables, nonfinite
 
 TABLES_WITH_FORMULAS = ("layers", "tokens", "coordinates", "scales", "spectra", "jackknife")
@@ -64,6 +68,7 @@ def run(
     listener: Listener | None = None,
     checkpoint_every: float = 60.0,
     engine: Engine | None = None,
+    keep_sums: bool = False,
 ) -> Survey:
     """Run a plan. With `out`, checkpoints and tables are written there, and no other run may write there."""
     listener = listener or Listener()
@@ -72,7 +77,7 @@ def run(
         frequent_thread_switches() if plan.device is not None else nullcontext(),
         LocalEngine() as local,
     ):
-        made = _run(plan, out, resume, overwrite, listener, checkpoint_every, engine or local)
+        made = _run(plan, out, resume, overwrite, listener, checkpoint_every, engine or local, keep_sums)
     plan.finish(made)
     return made
 
@@ -85,6 +90,7 @@ def _run(
     listener: Listener,
     checkpoint_every: float,
     engine: Engine,
+    keep_sums: bool,
 ) -> Survey:
     clock = Clock()
     place = out  # of this run's files: a finished survey in `out` is kept until the new one is complete
@@ -92,6 +98,7 @@ def _run(
         finish_replacement(out)
         if resume and (out / REPLACEMENT / UNFINISHED).is_file():
             place = out / REPLACEMENT
+    min_count = _choose_min_count(plan, place if resume else None)
     resuming = place is not None and resume and _can_resume(place, plan, overwrite=overwrite)
     if place is not None and resuming and (place / FACTS).is_file():
         listener.say(f"{place} already contains this survey: nothing to do")
@@ -100,10 +107,15 @@ def _run(
         return survey
     plans = (plan, *plan.others)  # one per kind of unit
     closed = [len(each.source.units) for each in plans]
-    estimates = _check_memory(plans)
+    estimates = _check_memory(plans, min_count, place if resuming else None, listener)
     engine.ready(plan, place, estimates[0].bytes_within, listener)
     clock.lap("start")
-    pilots = get_pilots(plans, place if resuming else None, listener, engine)
+    pilots = [
+        replace(pilot, kept=estimate.kept)
+        for pilot, estimate in zip(
+            get_pilots(plans, place if resuming else None, listener, engine), estimates, strict=True
+        )
+    ]
     # Words get their codes in the fold only: a resumed run takes no pilot, and must give the same codes.
     for each, size in zip(plans, closed, strict=True):
         each.source.units.forget(size)
@@ -205,25 +217,57 @@ def _can_resume(out: Location, plan: Plan, *, overwrite: bool = False) -> bool:
     return True
 
 
-def _check_memory(plans: Sequence[Plan]) -> list[memory.Estimate]:
+def _choose_min_count(plan: Plan, resumed: Location | None) -> int | None:
+    """Return the min_count that was asked for, or that of the run to be resumed; None: as the memory requires."""
+    recorded = find_recorded_run(resumed) if plan.min_count is None and resumed is not None else None
+    if recorded is None:
+        return plan.min_count
+    chosen = int(recorded.identity["settings"].get("min_count", 1))
+    for each in (plan, *plan.others):
+        each.identity["settings"]["min_count"] = chosen
+    return chosen
+
+
+def _check_memory(
+    plans: Sequence[Plan], min_count: int | None, resumed: Location | None, listener: Listener
+) -> list[memory.Estimate]:
     """Raise if the surveys by all kinds of units do not fit in memory together; return the estimate of each."""
     estimates: list[memory.Estimate] = []
-    for plan in plans:
-        estimates.append(_estimate_memory(plan, estimates))
+    folders = [None] * len(plans) if resumed is None else survey_folders(resumed, plans)
+    for plan, folder in zip(plans, folders, strict=True):
+        estimates.append(_estimate_memory(plan, estimates, min_count, folder, listener))
     return estimates
 
 
-def _estimate_memory(plan: Plan, others: Sequence[memory.Estimate]) -> memory.Estimate:
+def _estimate_memory(
+    plan: Plan,
+    others: Sequence[memory.Estimate],
+    min_count: int | None,
+    resumed: Location | None,
+    listener: Listener,
+) -> memory.Estimate:
+    """Estimate the memory, and choose the units that have a vector; raise if the survey does not fit."""
+
+    @cache
+    def counts() -> UnitCounts:
+        listener.say("counting units")
+        return count_units(plan)
+
     def count() -> int:
+        if min_count is None:
+            return len(counts())
         seen: set[int] = set()
         for _, documents in plan.read(plan.shards):
             for prepared in plan.source.prepare(documents):
                 seen.update(plan.source.units_of(prepared))
         return len(seen)
 
-    return memory.check_memory(
+    kept = None
+    if min_count is not None and min_count > 1:
+        kept = _recorded_units(resumed) or counts().choose(min_count)
+    estimate = memory.check_memory(
         plan.source.layers,
-        plan.types_bound,
+        plan.types_bound if kept is None else len(kept),
         count,
         budget=plan.budget,
         sample_size=plan.sample_size,
@@ -231,6 +275,35 @@ def _estimate_memory(plan: Plan, others: Sequence[memory.Estimate]) -> memory.Es
         contextuality=plan.contextuality,
         held=_held_bytes(plan),
         others=others,
+        kept=kept,
+        counts=counts if min_count is None else None,
+    )
+    if estimate.kept is not None:
+        _report_rare_units(plan, estimate.kept, listener)
+    return estimate
+
+
+def _recorded_units(resumed: Location | None) -> KeptUnits | None:
+    """Return which units of a resumed run have a vector; None if its pilot is missing or damaged."""
+    try:
+        return Pilot.load(resumed).kept if resumed is not None and (resumed / PILOT).is_file() else None
+    except DamagedError:
+        return None
+
+
+def _report_rare_units(plan: Plan, kept: KeptUnits, listener: Listener) -> None:
+    settings, chosen = plan.identity["settings"], kept.min_count
+    reason = f"--min-count {chosen}"
+    if settings.get("min_count") != chosen:
+        settings["min_count"], reason = chosen, f"--min-count {chosen}, chosen to fit in memory"
+    sampled = int((kept.weights > 1).sum())
+    beyond = (
+        f" The sets filtered_ and text_, CV, slope and R2 are over n >= {chosen}." if chosen > FREQUENT[0] else ""
+    )
+    listener.warn(
+        f"{reason}: {kept.vectors:,} of {len(kept):,} units have a vector, {sampled:,} of them as a sample of "
+        f"those with fewer than {chosen} occurrences. M and V of the others are null; V_W and V_B are estimated in "
+        "part." + beyond
     )
 
 

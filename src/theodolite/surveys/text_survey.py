@@ -80,7 +80,7 @@ def plan(
             clean_words=options.clean_words,
             **{
                 name: value
-                for name in ("max_tokens", "batch_tokens", "attn")
+                for name in ("max_tokens", "batch_tokens", "attn", "min_count")
                 if (value := getattr(options, name)) is not None
             },
         )
@@ -148,6 +148,7 @@ def plan(
             end_to_end=source.end_to_end,
             attn=options.attn,
             chat=options.chat and hash_template(tokenizer),
+            min_count=options.min_count or 1,  # a smaller memory may require more: see `run`
         ),
         model=describe_checkpoint(
             checkpoint,
@@ -190,6 +191,8 @@ def plan(
         populations=tuple(options.populations),
         sample_size=options.sample_size,
         contextuality=options.contextuality,
+        min_count=_min_count(source, options),
+        corpus_shards=list(shards),
         types_bound=_types_bound(source, found.characters),
         budget=options.memory,
         pilot_from=options.pilot_location,
@@ -331,9 +334,18 @@ def _warn_of_unknown(survey: Survey, unknown: str | None, listener: Listener) ->
         )
 
 
+def _min_count(source: TextSource, options: SurveyOptions) -> int | None:
+    """Return the least occurrences of a unit with a vector; None if they may depend on the memory."""
+    if options.contextuality or source.units.kind == "none" or not all(layer.units for layer in source.layers):
+        if (options.min_count or 1) > 1:
+            raise InputError(f"--min-count {options.min_count}: the positions of some layers belong to no units.")
+        return 1
+    return options.min_count
+
+
 def _types_bound(source: TextSource, characters: int) -> int:
     """Return the largest possible number of units: the vocabulary, or one word per two characters."""
-    return characters // 2 + 64 if source.units.kind == "word" else min(len(source.units), characters + 64)
+    return characters // 2 + 64 if source.units.open else min(len(source.units), characters + 64)
 
 
 def _vocabulary_sha256(tokenizer: Any) -> str:

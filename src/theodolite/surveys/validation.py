@@ -45,6 +45,10 @@ def check_survey_options(options: SurveyOptions) -> None:
     for name in ("wrap", "clean_words"):
         if options.chat and getattr(options, name):
             raise InputError(f"--chat and {flag(name)} cannot be combined: the template decides what is read.")
+    if options.contextuality and (options.min_count or 1) > 1:
+        raise InputError(
+            f"--contextuality requires a vector of every unit, so --min-count must be 1 (got {options.min_count})."
+        )
     unknown = [name for name in options.populations if name not in POPULATIONS]
     if unknown:
         raise InputError(f"--populations: {unknown[0]!r} is not one of {', '.join(POPULATIONS)}.")

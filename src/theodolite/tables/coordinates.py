@@ -9,30 +9,45 @@ import pandas as pd
 
 from theodolite.measures.columns import column_names
 from theodolite.measures.coordinates import between, coordinate_moments, cosine_shares, within
-from theodolite.measures.unit_sums import sum_units
+from theodolite.measures.unit_sums import spread_of_means, sum_units
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.moments import UnitSums
 from theodolite.tables.curves import with_layer_columns
+from theodolite.tables.rare_units import RarePart
 
 COORDINATES = column_names("coordinates")
 
 
 def coordinate_rows(
-    fold: LayerFold, cells: Sequence[int], sums: UnitSums, *, v_within: float | None, with_units: bool = True
+    fold: LayerFold,
+    cells: Sequence[int],
+    sums: UnitSums,
+    *,
+    v_within: float | None,
+    v_between: float | None = None,
+    with_units: bool = True,
+    rare: RarePart | None = None,
 ) -> pd.DataFrame:
     """Measure one population's coordinates; no rows where no vector belongs to it. O(units x dim).
 
-    `v_within` is the layer's V_W, which float64 sums know to be 0 where it is: then every v_within_i is.
+    `v_within` is the layer's V_W, which float64 sums know to be 0 where it is: then every v_within_i is. With
+    `rare`, units without a vector, `v_between` is the layer's V_B, to which v_between_i are estimated.
     """
     n, total = sums.n.numpy(), sums.readable
-    if not n.sum() or fold.wide:  # a million rows a layer would say little
+    positions = int(n.sum()) + (0 if rare is None else rare.n)
+    if not positions or fold.wide:  # a million rows a layer would say little
         return pd.DataFrame({column: [] for column in COORDINATES[2:]})
-    mean = sum_units(total) / n.sum() + sums.centre.numpy()
+    away = (sum_units(total) + (0 if rare is None else rare.sums.sum.numpy())) / positions
+    mean = away + sums.centre.numpy()
     second, v = (part.numpy() for part in fold.scatter.variances(cells))
     undefined = np.full(len(mean), np.nan)
     v_between_i, v_within_i = undefined, undefined
     if with_units:
-        v_between_i = between(n, total)
+        if rare is None:
+            v_between_i = between(n, total)
+        else:
+            known = spread_of_means(n, total, away) * (n.sum() / positions) if n.sum() else np.zeros(len(mean))
+            v_between_i = known + rare.spread_by_coordinate(sums, away, v_between or 0.0, known, positions)
         v_within_i = within(second, v, v_between_i) if v_within else np.zeros(len(mean))
         v = v_within_i + v_between_i
     q, v = coordinate_moments(mean, v)

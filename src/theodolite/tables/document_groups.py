@@ -17,14 +17,16 @@ from theodolite.measures.resampling import (
     MIN_GROUPS,
     NUMBERS,
     GroupSums,
+    RestByGroup,
     UnitGroupSums,
     delete_groups,
     group_error,
 )
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.moments import UnitSums
+from theodolite.tables.rare_units import RarePart
 from theodolite.tables.shape import TOO_WIDE
-from theodolite.tables.unit_sets import NEEDED, make_sets
+from theodolite.tables.unit_sets import NEEDED, WITH_RARE, make_sets
 
 Array = NDArray[np.float64]
 NO_COUNTS = "sums of an older version have no counts by unit and group of documents; survey again"
@@ -66,6 +68,7 @@ def estimate_without_groups(
     sums: UnitSums,
     units: UnitMoments,
     special: NDArray[np.bool_] | None,
+    rare: RarePart | None = None,
 ) -> GroupEstimates:
     """Compute the numbers without each group of documents; `special` is None if the vectors have no units."""
     set_columns = [f"{prefix}{name}" for prefix in NEEDED for name in NUMBERS]
@@ -84,15 +87,16 @@ def estimate_without_groups(
         found.reasons |= dict.fromkeys([*BY_UNIT, *set_columns], NO_POSITION if special is not None else NO_UNITS)
         return found
     found._put("", [name for name in WITHOUT_UNITS if name in NUMBERS], _delete_as_one_unit(groups, centre))
-    rest = [np.arange(len(n)) != group for group in range(len(n))]
+    others = [np.arange(len(n)) != group for group in range(len(n))]
     found.values["mean_cosine"] = np.array(
-        [mean_cosine(int(directed[kept].sum()), directions[kept].sum(0)) for kept in rest]
+        [mean_cosine(int(directed[kept].sum()), directions[kept].sum(0)) for kept in others]
     )
-    by_unit = None if special is None else _sum_by_unit(fold, cells, sums, held, n)
+    by_unit = None if special is None else _sum_by_unit(fold, cells, sums, held, n, rare)
     if special is None or by_unit is None:
         found.reasons = dict.fromkeys([*BY_UNIT, *set_columns], NO_UNITS if special is None else NO_COUNTS)
         return found
-    sets = make_sets(sums.n.numpy(), special)
+    counted, rest = by_unit
+    sets = make_sets(sums.n.numpy() if rare is None else rare.certain_counts(sums.n.numpy()), special)
     small = {prefix: few for prefix, (least, few) in NEEDED.items() if sets[prefix].sum() < least}
     found.reasons = {f"{prefix}{name}": few for prefix, few in small.items() for name in NUMBERS}
     used = {"": np.ones(len(sums.n), dtype=bool)} | {
@@ -106,7 +110,9 @@ def estimate_without_groups(
         centre,
         np.stack(list(used.values())),
         groups,
-        by_unit,
+        counted,
+        rest,
+        np.array([prefix in WITH_RARE for prefix in used]),
     )
     for prefix, of_set in zip(used, estimates, strict=True):
         found._put(prefix, NUMBERS if prefix else BY_UNIT, of_set)
@@ -124,21 +130,41 @@ def _delete_as_one_unit(groups: GroupSums, centre: Array) -> Array:
 
 
 def _sum_by_unit(
-    fold: LayerFold, cells: Sequence[int], sums: UnitSums, held: NDArray[np.bool_], n: NDArray[np.int64]
-) -> UnitGroupSums | None:
-    """Return counts by unit in non-empty groups, and sums of frequent units; None if counts are missing."""
+    fold: LayerFold,
+    cells: Sequence[int],
+    sums: UnitSums,
+    held: NDArray[np.bool_],
+    n: NDArray[np.int64],
+    rare: RarePart | None,
+) -> tuple[UnitGroupSums, RestByGroup | None] | None:
+    """Return counts by unit in non-empty groups, and sums of frequent units; None if counts are missing.
+
+    Also returns the sums of the units without a vector, and what they lose without each group.
+    """
     counted = fold.unit_groups.population(cells)
-    counts = counted.n.numpy()[:, held]
-    if not torch.equal(counted.codes, sums.codes) or not np.array_equal(counts.sum(axis=0), n):
+    counts, codes = counted.n.numpy()[:, held], sums.codes
+    rest = None
+    if rare is not None:
+        codes, order = torch.cat([codes, rare.sums.codes]).sort()
+    if not torch.equal(counted.codes, codes) or not np.array_equal(counts.sum(axis=0), n):
         return None
+    if rare is not None:
+        without = (order >= len(sums.codes)).numpy()
+        if rare.rest is not None:
+            rest = RestByGroup.of(rare.rest, rare.sums.n.numpy(), rare.spread.by_unit, counts[without])
+        counts = counts[~without]
     stored = fold.frequent_units.population(cells)
-    rows = torch.searchsorted(sums.codes, stored.codes).clamp_(max=len(sums.codes) - 1)
+    known = torch.isin(stored.codes, sums.codes).nonzero().squeeze(1)
+    rows = torch.searchsorted(sums.codes, stored.codes[known])
     # A unit that was not frequent in the pilot of a merged part lacks occurrences: it counts as any other.
-    complete = (sums.codes[rows] == stored.codes) & (stored.n.sum(1) == sums.n[rows])
-    kept = complete.nonzero().squeeze(1)
-    return UnitGroupSums(
-        counts,
-        rows[kept].numpy(),
-        stored.sum[kept].numpy()[:, held],
-        stored.squares[kept].numpy()[:, held],
+    complete = (stored.n[known].sum(1) == sums.n[rows]).nonzero().squeeze(1)
+    kept, rows = known[complete], rows[complete]
+    return (
+        UnitGroupSums(
+            counts,
+            rows.numpy(),
+            stored.sum[kept].numpy()[:, held],
+            stored.squares[kept].numpy()[:, held],
+        ),
+        rest,
     )

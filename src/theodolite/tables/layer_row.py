@@ -17,6 +17,8 @@ from theodolite.measures.coordinates import cosine_shares, rogue
 from theodolite.measures.cosine import mean_cosine
 from theodolite.measures.decomposition import UnitMoments, decomposition, frequent, unit_moments
 from theodolite.measures.norms import norm_quantiles
+from theodolite.measures.rare_units import estimated_share
+from theodolite.measures.resampling import SHARES
 from theodolite.measures.unit_fits import (
     ROUNDING,
     bootstrap_errors,
@@ -31,8 +33,9 @@ from theodolite.statistics.moments import UnitSums
 from theodolite.statistics.norms import bin_edges
 from theodolite.tables import contextuality
 from theodolite.tables.document_groups import GroupEstimates, estimate_without_groups
+from theodolite.tables.rare_units import RarePart, find_rare
 from theodolite.tables.shape import Shape, measure_shape
-from theodolite.tables.unit_sets import COUNTS, FEW_UNITS, SET_COLUMNS, set_counts, set_sums
+from theodolite.tables.unit_sets import COUNTS, FEW_UNITS, SET_COLUMNS, WITH_RARE, set_counts, set_sums
 
 OUT_OF_BINS = "norms below 2^-40 or above 2^60 are not in the histogram"
 PARTS = ("q", "m", "v", "v_within", "v_between")
@@ -76,11 +79,12 @@ def make_layer_row(
     special: Collection[int] = (),
     shape: Shape | None = None,
     moved: Mapping[int, Tensor] | None = None,
+    names: Tensor | None = None,
 ) -> Measured:
     """Measure one population of a layer: its row; sums, moments and self-similarity by unit; jackknife estimates.
 
     `special` are the codes of special units. Self-similarity is NaN if it was not computed. `shape` is that of
-    these cells, if known, and `moved` the sums by unit if they are on a device.
+    these cells, if known, and `moved` the sums by unit if they are on a device. `names` are those of `find_rare`.
     """
     sums = fold.moments.population(cells, moved)
     n, total, squares, centre = (
@@ -90,20 +94,28 @@ def make_layer_row(
         sums.centre.numpy(),
     )
     row = LayerRow()
-    row.values |= {"n": int(n.sum()), "types": len(n) if with_units else None, "dim": fold.frame.dim}
     units = unit_moments(n, total, squares, centre)
+    rare = find_rare(fold, cells, sums, units, names)
+    positions, types = (
+        (int(n.sum()), len(n)) if rare is None else (int(n.sum()) + rare.n, len(n) + len(rare.sums.n))
+    )
+    row.values |= {"n": positions, "types": types if with_units else None, "dim": fold.frame.dim}
     kinds = np.isin(sums.codes.numpy(), list(special))
-    if len(n):
-        _add_decomposition(row, n, total, squares, centre, units, kinds if with_units else None)
+    if positions:
+        _add_decomposition(row, n, total, squares, centre, units, kinds if with_units else None, rare)
     else:
         row.undefined("no position belongs to this population", [*PARTS, *SET_COLUMNS, *FITS])
         row.values |= dict.fromkeys(COUNTS.values(), 0)
-    _add_corrected_slope(row, fold, cells, sums, units)
+    estimated = 0.0 if rare is None else estimated_share(rare.sums.n.numpy(), positions)
+    row.put(NO_UNITS, v_within_estimated_share=estimated if with_units else float("nan"))
+    _add_corrected_slope(row, fold, cells, sums, units, rare)
     _add_directions(row, fold, cells)
     _add_shape(row, shape or measure_shape(fold, cells))
     _add_norms(row, fold, cells)
-    estimates = estimate_without_groups(fold, cells, sums, units, kinds if with_units else None)
+    estimates = estimate_without_groups(fold, cells, sums, units, kinds if with_units else None, rare)
     _add_errors(row, estimates)
+    if rare is not None and with_units:
+        _add_sampling_errors(row, rare, positions, int(n[kinds].sum()))
     similarity = contextuality.self_similarity_by_unit(fold, cells, sums.codes.numpy())
     _add_contextuality(row, fold, cells, sums, similarity, special if with_units else None)
     return row.to_dict(), sums, units, similarity, estimates.table()
@@ -117,17 +129,18 @@ def _add_decomposition(
     centre: NDArray[np.float64],
     units: UnitMoments,
     special: NDArray[np.bool_] | None,
+    rare: RarePart | None = None,
 ) -> None:
     """Add Q, M and V over all units and over sets of units; `special` is None if the vectors have no units."""
-    whole = decomposition(n, total, squares, centre, units.v)
+    whole = decomposition(n, total, squares, centre, units.v, rest=None if rare is None else rare.rest)
     row.put("not finite", **whole._asdict())
     if special is None:
         row.undefined(NO_UNITS, ["types", "v_within", "v_between", *COUNTS.values(), *SET_COLUMNS, *FITS])
         return
-    row.values |= set_counts(n, special)
-    for reason, numbers in set_sums(n, total, squares, centre, units, special):
+    row.values |= set_counts(n, special, rare)
+    for reason, numbers in set_sums(n, total, squares, centre, units, special, rare):
         row.put(reason, **numbers)
-    used = frequent(n)
+    used = frequent(n if rare is None else rare.certain_counts(n))
     if used.sum() < 3:
         row.undefined(FEW_UNITS, FITS)
     else:
@@ -147,19 +160,24 @@ def _add_decomposition(
 
 
 def _add_corrected_slope(
-    row: LayerRow, fold: LayerFold, cells: Sequence[int], sums: UnitSums, units: UnitMoments
+    row: LayerRow,
+    fold: LayerFold,
+    cells: Sequence[int],
+    sums: UnitSums,
+    units: UnitMoments,
+    rare: RarePart | None = None,
 ) -> None:
     """Add the slope of V on M without the effect of noise, which the vectors of the sample estimate."""
     if row.values.get("tradeoff_slope") is None:
         row.undefined(row.reasons.get("tradeoff_slope", "no slope"), CORRECTED)
         return
-    used = frequent(sums.n.numpy())
+    used = frequent(sums.n.numpy() if rare is None else rare.certain_counts(sums.n.numpy()))
     sample = fold.sample.population(cells)
     if not sample:
         row.undefined("the sample is empty", CORRECTED)
         return
-    place = torch.searchsorted(sums.codes, sample["unit"])  # codes are sorted
-    kept = torch.from_numpy(used)[place]
+    place = torch.searchsorted(sums.codes, sample["unit"]).clamp_(max=len(sums.codes) - 1)  # codes are sorted
+    kept = torch.from_numpy(used)[place] & (sums.codes[place] == sample["unit"])
     rows, vectors = place[kept], sample["vector"][kept].double()
     n = sums.n[rows].double()[:, None]
     means = sums.sum[rows.to(sums.sum.device)].cpu() / n + sums.centre
@@ -244,3 +262,15 @@ def _add_errors(row: LayerRow, estimates: GroupEstimates) -> None:
     """Add jackknife errors over non-empty groups of documents."""
     for column, (error, reason) in estimates.errors().items():
         row.put(reason, **{f"{column}_se": error})
+
+
+def _add_sampling_errors(row: LayerRow, rare: RarePart, positions: int, special: int) -> None:
+    """Combine the errors of V_W, V_B and their shares with that of the estimate for units without a vector."""
+    for prefix, n in zip(WITH_RARE, (positions, positions - special), strict=True):
+        error = rare.spread.se / max(n, 1)
+        below = {"v_within": 1.0, "v_between": 1.0} | {
+            share: row.values.get(f"{prefix}{parts[1]}") for share, parts in SHARES.items() if parts[0] != "m"
+        }
+        for name, size in below.items():
+            if (known := row.values.get(f"{prefix}{name}_se")) is not None and size:
+                row.values[f"{prefix}{name}_se"] = float(np.hypot(known, error / size))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from theodolite.engines.gpu import CellSums, copy_sums_to_device, on_own_stream
 from theodolite.engines.threads import run_in_threads
@@ -26,6 +27,7 @@ from theodolite.tables.coordinates import coordinate_rows, join_coordinates
 from theodolite.tables.curves import curve_table
 from theodolite.tables.layer_row import make_layer_row
 from theodolite.tables.neighbours import NearestUnits, find_nearest_units, neighbours_table
+from theodolite.tables.rare_units import RarePart, find_rare
 from theodolite.tables.shape import Shape, measure_shape
 from theodolite.text import encodable
 
@@ -100,6 +102,7 @@ def make_tables(
     scales, spectra, jackknife, neighbours = [], [], [], []
     names = pd.Series([encodable(unit.key) for unit in state.units.known])
     special = [code for code, unit in enumerate(state.units.known) if unit.special]
+    rare_hashes = _hash_units(state)
     reported = [population for population in populations if population not in (lost or {})]
 
     hashes = state.units.hash_keys(np.arange(len(state.units)))
@@ -111,7 +114,7 @@ def make_tables(
         with on_own_stream(device):
             near = hashes if with_units else None
             return _measure_layer(
-                state.folds[layer.index], reported, special, device, present, near, with_neighbours
+                state.folds[layer.index], reported, special, device, present, near, with_neighbours, rare_hashes
             )
 
     workers = workers or min(_workers(state, layers, spare), len(layers) if device is None else LAYERS_ON_DEVICE)
@@ -154,6 +157,7 @@ def _measure_layer(
     present: CellSums | None,
     hashes: NDArray[np.uint64] | None,
     with_neighbours: str | None,
+    rare_hashes: Tensor | None = None,
 ) -> dict[str, MeasuredLayer]:
     """Measure the populations of one layer; equal ones (no position is massive, for example) are measured once.
 
@@ -166,19 +170,55 @@ def _measure_layer(
     def measure(cells: tuple[int, ...]) -> MeasuredLayer:
         shape = measure_shape(fold, cells, device)
         row, sums, units, similarity, jackknife = make_layer_row(
-            fold, cells, with_units=with_units, special=special, shape=shape, moved=moved
+            fold, cells, with_units=with_units, special=special, shape=shape, moved=moved, names=rare_hashes
         )
-        within = row["v_within"]
-        by_coordinate = coordinate_rows(fold, cells, sums, v_within=within, with_units=with_units)
+        rare = find_rare(fold, cells, sums, units, rare_hashes)
+        by_coordinate = coordinate_rows(
+            fold,
+            cells,
+            sums,
+            v_within=row["v_within"],
+            v_between=row["v_between"],
+            with_units=with_units,
+            rare=rare,
+        )
         # Copies, so that the sums, which are as large as the fold itself, can be freed.
         codes, n = sums.codes.numpy().copy(), sums.n.numpy().copy()
         alike = contextuality.clustered_by_unit(fold, cells, sums, units)
         near = None
         if hashes is not None and cells == shown:
             near = find_nearest_units(sums, hashes[codes])
-        return MeasuredLayer(row, codes, n, units, similarity, alike, by_coordinate, shape, jackknife, near)
+        measured = MeasuredLayer(row, codes, n, units, similarity, alike, by_coordinate, shape, jackknife, near)
+        return measured if rare is None else _with_rare(measured, rare)
 
     return measure_populations(fold, populations, measure)
+
+
+def _with_rare(measured: MeasuredLayer, rare: RarePart) -> MeasuredLayer:
+    """Return the same with rows for the units without a vector, sorted by code."""
+    codes = np.concatenate([measured.codes, rare.sums.codes.numpy()])
+    order = np.argsort(codes)
+    n = np.concatenate([measured.n, rare.sums.n.numpy()])[order]
+    units = (np.concatenate(pair)[order] for pair in zip(measured.units, rare.moments(), strict=True))
+    unknown = np.full(len(rare.sums.n), np.nan)
+    similarity, *clustered = (
+        np.concatenate([known, unknown])[order] for known in (measured.similarity, *measured.clustered)
+    )
+    return replace(
+        measured,
+        codes=codes[order],
+        n=n,
+        units=UnitMoments(*units),
+        similarity=similarity,
+        clustered=(clustered[0], clustered[1]),
+    )
+
+
+def _hash_units(state: State) -> Tensor | None:
+    """Return the hash of every unit where units are numbered as they occur: the name of a unit in `KeptUnits`."""
+    if not state.units.open or all(fold.frame.kept is None for fold in state.folds.values()):
+        return None
+    return torch.from_numpy(state.units.hash_keys(np.arange(len(state.units))).view(np.int64))
 
 
 Measured = TypeVar("Measured")

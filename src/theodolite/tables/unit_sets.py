@@ -17,6 +17,7 @@ from theodolite.measures.decomposition import (
 )
 from theodolite.measures.resampling import ERRORS, PARTS
 from theodolite.measures.unit_sums import Sums
+from theodolite.tables.rare_units import RarePart
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -32,6 +33,9 @@ OF_ALL = ("v_within_se", "v_between_se", "v_within_of_q_se", "v_between_of_q_se"
 SET_COLUMNS = (*OF_ALL, *(f"{prefix}{name}" for prefix in NEEDED for name in (*PARTS, *ERRORS)))
 """Every column that is made here but the counts."""
 
+WITH_RARE = ("", "unfiltered_text_")
+"""Sets that have units without a vector: special units always have one, and the other sets only frequent units."""
+
 ColumnsWithReason = tuple[str, dict[str, float]]
 
 
@@ -45,23 +49,31 @@ def make_sets(n: NDArray[np.int64], special: Mask) -> dict[str, Mask]:
 
 
 def set_sums(
-    n: NDArray[np.int64], total: Sums, squares: Array, centre: Array, units: UnitMoments, special: Mask
+    n: NDArray[np.int64],
+    total: Sums,
+    squares: Array,
+    centre: Array,
+    units: UnitMoments,
+    special: Mask,
+    rare: RarePart | None = None,
 ) -> Iterator[ColumnsWithReason]:
     """Yield sums by column, with the reason for those of them that are NaN. `special`: (units,)"""
     summed: dict[bytes, Decomposition] = {}  # where no unit is special, two sets are one
-    for prefix, used in make_sets(n, special).items():
+    for prefix, used in make_sets(n if rare is None else rare.certain_counts(n), special).items():
         least, few = NEEDED[prefix]
-        count, key = int(used.sum()), used.tobytes()
+        rest = rare.rest if rare is not None and prefix in WITH_RARE else None
+        count, key = int(used.sum()), used.tobytes() + bytes(rest is not None)
         if count < least:
             yield few, dict.fromkeys([f"{prefix}{name}" for name in PARTS], float("nan"))
             continue
         if key not in summed:
             of = None if used.all() else used.nonzero()[0]
-            summed[key] = decomposition(n[used], total, squares[used], centre, units.v[used], of)
+            summed[key] = decomposition(n[used], total, squares[used], centre, units.v[used], of, rest)
         yield "not finite", {f"{prefix}{part}": number for part, number in summed[key]._asdict().items()}
 
 
-def set_counts(n: NDArray[np.int64], special: Mask) -> dict[str, int]:
+def set_counts(n: NDArray[np.int64], special: Mask, rare: RarePart | None = None) -> dict[str, int]:
     """Return how many units each set has, by column."""
-    masks = make_sets(n, special).values()
-    return {column: int(mask.sum()) for column, mask in zip(COUNTS.values(), masks, strict=True)}
+    masks = make_sets(n if rare is None else rare.certain_counts(n), special)
+    more = {prefix: 0 if rare is None or prefix not in WITH_RARE else len(rare.sums.n) for prefix in masks}
+    return {COUNTS[prefix]: int(mask.sum()) + more[prefix] for prefix, mask in masks.items()}

@@ -36,7 +36,7 @@ def clean_text(text: str) -> str:
     return " ".join(word for word in _LETTERS.findall(text.lower()) if SHORTEST_WORD <= len(word) <= LONGEST_WORD)
 
 
-KINDS = ("id", "surface", "word")
+KINDS = ("id", "surface", "word", "none")
 CHARACTERS = 512  # a vocabulary of fewer tokens is one of characters or bytes
 SPACE_MARKS = ("Ġ", "▁")
 
@@ -44,8 +44,8 @@ SPACE_MARKS = ("Ġ", "▁")
 def list_vocabulary(tokenizer: Any, kind: str, *, start: int | None = None) -> tuple[Units, list[int]]:
     """Return the units of this kind, and the code of the unit for every vocabulary id.
 
-    `word` starts with only the special tokens and grows as words occur. `start`, the first id of a decoder input,
-    is always special.
+    `word` starts with only the special tokens and grows as words occur. `none` has one unit for all. `start`, the
+    first id of a decoder input, is always special.
     """
     if kind not in KINDS:
         raise InputError(f"--units {kind!r} is not one of {', '.join(KINDS)}.")
@@ -55,6 +55,8 @@ def list_vocabulary(tokenizer: Any, kind: str, *, start: int | None = None) -> t
         )
     special = special_ids(tokenizer) | (set() if start is None else {start})
     size = max([*tokenizer.get_vocab().values(), *special]) + 1  # len(tokenizer) is less where ids have gaps
+    if kind == "none":
+        return Units(kind, [Unit("(all)", "(all)")]), [0] * size
     tokens = tokenizer.convert_ids_to_tokens(list(range(size)))
     tokens = [f"<unused id {i}>" if token is None else token for i, token in enumerate(tokens)]
     read, continuation = _reader(tokenizer), continuation_mark(tokenizer)

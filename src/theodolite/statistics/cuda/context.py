@@ -62,7 +62,9 @@ class GpuContext:
         self.device = torch.device(device)
         self.use_kernels = use_kernels
         self.side_stream = SideStream(self.device) if overlap and self.device.type == "cuda" else None
-        self.rows = RowIndex()  # the same in every layer
+        self.rows = RowIndex()  # of units that have a vector; the same in every layer
+        self.count_rows = RowIndex()  # of all units
+        self._rows_of_counts: tuple[Ints, Tensor] | None = None  # of the current batch
         self.folds: list[GpuFold] = []
         self.frequent_codes = np.zeros(0, dtype=np.int64)  # of each slot, -1 if it was not seen
         self._deferred: deque[Callable[[], None]] = deque()
@@ -103,8 +105,8 @@ class GpuContext:
         return None
 
     def _prepare(self, places: Places) -> PreparedBatch:
-        frequent = self.folds[0].frame.frequent  # the same in the frames of all layers
-        layout = Layout.of(places, self.device, separate_first=self.separate_first, frequent=frequent)
+        frequent, kept = self.folds[0].frame.frequent, self.folds[0].frame.kept  # the same for all layers
+        layout = Layout.of(places, self.device, separate_first=self.separate_first, frequent=frequent, kept=kept)
         found = layout.slot >= 0
         self.frequent_codes[layout.slot[found]] = layout.unit[found]
         candidates = self._find_candidates(layout)
@@ -115,6 +117,14 @@ class GpuContext:
     def table_rows(self, layout: Layout, rows: RowIndex) -> Tensor:
         """Return the table row of every run, on the device."""
         return send(rows.lookup(layout.units.keys), self.device)
+
+    def count_rows_of(self, layout: Layout, rows: RowIndex) -> Tensor:
+        """Return the row of every unit of a layout in an index of counts, on the device."""
+        if rows is not self.count_rows:
+            return send(rows.lookup(layout.unit_keys), self.device)
+        if self._rows_of_counts is None or self._rows_of_counts[0] is not layout.unit_keys:
+            self._rows_of_counts = layout.unit_keys, send(rows.lookup(layout.unit_keys), self.device)
+        return self._rows_of_counts[1]
 
     def _find_candidates(self, layout: Layout) -> tuple[Ints, Ints]:
         """Return the rows that the sample of any layer may take, unless they are massive in that layer."""

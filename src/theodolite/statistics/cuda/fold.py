@@ -39,7 +39,7 @@ from theodolite.statistics.cuda.gram import GramFormat, GramRows, far_coordinate
 from theodolite.statistics.cuda.layout import Ints, Layout
 from theodolite.statistics.cuda.reference import MASSIVE, NONFINITE, ODD, SINK, GroupSums, norm_limits
 from theodolite.statistics.cuda.reservoir import GpuReservoir
-from theodolite.statistics.cuda.tables import GpuFrequentTable, GpuGroupCounts, GpuUnitTable, RowIndex
+from theodolite.statistics.cuda.tables import GpuCounts, GpuFrequentTable, GpuUnitTable, RowIndex
 from theodolite.statistics.cuda.transfer import fetch
 from theodolite.statistics.directions import Directions
 from theodolite.statistics.fold import Kinds, LayerFold, statistics_for
@@ -47,13 +47,14 @@ from theodolite.statistics.frame import Frame
 from theodolite.statistics.groups import Groups
 from theodolite.statistics.moments import Moments
 from theodolite.statistics.norms import BINS, Norms
+from theodolite.statistics.rare_units import RareUnits
 from theodolite.statistics.sample import FIELDS, Sample
 from theodolite.statistics.scatter import Scatter
 from theodolite.statistics.sinks import HeldBatch
 from theodolite.statistics.statistic import State, StateInPlace
 from theodolite.statistics.unit_groups import FrequentUnits, UnitGroups
 
-ON_DEVICE: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups, UnitGroups, FrequentUnits)
+ON_DEVICE: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups, UnitGroups, FrequentUnits, RareUnits)
 """Statistics computed on the device; every other statistic of a layer is updated on the CPU meanwhile."""
 CANDIDATE_FACTOR = 4
 """If there are more candidates than this multiple of the sample size, the device selects among them first."""
@@ -84,7 +85,13 @@ class GpuFold:
         self._tables = {offset: GpuUnitTable(dim, device) for offset in self._rows}
         self.samples = [GpuReservoir(frame.sample_size, device) for _ in CELLS]
         self._products: dict[int, Tensor] = {}
-        self._counts = {offset: GpuGroupCounts(device) for offset in self._rows}
+        self._rest_sum = torch.zeros(cells, dim, dtype=torch.float64)  # over all units without a vector
+        self._rest_squares = torch.zeros(cells, dtype=torch.float64)
+        self._count_rows = {ORDINARY_CELLS: context.count_rows, MASSIVE_CELLS: RowIndex(), SINK_CELLS: RowIndex()}
+        self._counts = {
+            offset: GpuCounts(rows, device, lengths=frame.kept is not None)
+            for offset, rows in self._count_rows.items()
+        }
         slots = len(frame.frequent)
         self._frequent = {offset: GpuFrequentTable(slots, dim, device) for offset in self._rows}
         if len(context.frequent_codes) != slots:
@@ -236,7 +243,12 @@ class GpuFold:
         )
         if spilled:
             table.add_to_host(layout.units.keys, into)
-        self._counts[offset].add(self._rows[offset], rows, layout.run_and_group, measured.flags == 0)
+        self._counts[offset].add(
+            self.context.count_rows_of(layout, self._count_rows[offset]),
+            layout,
+            measured.norms,
+            measured.flags == 0,
+        )
         if layout.frequent.runs:
             self._frequent[offset].add(*backend.sum_frequent(states, layout, measured.flags, centre))
         stream = self.context.side_stream
@@ -330,6 +342,33 @@ class GpuFold:
             }
         return {name: self._own(tensor) for name, tensor in (state | self._other_sums()).items()}
 
+    def _take_rest(self, cell: int, parts: UnitSumsTuple) -> UnitSumsTuple:
+        """Return the sums of a cell without those of all units without a vector, which are stored separately."""
+        rest = parts[0] < 0
+        if self.frame.kept is None or not rest.any():
+            return parts
+        of = rest.nonzero().squeeze(1)
+        self._rest_sum[cell] = parts[2][of.to(parts[2].device)][0].cpu()
+        self._rest_squares[cell] = parts[3][of][0]
+        others = (~rest).nonzero().squeeze(1)
+        codes, n, total, squares = parts
+        return codes[others], n[others], total[others.to(total.device)], squares[others]
+
+    def _counts_by_unit(self) -> State:
+        """Return the counts by unit and group and, if not all units have a vector, the lengths of the others."""
+        kept, state = self.frame.kept, State()
+        if kept is not None:
+            state |= {"rare_units.sum": self._rest_sum.clone(), "rare_units.squares": self._rest_squares.clone()}
+        for offset, counts in self._counts.items():
+            for first, (codes, n, lengths) in enumerate(counts.to_cpu()):
+                cell = CELLS[offset + first]
+                if len(codes):
+                    state |= {f"unit_groups.{cell}.codes": codes, f"unit_groups.{cell}.n": n}
+                if kept is not None and len(rare := (~kept.has_vector(codes)).nonzero().squeeze(1)):
+                    parts = {"codes": codes[rare], "n": n[rare].sum(dim=1), "lengths": lengths[rare]}
+                    state |= {f"rare_units.{cell}.{name}": part for name, part in parts.items()}
+        return state
+
     def state_in_place(self) -> StateInPlace:
         """Return the same as `state`."""
         return {**self.state()}
@@ -339,7 +378,8 @@ class GpuFold:
     ) -> Iterator[tuple[int, UnitSumsTuple]]:
         """Yield each cell that is not empty, with its sums by unit."""
         for offset, table in self._tables.items():
-            for first, parts in enumerate(read(table, self._rows[offset])):
+            for first, every in enumerate(read(table, self._rows[offset])):
+                parts = self._take_rest(offset + first, every)
                 if len(parts[0]):
                     yield offset + first, parts
 
@@ -363,11 +403,7 @@ class GpuFold:
             state |= {f"sample.{name}.{field}": values for field, values in sample.state().items()}
         state |= {"groups.n": sums.n[..., 0], "groups.sum": sums.groups[:, :, 0], "groups.squares": sums.squares}
         state |= {"groups.directed": sums.n[..., 1], "groups.directions": sums.groups[:, :, 1]}
-        for offset, counts in self._counts.items():
-            for first, (codes, seen) in enumerate(counts.to_cpu(self._rows[offset])):
-                if len(codes):
-                    name = f"unit_groups.{CELLS[offset + first]}"
-                    state |= {f"{name}.codes": codes, f"{name}.n": seen}
+        state |= self._counts_by_unit()
         state["frequent_units.slots"] = torch.from_numpy(self.context.frequent_codes.copy())
         for offset, table in self._frequent.items():
             for first, parts in enumerate(table.to_cpu()):
@@ -395,7 +431,9 @@ class GpuFold:
                 self._frequent[cell - cell % 2].load(cell % 2, *parts)
             if f"unit_groups.{name}.codes" in state:
                 parts = (state[f"unit_groups.{name}.{key}"] for key in ("codes", "n"))
-                self._counts[cell - cell % 2].load(self._rows[cell - cell % 2], cell % 2, *parts)
+                self._counts[cell - cell % 2].load(cell % 2, *parts)
+            if f"rare_units.{name}.codes" in state:
+                self._load_rare(cell, state)
             if f"scatter.{name}.products" in state:
                 self._products[cell] = state[f"scatter.{name}.products"].to(device, copy=True)
             if f"sample.{name}.key" in state:
@@ -414,6 +452,15 @@ class GpuFold:
         self._nonfinite.copy_(state["norms.nonfinite"])
         if self._host is not None:
             self._host.load(state)
+
+    def _load_rare(self, cell: int, state: State) -> None:
+        """Load the units of a cell without a vector: their lengths, and the sums over all of them."""
+        offset, first = cell - cell % 2, cell % 2
+        codes, n, lengths = (state[f"rare_units.{CELLS[cell]}.{key}"] for key in ("codes", "n", "lengths"))
+        self._counts[offset].load_lengths(first, codes, lengths)
+        rest = torch.tensor([-1]), n.sum(dim=0, keepdim=True)
+        sums = (state[f"rare_units.{name}"][cell : cell + 1] for name in ("sum", "squares"))
+        self._tables[offset].load(self._rows[offset], first, *rest, *sums)
 
     def to_cpu(self) -> LayerFold:
         """Return the same sums as a fold on the CPU, from which all results are computed."""

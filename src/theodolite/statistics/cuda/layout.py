@@ -12,6 +12,7 @@ from torch import Tensor
 
 from theodolite.batch import GROUPS, Places
 from theodolite.statistics.cuda.transfer import send_together
+from theodolite.statistics.rare_units import KeptUnits
 from theodolite.statistics.unit_groups import find_slots
 
 Ints = NDArray[np.int64]
@@ -127,16 +128,19 @@ class Layout:
     context: Ints
     group: Ints  # 20 first + group
     slot: Ints  # of a frequent unit in the frame, -1 for all others
+    rare: NDArray[np.bool_]  # whether the unit has no vector
+    unit_keys: Ints  # (units,) also on the CPU: 2 unit + first, of all units, with or without a vector
     slots: int  # the number of frequent units
     others: int  # the number of rows that are not first positions
-    units: Pieces  # by (unit, first); the key is 2 unit + first
+    units: Pieces  # by (unit, first); the key is 2 (unit + 1) + first, and the units without a vector are unit -1
     groups: Pieces  # by `group`, in the order of `by_group`
     frequent: FrequentRuns
     by_group: Tensor  # (rows,) int32 on the device, like the next: rows of the layout sorted by group
     bounds: Tensor  # (41,) int32: the first piece of each of the forty groups
     index: Tensor  # (rows,) int32: the row of the states of each row of the layout
     by_group_index: Tensor  # (rows,) int32: the same in the order of the groups
-    run_and_group: Tensor  # (rows,) int32: 20 run of `units` + group
+    unit_lengths: Tensor  # (units,) int32: the rows of each, which are adjacent
+    unit_and_group: Tensor  # (rows,) int32: 20 times the number of the unit, plus the group
 
     def __len__(self) -> int:
         return len(self.unit)
@@ -161,14 +165,33 @@ class Layout:
 
     @classmethod
     def of(
-        cls, places: Places, device: torch.device, *, separate_first: bool, frequent: Sequence[int] = ()
+        cls,
+        places: Places,
+        device: torch.device,
+        *,
+        separate_first: bool,
+        frequent: Sequence[int] = (),
+        kept: KeptUnits | None = None,
     ) -> Layout:
-        """Sort the rows of these places; `frequent` are the frequent units of the frame."""
+        """Sort the rows of these places; `frequent` and `kept` are those of the frame.
+
+        The rows of all units without a vector are one run: they have one row of the table.
+        """
         unit = places.unit.numpy()
         first = places.first.numpy() if separate_first else np.zeros(len(unit), dtype=np.bool_)
-        sort_key = first * 2**40 + unit
+        rare = np.zeros(len(unit), dtype=np.bool_)
+        if kept is not None:
+            rare = ~kept.has_vector(places.unit, places.unit_hash).numpy()
+        sort_key = first * 2**41 + rare * 2**40 + unit
         slot = find_slots(frequent, places.unit, places.unit_hash).numpy()
-        fields = (unit, places.key.numpy(), places.context.numpy(), places.group.numpy() + GROUPS * first, slot)
+        fields = (
+            unit,
+            places.key.numpy(),
+            places.context.numpy(),
+            places.group.numpy() + GROUPS * first,
+            slot,
+            rare,
+        )
         order = np.arange(len(unit))
         if len(unit) > 1 and not (sort_key[1:] >= sort_key[:-1]).all():  # most sources sort their rows
             order = np.argsort(sort_key, kind="stable")
@@ -178,7 +201,8 @@ class Layout:
     def take(self, rows: Ints) -> Layout:
         """Return the layout of some of the rows, in ascending order, for states in the order of this layout."""
         unit, key, context = self.unit[rows], self.key[rows], self.context[rows]
-        return Layout._cut(unit, key, context, self.group[rows], self.slot[rows], rows, self.device, self.slots)
+        more = self.group[rows], self.slot[rows], self.rare[rows]
+        return Layout._cut(unit, key, context, *more, rows, self.device, self.slots)
 
     def in_order(self) -> Layout:
         """Return the same for states that have been sorted in the order of the layout."""
@@ -193,23 +217,40 @@ class Layout:
         context: Ints,
         group: Ints,
         slot: Ints,
+        rare: NDArray[np.bool_],
         index: Ints,
         device: torch.device,
         slots: int,
     ) -> Layout:
         by_group = np.argsort(group.astype(np.uint8), kind="stable")  # numpy sorts uint8 by counting
         first = group >= GROUPS
-        units = Pieces.of(2 * unit + first, UNIT_ROWS)
+        units = Pieces.of(2 * (np.where(rare, -1, unit) + 1) + first, UNIT_ROWS)
         groups = Pieces.of(group[by_group], GROUP_ROWS)
         of_piece = groups.keys[groups.run.numpy()]
         bounds = np.searchsorted(of_piece, np.arange(2 * GROUPS + 1))
         frequent = FrequentRuns.of(slot, group, slots)
-        run_and_group = np.repeat(np.arange(units.runs) * GROUPS, units.lengths) + group % GROUPS
-        arrays = (by_group, bounds, index, index[by_group], run_and_group)
+        keys = 2 * unit + first
+        starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
+        unit_lengths = np.diff(starts, append=len(keys))
+        unit_and_group = np.repeat(np.arange(len(starts)) * GROUPS, unit_lengths) + group % GROUPS
+        arrays = (by_group, bounds, index, index[by_group], unit_lengths, unit_and_group)
         more = (torch.from_numpy(one.astype(np.int32)) for one in arrays)
         count = len(units.tensors())
         sent = send_together([*units.tensors(), *groups.tensors(), *more, *frequent.tensors()], device)
         pieces = units.with_tensors(sent[:count]), groups.with_tensors(sent[count : 2 * count])
         others, own = int(len(first) - first.sum()), sent[2 * count :]
         runs = FrequentRuns(frequent.runs, *own[-len(_FREQUENT) :])
-        return cls(unit, key, context, group, slot, slots, others, *pieces, runs, *own[: -len(_FREQUENT)])
+        return cls(
+            unit,
+            key,
+            context,
+            group,
+            slot,
+            rare,
+            keys[starts],
+            slots,
+            others,
+            *pieces,
+            runs,
+            *own[: -len(_FREQUENT)],
+        )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import GROUPS
-from theodolite.statistics.cuda.layout import Ints
+from theodolite.statistics.cuda.layout import Ints, Layout
 from theodolite.statistics.cuda.transfer import send
 from theodolite.statistics.unit_table import UnitTable
 
@@ -20,7 +20,8 @@ RESERVED_SHARE = 0.15
 class RowIndex:
     """The table row of each key, in the order of first appearance. On the CPU.
 
-    The key of a unit is twice its code, plus one for its first positions.
+    The key of a unit is twice its code plus 2, plus one for its first positions; keys 0 and 1 are those of all
+    units without a vector together.
     """
 
     def __init__(self) -> None:
@@ -68,7 +69,7 @@ class GpuUnitTable:
             sums_by_part = self.to_cpu(rows)
             self.spilled = UnitTable(self.dim)
             for first, (codes, *sums) in enumerate(sums_by_part):
-                self.spilled.add_sums(2 * codes + first, *sums)
+                self.spilled.add_sums(2 * (codes + 1) + first, *sums)
             self.n, self.sum, self.squares = self.n[:0], self.sum[:0].clone(), self.squares[:0]
             return
         self.n, self.sum, self.squares = (_grown(one, capacity) for one in (self.n, self.sum, self.squares))
@@ -87,7 +88,10 @@ class GpuUnitTable:
         self.spilled.add_sums(torch.from_numpy(keys)[seen], *parts)
 
     def to_cpu(self, rows: RowIndex) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """Return codes, n, sum and squares of all units seen, on the CPU: other positions, then first."""
+        """Return codes, n, sum and squares of all units seen, on the CPU: other positions, then first.
+
+        The code -1 has the sums of all units without a vector.
+        """
         return [(codes, n, total.cpu(), squares) for codes, n, total, squares in self.read(rows)]
 
     def read(self, rows: RowIndex) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
@@ -95,13 +99,13 @@ class GpuUnitTable:
         if self.spilled is not None:
             table = self.spilled
             picked = [((table.codes % 2) == first).nonzero().squeeze(1) for first in (0, 1)]
-            yield from ((table.codes[at] // 2, table.n[at], table.sum[at], table.squares[at]) for at in picked)
+            yield from ((table.codes[at] // 2 - 1, table.n[at], table.sum[at], table.squares[at]) for at in picked)
             return
         size = min(rows.size, len(self.n))
         n, squares = self.n[:size].cpu(), self.squares[:size].cpu()
         keys = torch.from_numpy(rows.keys[:size])
         picked = [((n > 0) & (keys % 2 == first)).nonzero().squeeze(1) for first in (0, 1)]
-        yield from ((keys[at] // 2, n[at], self.sum[at.to(self.device)], squares[at]) for at in picked)
+        yield from ((keys[at] // 2 - 1, n[at], self.sum[at.to(self.device)], squares[at]) for at in picked)
 
     def clear(self) -> None:
         """Free all memory."""
@@ -110,7 +114,7 @@ class GpuUnitTable:
 
     def load(self, rows: RowIndex, first: int, codes: Tensor, n: Tensor, total: Tensor, squares: Tensor) -> None:
         """Load the sums of other or of first positions; codes are distinct."""
-        keys = 2 * codes + first
+        keys = 2 * (codes + 1) + first
         row_numbers = rows.lookup(keys.numpy())
         self.reserve(rows)
         if self.spilled is not None:
@@ -121,39 +125,61 @@ class GpuUnitTable:
             into[at] = values.to(self.device)
 
 
-class GpuGroupCounts:
-    """Rows by unit and group of documents: a row of twenty counts for each key of an index, on the device.
+class GpuCounts:
+    """Rows by unit and group of documents, of all units, with or without a vector, on the device.
 
-    Memory: 80 bytes per row.
+    With `lengths`, also the sum of |x|^2 by unit. The index, which layers may share, has the row of each key
+    2 unit + first. Memory: 80 bytes per row, or 88.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self.n = torch.zeros(0, GROUPS, dtype=torch.int32, device=device)
+    def __init__(self, index: RowIndex, device: torch.device, *, lengths: bool) -> None:
+        self._index = index
+        self._n = torch.zeros(0, GROUPS, dtype=torch.int32, device=device)
+        self._lengths = torch.zeros(0, dtype=torch.float64, device=device) if lengths else None
 
-    def add(self, index: RowIndex, rows: Tensor, run_and_group: Tensor, counted: Tensor) -> None:
-        """Count the rows of a batch for which `counted` holds; `rows` are those of the runs in the index."""
-        if index.size > len(self.n):
-            self.n = _grown(self.n, index.size + index.size // 4 + 16)
-        run, group = run_and_group.long() // GROUPS, run_and_group % GROUPS
-        self.n.view(-1).index_add_(0, rows[run] * GROUPS + group, counted.int())
+    def _reserve(self) -> None:
+        size = self._index.size
+        if size > len(self._n):
+            self._n = _grown(self._n, size + size // 4 + 16)
+            if self._lengths is not None:
+                self._lengths = _grown(self._lengths, len(self._n))
 
-    def to_cpu(self, index: RowIndex) -> list[tuple[Tensor, Tensor]]:
-        """Return codes, sorted, and counts of all units seen: other positions, then first."""
-        size = min(index.size, len(self.n))
-        n, keys = self.n[:size].cpu(), torch.from_numpy(index.keys[:size])
+    def add(self, rows: Tensor, layout: Layout, norms: Tensor, counted: Tensor) -> None:
+        """Add the rows of a batch for which `counted` holds; `rows` are those of its units in the index."""
+        self._reserve()
+        unit, group = layout.unit_and_group.long() // GROUPS, layout.unit_and_group % GROUPS
+        self._n.view(-1).index_add_(0, rows[unit] * GROUPS + group, counted.int())
+        if self._lengths is not None:
+            squares = torch.where(counted, norms.square(), 0.0)
+            by_unit = torch.segment_reduce(squares, "sum", lengths=layout.unit_lengths.long(), unsafe=True)
+            self._lengths.index_add_(0, rows, by_unit)  # the index has no duplicates: the order is fixed
+
+    def to_cpu(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Return codes, sorted, counts and lengths of all units seen: other positions, then first."""
+        size = min(self._index.size, len(self._n))
+        n, keys = self._n[:size].cpu(), torch.from_numpy(self._index.keys[:size])
+        lengths = torch.zeros(size, dtype=torch.float64) if self._lengths is None else self._lengths[:size].cpu()
         found = []
         for first in (0, 1):
             at = (n.any(dim=1) & (keys % 2 == first)).nonzero().squeeze(1)
             codes, order = (keys[at] // 2).sort()
-            found.append((codes, n[at[order]]))
+            found.append((codes, n[at[order]], lengths[at[order]]))
         return found
 
-    def load(self, index: RowIndex, first: int, codes: Tensor, n: Tensor) -> None:
+    def load(self, first: int, codes: Tensor, n: Tensor) -> None:
         """Load the counts of other or of first positions; codes are distinct."""
-        rows = index.lookup((2 * codes + first).numpy())
-        if index.size > len(self.n):
-            self.n = _grown(self.n, index.size)
-        self.n[send(rows, self.n.device)] = n.to(self.n.device)
+        self._n[self._rows_of(first, codes)] = n.to(self._n.device)
+
+    def load_lengths(self, first: int, codes: Tensor, lengths: Tensor) -> None:
+        """Load the sums of |x|^2 of other or of first positions; codes are distinct."""
+        rows = self._rows_of(first, codes)
+        assert self._lengths is not None
+        self._lengths[rows] = lengths.to(rows.device)
+
+    def _rows_of(self, first: int, codes: Tensor) -> Tensor:
+        rows = self._index.lookup((2 * codes + first).numpy())
+        self._reserve()
+        return send(rows, self._n.device)
 
 
 class GpuFrequentTable:

@@ -1,0 +1,82 @@
+"""What a population's rare units contribute to its tables: units without a vector, and the sample that has one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from theodolite.measures.decomposition import Rest, UnitMoments
+from theodolite.measures.rare_units import RareSpread, SampledUnits, estimate_within
+from theodolite.measures.unit_sums import take_rows
+from theodolite.statistics.fold import LayerFold
+from theodolite.statistics.moments import UnitSums
+from theodolite.statistics.rare_units import RareSums, odd_units
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RarePart:
+    """The units of a population without a vector, and which of the others were certain to have one."""
+
+    sums: RareSums
+    spread: RareSpread
+    sampled: NDArray[np.int64]  # rows, among units with a vector, of those that were sampled
+    certain: NDArray[np.bool_]  # (units,) whether each unit with a vector was certain to have one
+
+    @property
+    def n(self) -> int:
+        """Positions of units without a vector."""
+        return int(self.sums.n.sum())
+
+    @property
+    def rest(self) -> Rest | None:
+        """Their sums together; None if there are none."""
+        return Rest(self.n, self.sums.sum.numpy(), self.sums.squares, self.spread.within) if self.n else None
+
+    def certain_counts(self, n: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the counts of units with a vector, 1 for sampled ones: sets by frequency do not have these."""
+        return np.where(self.certain, n, 1)
+
+    def moments(self) -> UnitMoments:
+        """Return Q, M and V of units without a vector; M and V are NaN unless n is 1."""
+        n, q = self.sums.n.numpy(), self.sums.lengths.numpy() / self.sums.n.numpy()
+        single = n == 1
+        return UnitMoments(q, np.where(single, q, np.nan), np.where(single, 0.0, np.nan))
+
+    def spread_by_coordinate(self, sums: UnitSums, mean: Array, v_between: float, known: Array, n: int) -> Array:
+        """Return the estimated part of v_between_i; with `known`, what units with a vector contribute, it is V_B.
+
+        mean, known: (dim,), mean about the centre -> (dim,)
+        """
+        rows = self.sampled
+        counts = sums.n.numpy()[rows]
+        means = take_rows(sums.readable, rows) / counts[:, None]
+        found = (counts * self.spread.expansion) @ np.square(means - mean) / n
+        left = max(v_between - float(known.sum()), 0.0)
+        return np.asarray(found * (left / found.sum()) if found.sum() > 0 else found)
+
+
+def find_rare(
+    fold: LayerFold, cells: Sequence[int], sums: UnitSums, units: UnitMoments, names: Tensor | None = None
+) -> RarePart | None:
+    """Return the rare units of these cells; None if all units have a vector.
+
+    `names` are the names of units by code, where a name is not the code (see `KeptUnits`).
+    """
+    kept, statistic = fold.frame.kept, fold.rare_units
+    if kept is None or statistic is None:
+        return None
+    rare = statistic.population(cells)
+    weights = kept.weights_of(sums.codes if names is None else names[sums.codes]).numpy()
+    rows = np.flatnonzero(weights > 1)
+    n = sums.n.numpy()[rows]
+    odd = torch.isin(sums.codes[rows], odd_units(fold.moments.tables, cells)).numpy()
+    sampled = SampledUnits(n, n * units.q[rows], n * units.v[rows], weights[rows], odd)
+    spread = estimate_within(rare.n.numpy(), rare.lengths.numpy(), rare.odd.numpy(), sampled)
+    return RarePart(rare, spread, rows, weights <= 1)
