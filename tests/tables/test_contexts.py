@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,15 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.small_models import make, sentences
 
 import theodolite
-from theodolite.tables.contexts import COLUMNS, OF_SAMPLE, PER_UNIT, contexts_table, keep_smallest
+from theodolite.surveys import text_survey
+from theodolite.tables import contexts
+from theodolite.tables.contexts import COLUMNS, PER_UNIT, contexts_table, keep_smallest
 
-KEYS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2**62)), unique_by=lambda pair: pair[1], max_size=60)
+ROW = st.tuples(st.sampled_from("abc"), st.integers(0, 2**62))
+KEYS = st.lists(ROW, unique_by=lambda pair: pair[1], max_size=60)
 
 
 def table(rows: list[tuple[str, int]]) -> pd.DataFrame:
@@ -28,56 +33,63 @@ def naive(rows: list[tuple[str, int]], of_all: int) -> set[tuple[str, int]]:
     return each | set(ordered[:of_all])
 
 
-@pytest.fixture(autouse=True)
-def _few_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("theodolite.tables.contexts.OF_SAMPLE", 5)
+@pytest.fixture(autouse=True, scope="module")
+def _few_of_all() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contexts, "OF_SAMPLE", 5)
+        yield
 
 
 @given(KEYS, st.integers(0, 60))
 def test_the_smallest_keys_are_kept_however_the_rows_are_split(rows: list[tuple[str, int]], cut: int) -> None:
-    import theodolite.tables.contexts as module
-
     whole = keep_smallest([table(rows)])
-    assert set(zip(whole["unit"], whole["key"], strict=True)) == naive(rows, module.OF_SAMPLE)
+    assert set(zip(whole["unit"], whole["key"], strict=True)) == naive(rows, contexts.OF_SAMPLE)
     parts = [keep_smallest([table(rows[cut:])]), keep_smallest([table(rows[:cut])])]
     pd.testing.assert_frame_equal(keep_smallest(parts), whole)
 
 
-TEXTS = [
-    "The cat sat on the mat, and the dog looked at the cat.",
-    "A naïve café in Zürich: “déjà vu”, said the dog.",
-    "=1+1 <script>alert(1)</script> the end",
-    "Nobody saw the cat in the garden that day.",
-] * 3
+TEXTS = sentences(60, seed=4)
+GIVEN = {"device": "cpu", "sample_size": 64, "layers": "0"}
 
 
 @pytest.fixture(scope="module")
-def whole(tiny_bert: Path) -> theodolite.Survey:
-    return theodolite.survey(tiny_bert, TEXTS)
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make("bert", tmp_path_factory.mktemp("bert"))
 
 
-def test_occurrences_are_in_the_documents(whole: theodolite.Survey) -> None:
+@pytest.mark.parametrize("units", ["id", "word"])
+def test_merged_parts_have_the_contexts_of_the_whole(
+    model: Path, monkeypatch: pytest.MonkeyPatch, units: str
+) -> None:
+    monkeypatch.setattr(text_survey, "SHARD_CHARS", 500)
+    whole = theodolite.survey(str(model), TEXTS, units=units, **GIVEN)
+    parts = [theodolite.survey(str(model), TEXTS, units=units, part=f"{i}/3", **GIVEN) for i in (2, 0, 1)]
     found = whole.tables.contexts
-    assert set(found["unit"]) == set(whole.units["unit"])
-    for row in found.to_dict("records"):
-        around = (row["before"] + row["text"] + row["after"]).replace(" ", "")
-        read = TEXTS[row["document"]].lower().replace(" ", "")
-        if not row["text"].startswith("["):
-            assert row["text"].strip()
-            assert around in read or "[UNK]" in around or not read.isascii()
-
-
-def test_text_can_be_turned_off(tiny_bert: Path, whole: theodolite.Survey, tmp_path: Path) -> None:
-    private = theodolite.survey(tiny_bert, TEXTS, text=False, out=tmp_path / "private")
-    assert not len(private.tables.contexts)
-    assert not len(theodolite.open(tmp_path / "private").tables.contexts)
-    pd.testing.assert_frame_equal(private.tokens, whole.tokens)
-
-
-def test_the_sample_is_among_the_contexts(whole: theodolite.Survey) -> None:
-    assert OF_SAMPLE > 5  # what the fixture sets
-    positions = whole.state.positions
-    n = whole.tokens.query("layer == 0 and population == 'all'").set_index("unit")["n"]
-    counts = whole.tables.contexts["unit"].value_counts()
-    assert positions == n.sum()
+    pd.testing.assert_frame_equal(theodolite.merge(parts).tables.contexts, found)
+    n = whole.tokens.query("population == 'all'").set_index("unit")["n"]
+    counts = found["unit"].value_counts()
+    assert set(counts.index) == set(n.index)
     assert (counts >= np.minimum(n, PER_UNIT).reindex(counts.index)).all()
+    for row in found.to_dict("records"):
+        assert (row["before"] + row["text"] + row["after"]).strip()
+        if units == "word":  # the text is as the model reads it, so that the unit of an uncased model is in it
+            assert row["text"].replace(" ", "") == row["unit"] or "[UNK]" in row["text"]
+
+
+def test_of_a_large_corpus_documents_are_chosen_by_hash(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_survey, "SHARD_CHARS", 500)
+    every = set(theodolite.survey(str(model), TEXTS, **GIVEN).tables.contexts["document"])
+    monkeypatch.setattr("theodolite.sources.text.contexts.CHARACTERS_READ", sum(map(len, TEXTS)) // 3)
+    whole = theodolite.survey(str(model), TEXTS, **GIVEN).tables.contexts
+    assert 0 < whole["document"].nunique() < len(every)
+    parts = [theodolite.survey(str(model), TEXTS, part=f"{i}/2", **GIVEN) for i in range(2)]
+    pd.testing.assert_frame_equal(theodolite.merge(parts).tables.contexts, whole)
+
+
+def test_text_can_be_turned_off(model: Path, tmp_path: Path) -> None:
+    private = theodolite.survey(str(model), TEXTS, text=False, out=tmp_path / "private", **GIVEN)
+    assert not len(private.tables.contexts)
+    opened = theodolite.open(tmp_path / "private")
+    assert not len(opened.tables.contexts)
+    assert len(opened.tables.neighbours)
+    pd.testing.assert_frame_equal(private.tokens, theodolite.survey(str(model), TEXTS, **GIVEN).tokens)

@@ -1,6 +1,7 @@
 """Nearest units against the definition: cosines of all pairs of means, in float64."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -50,10 +51,4 @@ def test_too_few_units_have_no_neighbours(count: int) -> None:
     given, _ = sums(count)
     found = find_nearest_units(given, np.arange(count, dtype=np.uint64))
     assert len(found.codes) == 0
-    assert len(neighbours_table([(0, "all", found)], None if count == 0 else _names())) == 0
-
-
-def _names():  # type: ignore[no-untyped-def]
-    import pandas as pd
-
-    return pd.Series(["a"])
+    assert len(neighbours_table([(0, "all", found)], pd.Series(["a"], dtype=object))) == 0

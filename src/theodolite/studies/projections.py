@@ -131,9 +131,9 @@ def _add_umap(
     sample: SampleFile, population: str, layers: list[ProjectedLayer], limit: int, count: int
 ) -> list[ProjectedLayer]:
     """Return the layers with UMAP at some of them, evenly spaced to the last."""
-    places = np.unique(np.linspace(0, len(layers) - 1, count + 1).round().astype(int)[1:]) if layers else []
+    places = np.unique(np.linspace(0, len(layers) - 1, count + 1).round().astype(int)[1:]).tolist()
     made = list(layers)
-    for place in places:
+    for place in places if layers else []:
         rows = sample.rows(layers[place].layer, population, limit)
         if len(rows) >= FEWEST:
             vectors = rows.vector.astype(np.float64)

@@ -50,7 +50,8 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame
         schema = pq.read_schema(path)
         texts = [name for name in columns if pa.types.is_string(schema.field(name).type)]
         texts += [name for name in columns if pa.types.is_large_string(schema.field(name).type)]
-        return pq.read_table(path, columns=list(columns), read_dictionary=texts).to_pandas()
+        table: pd.DataFrame = pq.read_table(path, columns=list(columns), read_dictionary=texts).to_pandas()
+        return table
     except (OSError, pa.ArrowException) as error:
         raise DamagedError(f"{path} cannot be read: {error}") from error
 

@@ -52,8 +52,9 @@ class SurveyTables:
 
 def empty_table(name: str) -> pd.DataFrame:
     """Return a table that older surveys do not have, without rows."""
-    made = {"neighbours": neighbours_table, "contexts": contexts_table}
-    return made[name]() if name in made else curve_table(name)
+    if name == "contexts":
+        return contexts_table()
+    return neighbours_table() if name == "neighbours" else curve_table(name)
 
 
 WITH_NEIGHBOURS = ("without-sinks", "without-massive", "all")
@@ -145,8 +146,8 @@ def make_tables(
                     neighbours.append((layer.index, population, one.near))
     kept = _layers(rows), _tokens(tokens, names), _units(state, seen), join_coordinates(coordinates)
     curves = {"scales": scales, "spectra": spectra, "jackknife": jackknife}
-    curve_tables = (curve_table(name, parts) for name, parts in curves.items())
-    return SurveyTables(*kept, *curve_tables, neighbours_table(neighbours, names))
+    made = {name: curve_table(name, parts) for name, parts in curves.items()}
+    return SurveyTables(*kept, **made, neighbours=neighbours_table(neighbours, names))
 
 
 def _measure_layer(

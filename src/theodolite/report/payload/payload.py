@@ -33,7 +33,7 @@ def build_survey_payload(tables: Tables, surveys: int = 1) -> dict[str, Any]:
     """Return the data of one survey of several; tables that it does not have are empty."""
     budget = BUDGET // surveys - BYTES_PER_CELL * tables.layers.size
     model = tables.facts.get("model")
-    head = {
+    head: dict[str, Any] = {
         "name": make_visible(tables.name),
         "model": make_visible(model.get("name", "")) if isinstance(model, dict) else "",
         "layers": list_layers(tables),

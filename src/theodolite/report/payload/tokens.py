@@ -92,7 +92,7 @@ def _make_matrices(tables: Tables) -> UnitMatrices:
 
 def _number_units(values: pd.Series[Any]) -> tuple[Places, NDArray[np.object_]]:
     if isinstance(values.dtype, pd.CategoricalDtype):
-        return values.cat.codes.to_numpy(dtype=np.int64), values.cat.categories.to_numpy(dtype=object)
+        return np.asarray(values.cat.codes, dtype=np.int64), np.asarray(values.cat.categories, dtype=object)
     # By number, because an Arrow string cannot hold a lone surrogate.
     place, units = pd.factorize(values.to_numpy(dtype=object))
     return place.astype(np.int64), units
