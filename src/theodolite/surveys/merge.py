@@ -13,7 +13,7 @@ from theodolite.sources.units import Units
 from theodolite.state.state import State, add_sums
 from theodolite.storage.location import Location, parse_location
 from theodolite.storage.lock import check_unlocked, exclusive
-from theodolite.surveys.folder import check_free, open_survey, write
+from theodolite.surveys.folder import SUMS_KEPT, check_free, open_survey, require_sums, write
 from theodolite.surveys.provenance import differences
 from theodolite.surveys.survey import Survey
 from theodolite.tables.tables import make_tables, nonfinite
@@ -74,6 +74,7 @@ def _merge_all(surveys: Sequence[str | Path | Survey], listener: Listener) -> Su
         lost=merged.facts.get("lost"),
         say=listener.say,
     )
+    merged.facts[SUMS_KEPT] = True
     merged.facts["counts"] |= {
         "positions": merged.state.positions,
         "types": len(merged.tables.units),
@@ -95,7 +96,9 @@ def _normalized(place: Location) -> str:
 
 
 def _open(survey: str | Path | Survey) -> Survey:
-    return survey if isinstance(survey, Survey) else open_survey(survey)
+    opened = survey if isinstance(survey, Survey) else open_survey(survey)
+    require_sums(opened, "merge")
+    return opened
 
 
 def _copy(survey: Survey) -> Survey:
@@ -122,6 +125,12 @@ def _check(merged: Survey, other: Survey, parts: list[dict[str, Any]]) -> None:
         listed = "\n  ".join(lines)
         raise InputError(
             f"{name} cannot be merged: its settings differ. Survey both with the same settings.\n  {listed}"
+        )
+    corpora = {part["sha256"] for part in (*parts, *_parts(other))}
+    if merged.facts["settings"].get("min_count", 1) > 1 and len(corpora) > 1:
+        raise InputError(
+            f"{name} cannot be merged: which units have a vector depends on the corpus if --min-count is above 1 "
+            f"(it is {merged.facts['settings']['min_count']}). Survey the corpora as one, or with --min-count 1."
         )
     shard_sizes = {part["sha256"]: part["shard_chars"] for part in parts}
     for part in _parts(other):

@@ -29,13 +29,13 @@ from theodolite.storage.files import read_json, write_json
 from theodolite.storage.location import Location
 from theodolite.storage.lock import exclusive
 from theodolite.surveys import memory
-from theodolite.surveys.folder import SCHEMA, claim, finish_replacement, open_survey, save
+from theodolite.surveys.folder import MAX_SUMS, SCHEMA, SUMS_KEPT, claim, finish_replacement, open_survey, save
 from theodolite.surveys.provenance import differences
 from theodolite.surveys.resume import FILTERS, PILOT_DIGEST, find_recorded_run
 from theodolite.surveys.survey import Survey
 from theodolite.surveys.unit_counts import UnitCounts, count_units
 from theodolite.tables.tables import make_tables, nonfinite
-from theodolite.text import pluralize
+from theodolite.text import format_bytes, pluralize
 
 TABLES_WITH_FORMULAS = ("layers", "tokens", "coordinates", "scales", "spectra", "jackknife")
 
@@ -131,8 +131,16 @@ def _run(
     state = engine.fold(Work(plan, frames, place, resuming, checkpoint_every, listener))
     clock.lap("fold")
     on_device = sums_on_device(state.folds)  # before they are copied to the CPU, which starts now
-    with write_in_background(state, place) as written:
+    sums_kept = keep_sums or state.bytes <= MAX_SUMS
+    with write_in_background(state, place, sums_kept=sums_kept) as written:
         survey = _make_survey(plan, state, on_device, pilot, clock, estimate, listener, engine)
+        if not sums_kept:
+            survey.facts[SUMS_KEPT] = False
+            if place is not None:
+                listener.warn(
+                    f"the sums ({format_bytes(state.bytes)}) are not kept, so the survey cannot be merged. Use "
+                    "--keep-sums to keep them"
+                )
         survey.facts["times"]["seconds"] |= {name: round(spent, 3) for name, spent in engine.seconds().items()}
         if place is not None:
             listener.say("writing the survey")
@@ -272,8 +280,8 @@ def _report_rare_units(plan: Plan, kept: KeptUnits, listener: Listener) -> None:
     )
     listener.warn(
         f"{reason}: {kept.vectors:,} of {len(kept):,} units have a vector, {sampled:,} of them as a sample of "
-        f"those with fewer than {chosen} occurrences. M and V of the others are null; V_W and V_B are estimated in part."
-        + beyond
+        f"those with fewer than {chosen} occurrences. M and V of the others are null; V_W and V_B are estimated "
+        "in part." + beyond
     )
 
 
