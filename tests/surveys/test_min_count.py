@@ -27,8 +27,8 @@ EXACT = ["n", "types", "q", "m", "v", "mean_cosine", "anisotropy_svd", "units_us
 @pytest.fixture(autouse=True)
 def _few_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sample few rare units, so that a small corpus has units without a vector."""
-    monkeypatch.setattr("theodolite.statistics.rare_units.MIN_SAMPLED", 10)
-    monkeypatch.setitem(choose_units.__kwdefaults__, "sampled", 20)
+    monkeypatch.setattr("theodolite.statistics.rare_units.MIN_SAMPLED", 2)
+    monkeypatch.setitem(choose_units.__kwdefaults__, "sampled", 10)
 
 
 def same(one: pd.DataFrame, other: pd.DataFrame, columns: list[str]) -> None:
@@ -71,7 +71,7 @@ def test_a_tight_memory_gives_the_smallest_min_count_that_fits(small_model: Any)
     listener = (
         Listener(warn=heard.append) if "warn" in getattr(Listener, "__dataclass_fields__", {}) else Listener()
     )
-    tight = survey(small_model("gpt2"), DOCUMENTS, memory=counted["bytes"] - 1, listener=listener)
+    tight = survey(small_model("gpt2"), DOCUMENTS, memory=counted["bytes"] - 1)
     chosen = tight.facts["settings"]["min_count"]
     assert chosen > 1
     assert tight.facts["memory"]["bytes"] < counted["bytes"]

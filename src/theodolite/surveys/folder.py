@@ -231,8 +231,8 @@ def require_sums(survey: Survey, purpose: str) -> None:
     """Raise if the survey was opened from a folder without sums."""
     if survey.folder is not None and not survey.facts.get(SUMS_KEPT, True) and not survey.state.has_sums:
         raise InputError(
-            f"{survey.folder} cannot be used to {purpose}: it has no sums, which were larger than 1 GB. Survey again "
-            "with --keep-sums."
+            f"{survey.folder} cannot be used to {purpose}: it has no sums, which were larger than 1 GB. Survey "
+            "again with --keep-sums."
         )
 
 
