@@ -67,10 +67,6 @@ def test_only_m_v_and_their_sums_depend_on_min_count(small_model: Any, units: st
 def test_a_tight_memory_gives_the_smallest_min_count_that_fits(small_model: Any) -> None:
     need = survey(small_model("gpt2"), DOCUMENTS).facts
     counted = survey(small_model("gpt2"), DOCUMENTS, memory=need["memory"]["bytes"] - 1).facts["memory"]
-    heard: list[str] = []
-    listener = (
-        Listener(warn=heard.append) if "warn" in getattr(Listener, "__dataclass_fields__", {}) else Listener()
-    )
     tight = survey(small_model("gpt2"), DOCUMENTS, memory=counted["bytes"] - 1)
     chosen = tight.facts["settings"]["min_count"]
     assert chosen > 1

@@ -79,8 +79,8 @@ def choose_units(
     """Choose the units that have a vector: a pure function of the counts, so that parts of a corpus agree.
 
     The sample has a share for each number of occurrences (above 16: for each doubling of it), in proportion to the
-    positions of the units. In each of these strata the units of smallest hash are chosen. Units in `always` have a vector whatever their
-    count. names, n: (units,)
+    positions of the units. In each of these strata the units of smallest hash are chosen. Units in `always` have a
+    vector whatever their count. names, n: (units,)
 
     >>> chosen = choose_units(np.arange(100), np.repeat([1, 2, 50], [60, 30, 10]), 10, sampled=30)
     >>> chosen.vectors, sorted(set(chosen.weights.tolist()))
