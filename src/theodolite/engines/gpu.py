@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -140,7 +141,9 @@ PARALLEL_COPIES = 8
 
 
 @contextmanager
-def write_in_background(state: State, folder: Location | None) -> Iterator[Callable[[], Checksums] | None]:
+def write_in_background(
+    state: State, folder: Location | None, *, sums_kept: bool = True
+) -> Iterator[Callable[[], Checksums] | None]:
     """Write the state in a background thread; yield a function that waits for it and returns the checksums.
 
     Nothing is written without a folder on disk. Incomplete files have a temporary name, and survey.json, without
@@ -149,7 +152,8 @@ def write_in_background(state: State, folder: Location | None) -> Iterator[Calla
     """
     with ThreadPoolExecutor(PARALLEL_COPIES, "copying") as copying, ThreadPoolExecutor(1, "writing") as pool:
         copies = [copying.submit(tensor.cpu) for tensor in state.device_tensors()]
-        writing = pool.submit(state.save, folder) if isinstance(folder, Path) else None
+        save = partial(state.save, sums_kept=sums_kept)
+        writing = pool.submit(save, folder) if isinstance(folder, Path) else None
         yield None if writing is None else writing.result
         for copy in copies:
             copy.result()

@@ -49,13 +49,29 @@ class State:
         """Return this state, and those by other kinds of units."""
         return (self, *self.others)
 
-    def save(self, folder: Path) -> dict[str, str]:
-        """Write state.safetensors and sample.safetensors side by side, and return their checksums."""
+    @property
+    def bytes(self) -> int:
+        """The size of the sums, without the samples."""
+        return sum(
+            tensor.nbytes
+            for fold in self.folds.values()
+            for name, tensor in fold.state_in_place().items()
+            if not name.startswith("sample.")
+        )
+
+    def save(self, folder: Path, *, sums_kept: bool = True) -> dict[str, str]:
+        """Write state.safetensors and sample.safetensors side by side, and return their checksums.
+
+        Without the sums, state.safetensors has only the list of shards and units.
+        """
         sums: StateInPlace = {}
         samples: StateInPlace = {}
         for index, fold in self.folds.items():
             for name, tensor in fold.state_in_place().items():
-                (samples if name.startswith("sample.") else sums)[f"layer{index}.{name}"] = tensor
+                if name.startswith("sample."):
+                    samples[f"layer{index}.{name}"] = tensor
+                elif sums_kept:
+                    sums[f"layer{index}.{name}"] = tensor
         facts = {
             "shards": [[shard.corpus, shard.index] for shard in self.shards],
             "cursor": self.cursor,
@@ -69,6 +85,11 @@ class State:
                 STATE: write_tensors(folder / STATE, sums, {"facts": json.dumps(facts)}),
                 SAMPLE: sample.result(),
             }
+
+    @property
+    def has_sums(self) -> bool:
+        """Whether any position was added; not if the state was saved without its sums."""
+        return any(fold.holds(cell) for fold in self.folds.values() for cell in range(len(CELLS)))
 
     def device_tensors(self) -> list[DeviceTensor]:
         """Return the sums that are still on a device, in the order in which `save` writes them."""
@@ -114,7 +135,8 @@ class SavedState:
         """Read the sums of one layer."""
         prefix, fold = f"layer{index}.", LayerFold(frame)
         read = read_tensors(self.folder / STATE, prefix)[0] | read_tensors(self.folder / SAMPLE, prefix)[0]
-        fold.load({name.removeprefix(prefix): tensor for name, tensor in read.items()})
+        found = {name.removeprefix(prefix): tensor for name, tensor in read.items()}
+        fold.load(fold.state() | found)  # a state saved without its sums has only the sample
         return fold
 
 

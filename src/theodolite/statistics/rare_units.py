@@ -28,6 +28,8 @@ SAMPLED = 4096
 """Rare units whose vectors are kept."""
 MIN_SAMPLED = 16
 """The least number of sampled units with the same number of occurrences, as far as there are so many."""
+EXACT_COUNTS = 16
+"""Up to this number of occurrences, each number is a stratum of its own."""
 SALT = 0x72617265  # keeps the choice of units independent of other hashes
 
 
@@ -76,9 +78,9 @@ def choose_units(
 ) -> KeptUnits:
     """Choose the units that have a vector: a pure function of the counts, so that parts of a corpus agree.
 
-    The sample has a share for each number of occurrences, in proportion to the positions of the units with it. In
-    each of these strata the units of smallest hash are chosen. Units in `always` have a vector whatever their
-    count. names, n: (units,)
+    The sample has a share for each number of occurrences (above 16: for each doubling of it), in proportion to the
+    positions of the units. In each of these strata the units of smallest hash are chosen. Units in `always` have a
+    vector whatever their count. names, n: (units,)
 
     >>> chosen = choose_units(np.arange(100), np.repeat([1, 2, 50], [60, 30, 10]), 10, sampled=30)
     >>> chosen.vectors, sorted(set(chosen.weights.tolist()))
@@ -89,11 +91,11 @@ def choose_units(
     rare = (n < min_count) & ~np.isin(names, np.fromiter(always, dtype=np.int64))
     weights = np.where(rare, 0.0, 1.0)
     key = mix(SALT + seed, names.view(np.uint64))
-    counts, sizes = np.unique(n[rare], return_counts=True)
-    positions = counts * sizes
-    for count, size, share in zip(counts, sizes, positions / max(positions.sum(), 1), strict=True):
-        chosen = min(int(size), max(MIN_SAMPLED, round(sampled * share))) if sampled else 0
-        stratum = np.flatnonzero(rare & (n == count))
+    strata = np.where(n <= EXACT_COUNTS, n, EXACT_COUNTS + 1 + np.log2(n / EXACT_COUNTS).astype(np.int64))
+    for count in np.unique(strata[rare]):
+        stratum = np.flatnonzero(rare & (strata == count))
+        size, share = len(stratum), n[stratum].sum() / n[rare].sum()
+        chosen = min(size, max(MIN_SAMPLED, round(sampled * share))) if sampled else 0
         weights[stratum[np.argsort(key[stratum])[:chosen]]] = size / max(chosen, 1)
     return KeptUnits(min_count, *(torch.from_numpy(part) for part in (names, n, weights)))
 

@@ -26,7 +26,7 @@ from theodolite.models.layers import select_layers
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.fold import LayerFold
 from theodolite.studies.choice import AUTO, default_population
-from theodolite.surveys.folder import open_survey
+from theodolite.surveys.folder import open_survey, require_sums
 from theodolite.surveys.survey import Survey
 from theodolite.tables.layer_row import LayerRow
 from theodolite.tables.shape import EMPTY, TOO_WIDE, spectral_numbers
@@ -55,6 +55,7 @@ def what_if(
     Each layer costs three eigendecompositions and, per transform, the distances between all pairs of the sample.
     """
     survey = survey if isinstance(survey, Survey) else open_survey(survey)
+    require_sums(survey, "compute transforms")
     numbers = list(remove) if isinstance(remove, Iterable) else [remove]
     for number in numbers:
         check_integer("--remove", number)

@@ -40,6 +40,9 @@ from theodolite.tables.table_files import read_table, write_table
 from theodolite.tables.tables import SurveyTables, empty_table
 
 SCHEMA = 1
+SUMS_KEPT = "sums_kept"  # in survey.json: whether state.safetensors has the sums; missing in older surveys
+MAX_SUMS = 2**30
+"""Bytes above which a finished survey keeps its sums only if asked to."""
 REPORTED = ("layers", "tokens", "units")
 CURVES = ("scales", "spectra")
 LATER = (*CURVES, "jackknife", "neighbours", "contexts")  # missing in older surveys
@@ -150,7 +153,7 @@ def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None
         survey.folder = folder
         return
     folder.mkdir(parents=True, exist_ok=True)
-    state = state or (lambda: survey.state.save(folder))
+    state = state or (lambda: survey.state.save(folder, sums_kept=survey.facts.get(SUMS_KEPT, True)))
     writers: dict[str, Callable[[], None]] = {
         PILOT: lambda: survey.pilot.save(folder),
         LAYER_NORMS: lambda: save_norms(survey.norms, folder),
@@ -259,6 +262,15 @@ def open_survey(folder: str | Path | Bucket) -> Survey:
     kind = settings["units"]
     units = Units(kind) if kind in OPEN else _units(tables.units, kind)
     return Survey(facts, tables, State.load(path, frames, units), pilot, place, load_norms(path))
+
+
+def require_sums(survey: Survey, purpose: str) -> None:
+    """Raise if the survey was opened from a folder without sums."""
+    if survey.folder is not None and not survey.facts.get(SUMS_KEPT, True) and not survey.state.has_sums:
+        raise InputError(
+            f"{survey.folder} cannot be used to {purpose}: it has no sums, which were larger than 1 GB. Survey "
+            "again with --keep-sums."
+        )
 
 
 def _units(table: pd.DataFrame, kind: str) -> Units:

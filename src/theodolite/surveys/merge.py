@@ -15,7 +15,7 @@ from theodolite.state.state import State, add_sums
 from theodolite.storage.file_names import UNITS
 from theodolite.storage.location import Location, parse_location
 from theodolite.storage.lock import check_unlocked, exclusive
-from theodolite.surveys.folder import check_free, open_survey, write
+from theodolite.surveys.folder import SUMS_KEPT, check_free, open_survey, require_sums, write
 from theodolite.surveys.provenance import differences
 from theodolite.surveys.survey import OTHER_UNITS, Survey
 from theodolite.tables.contexts import keep_smallest
@@ -102,6 +102,7 @@ def _merge_one_kind(surveys: Iterator[Survey], listener: Listener) -> Survey:
         say=listener.say,
     )
     merged.tables = replace(merged.tables, contexts=keep_smallest(contexts))
+    merged.facts[SUMS_KEPT] = True
     merged.facts["counts"] |= {
         "positions": merged.state.positions,
         "types": len(merged.tables.units),
@@ -125,8 +126,11 @@ def _normalized(place: Location) -> str:
 def _open(survey: str | Path | Survey, kind: str | None = None) -> Survey:
     """Return the survey, or the one by another kind of unit."""
     if isinstance(survey, Survey):
-        return survey if kind is None else survey.by(kind)
-    return open_survey(survey if kind is None else parse_location(survey) / UNITS / kind)
+        opened = survey if kind is None else survey.by(kind)
+    else:
+        opened = open_survey(survey if kind is None else parse_location(survey) / UNITS / kind)
+    require_sums(opened, "merge")
+    return opened
 
 
 def _copy(survey: Survey) -> Survey:
@@ -153,6 +157,12 @@ def _check(merged: Survey, other: Survey, parts: list[dict[str, Any]]) -> None:
         listed = "\n  ".join(lines)
         raise InputError(
             f"{name} cannot be merged: its settings differ. Survey both with the same settings.\n  {listed}"
+        )
+    corpora = {part["sha256"] for part in (*parts, *_parts(other))}
+    if merged.facts["settings"].get("min_count", 1) > 1 and len(corpora) > 1:
+        raise InputError(
+            f"{name} cannot be merged: which units have a vector depends on the corpus if --min-count is above 1 "
+            f"(it is {merged.facts['settings']['min_count']}). Survey the corpora as one, or with --min-count 1."
         )
     shard_sizes = {part["sha256"]: part["shard_chars"] for part in parts}
     for part in _parts(other):

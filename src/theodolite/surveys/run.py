@@ -33,13 +33,14 @@ from theodolite.storage.files import write_json
 from theodolite.storage.location import Location
 from theodolite.storage.lock import exclusive
 from theodolite.surveys import memory
-from theodolite.surveys.folder import SCHEMA, claim, finish_replacement, open_survey, save
+from theodolite.surveys.folder import MAX_SUMS, SCHEMA, SUMS_KEPT, claim, finish_replacement, open_survey, save
 from theodolite.surveys.pilots import digest, get_pilots, survey_folders
 from theodolite.surveys.provenance import differences
 from theodolite.surveys.resume import FILTERS, PILOT_DIGEST, find_recorded_run, run_identity
 from theodolite.surveys.survey import OTHER_UNITS, Survey
 from theodolite.surveys.unit_counts import UnitCounts, count_units
 from theodolite.tables.tables import make_tables, nonfinite
+from theodolite.text import format_bytes
 
 TABLES_WITH_FORMULAS = ("layers", "tokens", "coordinates", "scales", "spectra", "jackknife")
 
@@ -140,7 +141,9 @@ def _run(
     folders = survey_folders(place, plans) if place is not None else [None] * len(plans)
     parts = list(zip(plans, state.each(), pilots, estimates, folders, strict=True))
     # The survey itself is written last: its survey.json says that all are complete.
-    *others, survey = (_finish(*part, spare, clock, listener, engine) for part in (*parts[1:], parts[0]))
+    *others, survey = (
+        _finish(*part, spare, clock, listener, engine, keep_sums) for part in (*parts[1:], parts[0])
+    )
     survey.others = {str(other.facts["units"]): other for other in others}
     if out is not None and place is not None:
         _tidy(place)
@@ -161,13 +164,22 @@ def _finish(
     clock: Clock,
     listener: Listener,
     engine: Engine,
+    keep_sums: bool,
 ) -> Survey:
     """Compute the tables of one kind of unit, and write its survey."""
     on_device = sums_on_device(state.folds)  # before they are copied to the CPU, which starts now
     if isinstance(folder, Path):
         folder.mkdir(parents=True, exist_ok=True)
-    with write_in_background(state, folder) as written:
+    sums_kept = keep_sums or state.bytes <= MAX_SUMS
+    with write_in_background(state, folder, sums_kept=sums_kept) as written:
         survey = _make_survey(plan, state, on_device, pilot, clock, estimate, spare, listener, engine)
+        if not sums_kept:
+            survey.facts[SUMS_KEPT] = False
+            if folder is not None:
+                listener.warn(
+                    f"the sums ({format_bytes(state.bytes)}) are not kept, so the survey cannot be merged. Use "
+                    "--keep-sums to keep them"
+                )
         survey.facts["times"]["seconds"] |= {name: round(spent, 3) for name, spent in engine.seconds().items()}
         if folder is not None:
             listener.say("writing the survey")
@@ -302,8 +314,8 @@ def _report_rare_units(plan: Plan, kept: KeptUnits, listener: Listener) -> None:
     )
     listener.warn(
         f"{reason}: {kept.vectors:,} of {len(kept):,} units have a vector, {sampled:,} of them as a sample of "
-        f"those with fewer than {chosen} occurrences. M and V of the others are null; V_W and V_B are estimated in "
-        "part." + beyond
+        f"those with fewer than {chosen} occurrences. M and V of the others are null; V_W and V_B are estimated "
+        "in part." + beyond
     )
 
 

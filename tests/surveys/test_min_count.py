@@ -1,0 +1,161 @@
+"""Surveys in which rare units have no vector, surveys without units, and finished surveys without sums."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.small_models import sentences
+
+import theodolite
+from theodolite.engines.progress import Listener
+from theodolite.errors import InputError, TheodoliteError
+from theodolite.models.layers import Layer
+from theodolite.statistics.rare_units import choose_units
+from theodolite.surveys import folder, memory
+from theodolite.surveys import run as runs
+from theodolite.surveys.api import survey
+from theodolite.surveys.unit_counts import UnitCounts
+
+DOCUMENTS = sentences(300, seed=19)
+EXACT = ["n", "types", "q", "m", "v", "mean_cosine", "anisotropy_svd", "units_used", "filtered_v_within"]
+
+
+@pytest.fixture(autouse=True)
+def _few_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sample few rare units, so that a small corpus has units without a vector."""
+    monkeypatch.setattr("theodolite.statistics.rare_units.MIN_SAMPLED", 2)
+    monkeypatch.setitem(choose_units.__kwdefaults__, "sampled", 10)
+
+
+def same(one: pd.DataFrame, other: pd.DataFrame, columns: list[str]) -> None:
+    for name in columns:
+        np.testing.assert_allclose(one[name].astype(float), other[name].astype(float), rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("units", ["id", "word"])
+def test_only_m_v_and_their_sums_depend_on_min_count(small_model: Any, units: str) -> None:
+    whole = survey(small_model("gpt2"), DOCUMENTS, units=units)
+    count = int(whole.tokens.query("layer == 1 and population == 'all'")["n"].quantile(0.6)) + 1
+    found = survey(small_model("gpt2"), DOCUMENTS, units=units, min_count=count)
+    assert found.facts["settings"]["min_count"] == count
+    assert whole.facts["settings"]["min_count"] == 1
+    exact = [name for name in EXACT if count <= 10 or not name.startswith(("units_used", "filtered"))]
+    same(found.layers, whole.layers, exact)
+    key = ["layer", "population", "unit"]
+    both = whole.tokens.merge(found.tokens, on=key, suffixes=("", "_found"))
+    assert len(both) == len(whole.tokens) == len(found.tokens)
+    assert (both["n"] == both["n_found"]).all()
+    np.testing.assert_allclose(both["q"], both["q_found"], rtol=1e-9)
+    known = both["m_found"].notna()
+    assert 0 < (~known).sum() < len(both)
+    np.testing.assert_allclose(both["m"][known], both["m_found"][known], rtol=1e-9)
+    np.testing.assert_allclose(both["v"][known], both["v_found"][known], rtol=1e-9, atol=1e-12 * both["q"].max())
+    assert known[both["n"] == 1].all()  # a single occurrence needs no vector
+    share = found.layers["v_within_estimated_share"]
+    assert (share > 0).all()
+    assert (whole.layers["v_within_estimated_share"] == 0).all()
+    error = (found.layers["v_within"] - whole.layers["v_within"]).abs()
+    assert (error < 0.05 * whole.layers["v_within"] + 1e-9).all()
+    sums = found.coordinates.groupby(["layer", "population"], sort=False)["v_between_i"].sum()
+    np.testing.assert_allclose(sums.to_numpy(), found.layers["v_between"], rtol=1e-5, atol=1e-9)
+
+
+def test_a_tight_memory_gives_the_smallest_min_count_that_fits(small_model: Any) -> None:
+    need = survey(small_model("gpt2"), DOCUMENTS).facts
+    counted = survey(small_model("gpt2"), DOCUMENTS, memory=need["memory"]["bytes"] - 1).facts["memory"]
+    tight = survey(small_model("gpt2"), DOCUMENTS, memory=counted["bytes"] - 1)
+    chosen = tight.facts["settings"]["min_count"]
+    assert chosen > 1
+    assert tight.facts["memory"]["bytes"] < counted["bytes"]
+    assert tight.facts["memory"]["units_with_vector"] < tight.facts["counts"]["types"]
+    with pytest.raises(InputError, match="This survey needs about"):
+        survey(small_model("gpt2"), DOCUMENTS, memory=counted["bytes"] - 1, min_count=1)
+
+
+def test_parts_merge_to_the_whole(small_model: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("theodolite.surveys.text_survey.SHARD_CHARS", 4000)
+    model = small_model("gpt2")
+    whole = survey(model, DOCUMENTS, min_count=9)
+    parts = [survey(model, DOCUMENTS, min_count=9, part=f"{i}/2", out=tmp_path / f"{i}") for i in range(2)]
+    merged = theodolite.merge([tmp_path / "0", parts[1]])
+    same(merged.layers, whole.layers, ["n", "types", "q", "m", "v", "v_within", "v_between", "v_within_se"])
+    pd.testing.assert_frame_equal(merged.tokens, whole.tokens, rtol=1e-6, check_dtype=False)
+    other = survey(model, DOCUMENTS[:50], min_count=9)
+    with pytest.raises(InputError, match="which units have a vector depends on the corpus"):
+        theodolite.merge([whole, other])
+
+
+def test_a_resumed_run_is_equal_bit_for_bit(small_model: Any, monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setattr("theodolite.surveys.text_survey.SHARD_CHARS", 4000)
+    whole = survey(small_model("gpt2"), DOCUMENTS, min_count=9)
+
+    class Stop(Listener):
+        asked = 0
+
+        def stop(self) -> bool:
+            self.asked += 1
+            return self.asked > 3
+
+    with pytest.raises(TheodoliteError, match="Interrupted"):
+        survey(small_model("gpt2"), DOCUMENTS, min_count=9, out=tmp_path / "s", listener=Stop())
+    again = survey(small_model("gpt2"), DOCUMENTS, out=tmp_path / "s", resume=True)  # takes the recorded one
+    assert again.facts["settings"]["min_count"] == 9
+    pd.testing.assert_frame_equal(again.layers, whole.layers)
+    pd.testing.assert_frame_equal(again.tokens, whole.tokens)
+    opened = theodolite.open(tmp_path / "s")
+    assert opened.state.folds[1].rare_units is not None
+
+
+def test_text_without_units(small_model: Any) -> None:
+    whole, found = (survey(small_model("gpt2"), DOCUMENTS[:60], units=units) for units in ("id", "none"))
+    same(found.layers, whole.layers, ["n", "q", "m", "v", "mean_cosine", "anisotropy_svd"])
+    assert found.layers["v_within"].isna().all()
+    assert "belong to no units" in found.layers["undefined"].iloc[0]
+    assert len(found.tokens) == 0
+    with pytest.raises(InputError, match="belong to no units"):
+        survey(small_model("gpt2"), DOCUMENTS[:60], units="none", min_count=2)
+
+
+def test_contextuality_requires_all_vectors(small_model: Any) -> None:
+    with pytest.raises(InputError, match="--min-count must be 1"):
+        survey(small_model("gpt2"), DOCUMENTS[:9], contextuality=True, min_count=2)
+
+
+def test_large_sums_are_kept_only_if_asked(small_model: Any, monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setattr(runs, "MAX_SUMS", 1000)
+    small = survey(small_model("gpt2"), DOCUMENTS[:60], out=tmp_path / "small")
+    survey(small_model("gpt2"), DOCUMENTS[60:99], out=tmp_path / "large", keep_sums=True)
+    sizes = [(tmp_path / name / "state.safetensors").stat().st_size for name in ("small", "large")]
+    assert sizes[0] < 10_000 < sizes[1]
+    opened = theodolite.open(tmp_path / "small")
+    pd.testing.assert_frame_equal(opened.layers, small.layers)
+    assert opened.state.positions == small.state.positions
+    assert opened.state.folds[1].sample.population([0, 1])  # what needs vectors can still be computed
+    with pytest.raises(InputError, match=r"small cannot be used to merge.*--keep-sums"):
+        theodolite.merge([tmp_path / "small", tmp_path / "large"])
+    assert folder.MAX_SUMS == 2**30
+
+
+def test_a_language_model_of_8b_fits_in_64_gb() -> None:
+    layers = [Layer(index, f"block {index}", 4096) for index in range(34)]
+    n = np.maximum(1, (1e6 / (np.arange(1, 75_001) ** 1.1 * 8)).astype(np.int64))
+    counts = UnitCounts(np.arange(75_000), n, np.zeros(0, dtype=np.int64))
+    budget = 64 * 10**9
+    found = memory.check_memory(
+        layers,
+        128_256,
+        lambda: 75_000,
+        budget=budget,
+        sample_size=4096,
+        populations=4,
+        held=4 * 4096 * 4096 * 34,
+        counts=lambda: counts,
+    )
+    assert found.kept is not None
+    assert found.bytes <= budget
+    before = counts.min_counts[counts.min_counts.index(found.kept.min_count) - 1]
+    assert found.bytes_for(75_000, counts.choose(before)) > budget  # the smallest that fits
