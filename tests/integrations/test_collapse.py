@@ -124,4 +124,6 @@ def test_patience_ignores_a_short_phase_and_a_recovery_resets_it() -> None:
 
 def test_equal_vectors_have_no_rank_and_are_a_collapse() -> None:
     assert _collapses(Thresholds(spread=None, patience=1), (50.0, 0.2), (None, 1.0)) == [(1, "effective rank")]
-    assert _collapses(Thresholds(spread=None, patience=1), (50.0, 0.2), (float("nan"), 1.0)) == [(1, "effective rank")]
+    assert _collapses(Thresholds(spread=None, patience=1), (50.0, 0.2), (float("nan"), 1.0)) == [
+        (1, "effective rank")
+    ]
