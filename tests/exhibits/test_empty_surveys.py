@@ -17,6 +17,7 @@ from theodolite.exhibits.empty_surveys import explain_too_few
 from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.registry import find, make
 from theodolite.exhibits.saving import compose
+from theodolite.statistics.cells import POPULATIONS
 from theodolite.studies.choice import Choice
 from theodolite.studies.survey_data import SurveyData, explain_undefined
 
@@ -160,8 +161,10 @@ def test_a_survey_with_contextuality_does_not_suggest_the_option(name: str) -> N
     assert "--contextuality --out" not in str(error.value)
 
 
-def test_the_legend_of_populations_fits_over_one_panel() -> None:
-    figure = compose(make(find("dynamics/fig1-populations"), [make_layer_survey("one")]))
+@pytest.mark.parametrize("panels", [1, 2])
+def test_the_legend_of_populations_fits_above_the_panels(panels: int) -> None:
+    surveys = [make_layer_survey(f"model-{number}", populations=tuple(POPULATIONS)) for number in range(panels)]
+    figure = compose(make(find("dynamics/fig1-populations"), surveys))
     figure.canvas.draw()
     (legend,) = [one for part in figure.subfigs for one in part.legends]
     box = legend.get_window_extent()

@@ -23,6 +23,7 @@ from theodolite.text import format_fixed, format_scientific
 RASTER_FROM = 3000  # points; more of them make a vector file slow to open
 FEW_POINTS = 100  # points; below this number pale points are drawn larger, to be visible
 REACH = 3.0  # how far the axes may extend beyond the units in the fit, as a multiple of their range
+MANY = 0.05  # a larger share of the units is not left outside, however far they are
 FREQUENCY_COLOURS = ListedColormap(colormaps["viridis"](np.linspace(0.0, 0.92, 256)), "frequency")
 """Dark for rare units, light for frequent ones, without the yellow end, which is hard to see on white."""
 
@@ -109,8 +110,9 @@ def _limits(used: NDArray[np.float64], values: NDArray[np.float64]) -> tuple[flo
     low, high = float(core.min()), float(core.max())
     reach = (high - low) or 0.1 * abs(high) or 1.0
     most = np.quantile(values, [0.005, 0.995])
-    low = min(low, max(float(most[0]), low - REACH * reach))
-    high = max(high, min(float(most[1]), high + REACH * reach))
+    below, above = low - REACH * reach, high + REACH * reach
+    low = min(low, float(most[0]) if np.mean(values < below) > MANY else max(float(most[0]), below))
+    high = max(high, float(most[1]) if np.mean(values > above) > MANY else min(float(most[1]), above))
     margin = 0.05 * max(high - low, reach)
     return low - margin, high + margin
 

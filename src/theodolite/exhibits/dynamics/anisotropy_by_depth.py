@@ -7,12 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.figure import FigureBase
-from matplotlib.lines import Line2D
 
 from theodolite.exhibits.drawing.axes import clean_label
 from theodolite.exhibits.drawing.captions import compose_layer_caption, describe_corpora, join_sentences
 from theodolite.exhibits.drawing.layer_lines import draw_line, format_layer_axis
-from theodolite.exhibits.drawing.panels import draw_legend, legend_inches, make_panels, panels_size
+from theodolite.exhibits.drawing.panels import (
+    draw_legend,
+    legend_columns,
+    legend_inches,
+    make_handle,
+    make_panels,
+    panels_size,
+)
 from theodolite.exhibits.drawing.style import BLUE, GREEN, PURPLE, VERMILLION, LineStyle, get_line_style
 from theodolite.exhibits.empty_surveys import describe_empty_surveys
 from theodolite.exhibits.exhibit import Plate
@@ -102,9 +108,7 @@ def fig1_populations(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         [ANISOTROPY],
         lambda s, table: explain_undefined(s, table["population"].iloc[0], ANISOTROPY),
     )
-    columns, legend = (
-        (3, 0.2) if len(surveys) > 1 else (1, 0.16 * len(known))
-    )  # one panel is too narrow for a legend on one line
+    labels, width = [POPULATION_LABELS[one] for one in known], panels_size(len(surveys))[0]
 
     def draw(figure: FigureBase) -> None:
         axes = make_panels(figure, len(surveys))
@@ -116,19 +120,8 @@ def fig1_populations(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
             ax.set_ylim(-0.03, 1.03)
             ax.set_title(clean_label(name, 34))
         axes[0].set_ylabel("SVD anisotropy")
-        handles = [
-            Line2D(
-                [],
-                [],
-                c=POPULATION_STYLES[one].colour,
-                marker=POPULATION_STYLES[one].marker,
-                ls=POPULATION_STYLES[one].dash,
-            )
-            for one in known
-        ]
-        figure.legend(
-            handles, [POPULATION_LABELS[one] for one in known], loc="outside upper center", ncols=columns
-        )
+        handles = [make_handle(POPULATION_STYLES[one]) for one in known]
+        figure.legend(handles, labels, loc="outside upper center", ncols=legend_columns(labels, width))
 
     data = pd.concat([table for of_model in tables for table in of_model], ignore_index=True)
     caption = join_sentences(
@@ -140,7 +133,7 @@ def fig1_populations(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         if data["layer_name"].str.endswith("final norm").any()
         else "",
     )
-    return Plate(data, caption, draw, panels_size(len(surveys), height=2.1, legend=legend))
+    return Plate(data, caption, draw, panels_size(len(surveys), legend=legend_inches(labels, width)))
 
 
 def _describe_batches(
