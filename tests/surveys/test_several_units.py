@@ -108,6 +108,17 @@ def test_one_forward_pass_per_batch(survey: Callable[..., Survey], monkeypatch: 
     assert passes == alone > 2
 
 
+@pytest.mark.parametrize("kinds", [("id", "surface"), ("id", "word")], ids=",".join)
+def test_sums_on_a_device(
+    small_model: Any, corpus: Path, kinds: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_surveys, "_resident", lambda device: True)  # the CPU as a device, without kernels
+    model = small_model("bert")
+    together = whole_survey(model, corpus, units=kinds, device="cpu", **SETTINGS)
+    for kind in kinds:
+        assert_same_numbers(together.by(kind), whole_survey(model, corpus, units=kind, device="cpu", **SETTINGS))
+
+
 def test_encoder_decoders(tmp_path: Path) -> None:
     model, kinds = saved("T5", tmp_path / "T5"), ("surface", "word")
     together = whole_survey(model, DOCUMENTS[:20], units=kinds, **SETTINGS)
