@@ -11,7 +11,7 @@ import pytest
 from tests.synthetic_surveys import make_layer_survey
 
 from theodolite.engines.progress import Listener
-from theodolite.errors import InputError, TheodoliteError
+from theodolite.errors import InputError, MemoryLimitError, TheodoliteError
 from theodolite.exhibits.drawing.style import RC
 from theodolite.exhibits.exhibit import Exhibit
 from theodolite.exhibits.needs import WORDS
@@ -19,6 +19,7 @@ from theodolite.exhibits.registry import all_exhibits, find
 from theodolite.reproduction import drawing, plan, surveys
 from theodolite.reproduction import reproduce as module
 from theodolite.reproduction.plan import drop_repeated, plan_editions, plan_surveys
+from theodolite.storage.files import write_json
 from theodolite.studies.choice import Choice
 from theodolite.studies.survey_data import SurveyData
 
@@ -145,7 +146,7 @@ def test_surveys_with_the_same_settings_are_reused(made, few, theodolite):
     before = _written(made.out / "surveys")
     ran = theodolite(*arguments(made, "--limit", 60))
     assert ran.code == 0
-    assert re.sub(r"\s+", " ", ran.err).count("already contains this survey: nothing to do") == 4
+    assert re.sub(r"\s+", " ", ran.err).count("already contains this survey: nothing to do") == 2
     assert "positions" not in ran.err
     assert {
         path: path.stat().st_mtime_ns for path in (made.out / "surveys").rglob("*") if path.is_file()
@@ -212,7 +213,7 @@ def test_options_are_passed_to_the_surveys_that_use_them(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("paper", "given", "expected"),
     [
-        (PAPER, None, {"surface": True, "word": False}),
+        (PAPER, None, {"surface": True, "word": True}),  # one pass makes both
         (PAPER, False, {"surface": False, "word": False}),
         (PAPER, True, {"surface": True, "word": True}),
         ("dynamics", None, {"id": False}),
@@ -220,7 +221,12 @@ def test_options_are_passed_to_the_surveys_that_use_them(monkeypatch, tmp_path):
 )
 def test_contextuality_is_surveyed_if_the_paper_uses_it(monkeypatch, tmp_path, paper, given, expected):
     asked = {}
-    monkeypatch.setattr(module, "ensure_survey", lambda task, o, _: asked.update({task.units: o["contextuality"]}))
+
+    def ensure(task, options, listener, other_units=()):
+        asked.update(dict.fromkeys((task.units, *other_units), options["contextuality"]))
+
+    monkeypatch.setattr(surveys, "ensure_survey", ensure)
+    monkeypatch.setattr(surveys, "_write_report", lambda task: None)
     monkeypatch.setattr(module, "run_second_passes", lambda *given: None)
     monkeypatch.setattr(module, "ExhibitWriter", lambda *given: given)
     listener = Listener()
@@ -228,6 +234,35 @@ def test_contextuality_is_surveyed_if_the_paper_uses_it(monkeypatch, tmp_path, p
     with pytest.raises(TheodoliteError, match="Interrupted"):
         module.reproduce(paper, ["bert"], "t.txt", tmp_path, options={"contextuality": given}, listener=listener)
     assert asked == expected
+
+
+def test_one_pass_makes_the_survey_by_word_unless_it_cannot(monkeypatch, tmp_path):
+    asked, tasks = [], plan_surveys(["bert"], tmp_path, "surface", [find("norm-variance/fig22")])
+    monkeypatch.setattr(surveys, "_write_report", lambda task: None)
+
+    def survey(model, corpus, *, units, out, **options):
+        asked.append((units, out.name))
+        if options.get("memory") and len(units) > 1:
+            raise MemoryLimitError("Too large.")
+
+    def folders(**options):
+        asked.clear()
+        found = surveys.ensure_surveys(tasks, lambda task: options, Listener())
+        assert [task.units for task in found] == ["surface", "word"]
+        return [task.folder.relative_to(tmp_path / "surveys").as_posix() for task in found]
+
+    monkeypatch.setattr(surveys, "survey", survey)
+    assert folders() == ["bert", "bert/units/word"]
+    assert asked == [(["surface", "word"], "bert")]
+    separate = [(["surface"], "bert"), (["word"], "bert-word")]
+    assert folders(clean_words=True) == ["bert", "bert-word"]  # the model reads another text
+    assert asked == separate
+    assert folders(memory=1) == ["bert", "bert-word"]
+    assert asked == [(["surface", "word"], "bert"), *separate]
+    (tmp_path / "surveys" / "bert-word").mkdir(parents=True)
+    write_json(tmp_path / "surveys" / "bert-word" / "unfinished.json", {"settings": {"units": "word"}})
+    assert folders() == ["bert", "bert-word"]  # made by an older version
+    assert asked == separate
 
 
 @pytest.mark.parametrize(

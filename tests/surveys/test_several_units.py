@@ -17,11 +17,13 @@ from tests.surveys import runner
 
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError, MemoryLimitError, TheodoliteError
+from theodolite.models.layers import Layer
 from theodolite.models.text_anatomy import Anatomy
 from theodolite.state import checkpoints
 from theodolite.surveys import text_survey as text_surveys
 from theodolite.surveys.api import survey as whole_survey
 from theodolite.surveys.folder import TABLES, open_survey
+from theodolite.surveys.memory import Estimate, check_memory, estimate_bytes
 from theodolite.surveys.merge import merge
 from theodolite.surveys.survey import Survey
 
@@ -44,10 +46,16 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shared_folder(tmp_path_factory, "several-units-corpus", make) / "corpus.txt"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def survey(small_model: Any, corpus: Path) -> Callable[..., Survey]:
+    """Make a survey; those in memory are made once."""
+    made: dict[str, Survey] = {}
+
     def make(units: Any, family: str = "bert", **options: Any) -> Survey:
-        return whole_survey(small_model(family), corpus, units=units, **(SETTINGS | options))
+        key = repr((units, family, sorted(options.items())))
+        if key not in made or "out" in options:
+            made[key] = whole_survey(small_model(family), corpus, units=units, **(SETTINGS | options))
+        return made[key]
 
     return make
 
@@ -70,8 +78,7 @@ def assert_same_numbers(one: Survey, other: Survey) -> None:
         assert one.facts[name] == other.facts[name], name
 
 
-@pytest.mark.parametrize("kinds", [KINDS, ("word", "id")], ids=",".join)
-@pytest.mark.parametrize("family", ["bert", "gpt2"])
+@pytest.mark.parametrize(("family", "kinds"), [("bert", KINDS), ("gpt2", ("word", "surface"))], ids=str)
 def test_each_kind_equals_the_survey_by_that_kind_alone(
     survey: Callable[..., Survey], family: str, kinds: tuple[str, ...]
 ) -> None:
@@ -101,9 +108,19 @@ def test_one_forward_pass_per_batch(survey: Callable[..., Survey], monkeypatch: 
     assert passes == alone > 2
 
 
-@pytest.mark.parametrize(("name", "kinds"), [("T5", KINDS), ("Canine", ("id", "surface"))])
-def test_decoders_and_layers_without_units(tmp_path: Path, name: str, kinds: tuple[str, ...]) -> None:
-    model = saved(name, tmp_path / name)
+@pytest.mark.parametrize("kinds", [("id", "surface"), ("id", "word")], ids=",".join)
+def test_sums_on_a_device(
+    small_model: Any, corpus: Path, kinds: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_surveys, "_resident", lambda device: True)  # the CPU as a device, without kernels
+    model = small_model("bert")
+    together = whole_survey(model, corpus, units=kinds, device="cpu", **SETTINGS)
+    for kind in kinds:
+        assert_same_numbers(together.by(kind), whole_survey(model, corpus, units=kind, device="cpu", **SETTINGS))
+
+
+def test_encoder_decoders(tmp_path: Path) -> None:
+    model, kinds = saved("T5", tmp_path / "T5"), ("surface", "word")
     together = whole_survey(model, DOCUMENTS[:20], units=kinds, **SETTINGS)
     for kind in kinds:
         assert_same_numbers(together.by(kind), whole_survey(model, DOCUMENTS[:20], units=kind, **SETTINGS))
@@ -287,13 +304,21 @@ def test_the_pilot_of_each_kind_is_used(survey: Callable[..., Survey], tmp_path:
 
 def test_memory_adds_up(survey: Callable[..., Survey]) -> None:
     together = survey(KINDS)
-    sizes = {kind: together.by(kind).facts["memory"]["bytes"] for kind in KINDS}
-    assert sizes == {kind: survey(kind).facts["memory"]["bytes"] for kind in KINDS}
-    enough = max(sizes.values())
-    for kind in KINDS:
-        survey(kind, memory=enough)
-    with pytest.raises(MemoryLimitError, match="give fewer --units"):
-        survey(KINDS, memory=enough)
+    assert together.by("word").facts["memory"]["bytes"] == survey("word").facts["memory"]["bytes"]
+    layers, known = [Layer(0, "embeddings", 8)], {"sample_size": 4, "populations": 1}
+    few, many = (estimate_bytes(layers, types, **known) for types in (10, 1000))
+
+    def check(budget: int, *others: Estimate) -> Estimate:
+        return check_memory(layers, 1000, lambda: 10, budget=budget, others=others, **known)
+
+    first = check(2 * few)
+    second = check(2 * few, first)
+    with pytest.raises(MemoryLimitError, match=r"and 30 units, .* give fewer --units"):
+        check(2 * few, first, second)
+    loose = check(many)
+    assert loose.types == 1000  # the upper bound fits, so nothing is counted
+    check(many, loose)
+    assert loose.types == 10  # until the second survey needs the memory
 
 
 def test_what_is_rejected(survey: Callable[..., Survey], tmp_path: Path) -> None:

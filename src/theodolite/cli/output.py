@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -19,8 +20,9 @@ from theodolite.cli.layer_table import (
     without_massive_hint,
 )
 from theodolite.storage.atomic import write_atomically
+from theodolite.storage.file_names import UNITS
 from theodolite.studies.choice import default_population
-from theodolite.surveys.survey import Survey
+from theodolite.surveys.survey import OTHER_UNITS, Survey
 from theodolite.text import format_cell
 
 if TYPE_CHECKING:
@@ -71,12 +73,15 @@ def finish_survey(survey: Survey, *, as_json: bool, quiet: bool) -> None:
     from theodolite.studies.reading import read_report_tables
 
     report = None
-    if survey.folder is not None:
-        report, tables = survey.folder / "report.html", [read_report_tables(survey.folder)]
-        write_atomically(report, lambda file: write(tables, file))
+    others = {kind: survey.folder / UNITS / kind for kind in survey.facts.get(OTHER_UNITS, []) if survey.folder}
+    for folder in (*others.values(), *([survey.folder] if survey.folder is not None else [])):
+        report, tables = folder / "report.html", [read_report_tables(folder)]
+        write_atomically(report, partial(write, tables))
     if as_json:
         summary: dict[str, Any] = {"survey": str(survey.folder) if survey.folder else None, "name": survey.name}
         summary |= {"counts": survey.facts["counts"], "layers": layers_json(survey.layers)}
+        if others:
+            summary[OTHER_UNITS] = {kind: str(folder) for kind, folder in others.items()}
         print_result(json.dumps(summary))
         return
     print_layers(survey.layers, default_population([survey.facts]), survey.name)
@@ -85,6 +90,8 @@ def finish_survey(survey: Survey, *, as_json: bool, quiet: bool) -> None:
         _print_notes(survey)
     if report is not None:
         print_result(f"survey: {survey.folder}\nreport: {report}")
+        for kind, folder in others.items():
+            print_result(f"survey by {kind}: {folder}")
 
 
 def _print_notes(survey: Survey) -> None:

@@ -18,12 +18,13 @@ from theodolite.reproduction.plan import (
     UNITS,
     Corpora,
     Edition,
+    Task,
     check_paper,
     plan_editions,
     plan_surveys,
     split_models,
 )
-from theodolite.reproduction.surveys import ensure_survey, run_second_passes
+from theodolite.reproduction.surveys import ensure_surveys, run_second_passes
 from theodolite.storage.location import list_output_folder, local_path
 
 
@@ -52,7 +53,8 @@ def reproduce(
     laboratories by name (words, pairs, groups, sentences), by default samples of the package. Finished surveys
     with the same settings are reused, unfinished ones are resumed, and others are rejected.
     `units=None` means the units of the paper. The option `contextuality=None` turns contextuality on where the
-    paper's exhibits use it: for the surveys of `norm-variance`, except the additional surveys by word.
+    paper's exhibits use it: for the surveys of `norm-variance`, except additional surveys by word that get
+    a pass of their own.
     """
     listener, given, folder = listener or Listener(), dict(options or {}), local_path(out, "reproduce")
     known = list(all_exhibits().values())
@@ -71,11 +73,14 @@ def reproduce(
     surveys = plan_surveys(names, folder, units, exhibits, reads.__getitem__) if needs_surveys else []
     experiments = laboratories.plan_laboratories(exhibits, reads, folder)
     series_tasks = laboratories.plan_series(series)
-    for task in surveys:
+
+    def survey_options(task: Task) -> dict[str, Any]:
         contextual = given.get("contextuality")
         if contextual is None:
             contextual = paper in CONTEXTUAL and task.units == units
-        ensure_survey(task, given | {"contextuality": contextual}, listener)
+        return given | {"contextuality": contextual}
+
+    surveys = ensure_surveys(surveys, survey_options, listener)
     for task in surveys:
         if task.units == units:
             run_second_passes(paper, task, listener)

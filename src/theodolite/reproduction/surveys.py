@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from theodolite.engines.progress import Listener
-from theodolite.errors import InputError, TheodoliteError
+from theodolite.errors import InputError, MemoryLimitError, TheodoliteError
 from theodolite.report import write
 from theodolite.reproduction.plan import Task
-from theodolite.storage.file_names import FACTS, UNFINISHED
+from theodolite.storage.file_names import FACTS, UNFINISHED, UNITS
 from theodolite.storage.location import list_output_folder
 from theodolite.studies.anisotropy.batch_tables import BATCHES
 from theodolite.studies.anisotropy.batches import make_batches
@@ -20,24 +21,67 @@ from theodolite.studies.norm_variance.token_sets import make_token_sets
 from theodolite.studies.reading import read_report_tables, read_survey_data
 from theodolite.studies.survey_data import SurveyData, middle_layer
 from theodolite.surveys.api import survey
+from theodolite.surveys.resume import find_recorded_run
 
 TEXT_ONLY = ("field", "column", "max_words", "max_tokens", "wrap", "clean_words", "contextuality")
 
 
-def ensure_survey(task: Task, options: Mapping[str, Any], listener: Listener) -> None:
+def ensure_surveys(
+    tasks: Sequence[Task], options: Callable[[Task], Mapping[str, Any]], listener: Listener
+) -> list[Task]:
+    """Make sure that all surveys exist; return the tasks with the folders that hold them.
+
+    If a model is surveyed by word too, one pass makes both surveys, and that by word is inside the folder of the
+    other. It gets a pass and a folder of its own if its text differs (`clean_words`), if one of the two surveys
+    exists by itself, or if both do not fit in memory together.
+    """
+    words = {task.model: task for task in tasks if task.units == "word" and task.kind == "text"}
+    together: dict[str, Task] = {}
+    made = []
+    for task in tasks:
+        given, word = options(task), words.get(task.model, task)
+        if task.model in together:
+            task = replace(word, folder=together[task.model].folder / UNITS / "word")
+            _write_report(task)
+        elif word is not task and not given.get("clean_words") and _may_share(task, word):
+            try:
+                ensure_survey(task, given, listener, other_units=("word",))
+                together[task.model] = task
+            except MemoryLimitError:
+                listener.warn(
+                    f"{task.model}: both surveys do not fit in memory; that by word runs after the other"
+                )
+                ensure_survey(task, given, listener)
+        else:
+            ensure_survey(task, given, listener)
+        made.append(task)
+    return made
+
+
+def _may_share(task: Task, word: Task) -> bool:
+    """Return whether one pass may make both surveys: neither exists, or the folder of the first has both."""
+    recorded = find_recorded_run(task.folder)
+    if recorded is not None:
+        return "word" in recorded.units
+    return find_recorded_run(word.folder) is None
+
+
+def ensure_survey(
+    task: Task, options: Mapping[str, Any], listener: Listener, other_units: Sequence[str] = ()
+) -> None:
     """Make sure that the task's folder holds a finished survey and its report; run only what is missing.
 
-    The option `clean_words` is used for surveys by word only, and those in TEXT_ONLY for text models only.
+    `other_units` are surveyed in the same pass. The option `clean_words` is used for surveys by word only, and
+    those in TEXT_ONLY for text models only.
     """
     options = {**options, "clean_words": bool(options.get("clean_words")) and task.units == "word"}
     if task.kind != "text":
         options = {name: value for name, value in options.items() if name not in TEXT_ONLY}
     _check_folder(task)
-    listener.say(f"{task.model} by {task.units}: {task.folder}")
+    units = [task.units, *other_units]
+    listener.say(f"{task.model} by {' and '.join(units)}: {task.folder}")
     try:
-        survey(
-            task.model, task.corpus, out=task.folder, units=task.units, resume=True, listener=listener, **options
-        )
+        survey(task.model, task.corpus, out=task.folder, units=units, resume=True, listener=listener, **options)
     except TheodoliteError as error:
         raise _adapt_error(error, task, contextuality=bool(options.get("contextuality"))) from error
     _write_report(task)

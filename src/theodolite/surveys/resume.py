@@ -41,6 +41,11 @@ class RecordedRun(NamedTuple):
                 f"--resume: the run in {self.place} has other settings; give them, or another --out:\n  {listed}"
             )
 
+    @property
+    def units(self) -> list[str]:
+        """The kinds of units of the run."""
+        return _units_in(self.identity)
+
     def _allow_fewer_units(self, identity: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the identity with all kinds of units of a finished survey that has those of the identity."""
         (first, *others), (ours, *given) = (_units_in(each) for each in (self.identity, identity))
