@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from theodolite.batch import Batch
+from theodolite.batch import Batch, Places
 from theodolite.errors import DamagedError, InputError, TheodoliteError
 from theodolite.models.layers import Layer
+from theodolite.sources.batch_limit import BatchLimit, fits_in_memory
 from theodolite.sources.source import Source, device_for_sums
 from theodolite.statistics.cells import cells_to_separate
 from theodolite.statistics.fold import max_sample_size
@@ -136,14 +137,20 @@ def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha25
     def sink(batch: Batch) -> None:
         near = batch.places.key.argsort()[:POSITIONS]  # no others can be chosen, so they are not copied
         vector = batch.taken().index_select(0, near.to(batch.states.device)).cpu().float()
-        kept[batch.layer].offer(key=batch.places.key[near], first=batch.places.first[near], vector=vector)
-        names = batch.places.unit if batch.places.unit_hash is None else batch.places.unit_hash
-        found, times = np.unique(names.numpy(), return_counts=True)
-        counts.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
+        chosen.append((batch.layer, batch.places, near, vector))
 
-    positions = 0
-    for prepared in source.prepare(documents):
-        source.run(prepared, sink)
+    positions, limit, waiting = 0, BatchLimit(), deque(source.prepare(documents))
+    while waiting:
+        prepared, chosen = waiting.popleft(), list[tuple[int, Places, Tensor, Tensor]]()
+        if not fits_in_memory(source, prepared, sink):
+            limit.lower(prepared, device)
+            waiting.extendleft(reversed(limit.split(prepared)))
+            continue
+        for layer, places, near, vector in chosen:
+            kept[layer].offer(key=places.key[near], first=places.first[near], vector=vector)
+            names = places.unit if places.unit_hash is None else places.unit_hash
+            found, occurrences = np.unique(names.numpy(), return_counts=True)
+            counts.update(dict(zip(found.tolist(), occurrences.tolist(), strict=True)))
         positions += prepared.positions
     if not positions:
         raise InputError(
