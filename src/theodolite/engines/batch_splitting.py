@@ -3,55 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from theodolite.errors import TheodoliteError
+from theodolite.batch import Batch
+from theodolite.sources.batch_limit import BatchLimit, fits_in_memory
 from theodolite.sources.source import Source
 from theodolite.statistics.sinks import BatchLayers, Fold, KindAndLayer
-
-OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "ALLOC_FAILED")
-"""What PyTorch and the libraries of CUDA write in a RuntimeError if an allocation fails."""
 
 
 class PartlyAddedError(Exception):
     """Memory ran out while a batch was added: the sums have an unknown part of it, and must not be used."""
-
-
-class BatchLimit:
-    """The largest number of tokens that is run at a time: none, until memory runs out."""
-
-    def __init__(self, warn: Callable[[str], None] = lambda text: None) -> None:
-        self.tokens: int | None = None
-        self._warn = warn
-
-    def split(self, prepared: Any) -> list[Any]:
-        """Return the batch in parts of whole windows that are within the limit, or have one window."""
-        parts, waiting = [], deque([prepared])
-        while waiting:
-            part = waiting.popleft()
-            halves = part.halves() if self.tokens is not None and part.tokens > self.tokens else ()
-            waiting.extendleft(reversed(halves))
-            if not halves:
-                parts.append(part)
-        return parts
-
-    def lower(self, prepared: Any, device: str) -> None:
-        """Halve the limit after a batch that did not fit; raise if it cannot be split."""
-        if not (hasattr(prepared, "halves") and prepared.halves()):
-            size = f"A window of {prepared.tokens:,} tokens" if hasattr(prepared, "tokens") else "A batch"
-            raise TheodoliteError(
-                f"{size} does not fit in the memory of {device}. Use a smaller --max-tokens, --dtype bfloat16, "
-                "fewer --layers, or --populations all,without-first,without-massive, which holds the states of "
-                "one layer at a time."
-            )
-        self.tokens = prepared.tokens // 2
-        self._warn(
-            f"{device} ran out of memory with {prepared.tokens:,} tokens: from here on at most "
-            f"{self.tokens:,} tokens run at a time (--batch-tokens)"
-        )
 
 
 class BatchRunner:
@@ -86,17 +50,13 @@ class BatchRunner:
 
         Return None, or the layers that are complete if memory ran out before the part was added to all.
         """
-        try:
-            self._source.run(
-                part, lambda batch: None if (batch.kind, batch.layer) in added else self._layers.add(batch)
-            )
-            self._layers.finish()
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-        else:
+
+        def add(batch: Batch) -> None:
+            if (batch.kind, batch.layer) not in added:
+                self._layers.add(batch)
+
+        if fits_in_memory(self._source, part, add, self._layers.finish):
             return None
-        # Outside of `except`: the error is gone, and with it the frames that kept tensors in memory.
         added_now = self._layers.discard()
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             torch.cuda.empty_cache()
@@ -104,15 +64,3 @@ class BatchRunner:
             self._limit.lower(part, self._device)
             raise PartlyAddedError
         return added_now
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says that memory could not be allocated.
-
-    >>> is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"))
-    True
-    >>> is_out_of_memory(RuntimeError("shapes do not match"))
-    False
-    """
-    known = isinstance(error, MemoryError | torch.OutOfMemoryError)
-    return known or (isinstance(error, RuntimeError) and any(text in str(error) for text in OUT_OF_MEMORY))

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from theodolite.batch import Places
-from theodolite.engines.batch_splitting import BatchLimit, BatchRunner, PartlyAddedError
+from theodolite.engines.batch_splitting import BatchRunner, PartlyAddedError
 from theodolite.engines.engine import Plan, Work
 from theodolite.engines.gpu import accumulate_on_device
 from theodolite.engines.progress import Listener, Progress
 from theodolite.engines.threads import one_torch_thread
 from theodolite.errors import TheodoliteError
+from theodolite.sources.batch_limit import BatchLimit
 from theodolite.sources.prefetch import Prefetcher, ShardPreparation, gpu_waits
 from theodolite.sources.source import Source, each_batch, each_kind
 from theodolite.sources.units import Units

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from theodolite.models.device_map import load_offloaded
+
 ROWS = 24
 SMALL = 4  # parameters per coordinate: a norm has one or two, a projection hundreds
 FITS = 1e-5  # relative error of the fit: norms that compute in float32 reach 1e-7
@@ -57,8 +59,11 @@ def identify_norm(module: nn.Module, dim: int) -> Norm | None:
 
 def _copy_without_hooks(module: nn.Module) -> nn.Module:
     """Return a copy in float64 without hooks."""
-    twin = deepcopy(module).cpu().double().eval()
+    with load_offloaded(module):
+        twin = deepcopy(module).cpu().double().eval()
     for part in twin.modules():
+        for name in ("_hf_hook", "_old_forward", "forward"):  # accelerate replaces `forward` of an instance
+            part.__dict__.pop(name, None)
         part._forward_hooks.clear()
         part._forward_pre_hooks.clear()
     return twin

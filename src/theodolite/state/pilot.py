@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from theodolite.batch import Batch
+from theodolite.batch import Batch, Places
 from theodolite.errors import DamagedError, InputError, TheodoliteError
 from theodolite.models.layers import Layer
+from theodolite.sources.batch_limit import BatchLimit, fits_in_memory
 from theodolite.sources.source import Source, device_for_sums, each_batch, each_kind
 from theodolite.statistics.cells import cells_to_separate
 from theodolite.statistics.fold import max_sample_size
@@ -145,20 +146,49 @@ def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha25
 
 def take_pilots(source: Source, documents: Sequence[tuple[int, Any]], model_sha256: str) -> list[Pilot]:
     """Return the pilot of each kind of unit of the source, from one pass over the documents."""
-    seen = [_Seen(source.layers) for _ in each_kind(source)]
-    for prepared in source.prepare(documents):
-        source.run(prepared, lambda batch: seen[batch.kind].add(batch))
-        for one, batch in zip(seen, each_batch(prepared), strict=True):
-            one.positions += batch.positions
+    device, seen = device_for_sums(source) or "cpu", [_Seen(source.layers) for _ in each_kind(source)]
+    limit, waiting = BatchLimit(), deque(source.prepare(documents))
+    while waiting:
+        prepared, chosen = waiting.popleft(), _ChosenRows()
+        if not fits_in_memory(source, prepared, chosen.take):
+            limit.lower(prepared, device)
+            waiting.extendleft(reversed(limit.split(prepared)))
+            continue
+        for one in chosen.rows:
+            seen[one.kind].add(one)
+        for of_kind, batch in zip(seen, each_batch(prepared), strict=True):
+            of_kind.positions += batch.positions
     if not seen[0].positions:
         raise InputError(
             "The documents of the pilot have no position to measure. Is the corpus empty, or only special tokens?"
         )
-    device, read = device_for_sums(source) or "cpu", len(documents)
+    read = len(documents)
     return [
         Pilot(one.measure(device), {"documents": read, "positions": one.positions, "model_sha256": model_sha256})
         for one in seen
     ]
+
+
+class _Chosen(NamedTuple):
+    """The positions of one layer of a batch that the pilot may measure."""
+
+    kind: int
+    layer: int
+    places: Places
+    near: Tensor
+    vector: Tensor
+
+
+class _ChosenRows:
+    """Those of all layers of a batch, which are dropped if memory runs out before its last layer."""
+
+    def __init__(self) -> None:
+        self.rows: list[_Chosen] = []
+
+    def take(self, batch: Batch) -> None:
+        near = batch.places.key.argsort()[:POSITIONS]  # no others can be chosen, so they are not copied
+        vector = batch.taken().index_select(0, near.to(batch.states.device)).cpu().float()
+        self.rows.append(_Chosen(batch.kind, batch.layer, batch.places, near, vector))
 
 
 class _Seen:
@@ -170,11 +200,10 @@ class _Seen:
         self._kept = {layer.index: Reservoir(min(POSITIONS, max_sample_size(layer.dim))) for layer in layers}
         self._counts = Counter[int]()
 
-    def add(self, batch: Batch) -> None:
-        near = batch.places.key.argsort()[:POSITIONS]  # no others can be chosen, so they are not copied
-        vector = batch.taken().index_select(0, near.to(batch.states.device)).cpu().float()
-        self._kept[batch.layer].offer(key=batch.places.key[near], first=batch.places.first[near], vector=vector)
-        names = batch.places.unit if batch.places.unit_hash is None else batch.places.unit_hash
+    def add(self, chosen: _Chosen) -> None:
+        places, near = chosen.places, chosen.near
+        self._kept[chosen.layer].offer(key=places.key[near], first=places.first[near], vector=chosen.vector)
+        names = places.unit if places.unit_hash is None else places.unit_hash
         found, times = np.unique(names.numpy(), return_counts=True)
         self._counts.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
 

@@ -1,0 +1,154 @@
+"""Surveys of loaded models: the same numbers as by name, and a model that is left as it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.small_models import load, sentences
+
+import theodolite
+from theodolite.errors import InputError
+from theodolite.models.loaded_model import wrap_model
+from theodolite.models.weight_files import choose_dtype, weights_sha256
+
+TEXTS = sentences(40)
+
+
+@pytest.fixture(scope="module")
+def by_name(small_model: Callable[[str], Path]) -> Any:
+    return theodolite.survey(str(small_model("llama")), TEXTS)
+
+
+def test_a_loaded_model_gives_the_numbers_of_its_folder_and_stays_as_it_was(
+    small_model: Callable[[str], Path], by_name: Any
+) -> None:
+    model, tokenizer = load(small_model("llama"))
+    model.train()
+    model.layers[0].eval()
+    grads = [parameter.requires_grad for parameter in model.parameters()]
+    random = torch.get_rng_state()
+    made = theodolite.survey(model, TEXTS, tokenizer=tokenizer)
+    assert made.layers.equals(by_name.layers)
+    assert made.facts["model"]["loaded"]
+    assert model.training
+    assert not model.layers[0].training
+    assert model.config.use_cache
+    assert grads == [parameter.requires_grad for parameter in model.parameters()]
+    assert torch.equal(random, torch.get_rng_state())
+    hooks = [
+        hook
+        for module in model.modules()
+        for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
+    ]
+    # transformers installs its own when hidden states are first asked for, and keeps them.
+    assert all(hook.__module__.startswith("transformers.") for hook in hooks)
+
+
+def test_compiled_blocks_are_surveyed_and_do_not_change_the_identity(
+    small_model: Callable[[str], Path], by_name: Any
+) -> None:
+    model, tokenizer = load(small_model("llama"))
+    plain = wrap_model(model, tokenizer).identity()
+    model.layers[0] = torch.compile(model.layers[0])
+    model.layers[1] = torch.compile(model.layers[1])
+    made = theodolite.survey(torch.compile(model), TEXTS, tokenizer=tokenizer)
+    assert made.layers.equals(by_name.layers)
+    assert {name: made.facts["identity"]["model"][name] for name in plain} == plain
+
+
+def test_one_changed_weight_changes_the_identity(small_model: Callable[[str], Path]) -> None:
+    model, tokenizer = load(small_model("bert"))
+    before = wrap_model(model, tokenizer).sha256
+    assert wrap_model(*load(small_model("bert"))).sha256 == before
+    with torch.no_grad():
+        model.encoder.layer[0].output.dense.weight[0, 0] += 1
+    assert wrap_model(model, tokenizer).sha256 != before
+
+
+def test_weights_that_accelerate_loads_when_needed(small_model: Callable[[str], Path], by_name: Any) -> None:
+    accelerate = pytest.importorskip("accelerate")
+    model, tokenizer = load(small_model("llama"))
+    plain = wrap_model(model, tokenizer).sha256
+    accelerate.cpu_offload(model, execution_device=torch.device("cpu"))
+    assert next(model.parameters()).is_meta
+    made = theodolite.survey(model, TEXTS, tokenizer=tokenizer)
+    assert made.layers["q"].equals(by_name.layers["q"])
+    assert made.facts["model"]["sha256"] == plain
+
+
+def test_a_model_on_meta_is_rejected(small_model: Callable[[str], Path]) -> None:
+    model, tokenizer = load(small_model("llama"))
+    model.layers[1].to("meta")
+    with pytest.raises(InputError, match=r"no numbers for its weight layers\.1\..*on the device meta"):
+        theodolite.survey(model, TEXTS, tokenizer=tokenizer)
+
+
+def test_adapters_are_part_of_the_model(small_model: Callable[[str], Path], by_name: Any) -> None:
+    peft = pytest.importorskip("peft")
+    model, tokenizer = load(small_model("llama"))
+    adapted = peft.get_peft_model(model, peft.LoraConfig(target_modules=["q_proj"], init_lora_weights=False))
+    made = theodolite.survey(adapted, TEXTS, tokenizer=tokenizer)
+    assert made.facts["model"]["adapters"] == ["default"]
+    assert not made.layers.equals(by_name.layers)
+    with adapted.disable_adapter():
+        assert theodolite.survey(adapted, TEXTS, tokenizer=tokenizer).layers.equals(by_name.layers)
+
+
+def test_options_for_loading_and_missing_tokenizers_are_rejected(small_model: Callable[[str], Path]) -> None:
+    model, tokenizer = load(small_model("llama"))
+    with pytest.raises(InputError, match=r"--dtype 'bfloat16' applies to a model that the survey loads"):
+        theodolite.survey(model, TEXTS, tokenizer=tokenizer, dtype="bfloat16")
+    model.config._name_or_path = model.name_or_path = ""
+    with pytest.raises(InputError, match=r"no name by which its tokenizer could be found.*--tokenizer"):
+        theodolite.survey(model, TEXTS)
+
+
+def test_an_adapter_without_base_names_the_base(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "./gone", "peft_type": "LORA"}')
+    with pytest.raises(InputError, match=r"only an adapter of \./gone"):
+        theodolite.survey(str(tmp_path), TEXTS)
+
+
+def test_weights_in_the_cache_of_the_hub_are_identified_by_their_names(tmp_path: Path) -> None:
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "snapshots").mkdir()
+    name = "ab" * 32  # not the digest of the content: it is not read
+    (tmp_path / "blobs" / name).write_bytes(b"weights")
+    (tmp_path / "snapshots" / "model.safetensors").symlink_to(tmp_path / "blobs" / name)
+    assert weights_sha256(tmp_path / "snapshots") == name
+    (tmp_path / "blobs" / "model.safetensors").write_bytes(b"weights")
+    assert weights_sha256(tmp_path / "blobs") == sha256(b"weights").hexdigest()
+
+
+def test_auto_is_the_precision_of_the_checkpoint_on_a_gpu(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"dtype": "bfloat16"}')
+    assert choose_dtype("auto", tmp_path, "cuda:1") == "bfloat16"
+    assert choose_dtype("auto", tmp_path, "cpu") == "float32"
+    assert choose_dtype("float16", tmp_path, "cpu") == "float16"
+
+
+TEMPLATE = "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}</s>{% endfor %}"
+
+
+def test_conversations_are_read_through_the_template(small_model: Callable[[str], Path], tmp_path: Path) -> None:
+    model, tokenizer = load(small_model("llama"))
+    chats = [[{"role": "user", "content": text}, {"role": "assistant", "content": "yes"}] for text in TEXTS]
+    with pytest.raises(InputError, match="--chat requires a tokenizer with a chat template"):
+        theodolite.survey(model, chats, tokenizer=tokenizer, chat=True)
+    tokenizer.chat_template = TEMPLATE
+    (tmp_path / "chats.jsonl").write_text("".join(json.dumps({"messages": chat}) + "\n" for chat in chats))
+    made = theodolite.survey(model, tmp_path / "chats.jsonl", tokenizer=tokenizer, chat=True)
+    again = theodolite.survey(model, chats, tokenizer=tokenizer, chat=True)
+    written = [tokenizer.apply_chat_template(chat, tokenize=False) for chat in chats]
+    ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in written]
+    assert made.state.positions == sum(map(len, ids))
+    assert made.facts["corpus"]["sha256"] == again.facts["corpus"]["sha256"]
+    (tmp_path / "bad.jsonl").write_text('{"messages": "no list"}\n')
+    with pytest.raises(InputError, match="requires a list of messages"):
+        theodolite.survey(model, tmp_path / "bad.jsonl", tokenizer=tokenizer, chat=True)
