@@ -1,4 +1,6 @@
-"""The first screen: the verdicts and a chart that is drawn, at every width, and labels of axes that do not collide."""
+"""The first screen: verdicts and a chart that is drawn, and labels of axes that do not collide."""
+
+from itertools import pairwise
 
 import pytest
 from tests.browser.conftest import Reader, Report
@@ -29,7 +31,7 @@ def test_labels_of_layers_do_not_touch_and_numbers_have_no_exponents(reader: Rea
         page = reader(one.path, "profiles", viewport={"width": width, "height": 900})
         found = page.evaluate(LABELS, "profiles")
         assert len(found) >= 3
-        assert all(right + 2 < left for (_, right), (left, _) in zip(found, found[1:], strict=False))
+        assert all(right + 2 < left for (_, right), (left, _) in pairwise(found))
     formatted = page.evaluate("[28310000, 0.00002, 1234567, 0.25].map((x) => theodolite.formatNumber(x))")
     assert formatted == ["2.83×10⁷", "2×10⁻⁵", "1,234,567", "0.25"]
     ticks = page.evaluate(
