@@ -61,6 +61,7 @@
     // For printing, build all sections, and make the charts as wide as a sheet and less high.
     const charts = () => document.querySelectorAll(".js-plotly-plot:not([hidden])");
     addEventListener("beforeprint", () => {
+      document.querySelectorAll("details.provenance").forEach((one) => (one.open = true));
       parts.forEach(refresh);
       charts().forEach((plot) => Plotly.relayout(plot, { width: Math.min(plot.clientWidth, PAPER_WIDTH), height: Math.round(PAPER_HEIGHT_SHARE * plot.clientHeight), autosize: false }));
     });
