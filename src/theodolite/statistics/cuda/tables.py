@@ -168,7 +168,8 @@ class GpuCounts:
 
     def load(self, first: int, codes: Tensor, n: Tensor) -> None:
         """Load the counts of other or of first positions; codes are distinct."""
-        self._n[self._rows_of(first, codes)] = n.to(self._n.device)
+        rows = self._rows_of(first, codes)  # before `_n`, which it may replace
+        self._n[rows] = n.to(rows.device)
 
     def load_lengths(self, first: int, codes: Tensor, lengths: Tensor) -> None:
         """Load the sums of |x|^2 of other or of first positions; codes are distinct."""
