@@ -163,10 +163,22 @@ def test_a_language_model_of_8b_fits_in_64_gb() -> None:
         budget=budget,
         sample_size=4096,
         populations=4,
+        sinks=True,
         held=4 * 4096 * 4096 * 34,
         counts=lambda: counts,
     )
     assert found.kept is not None
+    assert 1 < found.kept.min_count <= 10  # all that the papers use remains exact
     assert found.bytes <= budget
     before = counts.min_counts[counts.min_counts.index(found.kept.min_count) - 1]
     assert found.bytes_for(75_000, counts.choose(before)) > budget  # the smallest that fits
+
+
+def test_the_estimate_has_the_matrices_of_a_decoder_with_sinks(small_model: Any) -> None:
+    found = survey(small_model("gpt2"), DOCUMENTS[:60])
+    matrices = [len(fold.scatter.products) for fold in found.state.folds.values()]
+    layers = [Layer(0, "block", 512)]
+    known = {"sample_size": 0, "populations": 4}
+    few, many = (memory.estimate_bytes(layers, 0, sinks=sinks, **known) for sinks in (False, True))
+    assert many - few == memory.SINK_MATRICES * 8 * 512**2
+    assert max(matrices) <= 2 + memory.SINK_MATRICES
