@@ -21,6 +21,8 @@ from theodolite.surveys.api import survey
 from theodolite.surveys.unit_counts import UnitCounts
 
 DOCUMENTS = sentences(300, seed=19)
+MANY = 40
+"""A min_count with which many units of these documents have no vector."""
 EXACT = ["n", "types", "q", "m", "v", "mean_cosine", "anisotropy_svd", "units_used", "filtered_v_within"]
 
 
@@ -76,22 +78,31 @@ def test_a_tight_memory_gives_the_smallest_min_count_that_fits(small_model: Any)
         survey(small_model("gpt2"), DOCUMENTS, memory=counted["bytes"] - 1, min_count=1)
 
 
+def check_units_without_a_vector(found: theodolite.Survey) -> None:
+    """Check that units lack a vector, and that their part of V_W is estimated in every population."""
+    assert found.facts["memory"]["units_with_vector"] <= found.facts["counts"]["types"] - 20
+    assert found.tokens["m"].isna().sum() >= 20
+    assert (found.layers["v_within_estimated_share"] > 0).all()
+
+
 def test_parts_merge_to_the_whole(small_model: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("theodolite.surveys.text_survey.SHARD_CHARS", 4000)
     model = small_model("gpt2")
-    whole = survey(model, DOCUMENTS, min_count=9)
-    parts = [survey(model, DOCUMENTS, min_count=9, part=f"{i}/2", out=tmp_path / f"{i}") for i in range(2)]
+    whole = survey(model, DOCUMENTS, min_count=MANY)
+    check_units_without_a_vector(whole)
+    parts = [survey(model, DOCUMENTS, min_count=MANY, part=f"{i}/2", out=tmp_path / f"{i}") for i in range(2)]
     merged = theodolite.merge([tmp_path / "0", parts[1]])
     same(merged.layers, whole.layers, ["n", "types", "q", "m", "v", "v_within", "v_between", "v_within_se"])
     pd.testing.assert_frame_equal(merged.tokens, whole.tokens, rtol=1e-6, check_dtype=False)
-    other = survey(model, DOCUMENTS[:50], min_count=9)
+    other = survey(model, DOCUMENTS[:50], min_count=MANY)
     with pytest.raises(InputError, match="which units have a vector depends on the corpus"):
         theodolite.merge([whole, other])
 
 
 def test_a_resumed_run_is_equal_bit_for_bit(small_model: Any, monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setattr("theodolite.surveys.text_survey.SHARD_CHARS", 4000)
-    whole = survey(small_model("gpt2"), DOCUMENTS, min_count=9)
+    whole = survey(small_model("gpt2"), DOCUMENTS, min_count=MANY)
+    check_units_without_a_vector(whole)
 
     class Stop(Listener):
         asked = 0
@@ -101,9 +112,9 @@ def test_a_resumed_run_is_equal_bit_for_bit(small_model: Any, monkeypatch: Any, 
             return self.asked > 3
 
     with pytest.raises(TheodoliteError, match="Interrupted"):
-        survey(small_model("gpt2"), DOCUMENTS, min_count=9, out=tmp_path / "s", listener=Stop())
+        survey(small_model("gpt2"), DOCUMENTS, min_count=MANY, out=tmp_path / "s", listener=Stop())
     again = survey(small_model("gpt2"), DOCUMENTS, out=tmp_path / "s", resume=True)  # takes the recorded one
-    assert again.facts["settings"]["min_count"] == 9
+    assert again.facts["settings"]["min_count"] == MANY
     pd.testing.assert_frame_equal(again.layers, whole.layers)
     pd.testing.assert_frame_equal(again.tokens, whole.tokens)
     opened = theodolite.open(tmp_path / "s")
@@ -152,10 +163,22 @@ def test_a_language_model_of_8b_fits_in_64_gb() -> None:
         budget=budget,
         sample_size=4096,
         populations=4,
+        sinks=True,
         held=4 * 4096 * 4096 * 34,
         counts=lambda: counts,
     )
     assert found.kept is not None
+    assert 1 < found.kept.min_count <= 10  # all that the papers use remains exact
     assert found.bytes <= budget
     before = counts.min_counts[counts.min_counts.index(found.kept.min_count) - 1]
     assert found.bytes_for(75_000, counts.choose(before)) > budget  # the smallest that fits
+
+
+def test_the_estimate_has_the_matrices_of_a_decoder_with_sinks(small_model: Any) -> None:
+    found = survey(small_model("gpt2"), DOCUMENTS[:60])
+    matrices = [len(fold.scatter.products) for fold in found.state.folds.values()]
+    layers = [Layer(0, "block", 512)]
+    known = {"sample_size": 0, "populations": 4}
+    few, many = (memory.estimate_bytes(layers, 0, sinks=sinks, **known) for sinks in (False, True))
+    assert many - few == memory.SINK_MATRICES * 8 * 512**2
+    assert max(matrices) <= 2 + memory.SINK_MATRICES

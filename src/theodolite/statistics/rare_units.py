@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from theodolite.hashing import mix
-from theodolite.statistics.cells import CELLS
+from theodolite.statistics.cells import CELLS, MASSIVE_CELLS
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
 from theodolite.statistics.statistic import State, Statistic
@@ -115,6 +115,8 @@ class RareSums(NamedTuple):
     codes: Tensor  # (units,) int64, sorted
     n: Tensor  # (units,) int64
     lengths: Tensor  # (units,) float64, sum of |x|^2
+    massive_n: Tensor  # (units,) int64, positions whose norm is massive
+    massive_lengths: Tensor  # (units,) float64, sum of |x|^2 over these
     odd: Tensor  # (units,) bool, whether a position is massive at some layer
     sum: Tensor  # (dim,) float64, of x - c over all these units
     squares: float  # of |x - c|^2 over all these units
@@ -199,7 +201,27 @@ class RareUnits(Statistic):
         chosen = list(cells)
         codes, n, _, lengths = add_tables([self.tables[cell] for cell in chosen], 0)
         odd = torch.isin(codes, odd_units(self.tables, chosen))
-        return RareSums(codes, n, lengths, odd, self.sum[chosen].sum(dim=0), float(self.squares[chosen].sum()))
+        massive = expand_massive(codes, [self.tables[cell] for cell in chosen if cell in MASSIVE_CELLS])
+        total = self.sum[chosen].sum(dim=0), float(self.squares[chosen].sum())
+        return RareSums(codes, n, lengths, *massive, odd, *total)
+
+
+def expand_massive(
+    codes: Tensor, tables: Sequence[UnitTable], centre: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return n and the sum of |x|^2 of these units over tables of massive positions. (units,) -> (units,) each
+
+    codes: sorted. The sums of the tables are about the centre, if one is given, and otherwise about 0.
+    """
+    n, lengths = torch.zeros(len(codes), dtype=torch.int64), torch.zeros(len(codes), dtype=torch.float64)
+    for table in tables:
+        known = torch.isin(table.codes, codes)
+        rows, squares = torch.searchsorted(codes, table.codes[known]), table.squares[known]
+        if centre is not None:
+            squares = squares + 2 * table.sum[known] @ centre + table.n[known] * (centre @ centre)
+        n[rows] += table.n[known]
+        lengths[rows] += squares
+    return n, lengths
 
 
 def odd_units(tables: Sequence[UnitTable], cells: Iterable[int]) -> Tensor:

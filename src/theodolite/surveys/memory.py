@@ -12,11 +12,15 @@ import torch
 from theodolite.environment import MEMORY_SHARE
 from theodolite.errors import MemoryLimitError
 from theodolite.models.layers import Layer
-from theodolite.statistics.fold import expected_bytes, max_sample_size
+from theodolite.statistics.fold import expected_bytes, max_sample_size, statistics_for
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rare_units import KeptUnits
+from theodolite.statistics.scatter import Scatter
 from theodolite.surveys.unit_counts import UnitCounts
 from theodolite.text import format_bytes
+
+SINK_MATRICES = 2
+"""Cells of sinks that a layer of a language model has: first positions and others, massive here or elsewhere."""
 
 
 def estimate_bytes(
@@ -26,12 +30,14 @@ def estimate_bytes(
     sample_size: int,
     populations: int,
     contextuality: bool = False,
+    sinks: bool = False,
     kept: KeptUnits | None = None,
 ) -> int:
     """Return the expected bytes of the statistics, each of which states its own size, and of the tables.
 
-    The tables need three times the unit sums of one layer, and nine numbers per unit, layer and population. `kept`
-    are the units that have a vector, if not all.
+    The tables need three times the unit sums of one layer, and nine numbers per unit, layer and population. With
+    `sinks`, positions that are massive at some layer are apart. `kept` are the units that have a vector, if not
+    all.
     """
     cells = 1 if populations == 1 else 2  # massive positions are too few to count
     total = 0
@@ -39,6 +45,8 @@ def estimate_bytes(
         size = min(sample_size, max_sample_size(layer.dim))
         frame = Frame(torch.empty(layer.dim), sample_size=size, contextuality=contextuality, kept=kept)
         total += expected_bytes(frame, types, cells)
+        if sinks and Scatter in statistics_for(frame):  # one position is enough for a matrix of its cell
+            total += Scatter.expected_bytes(frame, types, SINK_MATRICES)
     widest = max((layer.dim for layer in layers), default=0)
     vectors = types if kept is None else kept.vectors
     return total + 3 * 8 * vectors * widest + 8 * 9 * types * len(layers) * populations
@@ -90,6 +98,7 @@ def check_memory(
     sample_size: int,
     populations: int,
     contextuality: bool = False,
+    sinks: bool = False,
     held: int = 0,
     others: Sequence[Estimate] = (),
     kept: KeptUnits | None = None,
@@ -112,6 +121,7 @@ def check_memory(
             sample_size=sample_size,
             populations=populations,
             contextuality=contextuality,
+            sinks=sinks,
             kept=kept,
         )
 

@@ -285,6 +285,7 @@ def _estimate_memory(
         sample_size=plan.sample_size,
         populations=len(plan.populations),
         contextuality=plan.contextuality,
+        sinks=cells_to_separate(plan.populations).sinks,
         held=_held_bytes(plan),
         others=others,
         kept=kept,

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from theodolite.measures.decomposition import Rest, UnitMoments
-from theodolite.measures.rare_units import RareSpread, SampledUnits, estimate_within
+from theodolite.measures.rare_units import RareLengths, RareSpread, SampledUnits, estimate_within
 from theodolite.measures.unit_sums import take_rows
+from theodolite.statistics.cells import MASSIVE_CELLS
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.moments import UnitSums
-from theodolite.statistics.rare_units import RareSums, odd_units
+from theodolite.statistics.rare_units import RareSums, expand_massive, odd_units
 
 Array = NDArray[np.float64]
 
@@ -76,7 +77,12 @@ def find_rare(
     weights = kept.weights_of(sums.codes if names is None else names[sums.codes]).numpy()
     rows = np.flatnonzero(weights > 1)
     n = sums.n.numpy()[rows]
-    odd = torch.isin(sums.codes[rows], odd_units(fold.moments.tables, cells)).numpy()
-    sampled = SampledUnits(n, n * units.q[rows], n * units.v[rows], weights[rows], odd)
-    spread = estimate_within(rare.n.numpy(), rare.lengths.numpy(), rare.odd.numpy(), sampled)
+    codes, tables = sums.codes[rows], fold.moments.tables
+    odd = torch.isin(codes, odd_units(tables, cells)).numpy()
+    massive = expand_massive(codes, [tables[cell] for cell in cells if cell in MASSIVE_CELLS], sums.centre)
+    known = RareLengths(n, n * units.q[rows], massive[0].numpy(), massive[1].numpy(), odd)
+    without = RareLengths(
+        *(part.numpy() for part in (rare.n, rare.lengths, rare.massive_n, rare.massive_lengths, rare.odd))
+    )
+    spread = estimate_within(without, SampledUnits(known, n * units.v[rows], weights[rows]))
     return RarePart(rare, spread, rows, weights <= 1)

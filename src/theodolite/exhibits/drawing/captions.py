@@ -123,7 +123,26 @@ def describe_sum_errors(surveys: Sequence[SurveyData], choice: Choice, mark: str
     older = [_caption_name(survey.model) for survey in surveys if not has_document_errors(survey)]
     without = f"{join_words(older)}, which an older version surveyed, {'has' if len(older) == 1 else 'have'} none."
     return join_sentences(
-        f"{mark}: ±1.96 standard errors{biased}, by jackknife over groups of documents.", without if older else ""
+        f"{mark}: ±1.96 standard errors{biased}, by jackknife over groups of documents.",
+        without if older else "",
+        describe_estimated_share(surveys, choice),
+    )
+
+
+def describe_estimated_share(surveys: Sequence[SurveyData], choice: Choice) -> str:
+    """State the largest share of positions whose V_W is estimated; empty if it is exact."""
+    if choice.with_filter().filter == "frequent":
+        return ""  # frequent units have vectors
+    shares = [
+        survey.layers.loc[survey.layers["population"] == choice.population, "v_within_estimated_share"].max()
+        for survey in surveys
+        if "v_within_estimated_share" in survey.layers
+    ]
+    largest = max((float(share) for share in shares if share > 0), default=0.0)
+    return (
+        f"V_W and V_B: {100 * largest:.2g}% of positions estimated from a sample of rare tokens."
+        if largest
+        else ""
     )
 
 

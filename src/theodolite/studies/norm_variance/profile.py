@@ -139,7 +139,7 @@ def _correct_bias(
         scatter.append(float(share @ (v / n)))
         mean_bias.append(float(share @ v / n.sum()) if len(n) else 0.0)
         counted = rows if specials else rows[~rows["special"]]
-        once.append(bool(not_filtered and (counted["n"] == 1).any()))
+        once.append(bool(not_filtered and ((counted["n"] == 1) | counted["v"].isna()).any()))
     moved, lost = (np.where(once, np.nan, values) for values in (scatter, mean_bias))
     v_within, v_between = table["v_within"] + moved, table["v_between"] - moved + lost
     return table.assign(
