@@ -91,7 +91,7 @@ def finish_survey(survey: Survey, *, as_json: bool, quiet: bool) -> None:
     if report is not None:
         print_result(f"survey: {survey.folder}\nreport: {report}")
         for kind, folder in others.items():
-            print_result(f"survey by {kind}: {folder}")
+            print_result(f"survey by {kind}: {folder}, with its own report.html")
 
 
 def _print_notes(survey: Survey) -> None:

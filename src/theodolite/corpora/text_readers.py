@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
-from theodolite.corpora.chat import write_conversation
+from theodolite.corpora.chat import FIELD, write_conversation
 from theodolite.corpora.options import CorpusOptions
 from theodolite.errors import InputError, nearest
 
@@ -133,7 +133,7 @@ def read_text(path: Path, options: CorpusOptions) -> Iterator[list[str | None]]:
     if options.chat:
         raise InputError(
             f"--chat requires conversations in a .jsonl or .parquet file or a dataset, but '{path}' has one text "
-            "per line."
+            "per line. Omit --chat, or give a .jsonl file with a list of messages in each line."
         )
     for _, lines in line_blocks(path, options.encoding_errors):
         yield [*lines]
@@ -193,9 +193,13 @@ def _record(line: str, where: str) -> dict[str, object]:
 
 def _missing_field(field: str, present: list[str], where: str, option: str) -> InputError:
     fields = ", ".join(map(repr, present)) or "none"
+    if FIELD in present:
+        advice = "add --chat to read the messages of conversations, or name the field that holds the text"
+    else:
+        advice = f"name the field that holds the {FIELD if field == FIELD else 'text'}"
     return InputError(
         f"{where}: the line has no field '{field}' (its fields: {fields}); "
-        f"name the field that holds the text with {option}.{nearest(field, present)}"
+        f"{advice} with {option}.{nearest(field, present)}"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -218,7 +219,7 @@ def load_model(
             "model.safetensors with save_pretrained."
         ) from error
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-        if attn is not None and any(word in str(error) for word in ("attn_implementation", "attention", attn)):
+        if attn is not None and re.search("attn|attention", str(error), re.IGNORECASE):
             raise InputError(
                 f"--attn {attn} cannot be used with {checkpoint.name!r} on this machine: {first_line(error)}"
             ) from error

@@ -18,7 +18,7 @@ def check_chat(tokenizer: Any, name: str) -> None:
     if not getattr(tokenizer, "chat_template", None):
         raise InputError(
             f"--chat requires a tokenizer with a chat template, and that of {name} has none. Use the instruction "
-            "model of the same family, or survey the text of the messages without --chat."
+            "model of the same family, or write the texts of the messages to a .txt file and omit --chat."
         )
 
 

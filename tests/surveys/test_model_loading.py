@@ -1,0 +1,147 @@
+"""How a survey loads a model: over devices, with another attention, and what is rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.small_models import load, sentences
+
+import theodolite
+from theodolite.errors import InputError
+from theodolite.models import checkpoint
+from theodolite.surveys import text_survey as text_surveys
+from theodolite.surveys.batch_tokens import LEAST, MOST, fitting
+
+TEXTS = sentences(30)
+SETTINGS: dict[str, Any] = {"batch_tokens": 256, "sample_size": 64}
+ROUNDING = 1e-4
+"""Relative: another attention rounds differently in float32."""
+
+
+@pytest.fixture(scope="module")
+def by_name(small_model: Callable[[str], Path]) -> Any:
+    return theodolite.survey(small_model("llama"), TEXTS, **SETTINGS)
+
+
+def test_blocks_on_the_cpu_and_on_disk_give_the_same_numbers(
+    small_model: Callable[[str], Path], by_name: Any
+) -> None:
+    pytest.importorskip("accelerate")
+    places = {"embed_tokens": "cpu", "layers.0": "cpu", "layers.1": "disk", "norm": "cpu", "rotary_emb": "cpu"}
+    for device_map in ({"": "cpu"}, places):
+        made = theodolite.survey(small_model("llama"), TEXTS, device_map=device_map, **SETTINGS)
+        assert made.layers.equals(by_name.layers)
+        assert made.tokens.equals(by_name.tokens)
+
+
+def test_blocks_that_a_device_map_leaves_on_meta_are_rejected(
+    small_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("accelerate")
+    import transformers
+
+    plain = transformers.AutoModel.from_pretrained
+
+    def without_block(*args: Any, **kwargs: Any) -> Any:
+        model, loaded = plain(*args, **kwargs)
+        model.layers[1].to("meta")
+        return model, loaded
+
+    monkeypatch.setattr(transformers.AutoModel, "from_pretrained", without_block)
+    found = checkpoint.resolve(str(small_model("llama")))
+    with pytest.raises(InputError, match=r"no numbers for its weight layers\.1\."):
+        checkpoint.load_model(found, dtype="float32", device="cpu", device_map={"": "cpu"})
+
+
+def test_eager_attention_gives_the_same_numbers_up_to_rounding(
+    small_model: Callable[[str], Path], by_name: Any
+) -> None:
+    made = theodolite.survey(small_model("llama"), TEXTS, attn="eager", **SETTINGS)
+    assert made.facts["settings"]["attn"] == "eager"
+    for column in ("q", "m", "v"):
+        np.testing.assert_allclose(made.layers[column], by_name.layers[column], rtol=ROUNDING)
+
+
+def test_attention_that_cannot_be_used_is_named(small_model: Callable[[str], Path]) -> None:
+    with pytest.raises(InputError, match=r"^--attn 'nonsense' is not one of eager, sdpa"):
+        theodolite.survey(small_model("llama"), TEXTS, attn="nonsense")
+    if torch.cuda.is_available():
+        pytest.skip("flash attention may be installed")
+    with pytest.raises(InputError, match=r"^--attn flash_attention_2 cannot be used with .* on this machine"):
+        theodolite.survey(small_model("llama"), TEXTS, attn="flash_attention_2")
+
+
+def test_a_token_without_a_row_is_named(small_model: Callable[[str], Path]) -> None:
+    model, tokenizer = load(small_model("llama"))
+    rows = model.get_input_embeddings().num_embeddings
+    tokenizer.add_tokens([f"<extra{number}>" for number in range(rows - len(tokenizer) + 1)])
+    theodolite.survey(model, TEXTS[:5], tokenizer=tokenizer)  # the text has no such token
+    with pytest.raises(InputError, match=rf"'<extra\d+>' the id {rows:,}, but .* has {rows:,} rows"):
+        theodolite.survey(
+            model, [*TEXTS[:5], f"a <extra{rows - len(load(small_model('llama'))[1])}>"], tokenizer=tokenizer
+        )
+
+
+TEMPLATE = "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}</s>{% endfor %}"
+
+
+def test_conversations_of_parquet_and_of_a_list_are_the_same_by_word(
+    small_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    import pandas as pd
+
+    model, tokenizer = load(small_model("llama"))
+    tokenizer.chat_template = TEMPLATE
+    chats = [[{"role": "user", "content": text}, {"role": "assistant", "content": "yes"}] for text in TEXTS[:12]]
+    pd.DataFrame({"messages": chats}).to_parquet(tmp_path / "chats.parquet")
+    given = {"tokenizer": tokenizer, "chat": True, "units": "word"} | SETTINGS
+    listed = theodolite.survey(model, chats, **given)
+    stored = theodolite.survey(model, tmp_path / "chats.parquet", **given)
+    assert stored.layers.equals(listed.layers)
+    counts = listed.tokens[listed.tokens["layer"] == 0].merge(listed.units, on="unit")
+    assert counts.loc[counts["text"].str.strip() == "yes", "n"].sum() >= len(chats)
+
+
+def test_messages_without_chat_are_explained(small_model: Callable[[str], Path], tmp_path: Path) -> None:
+    (tmp_path / "chats.jsonl").write_text('{"messages": [{"role": "user", "content": "hi"}]}\n')
+    with pytest.raises(InputError, match=r"no field 'text' .* add --chat to read the messages"):
+        theodolite.survey(small_model("llama"), tmp_path / "chats.jsonl")
+    (tmp_path / "texts.txt").write_text("hi\n")
+    with pytest.raises(InputError, match=r"has one text per line\. Omit --chat"):
+        theodolite.survey(small_model("llama"), tmp_path / "texts.txt", chat=True)
+
+
+@pytest.mark.parametrize("held", [0, 34])
+def test_batches_by_free_memory_fit_and_are_not_half_as_large_as_they_could_be(held: int) -> None:
+    for free in (2**30, 10**10, 80 * 10**9, 2**40):
+        for dim in (384, 4096, 16384):
+            tokens = fitting(free, dim, held)
+            state = 2 * dim  # bytes of one token in half precision
+            needed = [tokens * state * 100, tokens * state * (15 + held) * 4]
+            assert tokens == LEAST or max(needed) <= free
+            assert tokens == MOST or 2 * max(needed) > free
+
+
+def test_layers_on_two_devices_give_the_numbers_of_one(
+    small_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_surveys, "_resident", lambda device: True)  # the CPU as a device, without kernels
+    model, tokenizer = load(small_model("llama"))
+    one = theodolite.survey(model, TEXTS, tokenizer=tokenizer, **SETTINGS)
+    plain, made = text_surveys.TextSource.__init__, list[Any]()
+
+    def spread(self: Any, *args: Any, **kwargs: Any) -> None:
+        plain(self, *args, **kwargs)
+        self.devices = {index: torch.device("cpu", 0) if index % 2 else torch.device("cpu") for index in range(4)}
+        made.append(self)
+
+    monkeypatch.setattr(text_surveys.TextSource, "__init__", spread)
+    two = theodolite.survey(model, TEXTS, tokenizer=tokenizer, **SETTINGS)
+    assert len(set(made[0].devices.values())) == 2
+    assert two.layers.equals(one.layers)
+    assert two.tokens.equals(one.tokens)
