@@ -21,5 +21,6 @@
     theodolite.onChange(update);
     update();
     mount.hidden = false;
+    new ResizeObserver(() => document.documentElement.style.setProperty("--toolbar", `${mount.offsetHeight}px`)).observe(mount);
   };
 })();
