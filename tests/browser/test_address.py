@@ -71,12 +71,12 @@ def test_shared_choices_are_written_to_the_address_and_restored(reader: Reader, 
     bar = page.locator("#toolbar")
     bar.get_by_label("Survey").select_option(label="smollm <b>on</b> chitchat")
     bar.get_by_label("Population").select_option("without-first")
-    bar.get_by_label("Layer").fill("4")
+    bar.get_by_label("Layer").fill("5")
     page.locator("#profiles").get_by_label("Measure").select_option("anisotropy_svd")
     page.evaluate("theodolite.choose({ token: 3, step: 1 })")
     fragment = address(page)
     assert fragment.startswith(
-        "#profiles&survey=smollm+%3Cb%3Eon%3C%2Fb%3E+chitchat&population=without-first&layer=4&"
+        "#profiles&survey=smollm+%3Cb%3Eon%3C%2Fb%3E+chitchat&population=without-first&layer=5&"
     )
     assert "&measure=anisotropy_svd&" in fragment
     assert "&token=" in fragment
@@ -85,7 +85,7 @@ def test_shared_choices_are_written_to_the_address_and_restored(reader: Reader, 
     other = anew(reader, page)
     assert other.evaluate(STATE) == page.evaluate(STATE)
     assert other.locator("#toolbar").get_by_label("Population").input_value() == "without-first"
-    assert other.locator("#toolbar output").inner_text() == "block 4"
+    assert other.locator("#toolbar output").inner_text() == "block 5"
     go(other, "profiles")
     drawn = "[...document.querySelector('#profiles .js-plotly-plot').data].map(({ name, y }) => [name, [...y]])"
     assert other.evaluate(drawn) == page.evaluate(drawn)
