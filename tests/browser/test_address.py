@@ -73,6 +73,7 @@ def test_shared_choices_are_written_to_the_address_and_restored(reader: Reader, 
     bar.get_by_label("Population").select_option("without-first")
     bar.get_by_label("Layer").fill("5")
     page.locator("#profiles").get_by_label("Measure").select_option("anisotropy_svd")
+    at(page, "profiles")  # the findings above are now those of the other survey, and of another height
     page.evaluate("theodolite.choose({ token: 3, step: 1 })")
     fragment = address(page)
     assert fragment.startswith(

@@ -21,6 +21,8 @@
     theodolite.onChange(update);
     update();
     mount.hidden = false;
-    new ResizeObserver(() => document.documentElement.style.setProperty("--toolbar", `${mount.offsetHeight}px`)).observe(mount);
+    const measure = () => document.documentElement.style.setProperty("--toolbar", `${mount.offsetHeight}px`);
+    measure();
+    new ResizeObserver(measure).observe(mount);
   };
 })();
