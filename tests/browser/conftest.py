@@ -24,7 +24,7 @@ from theodolite.report.tables import Steps
 LAYER_NAME = "<b>block</b> 3 & more"
 READY = "document.documentElement.dataset.ready === 'yes'"
 # Ready in two seconds on a quiet machine; where it is busy, minutes.
-PATIENCE = 40_000
+PATIENCE = 300_000
 # Where there is no graphics card Chromium draws WebGL by software, and warns that this is slow.
 OF_THE_DRIVER = ("GPU stall due to ReadPixels", "Automatic fallback to software WebGL")
 ARGUMENTS = ["--no-sandbox", "--enable-unsafe-swiftshader", "--use-gl=angle", "--use-angle=swiftshader"]
