@@ -220,6 +220,7 @@ def test_tokens_with_the_same_text_are_distinguished(reader: Reader, one: Report
         fragment = address(page)
         edit(page, "token-map")
         page.evaluate("theodolite.choose({ token: -1 })")
+        assert "token=" not in address(page)
         edit(page, fragment[1:])
         assert page.evaluate("theodolite.state.token") == 5, fragment
     page.evaluate("theodolite.survey().units.text[6] = theodolite.survey().units.text[5]")
