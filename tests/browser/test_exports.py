@@ -117,6 +117,27 @@ def test_tokens_are_unchanged_in_csv(reader: Reader, one: Report) -> None:
     )
 
 
+def test_tokens_in_csv_join_with_the_table_of_units(reader: Reader, one: Report) -> None:
+    page = reader(one.path, "token-map")
+    page.get_by_label("Minimum n").fill("1")
+    head, rows = table(saved(page, page.locator("#token-map figure").first, "csv")[1])
+    units = one.surveys[0].units
+    ordinary = [unit for unit, text in zip(units["unit"], units["text"], strict=True) if text.startswith("word")]
+    found = {row[head.index("unit")]: row[head.index("token")] for row in rows}
+    assert len(found) == len(rows) == len(units)
+    assert len(ordinary) > 400
+    assert [found[unit] for unit in ordinary] == units["text"][units["unit"].isin(ordinary)].tolist()
+    # The text is not the key: it would not join.
+    assert not set(found.values()) & set(ordinary)
+    # A key that a spreadsheet would run has an apostrophe, as in other csv files.
+    page.evaluate("theodolite.survey().units.key[5] = '=1+1'")
+    head, rows = table(saved(page, page.locator("#token-map figure").first, "csv")[1])
+    keys = {row[head.index("unit")] for row in rows}
+    assert escape_formula("=1+1") == "'=1+1"
+    assert "'=1+1" in keys
+    assert "=1+1" not in keys
+
+
 def test_tokens_are_no_formulas_in_csv(reader: Reader, one: Report) -> None:
     page = reader(one.path, "token-map")
     tokens = ["=1+1", "@-@", "+cmd", "-", "-1.5", "the", '="a"']

@@ -260,7 +260,7 @@
       if (at < 0) return [];
       const line = (place) => {
         const context = theodolite.pointContext(found.row[place]);
-        return context && context.text !== undefined ? theodolite.contextLine(context) : el("bdi", {}, wordAt(found, place));
+        return context && context.text !== undefined ? theodolite.contextLine(context) : el("bdi", {}, found.unit[place] === -1 ? `row ${found.row[place]} of the sample` : wordAt(found, place));
       };
       const count = found.near ? found.near.length / found.x.length : 0;
       const near = count ? [...found.near.subarray(at * count, (at + 1) * count)].filter((place) => place < found.x.length) : [];

@@ -120,7 +120,7 @@
         lines("scales", line(colour, {
           mode: "lines+markers", x: theodolite.column(curve.scale), y: theodolite.column(curve.dimension), name: theodolite.escapeText(layerName()), marker: { color: colour, size: 7 },
           error_y: { type: "data", array: Array.from(theodolite.column(curve.se), (value) => (Number.isFinite(value) ? value : 0)), color: colour, thickness: 1.2, width: 4 },
-          customdata: theodolite.column(curve.se), hovertemplate: "k = %{x}<br>dimension %{y:.3~g} ± %{customdata:.2~g}<extra></extra>",
+          text: Array.from(theodolite.column(curve.dimension), (value, at) => `${theodolite.formatNumber(value, 3)} ± ${theodolite.formatNumber(theodolite.column(curve.se)[at], 2)}`), hovertemplate: "k = %{x}<br>dimension %{text}<extra></extra>",
         })),
         {
           showlegend: true,

@@ -38,9 +38,11 @@
     return made;
   };
 
-  // One occurrence as a line of text, the token marked.
-  theodolite.contextLine = ({ before, text, after }) =>
-    el("bdi", {}, before ? `…${before}` : "", el("mark", {}, text), after ? `${after}…` : "");
+  // One occurrence as a line of text, the token marked, without the space before it.
+  theodolite.contextLine = ({ before, text, after }) => {
+    const [, space, token] = /^(\s*)([^]*)$/.exec(text);
+    return el("bdi", {}, `${before ? `…${before}` : ""}${token ? space : ""}`, el("mark", {}, token || space), after ? `${after}…` : "");
+  };
 
   theodolite.tokenContexts = () => {
     const near = el("div", { class: "near" });

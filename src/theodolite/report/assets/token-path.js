@@ -57,7 +57,7 @@
         return {
           type: "scatter", mode: "lines+markers", name, x: tokens.layers.map((_, layer) => layer), y: values[i], text: tokens.layers.map((layer) => theodolite.escapeText(layer.name)),
           line: { color: style.colour, dash: style.dash, width: 2 }, marker: { color: style.colour, symbol: style.sign, size: 6, line: { width: 1.4, color: style.colour } },
-          hovertemplate: `%{text}<br>${name} %{y:.4~g}<extra></extra>`,
+          customdata: values[i].map((value) => theodolite.formatNumber(value)), hovertemplate: `%{text}<br>${name} %{customdata}<extra></extra>`,
         };
       });
       const most = values[0].filter(Number.isFinite);

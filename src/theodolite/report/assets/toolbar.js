@@ -21,5 +21,8 @@
     theodolite.onChange(update);
     update();
     mount.hidden = false;
+    const measure = () => document.documentElement.style.setProperty("--toolbar", `${mount.offsetHeight}px`);
+    measure();
+    new ResizeObserver(measure).observe(mount);
   };
 })();
