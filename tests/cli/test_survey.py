@@ -32,7 +32,7 @@ def test_a_survey_writes_its_folder_and_names_the_report(theodolite, model, corp
     assert "block 1" in ran.out
     files = {path.name for path in (tmp_path / "s").iterdir()}
     names = ("layers", "tokens", "units", "coordinates", "scales", "spectra", "jackknife")
-    tables = {f"{name}.parquet" for name in names}
+    tables = {f"{name}.parquet" for name in (*names, "neighbours", "contexts")}
     assert files == {
         *tables,
         "survey.json",

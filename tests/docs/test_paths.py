@@ -19,7 +19,7 @@ def test_named_files_exist(page: str) -> None:
     named = {
         path
         for path in re.findall(r"`([\w./-]+/[\w.-]*(?:\.py|/))`", text)
-        if not re.search("NAME|PAPER|DIR", path)
+        if not re.search("NAME|PAPER|DIR|KIND", path)
     }
     missing = [path for path in named if not any((base / path).exists() for base in (PACKAGE, ROOT, ROOT / "src"))]
     assert not missing, sorted(missing)

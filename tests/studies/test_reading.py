@@ -7,7 +7,7 @@ import pytest
 from tests.small_models import make, sentences
 
 from theodolite.report import Tables
-from theodolite.studies.reading import MIN_POINTS, points_per_layer, read_report_tables
+from theodolite.studies.reading import MIN_POINTS, POINTS_PER_LAYER, points_per_layer, read_report_tables
 from theodolite.surveys.folder import SEAL, _seal
 
 
@@ -41,7 +41,7 @@ def test_a_survey_from_before_curves_or_without_its_sample_is_read(made, tmp_pat
 
 
 def test_fewer_points_are_drawn_where_each_costs_more():
-    assert points_per_layer(1, 10) == 1500
+    assert points_per_layer(1, 10) == POINTS_PER_LAYER
     assert points_per_layer(1000, 10) == MIN_POINTS
-    assert points_per_layer(1, 100_000) == MIN_POINTS
-    assert points_per_layer(0, 0) == 1500
+    assert points_per_layer(1, 10**8) == MIN_POINTS
+    assert points_per_layer(0, 0) == POINTS_PER_LAYER

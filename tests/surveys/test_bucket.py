@@ -464,7 +464,7 @@ class TestPlaced:
 def test_an_upload_without_its_manifest_does_not_count(out: Bucket, tmp_path: Path) -> None:
     def write(folder: Path) -> None:
         (folder / "state").write_text("sums")
-        (folder / MANIFEST).write_text("{}")
+        (folder / MANIFEST).write_text('{"state": ""}')
 
     rotation = BucketRotation(out)
     rotation.keep(write)

@@ -103,7 +103,17 @@ THEMES = (
         "Norms and variance",
         "How long the vectors are and how far they spread: Q = M + V, per unit and over all positions. See "
         "[norm-variance](norm-variance.md).",
-        ("qmv/all", "qmv/unit", "qmv/", "jackknife/", "q-cv/", "tradeoff/", "coordinates/", "norm-quantiles/"),
+        (
+            "qmv/all",
+            "qmv/unit",
+            "qmv/",
+            "v-within/",
+            "jackknife/",
+            "q-cv/",
+            "tradeoff/",
+            "coordinates/",
+            "norm-quantiles/",
+        ),
     ),
     Theme(
         "Anisotropy",

@@ -171,8 +171,9 @@ class RareUnits(Statistic):
 
     @classmethod
     def expected_bytes(cls, frame: Frame, units: int, cells: int) -> int:
-        """Return the size of the tables."""
-        return UnitTable.expected_bytes(0, units)
+        """Return the size of the tables, which are empty if all units have a vector, and of the sums by cell."""
+        rare = 0 if frame.kept is None else units
+        return UnitTable.expected_bytes(0, rare) + 8 * len(CELLS) * (frame.dim + 1)
 
     def load(self, state: State) -> None:
         """Restore the sums."""
