@@ -103,6 +103,8 @@ def test_conversations_of_parquet_and_of_a_list_are_the_same_by_word(
     listed = theodolite.survey(model, chats, **given)
     stored = theodolite.survey(model, tmp_path / "chats.parquet", **given)
     assert stored.layers.equals(listed.layers)
+    assert listed.layers["v"].notna().all()  # the colon is an unknown token to this tokenizer: it is text
+    assert (listed.tokens["n"] > 0).all()
     counts = listed.tokens[listed.tokens["layer"] == 0].merge(listed.units, on="unit")
     assert counts.loc[counts["text"].str.strip() == "yes", "n"].sum() >= len(chats)
 

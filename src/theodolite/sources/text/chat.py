@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from theodolite.errors import InputError, first_line
+from theodolite.sources.text.units import special_ids
 from theodolite.sources.text.windows import Window, repair_surrogates
 
 
@@ -50,7 +51,7 @@ def cut_conversations(
     texts = {number: write_text(tokenizer, number, conversation) for number, conversation in documents}
     if not texts:
         return [], {}
-    special_ids = np.array(sorted(set(tokenizer.all_special_ids)), dtype=np.int64)
+    special_tokens = np.array(sorted(special_ids(tokenizer)), dtype=np.int64)  # an unknown token is text
     encoded = tokenizer(
         list(texts.values()),
         add_special_tokens=False,
@@ -62,7 +63,7 @@ def cut_conversations(
     windows = []
     for row, number in enumerate(texts):
         ids = np.asarray(encoded["input_ids"][row], dtype=np.int64)
-        special = np.isin(ids, special_ids)
+        special = np.isin(ids, special_tokens)
         numbers = spans = None
         if words:
             numbers = np.array([-1 if word is None else word for word in encoded.word_ids(row)], dtype=np.int64)
