@@ -124,7 +124,7 @@ def test_a_phone_scrolls_vertically_only(reader: Reader, one: Report, two: Repor
         rest(page, 200)
         wide = page.evaluate(
             """() => [...document.querySelectorAll("main *")].filter((one) => {
-              if (one.closest(".scroll, .unseen, svg, [hidden], details")) return false;
+              if (one.closest(".scroll, .contents, .formula, .unseen, svg, [hidden], details")) return false;
               const { right, width } = one.getBoundingClientRect();
               return width > 0 && right > innerWidth + 1;
             }).map((one) => `${one.tagName}.${one.className} in ${one.closest("section")?.id}`).slice(0, 5)"""

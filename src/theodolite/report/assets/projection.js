@@ -74,8 +74,9 @@
       values: Float32Array.from(values, (value) => (log && !(value > 0) ? NaN : change(value))),
       marker: {
         colorscale: ramp(), cmin: low, cmax: high > low ? high : low + 1, showscale: true,
+        // The legend is to the right of it, except on phones.
         colorbar: {
-          orientation: "h", yref: "container", y: 1, yanchor: "top", x: 0, xpad: 0, ypad: 4, xanchor: "left", len: 0.6, thickness: 8, outlinewidth: 0, title: { text: word, side: "top", font: { size: 12 } },
+          orientation: "h", yref: "container", y: 1, yanchor: "top", x: 0, xpad: 0, ypad: 4, xanchor: "left", len: matchMedia("(max-width:560px)").matches ? 0.6 : 0.4, thickness: 8, outlinewidth: 0, title: { text: word, side: "top", font: { size: 12 } },
           tickvals: ticks, ticktext: ticks.map((tick, at) => signs[at] + formatNumber(whole ? Math.round(10 ** tick) : log ? 10 ** tick : tick, 3)),
         },
       },
