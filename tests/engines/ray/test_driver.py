@@ -23,6 +23,7 @@ from theodolite.engines.progress import Listener
 from theodolite.engines.ray import driver, engine, merge_states, worker
 from theodolite.engines.ray.engine import RayEngine
 from theodolite.errors import InputError, TheodoliteError
+from theodolite.sources.text.contexts import ContextReader
 from theodolite.sources.text.source import TextSource
 from theodolite.state import checkpoints
 from theodolite.surveys import text_survey as text_surveys
@@ -157,6 +158,8 @@ class TestUndisturbed:
 
         monkeypatch.setattr(pool, "call", record)
         monkeypatch.setattr(TextSource, "prepare", counted)
+        # The contexts of units are read afterwards, from the finished sums.
+        monkeypatch.setattr(ContextReader, "prepare", lambda self, documents: prepare(self.source, documents))
         survey = run_with(plan, tmp_path / "one", pool)
         assert_same_bits(survey, local)
         assert sent == list(plan.shards)
