@@ -163,7 +163,7 @@ class TestUndisturbed:
         survey = run_with(plan, tmp_path / "one", pool)
         assert_same_bits(survey, local)
         assert sent == list(plan.shards)
-        assert len(prepared) == 2 * len(plan.shards) + 1  # the pilot, and the contexts
+        assert len(prepared) == len(plan.shards) + 1  # and the pilot
 
     def test_a_shard_prepared_by_a_busy_worker_goes_to_an_idle_one(
         self, plan: Plan, local: Any, tmp_path: Path
