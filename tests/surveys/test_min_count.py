@@ -145,7 +145,10 @@ def test_large_sums_are_kept_only_if_asked(small_model: Any, monkeypatch: Any, t
     opened = theodolite.open(tmp_path / "small")
     pd.testing.assert_frame_equal(opened.layers, small.layers)
     assert opened.state.positions == small.state.positions
-    assert opened.state.folds[1].sample.population([0, 1])  # what needs vectors can still be computed
+    for one in (opened, small):  # the survey in memory has freed its sums too
+        assert one.state.folds[1].sample.population([0, 1])  # what needs vectors can still be computed
+        assert not one.state.has_sums
+    assert survey(small_model("gpt2"), DOCUMENTS[:9]).state.has_sums  # they are nowhere else
     with pytest.raises(InputError, match=r"small cannot be used to merge.*--keep-sums"):
         theodolite.merge([tmp_path / "small", tmp_path / "large"])
     assert folder.MAX_SUMS == 2**30

@@ -148,10 +148,11 @@ def write_in_background(
 
     Nothing is written without a folder on disk. Incomplete files have a temporary name, and survey.json, without
     which a folder is not a survey, is written by `save` afterwards. Sums on a device are copied at the same time,
-    in the order in which they are written; at the end all are on the CPU.
+    in the order in which they are written; at the end all are on the CPU. Sums that are not kept are not copied.
     """
     with ThreadPoolExecutor(PARALLEL_COPIES, "copying") as copying, ThreadPoolExecutor(1, "writing") as pool:
-        copies = [copying.submit(tensor.cpu) for tensor in state.device_tensors()]
+        copied = state.device_tensors() if sums_kept else []
+        copies = [copying.submit(tensor.cpu) for tensor in copied]
         save = partial(state.save, sums_kept=sums_kept)
         writing = pool.submit(save, folder) if isinstance(folder, Path) else None
         yield None if writing is None else writing.result

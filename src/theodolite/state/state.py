@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from theodolite.devices import DeviceTensor
+from theodolite.devices import DeviceTensor, to_cpu
 from theodolite.sources.units import Unit, Units
 from theodolite.statistics.cells import CELLS
 from theodolite.statistics.fold import LayerFold
@@ -85,6 +85,13 @@ class State:
                 STATE: write_tensors(folder / STATE, sums, {"facts": json.dumps(facts)}),
                 SAMPLE: sample.result(),
             }
+
+    def drop_sums(self) -> None:
+        """Free the sums, and leave what a state that was saved without them has: the samples."""
+        for index, fold in self.folds.items():
+            samples = {name: part for name, part in fold.state_in_place().items() if name.startswith("sample.")}
+            self.folds[index] = LayerFold(fold.frame)
+            self.folds[index].load(self.folds[index].state() | {k: to_cpu(part) for k, part in samples.items()})
 
     @property
     def has_sums(self) -> bool:

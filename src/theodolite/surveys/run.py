@@ -170,20 +170,21 @@ def _finish(
     on_device = sums_on_device(state.folds)  # before they are copied to the CPU, which starts now
     if isinstance(folder, Path):
         folder.mkdir(parents=True, exist_ok=True)
-    sums_kept = keep_sums or state.bytes <= MAX_SUMS
+    sums_kept = keep_sums or folder is None or state.bytes <= MAX_SUMS
     with write_in_background(state, folder, sums_kept=sums_kept) as written:
         survey = _make_survey(plan, state, on_device, pilot, clock, estimate, spare, listener, engine)
         if not sums_kept:
             survey.facts[SUMS_KEPT] = False
-            if folder is not None:
-                listener.warn(
-                    f"the sums ({format_bytes(state.bytes)}) are not kept, so the survey cannot be merged. Use "
-                    "--keep-sums to keep them"
-                )
+            listener.warn(
+                f"the sums ({format_bytes(state.bytes)}) are not kept, so the survey cannot be merged. Use "
+                "--keep-sums to keep them"
+            )
         survey.facts["times"]["seconds"] |= {name: round(spent, 3) for name, spent in engine.seconds().items()}
         if folder is not None:
             listener.say("writing the survey")
             save(survey, folder, written)
+    if not sums_kept:
+        state.drop_sums()
     return survey
 
 
