@@ -197,7 +197,7 @@ class TestWords:
                 "--populations: 'some' is not one of all, without-first, without-m",
             ),
             ({"populations": ("without-first",)}, "--populations must include 'all'"),
-            ({"dtype": "int8"}, "--dtype 'int8' is not one of float32, bfloat16, float16"),
+            ({"dtype": "int8"}, "--dtype 'int8' is not one of auto, float32, bfloat16, float16"),
             ({"sample_size": -1}, "--sample-size -1 is too small: expected at least 0"),
             ({"batch_tokens": 0}, "--batch-tokens 0 is too small: expected at least 1"),
         ],
