@@ -139,8 +139,8 @@ def partition_isotropy_log(vectors: NDArray[np.floating] | Tensor, directions: A
 @formula(
     "unit-neighbours/cosine",
     "neighbours.cosine",
-    definition="Cosine of the mean vectors of two units, for the 6 others among the 2,000 most frequent units with "
-    "which it is largest.",
+    definition="Cosine of the mean vectors of two units, for the 6 others among the 2,000 most frequent units "
+    "with which it is largest.",
     cost="2 units^2 dim operations",
     citation="Theodolite",
 )
