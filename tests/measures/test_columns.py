@@ -81,6 +81,7 @@ def test_every_measured_column_has_a_registered_formula() -> None:
         "sample_near_duplicates norm_min norm_max"
     }
     plain |= {"units": "row id special tokens_per_unit", "tokens": "n", "scales": "n", "jackknife": "group"}
+    plain |= {"contexts": "key document window position"}
     for table, columns in COLUMNS.items():
         for column in columns.values():
             if column.format == "text" or column.name in keys or column.name in plain.get(table, "").split():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as encoder
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -67,7 +65,8 @@ def clouds(
     **options: Any,
 ) -> None:
     """Compare corpora by their document vectors, with documents at full length and again at equal length."""
-    from theodolite.cli.console import Printer, print_result, silence_transformers
+    from theodolite.cli.console import Printer, silence_transformers
+    from theodolite.cli.output import print_findings
     from theodolite.studies.clouds.clouds import clouds as measured
 
     silence_transformers()
@@ -90,20 +89,16 @@ def clouds(
         listener=Printer(quiet=quiet),
         **options,
     )
-    if json:
-        print_result(encoder.dumps(_as_json(found, out)))
-        return
-    _print(found)
-    if not quiet:
-        print_result(LEGEND)
-    print_result(f"clouds: {out}")
-
-
-def _as_json(found: Findings, folder: Path) -> dict[str, Any]:
-    from theodolite.cli.output import to_json_rows
-
-    rows = {name: to_json_rows(found.tables[name]) for name in ("separations", "summaries")}
-    return {"clouds": str(folder), "corpora": found.facts["corpora"], "warnings": found.facts["warnings"], **rows}
+    print_findings(
+        found,
+        out,
+        _print,
+        facts=["corpora", "warnings"],
+        tables=["separations", "summaries"],
+        legend=LEGEND,
+        as_json=json,
+        quiet=quiet,
+    )
 
 
 def _print(found: Findings) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as encoder
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,7 +62,8 @@ def contrast(
     **options: Any,
 ) -> None:
     """Measure the directions between the sentences of pairs at every layer: a bias audit with uncertainties."""
-    from theodolite.cli.console import Printer, print_result, silence_transformers
+    from theodolite.cli.console import Printer, silence_transformers
+    from theodolite.cli.output import print_findings
     from theodolite.studies.contrast.contrast import contrast as contrasted
 
     silence_transformers()
@@ -82,20 +82,16 @@ def contrast(
         listener=Printer(quiet=quiet),
         **options,
     )
-    if json:
-        print_result(encoder.dumps(_as_json(found, out)))
-        return
-    _print(found)
-    if not quiet:
-        print_result(LEGEND)
-    print_result(f"contrast: {out}")
-
-
-def _as_json(found: Findings, folder: Path) -> dict[str, Any]:
-    from theodolite.cli.output import to_json_rows
-
-    rows = {name: to_json_rows(found.tables[name]) for name in ("classes", "cosines")}
-    return {"contrast": str(folder), "warnings": found.facts["warnings"], **rows}
+    print_findings(
+        found,
+        out,
+        _print,
+        facts=["warnings"],
+        tables=["classes", "cosines"],
+        legend=LEGEND,
+        as_json=json,
+        quiet=quiet,
+    )
 
 
 def _print(found: Findings) -> None:

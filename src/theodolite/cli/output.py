@@ -1,9 +1,9 @@
-"""Print results: tables, JSON rows, and the end of every verb that makes a survey."""
+"""Print results: tables, JSON rows, and the end of verbs that make a survey or run a laboratory."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,11 @@ from theodolite.surveys.survey import OTHER_UNITS, Survey
 from theodolite.text import format_cell
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
+
+    from theodolite.studies.laboratory import Findings
 
 
 def print_rows(rows: Sequence[dict[str, Any]]) -> None:
@@ -65,6 +69,29 @@ def to_json_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
         {str(name): None if pd.isna(value) else value for name, value in record.items()}
         for record in table.to_dict("records")
     ]
+
+
+def print_findings(
+    found: Findings,
+    folder: Path,
+    show: Callable[[Findings], None],
+    *,
+    facts: Sequence[str],
+    tables: Sequence[str],
+    legend: str,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Print the results of a laboratory by `show`, or the named facts and tables as JSON."""
+    verb = found.facts["laboratory"]
+    if as_json:
+        rows = {name: to_json_rows(found.tables[name]) for name in tables if name in found.tables}
+        print_result(json.dumps({verb: str(folder)} | {name: found.facts[name] for name in facts} | rows))
+        return
+    show(found)
+    if not quiet:
+        print_result(legend)
+    print_result(f"{verb}: {folder}")
 
 
 def finish_survey(survey: Survey, *, as_json: bool, quiet: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as encoder
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,7 +62,8 @@ def probe(
     quiet: Quiet = False,
 ) -> None:
     """Train small classifiers to predict the classes of words from their vectors, each with a control."""
-    from theodolite.cli.console import Printer, print_result, silence_transformers
+    from theodolite.cli.console import Printer, silence_transformers
+    from theodolite.cli.output import print_findings
     from theodolite.studies.probe.probe import probe as probed
 
     silence_transformers()
@@ -85,22 +85,16 @@ def probe(
         overwrite=overwrite,
         listener=Printer(quiet=quiet),
     )
-    if json:
-        print_result(encoder.dumps(_as_json(found, out)))
-        return
-    _print(found)
-    if not quiet:
-        print_result(LEGEND)
-    print_result(f"probe: {out}")
-
-
-def _as_json(found: Findings, folder: Path) -> dict[str, Any]:
-    from theodolite.cli.output import to_json_rows
-
-    rows: dict[str, Any] = {
-        name: to_json_rows(found.tables[name]) for name in ("probes", "confidence") if name in found.tables
-    }
-    return {"probe": str(folder), "counts": found.facts["counts"], **rows}
+    print_findings(
+        found,
+        out,
+        _print,
+        facts=["counts"],
+        tables=["probes", "confidence"],
+        legend=LEGEND,
+        as_json=json,
+        quiet=quiet,
+    )
 
 
 def _print(found: Findings) -> None:

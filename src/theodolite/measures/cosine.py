@@ -134,3 +134,23 @@ def partition_isotropy_log(vectors: NDArray[np.floating] | Tensor, directions: A
     exponents = x @ as_tensor(directions).to(x)
     both = torch.cat([exponents.logsumexp(0), exponents.neg_().logsumexp(0)])
     return float(both.min() - both.max())
+
+
+@formula(
+    "unit-neighbours/cosine",
+    "neighbours.cosine",
+    definition="Cosine of the mean vectors of two units, for the 6 others among the 2,000 most frequent units "
+    "with which it is largest.",
+    cost="2 units^2 dim operations",
+    citation="Theodolite",
+)
+def largest_cosines(directions: Tensor, nearest: int) -> tuple[Tensor, Tensor]:
+    """Return the largest cosines of each unit vector with the others, and those others: (vectors, nearest) each.
+
+    >>> cosine, other = largest_cosines(torch.eye(3)[[0, 1, 0]], 1)
+    >>> cosine.tolist(), other[0].item()
+    ([[1.0], [0.0], [1.0]], 2)
+    """
+    cosines = (directions @ directions.T).fill_diagonal_(-2)
+    found, others = cosines.topk(nearest, dim=1)
+    return found.clamp_(-1, 1), others

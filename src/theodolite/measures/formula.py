@@ -133,8 +133,9 @@ THEMES = (
     ),
     Theme(
         "Intrinsic dimension and neighbourhoods",
-        "How many dimensions the vectors occupy, from the distances to their nearest neighbours in the sample.",
-        ("twonn/", "gride/", "mle/", "hubness/"),
+        "How many dimensions the vectors occupy, from the distances to their nearest neighbours in the sample, "
+        "and which units are nearest to each other.",
+        ("twonn/", "gride/", "mle/", "hubness/", "unit-neighbours/"),
     ),
     Theme(
         "Contextuality",

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from theodolite.measures.columns import column_names
+from theodolite.measures.cosine import largest_cosines
 from theodolite.statistics.moments import UnitSums
 
 COLUMNS = column_names("neighbours")
@@ -45,10 +46,8 @@ def find_nearest_units(sums: UnitSums, hashes: NDArray[np.uint64]) -> NearestUni
     if not nearest:
         nothing = np.empty((0, 0))
         return NearestUnits(codes[:0], nothing.astype(np.int64), nothing.astype(np.float32))
-    directions = (means[known] / norms[known]).float()
-    cosines = (directions @ directions.T).fill_diagonal_(-2)
-    cosine, near = cosines.topk(nearest, dim=1)
-    return NearestUnits(codes, codes[near.cpu().numpy()], cosine.clamp_(-1, 1).cpu().numpy())
+    cosine, near = largest_cosines((means[known] / norms[known]).float(), nearest)
+    return NearestUnits(codes, codes[near.cpu().numpy()], cosine.cpu().numpy())
 
 
 def neighbours_table(

@@ -59,7 +59,7 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame
 def _encodable(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with lone surrogates, which Parquet cannot hold, written as \\udcXX."""
     fixed = table.copy(deep=False)
-    for column in ("unit", "text"):
+    for column in ("unit", "text") if len(table) else ():  # an empty list would become a column of floats
         if column in fixed and getattr(fixed[column].dtype, "storage", None) != "pyarrow":  # that holds none
             values = fixed[column].tolist()  # repeated: a unit has a row for every layer and population
             written = {value: encodable(str(value)) for value in set(values)}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from theodolite.exhibits.drawing import captions
 from theodolite.exhibits.drawing.captions import join_sentences
@@ -83,6 +84,19 @@ def drop_repeated_populations(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     return rows[kept], f"Not listed again: {'; '.join(sentences)}." if sentences else ""
 
 
+def _join_tables(
+    surveys: Sequence[SurveyData], layers: Sequence[int], make: Callable[..., pd.DataFrame]
+) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
+    """Return the tables of all surveys as one, and which rows are of the given layers, or else a middle layer."""
+    named = list(zip(make_labels(surveys), surveys, strict=True))
+    data = pd.concat(
+        [add_survey_column(make(survey, layers=layers or None), name) for name, survey in named], ignore_index=True
+    )
+    shown = {name: layers or (middle_layer(survey),) for name, survey in named}
+    rows = zip(data["survey"], data["layer"], strict=True)
+    return data, np.array([layer in shown[name] for name, layer in rows], dtype=bool)
+
+
 FITS_COLUMNS = "survey layer population fit variant filter specials slope interval r2 units".split()
 
 
@@ -95,16 +109,7 @@ FITS_COLUMNS = "survey layer population fit variant filter specials slope interv
 )
 def fits_table(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     """List every fit of every layer. The formatted table has V on M at the chosen layers."""
-    names = make_labels(surveys)
-    tables = [
-        add_survey_column(make_fit_table(s, layers=choice.layers or None), name)
-        for s, name in zip(surveys, names, strict=True)
-    ]
-    data = pd.concat(tables, ignore_index=True)
-    middles = {name: choice.layers or (middle_layer(s),) for s, name in zip(surveys, names, strict=True)}
-    chosen = np.array(
-        [k in middles[name] for name, k in zip(data["survey"], data["layer"], strict=True)], dtype=bool
-    )
+    data, chosen = _join_tables(surveys, choice.layers, make_fit_table)
     caption = join_sentences(
         "Least-squares fits over units: V on M at",
         "the chosen layers." if choice.layers else "the middle layer.",
@@ -138,16 +143,7 @@ SUMS_COLUMNS = "survey layer population variant filter specials units".split()
 )
 def sums_table(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     """List the sums of every layer. The formatted table has ratios at the chosen layers."""
-    names = make_labels(surveys)
-    tables = [
-        add_survey_column(make_sum_table(s, layers=choice.layers or None), name)
-        for s, name in zip(surveys, names, strict=True)
-    ]
-    data = pd.concat(tables, ignore_index=True)
-    middles = {name: choice.layers or (middle_layer(s),) for s, name in zip(surveys, names, strict=True)}
-    chosen = np.array(
-        [k in middles[name] for name, k in zip(data["survey"], data["layer"], strict=True)], dtype=bool
-    )
+    data, chosen = _join_tables(surveys, choice.layers, make_sum_table)
     caption = join_sentences(
         "Ratios of sums over all vectors ± one standard error, at",
         "the chosen layers." if choice.layers else "the middle layer.",
