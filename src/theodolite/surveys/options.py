@@ -287,7 +287,7 @@ class RunOptions:
         bool,
         Option(
             "Keep the sums of a finished survey whatever their size, so that it can be merged. Default: only if "
-            "they are smaller than 1 GB."
+            "they are smaller than 1 GiB."
         ),
     ] = False
     label: Annotated[
@@ -366,12 +366,15 @@ def flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def split_keywords(given: Mapping[str, Any], *kinds: type) -> list[dict[str, Any]]:
-    """Distribute keyword arguments over dataclasses of options; raise TypeError for an unknown one."""
+def split_keywords(given: Mapping[str, Any], *kinds: type, others: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Distribute keyword arguments over dataclasses of options; raise TypeError for an unknown one.
+
+    `others` are further arguments of the function, one of which may have been meant.
+    """
     known = [{field.name for field in fields(kind)} for kind in kinds]
     for name in given:
         if not any(name in names for names in known):
-            every = sorted(set().union(*known))
+            every = sorted({*others}.union(*known))
             raise TypeError(f"survey() got an unexpected keyword argument {name!r}.{nearest(name, every)}")
     return [{name: value for name, value in given.items() if name in names} for names in known]
 

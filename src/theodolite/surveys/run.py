@@ -310,6 +310,8 @@ def _report_rare_units(plan: Plan, kept: KeptUnits, listener: Listener) -> None:
     reason = f"--min-count {chosen}"
     if settings.get("min_count") != chosen:
         settings["min_count"], reason = chosen, f"--min-count {chosen}, chosen to fit in memory"
+    if kept.vectors == len(kept):
+        return  # every unit is frequent enough, or in the sample: all numbers are exact
     sampled = int((kept.weights > 1).sum())
     beyond = (
         f" The sets filtered_ and text_, CV, slope and R2 are over n >= {chosen}." if chosen > FREQUENT[0] else ""

@@ -338,7 +338,10 @@ def _min_count(source: TextSource, options: SurveyOptions) -> int | None:
     """Return the least occurrences of a unit with a vector; None if they may depend on the memory."""
     if options.contextuality or source.units.kind == "none" or not all(layer.units for layer in source.layers):
         if (options.min_count or 1) > 1:
-            raise InputError(f"--min-count {options.min_count}: the positions of some layers belong to no units.")
+            raise InputError(
+                f"--min-count {options.min_count}: the positions of some layers belong to no units. "
+                "Omit --min-count."
+            )
         return 1
     return options.min_count
 

@@ -49,6 +49,8 @@ def check_survey_options(options: SurveyOptions) -> None:
         raise InputError(
             f"--contextuality requires a vector of every unit, so --min-count must be 1 (got {options.min_count})."
         )
+    if kinds == ("none",):
+        _check_without_units(options)
     unknown = [name for name in options.populations if name not in POPULATIONS]
     if unknown:
         raise InputError(f"--populations: {unknown[0]!r} is not one of {', '.join(POPULATIONS)}.")
@@ -57,6 +59,18 @@ def check_survey_options(options: SurveyOptions) -> None:
     if options.layers is not None:
         parse_layer_numbers(options.layers)
     select_part([], options.part)
+
+
+def _check_without_units(options: SurveyOptions) -> None:
+    """Reject options that would have no effect because the vectors belong to no units."""
+    asked = {
+        f"--min-count {options.min_count}": (options.min_count or 1) > 1,
+        "--contextuality": options.contextuality,
+    }
+    for name in (name for name, given in asked.items() if given):
+        raise InputError(
+            f"{name} requires units, and with --units none the vectors belong to no units. Omit one of them."
+        )
 
 
 def _check_several_units(kinds: Sequence[str]) -> None:
