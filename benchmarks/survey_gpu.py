@@ -311,7 +311,7 @@ class Bench:
             "unit_pass": lambda: passes.add_units(*summed),
             "frequent_units": lambda: passes.sum_frequent(*frequent),
             "group_counts": lambda: fold._counts[0].add(
-                context.rows, laid.rows, layout.run_and_group, seen.flags == 0
+                context.count_rows_of(layout, context.count_rows), layout, seen.norms, seen.flags == 0
             ),
             "products": lambda: passes.products(chunks, form),
             "products_by_library": lambda: reference.products(chunks, form),
