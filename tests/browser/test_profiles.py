@@ -117,6 +117,7 @@ def test_the_slider_and_the_chart_move_the_layer_by_keyboard(reader: Reader, one
 @pytest.mark.slow
 def test_a_finding_links_to_its_chart(reader: Reader, two: Report) -> None:
     page = reader(two.path)
+    page.locator("#toolbar").get_by_label("Survey").select_option(label="smollm <b>on</b> chitchat")
     link = page.locator("[data-measure=anisotropy_svd][data-survey='1']").first
     link.click()
     page.wait_for_function("theodolite.state.survey === 1 && theodolite.state.measure === 'anisotropy_svd'")

@@ -82,7 +82,8 @@ def test_the_tab_key_reaches_the_controls_in_their_order(reader: Reader, one: Re
     page = reader(one.path, built=True)
     page.evaluate("scrollTo(0, 0)")
     reached = stops(page)
-    expected = [": Theme: system", ": Population", ": Layer", "profiles: Measure", "profiles: Axis"]
+    # The first chart is beside the verdict, above the toolbar.
+    expected = [": Theme: system", "profiles: Measure", "profiles: Axis", ": Population", ": Layer"]
     order = [reached.index(stop) for stop in expected]
     assert order == sorted(order)
     for part in page.evaluate("[...document.querySelectorAll('section[data-part]')].map(one => one.id)"):
