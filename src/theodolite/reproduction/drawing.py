@@ -19,7 +19,7 @@ from theodolite.studies.reading import read_survey_data
 from theodolite.studies.survey_data import SurveyData, make_labels
 
 ENDINGS = {"figure": ("png", "svg"), "table": ("png", "md")}
-ROUNDING = 1e-12  # relative; populations add the same positions in another order
+ROUNDING = 1e-8  # relative; populations add the same positions in another order
 
 
 @dataclass(frozen=True)
