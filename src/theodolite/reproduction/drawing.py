@@ -19,7 +19,8 @@ from theodolite.studies.reading import read_survey_data
 from theodolite.studies.survey_data import SurveyData, make_labels
 
 ENDINGS = {"figure": ("png", "svg"), "table": ("png", "md")}
-ROUNDING = 1e-7  # relative; its square for differences that are 0: populations add the same positions in another order
+ROUNDING = 1e-7
+"""Relative; its square is the absolute bound. Populations may add the same positions in another order."""
 
 
 @dataclass(frozen=True)
