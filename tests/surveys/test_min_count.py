@@ -161,7 +161,7 @@ def test_large_sums_are_kept_only_if_asked(small_model: Any, monkeypatch: Any, t
     for one in (opened, small):  # the survey in memory has freed its sums too
         assert one.state.folds[1].sample.population([0, 1])  # what needs vectors can still be computed
         assert not one.state.has_sums
-    assert survey(small_model("gpt2"), DOCUMENTS[:9]).state.has_sums  # they are nowhere else
+    assert survey(small_model("gpt2"), DOCUMENTS[:9]).state.has_sums  # without a folder they are kept
     with pytest.raises(InputError, match=r"small cannot be used to merge.*--keep-sums"):
         theodolite.merge([tmp_path / "small", tmp_path / "large"])
     assert folder.MAX_SUMS == 2**30

@@ -33,7 +33,7 @@ def input_device(model: Any) -> torch.device:
 
 
 def check_weights_present(model: nn.Module) -> None:
-    """Reject a model with weights that are nowhere: on the device meta, and not loaded when they are needed."""
+    """Reject a model with weights on the device meta that no hook of accelerate loads when they are needed."""
     missing = _first_missing(model, "", loaded=False)
     if missing is not None:
         raise InputError(
