@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from theodolite.corpora.catalogue.entries import MODELS
 from theodolite.corpora.catalogue.lookup import model_folder
-from theodolite.corpora.catalogue.model_unpacking import gguf_folder
+from theodolite.corpora.catalogue.model_unpacking import gguf_folder, hide_progress_bars
 from theodolite.errors import InputError, OfflineError, TheodoliteError, first_line, full_message, nearest
 from theodolite.models import quirks
 from theodolite.models.adapters import (
@@ -174,6 +174,7 @@ def _resolve_adapter(folder: Path, base: str, progress: Progress | None) -> Chec
     return replace(found, name=str(folder), tokenizer=folder if has_tokenizer else None, adapter=folder)
 
 
+@hide_progress_bars()
 def load_model(
     checkpoint: Checkpoint,
     *,

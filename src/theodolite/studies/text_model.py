@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from theodolite.corpora.catalogue.model_unpacking import hide_progress_bars
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.models.checkpoint import Checkpoint, find_modality, load_model, load_tokenizer, resolve
@@ -35,7 +34,6 @@ class TextCheckpoint:
     trust_remote_code: bool
     listener: Listener
 
-    @hide_progress_bars()
     def load(self) -> TextModel:
         """Load the weights."""
         self.listener.say(f"loading {self.checkpoint.name}")

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from theodolite.corpora.catalogue.model_unpacking import hide_progress_bars
 from theodolite.engines.engine import Engine
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
@@ -127,7 +126,6 @@ def survey(
         )
 
 
-@hide_progress_bars()
 def survey_checkpoint(
     checkpoint: Checkpoint | LoadedModel,
     corpus: str | Path | Iterable[Any],

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from theodolite.corpora.catalogue.entries import MODELS
-from theodolite.corpora.catalogue.model_unpacking import hide_progress_bars
 from theodolite.corpora.options import CorpusOptions
 from theodolite.corpora.scan import scan
 from theodolite.corpora.shards import Shard, shard_documents
@@ -38,7 +37,6 @@ class Reopened:
         return sum(shard.stop - shard.start for shard in self.shards)
 
 
-@hide_progress_bars()
 def reopen(
     facts: dict[str, Any],
     layers: Sequence[int],

@@ -12,7 +12,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from theodolite.corpora.catalogue.model_unpacking import hide_progress_bars
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.models.checkpoint import load_model, resolve
@@ -156,8 +155,7 @@ def _make_blocks(
         return
     checkpoint = resolve(str(model), progress=listener.say)
     listener.say(f"loading {checkpoint.name}")
-    with hide_progress_bars():
-        network = load_model(checkpoint, dtype="float32", device="cpu")
+    network = load_model(checkpoint, dtype="float32", device="cpu")
     subject = IsolatedBlock.of(network, options.layer, options.length)
     for seed in seeds:
         yield seed, subject, describe_checkpoint(checkpoint, network, "float32", "cpu")

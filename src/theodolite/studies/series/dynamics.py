@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from theodolite.corpora.catalogue.model_unpacking import hide_progress_bars
 from theodolite.corpora.scan import scan
 from theodolite.corpora.text_corpus import open_corpus
 from theodolite.engines.progress import Listener
@@ -282,7 +281,6 @@ def _without_weights(identity: dict[str, Any]) -> dict[str, Any]:
     return identity | {"model": {k: v for k, v in identity["model"].items() if k not in ("sha256", "settings")}}
 
 
-@hide_progress_bars()
 def _add_attention(series: Series, step: int, checkpoint: Checkpoint, job: _Job) -> None:
     """Measure attention on the selected documents and add it to the series."""
     job.listener.say(f"attention on {len(job.documents)} documents")
