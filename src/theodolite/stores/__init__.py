@@ -1,0 +1,1 @@
+"""Vector stores: read them in blocks, check their health, and estimate what a change would cost."""
