@@ -51,6 +51,14 @@ def to_cpu(value: Tensor | DeviceTensor) -> Tensor:
     return value.cpu() if isinstance(value, DeviceTensor) else value
 
 
+def read_on(value: Tensor | DeviceTensor, device: torch.device) -> Tensor:
+    """Return a tensor on a device; one that is still on that device is not copied."""
+    held = value.on_device if isinstance(value, DeviceTensor) else None
+    if held is not None and device.type != "cpu":
+        return held.to(device)
+    return to_device(to_cpu(value), device)
+
+
 def copy_to_cpu(tensor: Tensor) -> Tensor:
     """Return a copy on the CPU, also of a tensor that is still being computed; safe in several threads."""
     return _copy_from_device(tensor, _record_event(tensor))

@@ -20,6 +20,7 @@ from theodolite.measures.spectrum import (
     eigenvalues,
     eigenvectors,
     iso_score,
+    largest_eigenvalue,
     participation_ratio,
     pca_dimension,
     shares,
@@ -191,3 +192,28 @@ def test_without_device_memory_for_the_solver_the_cpu_is_used() -> None:
     assert _solve(solve, on_device) is on_cpu
     with pytest.raises(RuntimeError):  # on the CPU there is no fallback
         _solve(torch.linalg.eigh, torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("kind", ["random", "flat", "rogue", "equal", "zero", "low rank"])
+def test_largest_eigenvalue_is_that_of_all(kind: str) -> None:
+    generator, dim = torch.Generator().manual_seed(1), 1100
+    x = torch.randn(1200, dim, dtype=torch.float64, generator=generator)
+    if kind == "rogue":
+        x[:, 3] *= 1e4
+    if kind == "low rank":
+        x = x[:5]
+    matrix = {"flat": torch.eye(dim, dtype=torch.float64) + 1e-9 * x.T @ x, "equal": 7 * torch.eye(dim).double()}
+    matrix |= {"zero": torch.zeros(dim, dim, dtype=torch.float64)}
+    made = matrix.get(kind, x.T @ x)
+    expected = float(np.linalg.eigvalsh(made.numpy())[-1])
+    assert largest_eigenvalue(made) == pytest.approx(expected, rel=1e-11, abs=1e-300)
+
+
+def test_a_few_power_iterations_miss_the_largest_eigenvalue() -> None:
+    """The tempting algorithm: with a flat spectrum, fifty power iterations are far off, and nothing shows it."""
+    x = torch.randn(1200, 1100, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    matrix, vector = x.T @ x, torch.ones(1100, dtype=torch.float64)
+    for _ in range(50):
+        vector = matrix @ vector
+        vector /= vector.norm()
+    assert float(vector @ matrix @ vector) < 0.999 * largest_eigenvalue(matrix)

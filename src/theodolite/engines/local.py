@@ -305,7 +305,7 @@ def _fold(
                 each.cursor, each.under_way = 0, None
             done += plan.weight(step.shard)
         listener.progress(Progress(share, state.positions - before, time.monotonic() - started, at_start))
-        if checkpoints is not None and checkpoints.due():
+        if checkpoints is not None and checkpoints.due(state):
             checkpoints.save(state)
             checkpoints.tidy()
         if listener.stop():

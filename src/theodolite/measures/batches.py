@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from theodolite.measures.formula import formula
-from theodolite.measures.spectrum import eigenvalues
+from theodolite.measures.spectrum import largest_eigenvalue
 
 BATCH_SIZE = 4096
 """Minimum number of vectors in a batch."""
@@ -94,8 +94,7 @@ def batch_anisotropy(vectors: Tensor) -> float:
     """
     y = _centre(vectors)
     matrix = _sum_products(y if len(y) >= y.shape[1] else y.T)
-    # All eigenvalues: scipy can compute only the largest, faster, but it blocks every other thread meanwhile.
-    largest, total = eigenvalues(matrix)[0], float(matrix.trace())
+    largest, total = largest_eigenvalue(matrix), float(matrix.trace())
     return float(largest / total) if total > 0 else nan
 
 

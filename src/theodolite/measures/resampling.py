@@ -10,12 +10,13 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from theodolite.measures import columns
 from theodolite.measures.formula import formula
 from theodolite.measures.uncertainty import jackknife
 from theodolite.measures.unit_sums import Sums as UnitSums
-from theodolite.measures.unit_sums import squared_distances, take_rows, weigh_means
+from theodolite.measures.unit_sums import like, squared_distances, take_rows, to_numpy, weigh_means
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.integer[Any]]
@@ -59,7 +60,7 @@ class UnitGroupSums(NamedTuple):
 
     counts: Counts  # (units, groups)
     frequent: NDArray[np.int64]  # (frequent,) rows of the units
-    sum: Array  # (frequent, groups, dim)
+    sum: Array | Tensor  # (frequent, groups, dim)
     squares: Array  # (frequent, groups)
 
 
@@ -128,8 +129,10 @@ def delete_groups(
     # What the groups hold beyond the means of the units: of all units, and of the frequent ones.
     beyond, beyond_squares = groups.sum - lost_sums[0], groups.squares - lost_squares[0]
     of = by_unit.frequent
-    frequent = take_rows(total, of)
-    frequent_beyond = by_unit.sum - counts[of, :, None] * (frequent / n[of, None])[:, None]
+    # By unit, group and coordinate: the largest arrays, which stay on the device of the sums.
+    frequent = like(by_unit.sum, take_rows(total, of))
+    usual_share = like(by_unit.sum, counts[of] / n[of, None])
+    frequent_beyond = by_unit.sum - usual_share[:, :, None] * frequent[:, None]
     frequent_squares = by_unit.squares - counts[of] * (squares[of] / n[of])[:, None]
     mean = sums[0, -1] / n.sum()
     within = _lose_within(n, unit_v, counts)
@@ -142,7 +145,7 @@ def delete_groups(
     away = n[:vectors] * (unit_v[:vectors] + squared_distances(n[:vectors], total, mean)[0])  # of |x - mean|^2
     if rest is not None:
         away = np.append(away, rest.squares - 2 * rest.sum @ mean + rest.n * (mean @ mean))
-    longer = (frequent_squares - 2 * frequent_beyond @ mean).sum(axis=0)
+    longer = (frequent_squares - 2 * to_numpy(frequent_beyond @ like(by_unit.sum, mean))).sum(axis=0)
     others_longer = beyond_squares - 2 * beyond @ mean - longer
     occurrences = counts[others].sum(axis=0) / max(n[others].sum(), 1)  # the share of each group
     more = _extrapolate((exact - within[of]).sum(axis=0), longer, others_longer, spread, away, others)
@@ -150,14 +153,16 @@ def delete_groups(
         within[others] += np.outer(spread[others] / max(spread[others].sum(), TINY), more)
     within[of] = exact
     # Of what is not known by unit, a set has the share of its units in the spread within units.
-    unknown, unknown_squares = beyond - frequent_beyond.sum(axis=0), beyond_squares - frequent_squares.sum(axis=0)
+    unknown_squares = beyond_squares - frequent_squares.sum(axis=0)
+    unknown = beyond - to_numpy(frequent_beyond.sum(axis=0))
     usual = bool((np.abs(others_longer) < EXCESS * away[others].sum() * occurrences).all())
     estimates = []
     for number, inside in enumerate(sets, 1):
         share = spread[inside & others].sum() / max(spread[others].sum(), TINY)
         share = 1.0 if inside[others].all() else share if usual or share > SMALL_SHARE else 0.0
         known = inside[of]
-        own_sum = lost_sums[number] + frequent_beyond[known].sum(axis=0) + share * unknown
+        own = like(by_unit.sum, known.astype(np.float64)) @ frequent_beyond.reshape(len(of), beyond.size)
+        own_sum = lost_sums[number] + to_numpy(own).reshape(beyond.shape) + share * unknown
         own_squares = lost_squares[number] + frequent_squares[known].sum(axis=0) + share * unknown_squares
         left = (
             n[inside].sum() - counts[inside].sum(axis=0),
@@ -177,11 +182,12 @@ def _lose_within(n: NDArray[np.int64], unit_v: Array, counts: Array) -> Array:
 
 
 def _lose_frequent(
-    n: NDArray[np.int64], total: Array, squares: Array, unit_v: Array, counts: Array, by_unit: UnitGroupSums
+    n: NDArray[np.int64], total: UnitSums, squares: Array, unit_v: Array, counts: Array, by_unit: UnitGroupSums
 ) -> Array:
     """Return the same from the sums of the frequent units, exactly. -> (frequent, groups)"""
     left = n[:, None] - counts
-    rest = np.square(total[:, None] - by_unit.sum).sum(axis=2) / np.maximum(left, 1)
+    less: Any = total[:, None] - by_unit.sum
+    rest = to_numpy((less * less).sum(axis=2)) / np.maximum(left, 1)
     without = np.where(left > 0, squares[:, None] - by_unit.squares - rest, 0.0)
     return np.asarray((n * unit_v)[:, None] - np.maximum(without, 0.0))
 

@@ -55,6 +55,57 @@ def _solve(solve: Callable[[Tensor], Any], matrix: Tensor) -> Any:
         return solve(matrix.cpu())
 
 
+SMALL_MATRIX = 1024
+"""Up to this size all eigenvalues take no longer than the largest."""
+LANCZOS_STEPS, LANCZOS_CHECK = 512, 32
+LANCZOS_ERROR = 1e-12
+
+
+def largest_eigenvalue(matrix: Tensor) -> float:
+    """Return the largest eigenvalue of a symmetric matrix without negative ones, on its device. (dim, dim)
+
+    Lanczos' method, every vector orthogonalised twice against all before it, from a fixed random start. It stops
+    when the residual proves a relative error below 1e-12; where that takes too long, all eigenvalues are computed.
+    Cost: 2 dim^2 operations per step, usually 50 to 200 steps.
+
+    >>> largest_eigenvalue(torch.diag(torch.tensor([1.0, 3.0, 2.0], dtype=torch.float64)))
+    3.0
+    """
+    dim = len(matrix)
+    if dim <= SMALL_MATRIX:
+        return float(eigenvalues(matrix)[0])
+    start = torch.randn(dim, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    basis = matrix.new_zeros(LANCZOS_STEPS + 1, dim, dtype=torch.float64)
+    basis[0] = (start / start.norm()).to(matrix.device)
+    sizes = basis.new_zeros(2, LANCZOS_STEPS)  # diagonal and side diagonal of the projected matrix
+    symmetric = matrix.double()
+    for step in range(LANCZOS_STEPS):
+        known, following = basis[: step + 1], symmetric @ basis[step]
+        sizes[0, step] = following @ basis[step]
+        for _ in range(2):
+            following = following - known.T @ (known @ following)
+        sizes[1, step] = following.norm()
+        basis[step + 1] = following / sizes[1, step].clamp_min(torch.finfo(torch.float64).tiny)
+        if (step + 1) % LANCZOS_CHECK == 0:
+            diagonal, side = sizes[:, : step + 1].cpu().numpy()
+            if (found := _proven_largest(diagonal, side)) is not None:
+                return found
+    return float(eigenvalues(matrix)[0])
+
+
+def _proven_largest(diagonal: Array, side: Array) -> float | None:
+    """Return the largest eigenvalue of the projected matrix if its residual is small; None otherwise."""
+    from scipy.linalg import eigh_tridiagonal
+
+    ended = np.flatnonzero(side <= np.finfo(np.float64).eps * np.abs(diagonal).max())  # the rest is rounding
+    count = int(ended[0]) + 1 if len(ended) else len(diagonal)
+    values, vectors = eigh_tridiagonal(diagonal[:count], side[: count - 1])
+    largest, residual = float(values[-1]), float(side[count - 1] * abs(vectors[-1, -1]))
+    apart = largest - float(values[-2]) if count > 1 else largest
+    error = min(residual, residual**2 / apart) if apart > 0 else residual
+    return max(largest, 0.0) if len(ended) or error <= LANCZOS_ERROR * largest else None
+
+
 @formula(
     "spectrum/sample-gram",
     "sample_anisotropy_svd",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from theodolite.measures.formula import formula
 from theodolite.measures.resampling import MAX_CACHED, compact_counts, finite_spread
 from theodolite.measures.uncertainty import Estimate
+from theodolite.measures.unit_sums import Sums, like, to_numpy
 
 Array = NDArray[np.float64]
 PAPER = "Yamagiwa and Shimodaira 2024, figure 4"
@@ -81,12 +82,13 @@ def fit_line(x: Array, y: Array) -> Line:
     error="delta method over units and vectors of the sample (tradeoff_slope_corrected_se)",
 )
 def correct_slope(
-    n: NDArray[np.int64], m: Array, v: Array, *, unit: NDArray[np.int64], means: Array, vectors: Array
+    n: NDArray[np.int64], m: Array, v: Array, *, unit: NDArray[np.int64], means: Sums, vectors: Sums
 ) -> Estimate:
     """Return the slope of V_u on M_u without the effect of their noise, and its standard error.
 
     n, m, v: (units,) of the units of the fit, m and v biased; n >= 3. unit: (vectors,) the index of the unit of
-    each sampled vector; means: (vectors, dim) the mean of that unit; vectors: (vectors, dim).
+    each sampled vector; means: (vectors, dim) the mean of that unit; vectors: (vectors, dim). Both may be on a
+    device.
 
     >>> rng = np.random.default_rng(0)
     >>> n, true = np.full(2000, 20), rng.uniform(3, 7, 2000)  # one coordinate, V = 50 - M: the slope is -1
@@ -100,9 +102,10 @@ def correct_slope(
     if len(unit) < MIN_VECTORS:
         return Estimate.undefined(f"fewer than {MIN_VECTORS} vectors of the sample belong to units of the fit")
     k = n[unit].astype(np.float64)
-    step = (means - vectors) / (k - 1)[:, None]  # from the mean to the mean without x
-    dm = np.einsum("ij,ij->i", 2 * means + step, step)
-    dq = ((m + v)[unit] - np.square(vectors).sum(axis=1)) / (k - 1)
+    mean, x = cast(Any, means), cast(Any, vectors)
+    step = (mean - x) / like(means, k - 1)[:, None]  # from the mean to the mean without x
+    dm = to_numpy(((2 * mean + step) * step).sum(axis=1))
+    dq = ((m + v)[unit] - to_numpy((x * x).sum(axis=1))) / (k - 1)
     dm += v[unit] / (k - 1) - (v[unit] + dq - dm) / (k - 2)  # of M_u: M - V/(n - 1)
     noise = (k - 1) * dm * np.stack([dm, dq - dm])  # one estimate per vector of s and of c
     weights = 1 / k / (1 / k).sum()

@@ -7,6 +7,7 @@ differ only in the order of additions. Results are arrays.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,7 +35,7 @@ def sum_units(total: Sums, rows: Rows | None = None) -> Array:
         found = total.new_zeros(total.shape[1])
         for _, block in _device_blocks(total, rows):
             found += block.sum(0)
-        return _to_numpy(found)
+        return to_numpy(found)
     if rows is None:
         return np.asarray(total.sum(axis=0))
     # Rows are added one after the other, as numpy adds a complete array, so that the result is that of a copy.
@@ -61,7 +62,7 @@ def squared_distances(n: NDArray[np.int64], total: Sums, *points: Array, rows: R
             each = block / counts[of, None]
             for values, middle in zip(away, middles, strict=True):
                 values[of] = (each - middle).square_().sum(1)
-        return list(_to_numpy(away))
+        return list(to_numpy(away))
     found = [np.empty(len(n)) for _ in points]
     if rows is not None and 2 * len(rows) > len(total):  # reading all rows is faster than selecting them
         times = np.ones(len(total), dtype=np.int64)
@@ -94,7 +95,7 @@ def spread_of_means(n: NDArray[np.int64], total: Sums, mean: Array) -> Array:
         found = torch.zeros_like(middle)
         for of, block in _device_blocks(total):
             found += weights[of] @ (block / counts[of, None]).sub_(middle).square_()
-        return _to_numpy(found)
+        return to_numpy(found)
     spread, held = np.zeros_like(mean), np.empty((min(BLOCK, len(n)), total.shape[1]))
     for start in range(0, len(n), BLOCK):
         of = slice(start, start + BLOCK)
@@ -112,14 +113,14 @@ def weigh_means(weights: Array, n: NDArray[np.int64], total: Sums) -> Array:
     array([[12.]])
     """
     if isinstance(total, Tensor):
-        return _to_numpy(torch.from_numpy(weights / n).to(total.device) @ total)
+        return to_numpy(torch.from_numpy(weights / n).to(total.device) @ total)
     return np.asarray((weights / n) @ total)
 
 
 def take_rows(total: Sums, rows: Rows) -> Array:
     """Return some rows as an array. -> (rows, dim)"""
     if isinstance(total, Tensor):
-        return _to_numpy(total[torch.from_numpy(rows).to(total.device)])
+        return to_numpy(total[torch.from_numpy(rows).to(total.device)])
     return np.asarray(total[rows])
 
 
@@ -130,5 +131,11 @@ def _device_blocks(total: Tensor, rows: Rows | None = None) -> Iterator[tuple[sl
         yield of, total[of] if chosen is None else total[chosen[of]]
 
 
-def _to_numpy(values: Tensor) -> Array:
-    return np.asarray(values.cpu().numpy())
+def to_numpy(values: Sums) -> Array:
+    """Return an array, copied from the device if necessary."""
+    return np.asarray(values.cpu().numpy()) if isinstance(values, Tensor) else values
+
+
+def like(sums: Sums, values: Array) -> Any:
+    """Return values as sums are: a tensor on their device, or the array itself."""
+    return torch.from_numpy(values).to(sums.device) if isinstance(sums, Tensor) else values

@@ -22,6 +22,7 @@ from theodolite.errors import InputError, TheodoliteError, first_line
 from theodolite.models.checkpoint import INPUT_MODALITIES, VOLATILE, check_tokenizer
 from theodolite.models.device_map import check_weights_present, input_device, load_offloaded
 from theodolite.models.quirks import OPTIONAL_WEIGHTS
+from theodolite.models.tensor_hash import hash_tensor
 
 HASHING_THREADS = 8
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -190,7 +191,7 @@ def _is_compiled(module: nn.Module) -> bool:
 
 
 def tensors_sha256(network: nn.Module) -> str:
-    """Return the sha256 of the names, types and numbers of all tensors of a model, computed in parallel.
+    """Return the sha256 of the names, types and hashed numbers of all tensors of a model, computed in parallel.
 
     It does not depend on the devices of the tensors, on whether parts are compiled, nor on what comes after every
     layer that is read.
@@ -211,7 +212,7 @@ def tensors_sha256(network: nn.Module) -> str:
 
 
 def _hash_value(value: Any) -> str:
-    """Return the sha256 of a value: a tensor with its type and shape, or what a quantized one consists of."""
+    """Return the sha256 of a value: type, shape and hash of a tensor, or what a quantized one consists of."""
     if isinstance(value, tuple | list):
         return sha256("".join(map(_hash_value, value)).encode()).hexdigest()
     if not isinstance(value, Tensor):
@@ -222,7 +223,7 @@ def _hash_value(value: Any) -> str:
     if value.is_quantized:
         value = value.dequantize()
     digest = sha256(f"{value.dtype} {tuple(value.shape)} ".encode())
-    digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    digest.update(hash_tensor(value))
     return digest.hexdigest()
 
 

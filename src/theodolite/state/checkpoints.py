@@ -164,6 +164,8 @@ class BucketRotation:
 FOLDER = "checkpoints"
 EVERY_SECONDS = 60.0
 SHARE = 0.03  # of the run's time, at most
+BYTES_PER_SECOND = 2**30
+"""How fast the first checkpoint is assumed to be written; the others take as long as the one before."""
 
 Loaded = TypeVar("Loaded")
 
@@ -176,12 +178,16 @@ class Checkpoints:
         self.saves = BucketRotation(folder) if isinstance(folder, Bucket) else FolderRotation(folder)
         self.every = every
         self.spent = 0.0
-        self._cost = 0.0
+        self._cost: float | None = None
         self._last = time.monotonic()
 
-    def due(self) -> bool:
+    def due(self, state: State) -> bool:
         """Return whether a minute has passed, or longer if saving would take more than 3% of the time."""
-        return time.monotonic() - self._last >= max(self.every, self._cost / SHARE)
+        passed = time.monotonic() - self._last
+        if passed < self.every:
+            return False
+        cost = state.bytes_to_save / BYTES_PER_SECOND if self._cost is None else self._cost
+        return passed >= cost / SHARE
 
     def postpone(self) -> None:
         """Wait for another interval: the last save failed."""

@@ -59,6 +59,11 @@ class State:
             if not name.startswith("sample.")
         )
 
+    @property
+    def bytes_to_save(self) -> int:
+        """The size of what `save` writes, nearly; nothing is copied from a device to find out."""
+        return sum(fold.nbytes for each in self.each() for fold in each.folds.values())
+
     def save(self, folder: Path, *, sums_kept: bool = True) -> dict[str, str]:
         """Write state.safetensors and sample.safetensors side by side, and return their checksums.
 
@@ -100,12 +105,12 @@ class State:
 
     def device_tensors(self) -> list[DeviceTensor]:
         """Return the sums that are still on a device, in the order in which `save` writes them."""
-        tables = {
-            (f"layer{index}.", cell): table.stored_sum
+        parts = {
+            f"layer{index}.{name}": part
             for index, fold in self.folds.items()
-            for cell, table in zip(CELLS, fold.moments.tables, strict=True)
+            for name, part in fold.state_in_place().items()
         }
-        return [held for _, held in sorted(tables.items(), key=itemgetter(0)) if isinstance(held, DeviceTensor)]
+        return [held for _, held in sorted(parts.items(), key=itemgetter(0)) if isinstance(held, DeviceTensor)]
 
     @classmethod
     def load(cls, folder: Path, frames: Mapping[int, Frame], units: Units) -> State:

@@ -146,6 +146,11 @@ class LayerFold:
             for key, value in statistic.state_in_place().items()
         }
 
+    @property
+    def nbytes(self) -> int:
+        """The size of the state, without copying it from a device."""
+        return sum(part.nbytes for part in self.state_in_place().values())
+
     def load(self, state: State) -> None:
         """Replace all sums; those of older surveys have fewer cells and populations, and the others stay empty."""
         for name, statistic in self.statistics.items():

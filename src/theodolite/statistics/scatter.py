@@ -8,10 +8,11 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from theodolite.devices import DeviceTensor, read_on, to_cpu
 from theodolite.statistics.cells import CELLS
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
-from theodolite.statistics.statistic import State, Statistic
+from theodolite.statistics.statistic import State, StateInPlace, Statistic
 
 BLOCK = 192  # columns multiplied at a time
 
@@ -29,7 +30,7 @@ class Scatter(Statistic):
         super().__init__(frame)
         self.n = torch.zeros(len(CELLS), dtype=torch.int64)
         self.sum = torch.zeros(len(CELLS), frame.dim, dtype=torch.float64)
-        self.products: dict[int, Tensor] = {}
+        self.products: dict[int, Tensor | DeviceTensor] = {}
 
     def update(self, rows: Rows) -> None:
         """Add the products of the rows. O(rows x dim^2), half of it saved by symmetry."""
@@ -47,10 +48,14 @@ class Scatter(Statistic):
         self.n += other.n
         self.sum += other.sum
         for cell, matrix in other.products.items():
-            self._matrix(cell).add_(matrix)
+            self._matrix(cell).add_(to_cpu(matrix))
 
     def state(self) -> State:
         """Return n and sum by cell, and the upper blocks of each matrix."""
+        return {name: to_cpu(part) for name, part in self.state_in_place().items()}
+
+    def state_in_place(self) -> StateInPlace:
+        """Return the same, without copying matrices that are on a device."""
         products = {f"{CELLS[cell]}.products": matrix for cell, matrix in sorted(self.products.items())}
         return {"n": self.n, "sum": self.sum, **products}
 
@@ -69,7 +74,8 @@ class Scatter(Statistic):
     def recentre(self, centre: Tensor) -> None:
         """Change all sums to the other centre, in float64."""
         shift = self.frame.centre.double() - centre.double()
-        for cell, matrix in self.products.items():
+        for cell in self.products:
+            matrix = self._matrix(cell)
             cross = torch.outer(self.sum[cell], shift)
             matrix += cross + cross.T + self.n[cell] * torch.outer(shift, shift)
         self.sum += self.n[:, None] * shift
@@ -84,7 +90,7 @@ class Scatter(Statistic):
         total = torch.zeros(self.frame.dim, self.frame.dim, dtype=torch.float64, device=device)
         for cell in chosen:
             if cell in self.products:
-                total += self.products[cell].to(total.device)
+                total += read_on(self.products[cell], total.device)
         upper = torch.triu(total)
         mean = self.sum[chosen].sum(dim=0).to(total.device) / max(n, 1)
         return n, (upper + torch.triu(upper, 1).T) / max(n, 1) - torch.outer(mean, mean)
@@ -96,11 +102,14 @@ class Scatter(Statistic):
         second = torch.zeros(self.frame.dim, dtype=torch.float64)
         for cell in chosen:
             if cell in self.products:
-                second += self.products[cell].diagonal()
+                matrix = self.products[cell]
+                held = matrix.on_device if isinstance(matrix, DeviceTensor) else None
+                second += (to_cpu(matrix) if held is None else held).diagonal().cpu()
         second /= n
         return second, second - (self.sum[chosen].sum(dim=0) / n).square()
 
     def _matrix(self, cell: int) -> Tensor:
         if cell not in self.products:
             self.products[cell] = torch.zeros(self.frame.dim, self.frame.dim, dtype=torch.float64)
-        return self.products[cell]
+        self.products[cell] = matrix = to_cpu(self.products[cell])
+        return matrix

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import GROUPS
+from theodolite.devices import read_on, to_cpu
 from theodolite.statistics.cells import CELLS
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
-from theodolite.statistics.statistic import State, Statistic
+from theodolite.statistics.statistic import State, StateInPlace, Statistic
 from theodolite.statistics.unit_table import UnitTable, add_tables
 
 FREQUENT = 96
@@ -153,10 +154,14 @@ class FrequentUnits(Statistic):
 
     def state(self) -> State:
         """Return the codes of the slots, and four tensors for each cell that is not empty."""
-        parts: State = {"slots": self.codes}
+        return {name: to_cpu(part) for name, part in self.state_in_place().items()}
+
+    def state_in_place(self) -> StateInPlace:
+        """Return the same, without copying sums that are on a device."""
+        parts: StateInPlace = {"slots": self.codes}
         for cell, table in zip(CELLS, self.tables, strict=True):
             if table.size:
-                sums = (table.codes, table.n, table.sum, table.squares)
+                sums = (table.codes, table.n, table.stored_sum, table.squares)
                 parts |= {f"{cell}.{key}": part for key, part in zip(TABLE_FIELDS, sums, strict=True)}
         return parts
 
@@ -184,17 +189,17 @@ class FrequentUnits(Statistic):
         for table in self.tables:
             table.recentre(shift)
 
-    def population(self, cells: Iterable[int]) -> FrequentUnitSums:
-        """Return the sums of these cells together, for the units that were seen."""
-        pairs, n, total, squares = add_tables([self.tables[cell] for cell in cells], self.frame.dim)
+    def population(self, cells: Iterable[int], device: torch.device | None = None) -> FrequentUnitSums:
+        """Return the sums of these cells together, for the units that were seen; `sum` on a device if given."""
+        tables = [self.tables[cell] for cell in cells]
+        sums = None if device is None else [read_on(table.stored_sum, device) for table in tables]
+        pairs, n, total, squares = add_tables(tables, self.frame.dim, sums)
         seen = torch.unique(pairs // GROUPS)
         places = torch.searchsorted(seen, pairs // GROUPS) * GROUPS + pairs % GROUPS
         shape = (len(seen), GROUPS)
-        by_group = (
-            torch.zeros(len(seen) * GROUPS, *part.shape[1:], dtype=part.dtype) for part in (n, total, squares)
-        )
         parts = (
-            into.index_copy_(0, places, part) for into, part in zip(by_group, (n, total, squares), strict=True)
+            part.new_zeros(len(seen) * GROUPS, *part.shape[1:]).index_copy_(0, places.to(part.device), part)
+            for part in (n, total, squares)
         )
         return FrequentUnitSums(self.codes[seen], *(part.view(*shape, *part.shape[1:]) for part in parts))
 

@@ -343,13 +343,16 @@ def _make_survey(
     engine: Engine,
 ) -> Survey:
     layers = plan.source.layers
+    contexts = plan.contexts
+    if contexts is not None and plan.device is not None:  # the CPU reads text while the device measures
+        contexts = run_in_thread(contexts)
     tables = make_tables(
         state, layers, plan.populations, say=listener.say, device=plan.device, spare=spare, on_device=on_device
     )
     clock.lap("tables")
-    if plan.contexts is not None:
+    if contexts is not None:
         listener.say("reading a few occurrences of each unit")
-        tables = replace(tables, contexts=plan.contexts())
+        tables = replace(tables, contexts=contexts())
         clock.lap("contexts")
     first = tables.layers[tables.layers["population"] == plan.populations[0]]
     for row in first[first["nonfinite"] > 0].itertuples():

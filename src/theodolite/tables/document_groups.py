@@ -153,17 +153,20 @@ def _sum_by_unit(
         if rare.rest is not None:
             rest = RestByGroup.of(rare.rest, rare.sums.n.numpy(), rare.spread.by_unit, counts[without])
         counts = counts[~without]
-    stored = fold.frequent_units.population(cells)
+    device = None if sums.sum.device.type == "cpu" else sums.sum.device
+    stored = fold.frequent_units.population(cells, device)
     known = torch.isin(stored.codes, sums.codes).nonzero().squeeze(1)
     rows = torch.searchsorted(sums.codes, stored.codes[known])
     # A unit that was not frequent in the pilot of a merged part lacks occurrences: it counts as any other.
     complete = (stored.n[known].sum(1) == sums.n[rows]).nonzero().squeeze(1)
     kept, rows = known[complete], rows[complete]
+    total = stored.sum[kept.to(stored.sum.device)]
+    by_group = total.numpy()[:, held] if device is None else total[:, torch.from_numpy(held).to(device)]
     return (
         UnitGroupSums(
             counts,
             rows.numpy(),
-            stored.sum[kept].numpy()[:, held],
+            by_group,
             stored.squares[kept].numpy()[:, held],
         ),
         rest,

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from theodolite.devices import to_device
 from theodolite.measures.columns import NO_UNITS
 from theodolite.measures.coordinates import cosine_shares, rogue
 from theodolite.measures.cosine import mean_cosine
@@ -178,17 +179,18 @@ def _add_corrected_slope(
         return
     place = torch.searchsorted(sums.codes, sample["unit"]).clamp_(max=len(sums.codes) - 1)  # codes are sorted
     kept = torch.from_numpy(used)[place] & (sums.codes[place] == sample["unit"])
-    rows, vectors = place[kept], sample["vector"][kept].double()
-    n = sums.n[rows].double()[:, None]
-    means = sums.sum[rows.to(sums.sum.device)].cpu() / n + sums.centre
+    rows, device = place[kept], sums.sum.device
+    vectors = to_device(sample["vector"][kept], device).double()
+    n, centre = (part.to(device) for part in (sums.n[rows].double()[:, None], sums.centre))
+    means = sums.sum[rows.to(device)] / n + centre
     fit_unit = np.cumsum(used)[rows.numpy()] - 1
     found = correct_slope(
         sums.n.numpy()[used],
         units.m[used],
         units.v[used],
         unit=fit_unit,
-        means=means.numpy(),
-        vectors=vectors.numpy(),
+        means=means if device.type != "cpu" else means.numpy(),
+        vectors=vectors if device.type != "cpu" else vectors.numpy(),
     )
     row.put(found.reason or "not finite", **dict(zip(CORRECTED, found[:2], strict=True)))
 

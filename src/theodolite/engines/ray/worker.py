@@ -158,7 +158,7 @@ class Worker:
         self._state.positions += positions
         self._state.shards.append(ShardKey(self._restored[2], shard))
         folded, cpu_seconds = time.monotonic(), time.process_time() - cpu_started
-        due = self._checkpoints.due()
+        due = self._checkpoints.due(self._state)
         save_error = self._save() if due else None
         return ShardResult(
             shard,

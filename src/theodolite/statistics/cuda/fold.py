@@ -369,6 +369,14 @@ class GpuFold:
                     state |= {f"rare_units.{cell}.{name}": part for name, part in parts.items()}
         return state
 
+    @property
+    def nbytes(self) -> int:
+        """The size of the state, nearly: of its large tensors."""
+        sums = [*(table.sum for table in self._tables.values()), *(table.sum for table in self._frequent.values())]
+        held = sum(part.nbytes for part in (*sums, *self._products.values()))
+        held += sum(sample.nbytes for sample in self.samples)
+        return held + (self._host.nbytes if self._host is not None else 0)
+
     def state_in_place(self) -> StateInPlace:
         """Return the same as `state`."""
         return {**self.state()}
@@ -385,6 +393,28 @@ class GpuFold:
 
     def _other_sums(self) -> State:
         """Return all sums except those by unit, on the CPU; some are views."""
+        state = self._small_sums()
+        for cell, matrix in self._filled_products():
+            state[f"scatter.{CELLS[cell]}.products"] = copy_to_cpu(matrix)
+        for cell, (codes, n, total, squares) in self._filled_frequent():
+            parts = zip(TABLE_FIELDS, (codes, n, total.cpu(), squares), strict=True)
+            state |= {f"frequent_units.{CELLS[cell]}.{key}": part for key, part in parts}
+        return state
+
+    def _filled_products(self) -> Iterator[tuple[int, Tensor]]:
+        """Yield each cell that is not empty, with its second moments on the device."""
+        n = self._sums.n[..., 0].sum(dim=1).cpu()
+        yield from ((cell, matrix) for cell, matrix in sorted(self._products.items()) if n[cell])
+
+    def _filled_frequent(self) -> Iterator[tuple[int, UnitSumsTuple]]:
+        """Yield each cell that is not empty, with its sums of frequent units by group, `sum` on the device."""
+        for offset, table in self._frequent.items():
+            for first, parts in enumerate(table.read()):
+                if len(parts[0]):
+                    yield offset + first, parts
+
+    def _small_sums(self) -> State:
+        """Return the sums of which there are neither many rows nor many columns, on the CPU; some are views."""
         sums = GroupSums(*(part.cpu() for part in self._sums))
         n = sums.n.sum(dim=1)
         state = {
@@ -393,9 +423,6 @@ class GpuFold:
             "directions.squares": sums.cells[:, 3],
         }
         state |= {"scatter.n": n[:, 0], "scatter.sum": sums.cells[:, 0]}
-        for cell, matrix in sorted(self._products.items()):
-            if n[cell, 0]:
-                state[f"scatter.{CELLS[cell]}.products"] = copy_to_cpu(matrix)
         low, high = self._extremes.cpu().unbind(dim=1)
         state |= {"norms.counts": self._bins.cpu(), "norms.zero": self._zero.cpu()}
         state |= {"norms.nonfinite": self._nonfinite, "norms.lowest": low, "norms.highest": high}
@@ -405,10 +432,6 @@ class GpuFold:
         state |= {"groups.directed": sums.n[..., 1], "groups.directions": sums.groups[:, :, 1]}
         state |= self._counts_by_unit()
         state["frequent_units.slots"] = torch.from_numpy(self.context.frequent_codes.copy())
-        for offset, table in self._frequent.items():
-            for first, parts in enumerate(table.to_cpu()):
-                named = zip(TABLE_FIELDS, parts if len(parts[0]) else (), strict=False)
-                state |= {f"frequent_units.{CELLS[offset + first]}.{key}": part for key, part in named}
         if self._host is not None:
             state |= self._host.state()
         return state
@@ -469,7 +492,7 @@ class GpuFold:
         return fold
 
     def hand_over(self) -> LayerFold:
-        """Return the same with the sums by unit left on the device until they are used; empties this fold."""
+        """Return the same with all large sums left on the device until they are read; empties this fold."""
         self.context.finish()
         with (
             self.context.copy_lock,
@@ -480,7 +503,11 @@ class GpuFold:
             for table in self._tables.values():
                 table.clear()
         fold = LayerFold(self.frame)
-        fold.load({name: self._own(tensor) for name, tensor in self._other_sums().items()})
+        fold.load({name: self._own(tensor) for name, tensor in self._small_sums().items()})
+        fold.scatter.products = {cell: DeviceTensor(matrix) for cell, matrix in self._filled_products()}
+        for cell, (codes, n, total, squares) in self._filled_frequent():
+            fold.frequent_units.tables[cell].load(codes, n, DeviceTensor(total), squares)
+        self._products, self._frequent = {}, {}
         for cell, (codes, n, total, squares) in tables.items():
             fold.moments.tables[cell].load(codes, n, DeviceTensor(total) if on_device[cell] else total, squares)
         return fold

@@ -25,6 +25,11 @@ class GpuReservoir:
     def __len__(self) -> int:
         return len(self.key)
 
+    @property
+    def nbytes(self) -> int:
+        """The size of the vectors."""
+        return 0 if self._vectors is None else self._vectors.nbytes
+
     def offer(self, layout: Layout, rows: Ints, vectors: Tensor, at: Ints) -> None:
         """Offer these rows of the layout; `at` are their rows in `vectors`. Does not wait for the device."""
         key = layout.key[rows]

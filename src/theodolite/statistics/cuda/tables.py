@@ -203,25 +203,17 @@ class GpuFrequentTable:
         for into, values in ((self.n, n), (self.sum, total), (self.squares, squares)):
             into.index_add_(0, keys, values)
 
-    def to_cpu(self) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """Return pairs, n, sum and squares on the CPU, of other positions and of first ones."""
-        parts = [(part.cpu() for part in three) for three in zip(*map(self._halves, self._parts()), strict=True)]
-        return [_occupied(*part) for part in parts]
-
-    def _parts(self) -> tuple[Tensor, Tensor, Tensor]:
-        return self.n, self.sum, self.squares
-
-    def _halves(self, part: Tensor) -> tuple[Tensor, Tensor]:
-        return part[: self.rows], part[self.rows :]
+    def read(self) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """Yield pairs, n, sum and squares of other positions, then of first ones; `sum` is on the device."""
+        n, squares = self.n.cpu(), self.squares.cpu()
+        for half in (slice(0, self.rows), slice(self.rows, None)):
+            pairs = n[half].nonzero().squeeze(1)
+            total = self.sum[half][pairs.to(self.device)]
+            yield pairs, n[half][pairs], total, squares[half][pairs]
 
     def load(self, first: int, codes: Tensor, n: Tensor, total: Tensor, squares: Tensor) -> None:
         """Load the sums of other or of first positions; codes are distinct pairs."""
         self.add(*(part.to(self.device) for part in (codes + first * self.rows, n, total, squares)))
-
-
-def _occupied(n: Tensor, total: Tensor, squares: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    at = n.nonzero().squeeze(1)
-    return at, n[at], total[at], squares[at]
 
 
 def fits_on_device(count: int, device: torch.device) -> bool:
