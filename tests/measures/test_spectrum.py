@@ -18,6 +18,7 @@ from theodolite.measures.spectrum import (
     effective_rank,
     effective_rank_singular,
     eigenvalues,
+    eigenvalues_about_mean,
     eigenvectors,
     iso_score,
     largest_eigenvalue,
@@ -196,8 +197,8 @@ def test_without_device_memory_for_the_solver_the_cpu_is_used() -> None:
 
 @pytest.mark.parametrize("kind", ["random", "flat", "rogue", "equal", "zero", "low rank"])
 def test_largest_eigenvalue_is_that_of_all(kind: str) -> None:
-    generator, dim = torch.Generator().manual_seed(1), 1100
-    x = torch.randn(1200, dim, dtype=torch.float64, generator=generator)
+    generator, dim = torch.Generator().manual_seed(1), 2100
+    x = torch.randn(2200, dim, dtype=torch.float64, generator=generator)
     if kind == "rogue":
         x[:, 3] *= 1e4
     if kind == "low rank":
@@ -211,9 +212,31 @@ def test_largest_eigenvalue_is_that_of_all(kind: str) -> None:
 
 def test_a_few_power_iterations_miss_the_largest_eigenvalue() -> None:
     """The tempting algorithm: with a flat spectrum, fifty power iterations are far off, and nothing shows it."""
-    x = torch.randn(1200, 1100, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    matrix, vector = x.T @ x, torch.ones(1100, dtype=torch.float64)
+    x = torch.randn(2200, 2100, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    matrix, vector = x.T @ x, torch.ones(2100, dtype=torch.float64)
     for _ in range(50):
         vector = matrix @ vector
         vector /= vector.norm()
     assert float(vector @ matrix @ vector) < 0.999 * largest_eigenvalue(matrix)
+
+
+@pytest.mark.parametrize("kind", ["random", "far", "no mean", "few vectors", "equal variances", "one axis"])
+def test_eigenvalues_about_the_mean_are_those_of_the_covariance(kind: str) -> None:
+    x = torch.randn(300, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    if kind == "far":
+        x += 300 * torch.arange(40.0).double()
+    if kind == "no mean":
+        x -= x.mean(0)
+    if kind == "few vectors":
+        x = x[:7] + 1
+    if kind == "equal variances":
+        x = torch.cat([torch.eye(40), -torch.eye(40)]).double() + 0.5
+    if kind == "one axis":  # the mean is an eigenvector, so that all but one of its coordinates are 0
+        x = torch.cat([x, -x])
+        x[:, 3] = 5
+    mean = x.mean(0)
+    covariance = (x - mean).T @ (x - mean) / len(x)
+    second = covariance + torch.outer(mean, mean)
+    found = eigenvalues_about_mean(*eigenvectors(second), mean)
+    expected = eigenvalues(covariance)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14 * float(second.trace()))

@@ -110,7 +110,8 @@ class State:
             for index, fold in self.folds.items()
             for name, part in fold.state_in_place().items()
         }
-        return [held for _, held in sorted(parts.items(), key=itemgetter(0)) if isinstance(held, DeviceTensor)]
+        held = [part for _, part in sorted(parts.items(), key=itemgetter(0)) if isinstance(part, DeviceTensor)]
+        return [part for part in held if part.on_device is not None]
 
     @classmethod
     def load(cls, folder: Path, frames: Mapping[int, Frame], units: Units) -> State:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from theodolite.engines.engine import Engine, Plan, Work
 from theodolite.engines.gpu import CellSums, sums_on_device, write_in_background
@@ -21,6 +23,7 @@ from theodolite.errors import DamagedError
 from theodolite.measures.decomposition import FREQUENT
 from theodolite.measures.formula import formula_of_column
 from theodolite.sources.prefetch import run_in_thread
+from theodolite.sources.worker_processes import WorkerProcesses, start_workers
 from theodolite.state.checkpoints import Checkpoints
 from theodolite.state.pilot import Pilot
 from theodolite.state.state import State
@@ -133,6 +136,7 @@ def _run(
         run_in_thread(
             partial(load_solvers, plan.device)
         )  # while the GPU works, so that the tables do not wait for it
+    plans = tuple(replace(each, contexts=_start_contexts(each)) for each in plans)
     state = engine.fold(
         Work(plan, frames[0], place, resuming, checkpoint_every, listener, other_frames=tuple(frames[1:]))
     )
@@ -186,6 +190,18 @@ def _finish(
     if not sums_kept:
         state.drop_sums()
     return survey
+
+
+def _start_contexts(plan: Plan) -> Callable[[], pd.DataFrame] | None:
+    """Return a function that reads occurrences of each unit, or that waits for them.
+
+    If a GPU reads the corpus, another process reads them at the same time, as far as there are cores for it.
+    """
+    read = plan.contexts
+    if read is None or plan.device is None:
+        return read
+    process: WorkerProcesses[None, pd.DataFrame] | None = start_workers(lambda _: read(), tasks=1)
+    return read if process is None else run_in_thread(partial(process, None))
 
 
 def _tidy(out: Location) -> None:
@@ -343,16 +359,13 @@ def _make_survey(
     engine: Engine,
 ) -> Survey:
     layers = plan.source.layers
-    contexts = plan.contexts
-    if contexts is not None and plan.device is not None:  # the CPU reads text while the device measures
-        contexts = run_in_thread(contexts)
     tables = make_tables(
         state, layers, plan.populations, say=listener.say, device=plan.device, spare=spare, on_device=on_device
     )
     clock.lap("tables")
-    if contexts is not None:
+    if plan.contexts is not None:
         listener.say("reading a few occurrences of each unit")
-        tables = replace(tables, contexts=contexts())
+        tables = replace(tables, contexts=plan.contexts())
         clock.lap("contexts")
     first = tables.layers[tables.layers["population"] == plan.populations[0]]
     for row in first[first["nonfinite"] > 0].itertuples():

@@ -81,12 +81,15 @@ def make_layer_row(
     shape: Shape | None = None,
     moved: Mapping[int, Tensor] | None = None,
     names: Tensor | None = None,
+    sample: Mapping[str, Tensor] | None = None,
 ) -> Measured:
     """Measure one population of a layer: its row; sums, moments and self-similarity by unit; jackknife estimates.
 
     `special` are the codes of special units. Self-similarity is NaN if it was not computed. `shape` is that of
-    these cells, if known, and `moved` the sums by unit if they are on a device. `names` are those of `find_rare`.
+    these cells, if known, and `moved` the sums by unit if they are on a device. `names` are those of `find_rare`;
+    `sample` is that of the cells, if known.
     """
+    sample = fold.sample.population(cells) if sample is None else sample
     sums = fold.moments.population(cells, moved)
     n, total, squares, centre = (
         sums.n.numpy(),
@@ -109,9 +112,9 @@ def make_layer_row(
         row.values |= dict.fromkeys(COUNTS.values(), 0)
     estimated = 0.0 if rare is None else estimated_share(rare.sums.n.numpy(), positions)
     row.put(NO_UNITS, v_within_estimated_share=estimated if with_units else float("nan"))
-    _add_corrected_slope(row, fold, cells, sums, units, rare)
+    _add_corrected_slope(row, sample, sums, units, rare)
     _add_directions(row, fold, cells)
-    _add_shape(row, shape or measure_shape(fold, cells))
+    _add_shape(row, shape or measure_shape(fold, cells, sample=sample))
     _add_norms(row, fold, cells)
     estimates = estimate_without_groups(fold, cells, sums, units, kinds if with_units else None, rare)
     _add_errors(row, estimates)
@@ -162,8 +165,7 @@ def _add_decomposition(
 
 def _add_corrected_slope(
     row: LayerRow,
-    fold: LayerFold,
-    cells: Sequence[int],
+    sample: Mapping[str, Tensor],
     sums: UnitSums,
     units: UnitMoments,
     rare: RarePart | None = None,
@@ -173,7 +175,6 @@ def _add_corrected_slope(
         row.undefined(row.reasons.get("tradeoff_slope", "no slope"), CORRECTED)
         return
     used = frequent(sums.n.numpy() if rare is None else rare.certain_counts(sums.n.numpy()))
-    sample = fold.sample.population(cells)
     if not sample:
         row.undefined("the sample is empty", CORRECTED)
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +57,8 @@ COUNTS = ["twonn_n", "sample_duplicates", "sample_near_duplicates"]
 EMPTY = "the sample is empty"
 TOO_WIDE = f"vectors of more than {MAX_MATRIX_DIM:,} coordinates are too wide for a covariance matrix"
 UNDERFLOW = "the squares of the vectors are too small for float32"
+MOST_MEAN = 1e6
+"""Up to this ratio of M to V, rounding of the second moment is negligible in the spectrum of the covariance."""
 NARROW = "reported exactly in the column of the same name without sample_"
 
 
@@ -70,13 +72,15 @@ class Shape:
     spectrum: pd.DataFrame
 
 
-def measure_shape(fold: LayerFold, cells: Sequence[int], device: str | None = None) -> Shape:
-    """Measure the union of the cells: two dim x dim eigenproblems, and all pairs of the sample.
+def measure_shape(
+    fold: LayerFold, cells: Sequence[int], device: str | None = None, sample: Mapping[str, Tensor] | None = None
+) -> Shape:
+    """Measure the union of the cells: one or two dim x dim eigenproblems, and all pairs of the sample.
 
-    With a device, both are computed there.
+    With a device, both are computed there. `sample` is that of the cells, if it is known.
     """
     centred, directions, numbers = _spectral(fold, cells, device)
-    sample = fold.sample.population(cells)
+    sample = fold.sample.population(cells) if sample is None else sample
     if not sample:
         nothing = dict.fromkeys((*SAMPLED, *GRAM), float("nan"))
         return Shape(
@@ -120,7 +124,10 @@ def _spectral(fold: LayerFold, cells: Sequence[int], device: str | None) -> tupl
     if n < 2:
         few: Numbers = ("fewer than two vectors", dict.fromkeys(SPECTRAL, float("nan")))
         return np.empty(0), directions, [few, uncentred]
-    centred = spectra.eigenvalues(covariance)
+    if covariance.is_cuda and float(mean @ mean) < MOST_MEAN * float(covariance.trace()):
+        centred = spectra.eigenvalues_about_mean(second, directions, mean)
+    else:
+        centred = spectra.eigenvalues(covariance)
     numbers = spectral_numbers(centred) | variance_numbers(covariance.diagonal().cpu().numpy())
     return centred, directions, [("all vectors are equal", numbers), uncentred]
 

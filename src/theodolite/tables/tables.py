@@ -169,9 +169,17 @@ def _measure_layer(
     moved = copy_sums_to_device(fold, device, present)
 
     def measure(cells: tuple[int, ...]) -> MeasuredLayer:
-        shape = measure_shape(fold, cells, device)
+        sample = fold.sample.population(cells)
+        shape = measure_shape(fold, cells, device, sample)
         row, sums, units, similarity, jackknife = make_layer_row(
-            fold, cells, with_units=with_units, special=special, shape=shape, moved=moved, names=rare_hashes
+            fold,
+            cells,
+            with_units=with_units,
+            special=special,
+            shape=shape,
+            moved=moved,
+            names=rare_hashes,
+            sample=sample,
         )
         rare = find_rare(fold, cells, sums, units, rare_hashes)
         by_coordinate = coordinate_rows(
