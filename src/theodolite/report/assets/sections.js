@@ -34,13 +34,20 @@
       parts.push(part);
       watcher.observe(section);
     });
-    theodolite.onChange((changed) =>
+    // A section in the window is drawn at once, one near it afterwards.
+    const isInWindow = ({ section }) => {
+      const { top, bottom } = section.getBoundingClientRect();
+      return bottom > 0 && top < innerHeight;
+    };
+    const refreshLater = (part) => setTimeout(() => part.seen && refresh(part));
+    theodolite.onChange((changed) => {
+      const seen = parts.filter((part) => part.built && part.seen);
+      const first = new Set(seen.filter(isInWindow));
       parts.forEach((part) => {
-        if (!part.built) return;
-        part.stale = part.stale === null ? null : new Set([...(part.stale || []), ...changed]);
-        if (part.seen) refresh(part);
-      }),
-    );
+        if (part.built) part.stale = part.stale === null ? null : new Set([...(part.stale || []), ...changed]);
+      });
+      seen.forEach((part) => (first.has(part) ? refresh(part) : refreshLater(part)));
+    });
     theodolite.redrawSections = () =>
       parts.forEach((part) => {
         if (!part.built) return;
