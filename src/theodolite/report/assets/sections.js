@@ -67,11 +67,32 @@
     theodolite.scrollToPlace(theodolite.currentPlace());
     // For printing, build all sections, and make the charts as wide as a sheet and less high.
     const charts = () => document.querySelectorAll(".js-plotly-plot:not([hidden])");
+    const recolour = (paper) => theodolite.usePaperColours(paper) && parts.filter(({ built }) => built).forEach((part) => (part.stale = null));
+    // Chromium prints the frame of a WebGL canvas that was last on the screen, which has another size, and an overlay with all
+    // that was ever drawn on it. A copy is printed as it is.
+    const copyCanvases = () =>
+      document.querySelectorAll("canvas:is(.gl-canvas-context, .overlay):not([hidden])").forEach((canvas) => {
+        const copy = theodolite.el("canvas", { class: "printed overlay", width: canvas.width, height: canvas.height, style: canvas.style.cssText });
+        copy.getContext("2d").drawImage(canvas, 0, 0);
+        canvas.hidden = true;
+        canvas.after(copy);
+      });
+    const removeCopies = () => {
+      document.querySelectorAll("canvas.printed").forEach((copy) => copy.remove());
+      document.querySelectorAll("canvas.gl-canvas-context").forEach((canvas) => (canvas.hidden = false));
+    };
     addEventListener("beforeprint", () => {
       document.querySelectorAll("details.provenance").forEach((one) => (one.open = true));
+      recolour(true);
       parts.forEach(refresh);
       charts().forEach((plot) => Plotly.relayout(plot, { width: Math.min(plot.clientWidth, PAPER_WIDTH), height: Math.round(PAPER_HEIGHT_SHARE * plot.clientHeight), autosize: false }));
+      copyCanvases();
     });
-    addEventListener("afterprint", () => charts().forEach((plot) => Plotly.relayout(plot, { width: null, height: null, autosize: true })));
+    addEventListener("afterprint", () => {
+      removeCopies();
+      recolour(false);
+      parts.filter(({ seen }) => seen).forEach(refresh);
+      charts().forEach((plot) => Plotly.relayout(plot, { width: null, height: null, autosize: true }));
+    });
   };
 })();
