@@ -68,11 +68,10 @@
     // For printing, build all sections, and make the charts as wide as a sheet and less high.
     const charts = () => document.querySelectorAll(".js-plotly-plot:not([hidden])");
     const recolour = (paper) => theodolite.usePaperColours(paper) && parts.filter(({ built }) => built).forEach((part) => (part.stale = null));
-    // Chromium prints the frame of a WebGL canvas that was last on the screen, which has another size, and an overlay with all
-    // that was ever drawn on it. A copy is printed as it is.
-    const copyCanvases = () =>
-      document.querySelectorAll("canvas:is(.gl-canvas-context, .overlay):not([hidden])").forEach((canvas) => {
-        const copy = theodolite.el("canvas", { class: "printed overlay", width: canvas.width, height: canvas.height, style: canvas.style.cssText });
+    // Chromium prints the frame of a WebGL canvas that was last on the screen, which has another size. A copy is printed as it is.
+    const copyWebgl = () =>
+      document.querySelectorAll("canvas.gl-canvas-context").forEach((canvas) => {
+        const copy = theodolite.el("canvas", { class: "printed", width: canvas.width, height: canvas.height, style: canvas.style.cssText });
         copy.getContext("2d").drawImage(canvas, 0, 0);
         canvas.hidden = true;
         canvas.after(copy);
@@ -86,7 +85,7 @@
       recolour(true);
       parts.forEach(refresh);
       charts().forEach((plot) => Plotly.relayout(plot, { width: Math.min(plot.clientWidth, PAPER_WIDTH), height: Math.round(PAPER_HEIGHT_SHARE * plot.clientHeight), autosize: false }));
-      copyCanvases();
+      copyWebgl();
     });
     addEventListener("afterprint", () => {
       removeCopies();
