@@ -75,7 +75,7 @@ def test_the_caption_states_that_rare_units_are_a_sample() -> None:
     used = "all units that have M and V (of those with n < 10, a sample);"
     assert drawn in make(find("norm-variance/fig2"), [RARE], None).caption
     assert used in make(find("norm-variance/fig2"), [RARE], NO_FILTER).caption
-    assert used in make(find("norm-variance/fig3"), [RARE], NO_FILTER).caption
+    assert used in make(find("norm-variance/fig4"), [RARE], NO_FILTER).caption
     assert "all units;" in make(find("norm-variance/fig6"), [RARE], NO_FILTER).caption  # with the estimate
     assert "sample" not in make(find("norm-variance/fig2"), [WHOLE], NO_FILTER).caption
 
