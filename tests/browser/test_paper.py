@@ -2,7 +2,8 @@
 
 import re
 
-from tests.browser.conftest import Reader, Report, parts_of
+from playwright.sync_api import Page
+from tests.browser.conftest import Reader, Report, parts_of, rest
 
 HEIGHTS = "[...document.querySelectorAll('.js-plotly-plot:not([hidden])')].map((plot) => plot._fullLayout.height)"
 
@@ -18,3 +19,54 @@ def test_printed_parts_share_pages_and_the_screen_layout_is_restored(reader: Rea
     sheets = len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4", print_background=True)))
     assert sheets <= len(parts_of(page)) + 2  # ten were a sheet for each part; seven are enough
     page.wait_for_function(f"before => JSON.stringify({HEIGHTS}) === JSON.stringify(before)", arg=before)
+
+
+BACKGROUNDS = (
+    "[...document.querySelectorAll('.js-plotly-plot:not([hidden])')].map(({ layout }) => layout.paper_bgcolor)"
+)
+
+
+def test_charts_are_printed_in_light_colours(reader: Reader, one: Report) -> None:
+    page = reader(one.path, "profiles", "token-map", color_scheme="dark")
+    dark = page.evaluate("theodolite.colour('card')")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert set(page.evaluate(BACKGROUNDS)) == {page.evaluate("theodolite.colour('card')")} != {dark}
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.querySelector('#token-map .js-plotly-plot').layout.paper_bgcolor") == dark
+    assert page.evaluate("document.documentElement.dataset.theme === undefined")
+
+
+def painted(page: Page, canvas: str) -> list[int]:
+    """Return the extent of what a canvas shows, as shares of its size in thousandths."""
+    found: list[int] = page.evaluate(
+        """selector => {
+          const canvas = document.querySelector(`#token-map .map ${selector}`);
+          const { width, height } = canvas;
+          const copy = Object.assign(document.createElement("canvas"), { width, height });
+          const pen = copy.getContext("2d", { willReadFrequently: true });
+          pen.drawImage(canvas, 0, 0);
+          const { data } = pen.getImageData(0, 0, width, height);
+          let [left, right, count] = [width, 0, 0];
+          for (let at = 3; at < data.length; at += 4) {
+            if (!data[at]) continue;
+            const x = ((at - 3) / 4) % width;
+            [left, right, count] = [Math.min(left, x), Math.max(right, x), count + 1];
+          }
+          return count ? [Math.round((1000 * left) / width), Math.round((1000 * right) / width)] : [];
+        }""",
+        canvas,
+    )
+    return found
+
+
+def test_points_of_webgl_are_printed_at_the_size_of_the_chart(reader: Reader, one: Report) -> None:
+    page = reader(one.path, "token-map")
+    rest(page, 300)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert painted(page, "canvas.printed") == painted(page, "canvas.gl-canvas-context") != []
+    sizes = "selector => document.querySelector(`#token-map .map ${selector}`).clientWidth"
+    width = page.evaluate("document.querySelector('#token-map .map .js-plotly-plot')._fullLayout.width")
+    assert page.evaluate(sizes, "canvas.printed") == width
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("canvas.printed").count() == 0
+    assert page.evaluate("document.querySelector('canvas.gl-canvas-context').hidden") is False

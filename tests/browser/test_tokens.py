@@ -61,6 +61,31 @@ def test_search_finds_a_token_and_choosing_shows_its_path(reader: Reader, one: R
     assert options.count() == 0
 
 
+def test_choosing_a_token_does_not_redraw_the_map(reader: Reader, one: Report) -> None:
+    page = reader(one.path, "token-map")
+    plot = "document.querySelector('#token-map .map .js-plotly-plot')"
+    page.evaluate(f"window.drawn = 0, {plot}.on('plotly_afterplot', () => (window.drawn += 1))")
+    within = page.evaluate(
+        f"""() => {{
+          const [tokens, layer] = [theodolite.tokens(), theodolite.state.layer];
+          const {{ xaxis, yaxis }} = {plot}._fullLayout;
+          const inside = ({{ range }}, value) =>
+            Math.log10(value) > range[0] + 0.1 && Math.log10(value) < range[1] - 0.1;
+          return [...Array(tokens.size).keys()].filter(
+            (at) => inside(xaxis, tokens.m(layer)[at]) && inside(yaxis, tokens.v(layer)[at]),
+          );
+        }}"""
+    )
+    assert len(within) > 5
+    shown = "!document.querySelector('#token-map canvas.overlay')?.hidden"
+    for token in within[:5]:
+        page.evaluate("token => theodolite.choose({ token })", token)
+        assert page.evaluate(shown)
+    page.evaluate("theodolite.choose({ token: -1 })")
+    assert not page.evaluate(shown)
+    assert page.evaluate("window.drawn") == 0
+
+
 @pytest.mark.slow
 def test_the_table_sorts_both_ways(reader: Reader, one: Report) -> None:
     page = reader(one.path, "token-map")

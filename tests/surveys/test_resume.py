@@ -315,6 +315,32 @@ class TestInThisProcess:
         with pytest.raises(InputError, match=r"model\.sha256: \w{8}… there, .* \(the weights\)"):
             resumed(out, corpus, small_model("roberta"))
 
+    @pytest.mark.parametrize("runs", [(False, True), (True, False, True)])
+    def test_text_is_not_stored_if_the_run_was_without_it(
+        self, tmp_path: Path, corpus: Path, small_model: Any, runs: tuple[bool, ...]
+    ) -> None:
+        out, model = tmp_path / "out", small_model("bert")
+        for text in runs[:-1]:
+            with pytest.raises(TheodoliteError, match="Interrupted"):
+                resumed(out, corpus, model, text=text, listener=Stopping(2))
+        made = resumed(out, corpus, model, text=runs[-1], listener=(heard := Stopping(10**6)))
+        assert len(made.tables.contexts) == len(open_survey(out).tables.contexts) == 0
+        assert heard.warned == [
+            "this run was given --no-text before, so no text is stored now. To store text, survey again into "
+            "another --out"
+        ]
+
+    def test_a_run_that_does_not_record_text_is_resumed_as_given(
+        self, tmp_path: Path, corpus: Path, small_model: Any
+    ) -> None:
+        out, model = tmp_path / "out", small_model("bert")
+        with pytest.raises(TheodoliteError, match="Interrupted"):
+            resumed(out, corpus, model, listener=Stopping(2))
+        record = files.read_json(out / "unfinished.json")
+        assert record.pop("text") is True
+        files.write_json(out / "unfinished.json", record)  # as an older version wrote it
+        assert len(resumed(out, corpus, model).tables.contexts)
+
     def test_a_finished_survey_is_returned(
         self, undisturbed: Callable[[str], Path], corpus: Path, small_model: Any
     ) -> None:

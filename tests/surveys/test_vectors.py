@@ -22,6 +22,10 @@ VECTORS = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32) + 1
 class Recording(Listener):
     def __init__(self) -> None:
         self.warnings: list[str] = []
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
@@ -47,6 +51,12 @@ def test_a_part_of_a_tensor_and_labels_in_a_tensor() -> None:
 
 def _labels(missing: Any) -> list[Any]:
     return [missing if row % 10 == 0 else "ab"[row % 2] for row in range(300)]
+
+
+def test_the_pilot_reads_vectors() -> None:
+    listener = Recording()
+    theodolite.measure(VECTORS, listener=listener)
+    assert "reading vectors for the pilot (centres of the layers)" in listener.said
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), np.float64("nan"), pd.NA, pd.NaT])

@@ -37,6 +37,7 @@ def show(
     from theodolite.storage.location import parse_location
     from theodolite.storage.lock import find_writer
     from theodolite.studies.choice import AUTO, default_population
+    from theodolite.studies.rare_units import describe_rare_units
     from theodolite.surveys.folder import open_tables
     from theodolite.text import survey_name
 
@@ -56,6 +57,8 @@ def show(
     print_layers(layers, population, survey_name(facts), chosen)
     if chosen is None:
         print_result(LEGEND)
+    if rare := describe_rare_units(facts, layers[layers["population"] == population]):
+        print_result(rare)
     hint = massive_hint(layers, population, facts["populations"])
     if hint is not None:
         print_result(f"{hint} {without_massive_hint(survey)}")

@@ -97,7 +97,7 @@ SECTIONS = (
     Section(
         "projection",
         "Projection",
-        "The sample projected onto two directions. Click a point to see its nearest vectors.",
+        "The sample of vectors as points in a plane. Click a point to see its nearest vectors.",
         _has_table("projections"),
         layers_lead="Change the layer to follow the vectors.",
     ),

@@ -8,6 +8,7 @@ from typing import Any
 
 from theodolite.report.tables import Steps, Tables, all_rows, number
 from theodolite.report.vectors import is_vector_survey
+from theodolite.studies.rare_units import describe_rare_units
 from theodolite.text import format_count, pluralize
 
 
@@ -62,7 +63,10 @@ def describe_survey(tables: Tables) -> str:
         return first
     where = f" at each of {pluralize(known['layers'], 'layer')}" if known.get("layers", 0) > 1 else ""
     size = f", as vectors of {pluralize(known['coordinates'], 'coordinate')}" if "coordinates" in known else ""
-    return f"{first} The survey covers {' of '.join(covered) or 'every position'}{where}{size}."
+    rare = describe_rare_units(tables.facts, tables.layers)
+    return " ".join(
+        filter(None, (first, f"The survey covers {' of '.join(covered) or 'every position'}{where}{size}.", rare))
+    )
 
 
 def describe_series(series: Steps) -> str:

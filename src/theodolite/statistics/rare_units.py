@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from theodolite.count_strata import find_strata
 from theodolite.hashing import mix
 from theodolite.statistics.cells import CELLS, MASSIVE_CELLS
 from theodolite.statistics.frame import Frame
@@ -28,8 +29,6 @@ SAMPLED = 4096
 """Rare units whose vectors are kept."""
 MIN_SAMPLED = 16
 """The least number of sampled units with the same number of occurrences, as far as there are so many."""
-EXACT_COUNTS = 16
-"""Up to this number of occurrences, each number is a stratum of its own."""
 SALT = 0x72617265  # keeps the choice of units independent of other hashes
 
 
@@ -91,7 +90,7 @@ def choose_units(
     rare = (n < min_count) & ~np.isin(names, np.fromiter(always, dtype=np.int64))
     weights = np.where(rare, 0.0, 1.0)
     key = mix(SALT + seed, names.view(np.uint64))
-    strata = np.where(n <= EXACT_COUNTS, n, EXACT_COUNTS + 1 + np.log2(n / EXACT_COUNTS).astype(np.int64))
+    strata = find_strata(n)
     for count in np.unique(strata[rare]):
         stratum = np.flatnonzero(rare & (strata == count))
         size, share = len(stratum), n[stratum].sum() / n[rare].sum()

@@ -64,7 +64,6 @@ def _new_pilots(plans: Sequence[Plan], listener: Listener, engine: Engine) -> li
             pilots.append(Pilot.load(of_kind if (of_kind / PILOT).is_file() else plan.pilot_from))
             pilots[-1].check(plan.source.layers, plan.model_sha256)
         return pilots
-    listener.say(
-        f"reading {pluralize(len(plan.pilot_documents), 'document')} for the pilot (centres of the layers)"
-    )
+    read = "vectors" if not plan.model_sha256 else pluralize(len(plan.pilot_documents), "document")
+    listener.say(f"reading {read} for the pilot (centres of the layers)")
     return engine.pilot(plan, listener)

@@ -16,6 +16,7 @@ from theodolite.surveys.survey import OTHER_UNITS
 
 PILOT_DIGEST = "pilot_sha256"  # in unfinished.json: which centres the saved sums have
 FILTERS = "filters"  # in unfinished.json: how the documents were selected; null if there are none
+TEXT = "text"  # in unfinished.json: whether occurrences of units may be stored with their text
 
 
 class RecordedRun(NamedTuple):
@@ -76,7 +77,8 @@ def find_recorded_run(out: Location) -> RecordedRun | None:
     place = out / REPLACEMENT if (out / REPLACEMENT / UNFINISHED).is_file() else out
     if (place / UNFINISHED).is_file():
         identity = read_json(place / UNFINISHED)
-        identity.pop(PILOT_DIGEST, None)
+        for name in (PILOT_DIGEST, TEXT):
+            identity.pop(name, None)
         return RecordedRun(place, identity, identity.pop(FILTERS, None) or {}, finished=False)
     if (place / FACTS).is_file():
         facts = read_json(place / FACTS)

@@ -32,14 +32,14 @@ from theodolite.statistics.cells import cells_to_separate
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rare_units import KeptUnits
 from theodolite.storage.file_names import FACTS, PILOT, REPLACEMENT, UNFINISHED, UNITS
-from theodolite.storage.files import write_json
+from theodolite.storage.files import read_json, write_json
 from theodolite.storage.location import Location
 from theodolite.storage.lock import exclusive
 from theodolite.surveys import memory
 from theodolite.surveys.folder import MAX_SUMS, SCHEMA, SUMS_KEPT, claim, finish_replacement, open_survey, save
 from theodolite.surveys.pilots import digest, get_pilots, survey_folders
 from theodolite.surveys.provenance import differences
-from theodolite.surveys.resume import FILTERS, PILOT_DIGEST, find_recorded_run, run_identity
+from theodolite.surveys.resume import FILTERS, PILOT_DIGEST, TEXT, find_recorded_run, run_identity
 from theodolite.surveys.survey import OTHER_UNITS, Survey
 from theodolite.surveys.unit_counts import UnitCounts, count_units
 from theodolite.tables.tables import make_tables, nonfinite
@@ -110,6 +110,8 @@ def _run(
         _tidy(place)
         return survey
     plans = (plan, *plan.others)  # one per kind of unit
+    if place is not None and resuming:
+        plans = _choose_text(plans, place, listener)
     closed = [len(each.source.units) for each in plans]
     estimates = _check_memory(plans, min_count, place if resuming else None, listener)
     engine.ready(plan, place, estimates[0].bytes_within, listener)
@@ -126,7 +128,8 @@ def _run(
     if out is not None and not resuming:  # only now, when nothing more can be rejected
         place = claim(out, overwrite=overwrite)
         filters = (plan.facts.get("corpus") or {}).get(FILTERS)
-        write_json(place / UNFINISHED, _run_identity(plan) | {PILOT_DIGEST: digest(pilots), FILTERS: filters})
+        record = {PILOT_DIGEST: digest(pilots), FILTERS: filters, TEXT: plan.contexts is not None}
+        write_json(place / UNFINISHED, _run_identity(plan) | record)
     if place is not None:
         for folder, pilot in zip(survey_folders(place, plans), pilots, strict=True):
             pilot.save(folder)
@@ -255,6 +258,23 @@ def _choose_min_count(plan: Plan, resumed: Location | None) -> int | None:
     for each in (plan, *plan.others):
         each.identity["settings"]["min_count"] = chosen
     return chosen
+
+
+def _choose_text(plans: tuple[Plan, ...], resumed: Location, listener: Listener) -> tuple[Plan, ...]:
+    """Return the plans without the text of occurrences if the run was begun, or is resumed, without it."""
+    record = read_json(resumed / UNFINISHED)
+    stored = record.get(TEXT, True)  # older folders do not record it
+    if plans[0].contexts is None:
+        if stored:
+            write_json(resumed / UNFINISHED, record | {TEXT: False})
+        return plans
+    if stored:
+        return plans
+    listener.warn(
+        "this run was given --no-text before, so no text is stored now. To store text, survey again into another "
+        "--out"
+    )
+    return tuple(replace(plan, contexts=None) for plan in plans)
 
 
 def _check_memory(

@@ -9,6 +9,7 @@ import pytest
 from matplotlib.collections import PathCollection
 from tests.synthetic_surveys import make_survey
 
+from theodolite.exhibits.drawing.captions import RANGE
 from theodolite.exhibits.registry import find, make
 from theodolite.exhibits.saving import compose
 from theodolite.studies.choice import Choice
@@ -27,7 +28,8 @@ def with_rare_units(min_count: int = 10) -> SurveyData:
     for column in ("m", "v", "m_unbiased", "v_unbiased"):
         tokens[column] = tokens[column].where(~rare)
     layers = WHOLE.layers.assign(v_within_estimated_share=0.12)
-    return replace(WHOLE, tables=WHOLE.tables | {"tokens": tokens, "layers": layers})
+    facts = WHOLE.facts | {"settings": (WHOLE.facts.get("settings") or {}) | {"min_count": min_count}}
+    return replace(WHOLE, facts=facts, tables=WHOLE.tables | {"tokens": tokens, "layers": layers})
 
 
 RARE = with_rare_units()
@@ -66,3 +68,21 @@ def test_the_caption_states_what_is_estimated() -> None:
     assert any(SENTENCE in caption for caption in captions)
     filtered = [make(find(f"norm-variance/{number}"), [RARE], None).caption for number in figures]
     assert not any("estimated from a sample" in caption for caption in filtered)
+
+
+def test_the_caption_states_that_rare_units_are_a_sample() -> None:
+    drawn = "Of units with n < 10, only a sample is drawn: the others have no M and V."
+    used = "all units that have M and V (of those with n < 10, a sample);"
+    assert drawn in make(find("norm-variance/fig2"), [RARE], None).caption
+    assert used in make(find("norm-variance/fig2"), [RARE], NO_FILTER).caption
+    assert used in make(find("norm-variance/fig4"), [RARE], NO_FILTER).caption
+    assert "all units;" in make(find("norm-variance/fig6"), [RARE], NO_FILTER).caption  # with the estimate
+    assert "sample" not in make(find("norm-variance/fig2"), [WHOLE], NO_FILTER).caption
+
+
+@pytest.mark.parametrize("number", ["fig2", "fig4", "fig5", "fig6"])
+def test_the_caption_states_a_filter_above_that_of_the_paper(number: str) -> None:
+    caption = make(find(f"norm-variance/{number}"), [with_rare_units(40)], None).caption
+    assert f"{RANGE} and n ≥ 40;" in caption
+    both = make(find(f"norm-variance/{number}"), [with_rare_units(40), WHOLE], None).caption
+    assert f"and n ≥ 40 ({WHOLE.model});" in both

@@ -8,9 +8,11 @@ import pandas as pd
 
 from theodolite.exhibits.drawing.axes import clean_label
 from theodolite.exhibits.drawing.layer_lines import has_errors, has_final_norm, has_stacks
+from theodolite.measures.decomposition import FREQUENT
 from theodolite.studies.choice import MIN_DOCUMENTS_FOR_SPECIALS, Choice
 from theodolite.studies.norm_variance.profile import has_document_errors
 from theodolite.studies.norm_variance.units import count_special_units
+from theodolite.studies.rare_units import SHARE, find_min_count, has_units_without_vector
 from theodolite.studies.survey_data import SurveyData
 from theodolite.text import POPULATION_LABELS, UNIT_LABELS, join_words
 
@@ -109,12 +111,42 @@ def describe_variant(choice: Choice) -> str:
     return "M and V are unbiased: M − V/(n − 1) and nV/(n − 1)." if choice.variant == "unbiased" else ""
 
 
-def describe_fit_units(surveys: Sequence[SurveyData], choice: Choice, verb: str = "Fits use") -> str:
-    """State which units are used, and whether special units are among them."""
-    units = f"units with {RANGE}" if choice.with_filter().filter == "frequent" else "all units"
+def describe_fit_units(
+    surveys: Sequence[SurveyData], choice: Choice, verb: str = "Fits use", *, summed: bool = False
+) -> str:
+    """State which units are used, and whether special and rare units are among them.
+
+    `summed`: sums over all units include an estimate for units without a vector, which `describe_estimated_share`
+    states.
+    """
+    frequent = choice.with_filter().filter == "frequent"
+    units = f"units with {RANGE}" if frequent else "all units"
     if choice.variant == "unbiased" and choice.filter == "all":
         units = "units with n > 1"
+    rare = _describe_rare(surveys, FREQUENT[0] if frequent else 1)
+    if rare and frequent:
+        units += f" and n ≥ {rare}"
+    elif rare and not summed:
+        units += f" that have M and V (of those with n < {rare}, a sample)"
     return f"{verb} {units}; {_describe_specials(surveys, choice)}."
+
+
+def describe_drawn_sample(surveys: Sequence[SurveyData]) -> str:
+    """State that only some rare units are drawn, if others have no M and V."""
+    rare = _describe_rare(surveys, 1)
+    return f"Of units with n < {rare}, only a sample is drawn: the others have no M and V." if rare else ""
+
+
+def _describe_rare(surveys: Sequence[SurveyData], above: int) -> str:
+    """Return the number of occurrences below which units have no vector, if it is above a number; "" if not."""
+    counts = {
+        _caption_name(survey.model): find_min_count(survey.facts)
+        for survey in surveys
+        if has_units_without_vector(survey.layers) and find_min_count(survey.facts) > above
+    }
+    if len(counts) == len(surveys) and len(set(counts.values())) == 1:
+        return str(next(iter(counts.values())))
+    return ", ".join(f"{count} ({model})" for model, count in counts.items())
 
 
 def describe_sum_errors(surveys: Sequence[SurveyData], choice: Choice, mark: str = "Strip") -> str:
@@ -134,9 +166,9 @@ def describe_estimated_share(surveys: Sequence[SurveyData], choice: Choice) -> s
     if choice.with_filter().filter == "frequent":
         return ""  # frequent units have vectors
     shares = [
-        survey.layers.loc[survey.layers["population"] == choice.population, "v_within_estimated_share"].max()
+        survey.layers.loc[survey.layers["population"] == choice.population, SHARE].max()
         for survey in surveys
-        if "v_within_estimated_share" in survey.layers
+        if SHARE in survey.layers
     ]
     largest = max((float(share) for share in shares if share > 0), default=0.0)
     return (
@@ -188,6 +220,7 @@ def compose_fit_caption(
         describe_variant(choice),
         describe_fit_units(surveys, choice),
         "Pale: units not in the fit." if filtered else "",
+        describe_drawn_sample(surveys) if choice.with_filter().filter == "frequent" else "",
         "Diamonds: special units, which are excluded." if excludes else "",
         *sentences,
     )

@@ -201,9 +201,9 @@ def _caption(surveys: Sequence[SurveyData], choice: Choice, tables: Sequence[pd.
         "V_W/V ≈ (1 − S)/(1 − C). r: Pearson, ρ: Spearman, over layers. p assumes independent layers and is "
         "exact for at most ten; “shifts” is the share of circular shifts of one series that correlate at least as "
         "strongly, and at least 1/layers.",
-        captions.describe_fit_units(surveys, means, "M/Q is computed over"),
+        captions.describe_fit_units(surveys, means, "M/Q is computed over", summed=True),
         "The mean cosine is computed over all positions of the population.",
-        captions.describe_fit_units(surveys, units, "V_W/V is computed over"),
+        captions.describe_fit_units(surveys, units, "V_W/V is computed over", summed=True),
         "Self-similarity is the mean over units with n ≥ 5 that are not special.",
         f"Bars and strips: ±1.96 standard errors{of}." if any(has_errors(tables, one) for one in columns) else "",
     )

@@ -184,6 +184,6 @@ def _caption(
         choice,
         tables,
         first,
-        captions.describe_fit_units(surveys, choice.with_filter(), "Computed over"),
+        captions.describe_fit_units(surveys, choice.with_filter(), "Computed over", summed=True),
         *sentences,
     )

@@ -5,7 +5,7 @@
   const TITLE = 30; // pixels for the title of a saved chart
 
   // options: title, caption, file (a name without ending), height, table() -> {columns, rows}, describe() -> text,
-  // extra() -> traces that only a saved picture has, shows: the choices of the reader that the chart depends on (survey, population, layer), stated in saved files.
+  // extra() -> {traces, annotations} that only a saved picture has, shows: the choices of the reader that the chart depends on (survey, population, layer), stated in saved files.
   // Returns el, draw(traces, layout), plot (the element that Plotly draws into), and showMessage(text) if there is nothing
   // to draw.
   theodolite.figure = (options) => {
@@ -18,9 +18,10 @@
       const words = [caption.firstChild.textContent, ...chosenValues(shows).map(([, value]) => value)].map(theodolite.escapeText).join(" · ");
       // Use the margins as drawn, which include the legend.
       const margin = { ...plot.layout.margin, t: plot._fullLayout._size.t + TITLE, autoexpand: false, l: plot._fullLayout._size.l, r: plot._fullLayout._size.r, b: plot._fullLayout._size.b };
-      const layout = { ...plot.layout, margin, title: { text: words, x: 0.02, xanchor: "left", y: 1, yanchor: "top", yref: "container", pad: { t: 12 }, font: { size: 13 } } };
+      const { traces, annotations } = options.extra ? options.extra() : { traces: [], annotations: [] };
+      const layout = { ...plot.layout, margin, annotations: [...(plot.layout.annotations || []), ...annotations], title: { text: words, x: 0.02, xanchor: "left", y: 1, yanchor: "top", yref: "container", pad: { t: 12 }, font: { size: 13 } } };
       const size = { width: plot.clientWidth, height: plot.clientHeight + TITLE };
-      return Plotly.downloadImage({ data: [...plot.data, ...(options.extra ? options.extra() : [])], layout: { ...layout, ...size, autosize: false } }, { format, filename: theodolite.fileName(options.file, shows), ...size, scale: format === "png" ? 2 : 1 });
+      return Plotly.downloadImage({ data: [...plot.data, ...traces], layout: { ...layout, ...size, autosize: false } }, { format, filename: theodolite.fileName(options.file, shows), ...size, scale: format === "png" ? 2 : 1 });
     };
     const caption = el("figcaption", {}, el("b", {}, options.title), ` ${options.caption || ""}`);
     const exports = el(

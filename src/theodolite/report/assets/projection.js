@@ -1,4 +1,4 @@
-// The sample in the plane of the first two principal components of each layer; the same vectors at every layer.
+// The sample in a plane at each layer, by PCA or UMAP; the same vectors at every layer.
 (() => {
   const { el, formatNumber, formatCount } = theodolite;
   // Parts of viridis, which is ordered also for colour-blind readers, without the end that is close to the background.

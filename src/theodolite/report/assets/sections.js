@@ -34,13 +34,20 @@
       parts.push(part);
       watcher.observe(section);
     });
-    theodolite.onChange((changed) =>
+    // A section in the window is drawn at once, one near it afterwards.
+    const isInWindow = ({ section }) => {
+      const { top, bottom } = section.getBoundingClientRect();
+      return bottom > 0 && top < innerHeight;
+    };
+    const refreshLater = (part) => setTimeout(() => part.seen && refresh(part));
+    theodolite.onChange((changed) => {
+      const seen = parts.filter((part) => part.built && part.seen);
+      const first = new Set(seen.filter(isInWindow));
       parts.forEach((part) => {
-        if (!part.built) return;
-        part.stale = part.stale === null ? null : new Set([...(part.stale || []), ...changed]);
-        if (part.seen) refresh(part);
-      }),
-    );
+        if (part.built) part.stale = part.stale === null ? null : new Set([...(part.stale || []), ...changed]);
+      });
+      seen.forEach((part) => (first.has(part) ? refresh(part) : refreshLater(part)));
+    });
     theodolite.redrawSections = () =>
       parts.forEach((part) => {
         if (!part.built) return;
@@ -60,11 +67,31 @@
     theodolite.scrollToPlace(theodolite.currentPlace());
     // For printing, build all sections, and make the charts as wide as a sheet and less high.
     const charts = () => document.querySelectorAll(".js-plotly-plot:not([hidden])");
+    const recolour = (paper) => theodolite.usePaperColours(paper) && parts.filter(({ built }) => built).forEach((part) => (part.stale = null));
+    // Chromium prints the frame of a WebGL canvas that was last on the screen, which has another size. A copy is printed as it is.
+    const copyWebgl = () =>
+      document.querySelectorAll("canvas.gl-canvas-context").forEach((canvas) => {
+        const copy = theodolite.el("canvas", { class: "printed", width: canvas.width, height: canvas.height, style: canvas.style.cssText });
+        copy.getContext("2d").drawImage(canvas, 0, 0);
+        canvas.hidden = true;
+        canvas.after(copy);
+      });
+    const removeCopies = () => {
+      document.querySelectorAll("canvas.printed").forEach((copy) => copy.remove());
+      document.querySelectorAll("canvas.gl-canvas-context").forEach((canvas) => (canvas.hidden = false));
+    };
     addEventListener("beforeprint", () => {
       document.querySelectorAll("details.provenance").forEach((one) => (one.open = true));
+      recolour(true);
       parts.forEach(refresh);
       charts().forEach((plot) => Plotly.relayout(plot, { width: Math.min(plot.clientWidth, PAPER_WIDTH), height: Math.round(PAPER_HEIGHT_SHARE * plot.clientHeight), autosize: false }));
+      copyWebgl();
     });
-    addEventListener("afterprint", () => charts().forEach((plot) => Plotly.relayout(plot, { width: null, height: null, autosize: true })));
+    addEventListener("afterprint", () => {
+      removeCopies();
+      recolour(false);
+      parts.filter(({ seen }) => seen).forEach(refresh);
+      charts().forEach((plot) => Plotly.relayout(plot, { width: null, height: null, autosize: true }));
+    });
   };
 })();

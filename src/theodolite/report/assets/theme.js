@@ -43,6 +43,17 @@
     styles = null;
     listeners.forEach((listener) => listener());
   };
+  // Paper is light: charts have the light theme while the page is printed. Returns whether the colours changed.
+  let onScreen = null; // the theme of the screen while the page is printed
+  theodolite.usePaperColours = (paper) => {
+    const root = document.documentElement;
+    const before = theodolite.colour("card");
+    if (paper) [onScreen, root.dataset.theme] = [root.dataset.theme, "light"];
+    else if (onScreen) root.dataset.theme = onScreen;
+    else delete root.dataset.theme;
+    styles = null;
+    return theodolite.colour("card") !== before;
+  };
   theodolite.startTheme = (button) => {
     let chosen = "auto";
     const label = () => {

@@ -19,7 +19,8 @@
     let touched = false; // whether the reader has set the minimum n
     let memory = {}; // values that stay until the filter changes: ranges, medians
     let later = 0;
-    let ringed = null; // the points of the matches
+    let over = { found: null, chosen: null }; // what the overlay shows: the matches, and the chosen token
+    let ranges = null; // of the axes as drawn
 
     const axes = theodolite.select("Map", Object.entries(theodolite.tokenAxes).map(([key, { words }]) => [key, words]), "mv", () => map());
     const scale = theodolite.select("Axes", [["log", "logarithmic"], ["linear", "linear"]], "log", () => map());
@@ -50,12 +51,12 @@
         return { count: all.length, hint, places: theodolite.rankMatches(tokens, words, all, 20) };
       },
       token: (at) => ({ text: tokens.text[at], n: tokens.n(state.layer)[at] }),
-      onsearch: () => (updateMatches(), ring(), table.show(tokens, found || kept, state.layer)),
+      onsearch: () => (updateMatches(), mark(), table.show(tokens, found || kept, state.layer)),
       onchoose: (at) => theodolite.choose({ token: at }),
     });
     const figure = theodolite.figure({
       title: theodolite.reword("Token map"), shows: ["survey", "population", "layer"], file: "token-map", height: 480,
-      describe: () => note, extra: () => (ringed ? [theodolite.tokenMatches(ringed)] : []),
+      describe: () => note, extra: () => forPicture(),
       table: () => theodolite.tokenRows(tokens, kept, state.layer),
     });
     const noteLine = el("p", { class: "note" });
@@ -122,11 +123,20 @@
       const { x, y, words } = theodolite.tokenAxes[axes.box.value];
       return { x, y, words, log: { x: x === "n" || scale.box.value === "log", y: scale.box.value === "log" } };
     };
-    // The matches of the search, over the map.
-    const ring = () => {
+    // The matches of the search and the chosen token, over the map.
+    const mark = () => {
       const { x, y, log } = axesNow();
-      ringed = found ? theodolite.tokenPoints(found, tokens[x](state.layer), tokens[y](state.layer), log) : null;
-      overlay.show(ringed);
+      const points = (places) => theodolite.tokenPoints(places, tokens[x](state.layer), tokens[y](state.layer), log);
+      over = { found: found && points(found), chosen: null };
+      if (state.token >= 0) {
+        const trajectory = theodolite.tokenPositions(tokens, x, y, log, state.token);
+        over.chosen = { trajectory, now: points([state.token]), labels: theodolite.tokenLabels(tokens, trajectory, log, state.token, ranges) };
+      }
+      overlay.show(over);
+    };
+    const forPicture = () => {
+      const chosen = over.chosen ? theodolite.tokenTrajectory(over.chosen, axesNow().log) : { traces: [], annotations: [] };
+      return { ...chosen, traces: [...(over.found ? [theodolite.tokenMatches(over.found)] : []), ...chosen.traces] };
     };
     // A chosen token is always within the axes.
     const including = (range, value, log) => {
@@ -134,24 +144,27 @@
       return Number.isFinite(at) ? [Math.min(range[0], at - 0.03 * (range[1] - range[0])), Math.max(range[1], at + 0.03 * (range[1] - range[0]))] : range;
     };
 
+    const rangesNow = () => {
+      const { x, y, log } = axesNow();
+      const made = { x: range(x, log.x), y: range(y, log.y) };
+      if (state.token < 0) return made;
+      return { x: including(made.x, tokens[x](state.layer)[state.token], log.x), y: including(made.y, tokens[y](state.layer)[state.token], log.y) };
+    };
+    const drawnRanges = () => ranges && JSON.stringify(ranges) === JSON.stringify(rangesNow());
+
     const map = () => {
       if (!tokens) return;
       const { x, y, words, log } = axesNow();
       const [xs, ys] = [tokens[x](state.layer), tokens[y](state.layer)];
       const type = theodolite.hasWebgl() ? "scattergl" : "scatter";
       const points = groups.map(({ places }) => theodolite.tokenPoints(places, xs, ys, log));
-      const chosen = state.token;
-      const ranges = { x: range(x, log.x), y: range(y, log.y) };
-      if (chosen >= 0) [ranges.x, ranges.y] = [including(ranges.x, xs[chosen], log.x), including(ranges.y, ys[chosen], log.y)];
+      ranges = rangesNow();
       const q = typical(state.layer);
       const empty = !points.some(({ at }) => at.length);
       const line = x === "m" && q > 0 && !empty ? [theodolite.tokenConstantQ(q, q * 1e-5)] : [];
-      const traces = [...line, ...theodolite.tokenTraces(groups, points, type, chosen >= 0 ? 0.65 : 1)];
+      const traces = [...line, ...theodolite.tokenTraces(groups, points, type)];
       drawn = [...line.map(() => null), ...points.map(({ at }) => at)];
-      const trajectory = chosen >= 0 ? theodolite.tokenPositions(tokens, x, y, log, chosen) : null;
-      // The number of traces stays the same, because Plotly restarts WebGL when it changes.
-      traces.push(...theodolite.tokenTrajectory(trajectory, trajectory && theodolite.tokenPoints([chosen], xs, ys, log), type));
-      note = describeMap(points, log, ranges);
+      note = describeMap(points, log);
       noteLine.textContent = note;
       const one = theodolite.reword("Each point is a token") + theodolite.atLayer(" at ", "");
       const dashed = x === "m" ? theodolite.reword("The dashed line is V = Q − M for the median Q: tokens on it have the same Q. ") : "";
@@ -159,16 +172,16 @@
       figure.title(words, `${one}, coloured by ${COLOURS.find(([key]) => key === colour.box.value)[1]}. ${dashed}Click a point to ${click}; drag to zoom, double-click to reset.`);
       figure.draw(traces, {
         xaxis: theodolite.tokenAxis(x, log.x, ranges.x), yaxis: theodolite.tokenAxis(y, log.y, ranges.y), showlegend: true,
-        annotations: empty ? [{ text: "nothing to draw at this layer", xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false, font: { size: 14 } }] : theodolite.tokenLabels(tokens, trajectory, log, chosen, ranges),
+        annotations: empty ? [{ text: "nothing to draw at this layer", xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false, font: { size: 14 } }] : [],
         // The zoom stays when the layer changes, unless each layer has its own axes.
         uirevision: [axes.box.value, scale.box.value, state.survey, same.box.checked ? "" : state.layer].join(),
       });
       listen();
-      ring();
+      mark();
     };
 
     // The number of tokens that are drawn, and why others are not.
-    const describeMap = (points, log, ranges) => {
+    const describeMap = (points, log) => {
       const count = points.reduce((sum, one) => sum + one.at.length, 0);
       const zeros = points.reduce((sum, one) => sum + one.zeros, 0);
       const outside = points.reduce((sum, one) => sum + theodolite.countOutside(one, log, ranges), 0);
@@ -178,6 +191,8 @@
       if (outside) parts.push(`${theodolite.formatCount(outside)} of them ${outside === 1 ? "is" : "are"} outside the axes.`);
       const absent = groups.reduce((sum, { places }) => sum + places.length, 0) - count - zeros;
       if (absent) parts.push(`${theodolite.formatCount(absent)} ${absent === 1 ? "has" : "have"} no M and V${theodolite.reword(" at this layer")}.`);
+      const rarest = theodolite.survey().min_count;
+      if (rarest > 1 && Number(least.value) < rarest) parts.push(theodolite.reword(`Tokens with n below ${theodolite.formatCount(rarest)} have no vector (min_count), except for a sample of them; others have no M and V.`));
       if (!kept.length) parts.push("Choose a smaller minimum n.");
       if (!theodolite.hasWebgl() && kept.length > PLAIN_MOST) parts.push(`This browser has no WebGL, so the map shows only the ${theodolite.formatCount(PLAIN_MOST)} most frequent; the table has all.`);
       return parts.join(" ");
@@ -240,7 +255,9 @@
       }
       if (!fresh && tokens.varies && changed.has("layer")) filter();
       else if (!fresh && colour.box.value !== "n" && changed.has("layer")) group();
-      map();
+      // A chosen token within the axes is drawn over the map.
+      if (changed && changed.size === 1 && changed.has("token") && drawnRanges()) mark();
+      else map();
       path.show(tokens, state.token, state.layer, changed && changed.size === 1 && changed.has("layer") ? "layer" : "");
       clearTimeout(later);
       if (fresh) table.show(tokens, found || kept, state.layer);

@@ -80,16 +80,15 @@
   // An empty trace keeps one undefined point.
   const NO_POINT = { x: [NaN], y: [NaN] };
   const pointsOrNone = (points) => (points && points.x.length ? points : NO_POINT);
-  theodolite.pointsOrNone = pointsOrNone;
 
-  theodolite.tokenTraces = (groups, points, type, dimmed) => {
+  theodolite.tokenTraces = (groups, points, type) => {
     const count = points.reduce((sum, one) => sum + one.at.length, 0);
     return groups.map(({ name, place, symbol, size }, i) => {
       const special = symbol !== "circle";
       const colour = special ? theodolite.colour("c3") : shade(place);
       return {
         type, mode: "markers", uid: `group-${i}-${special ? "special" : groups.length}`, name, x: pointsOrNone(points[i]).x, y: pointsOrNone(points[i]).y, hoverinfo: "none",
-        marker: { color: colour, symbol, size: special ? 10 : size || 4.5 + 3.5 * place, opacity: special ? 1 : opacity(count) * dimmed, line: special ? { width: 2, color: colour } : { width: 0 } },
+        marker: { color: colour, symbol, size: special ? 10 : size || 4.5 + 3.5 * place, opacity: special ? 1 : opacity(count), line: special ? { width: 2, color: colour } : { width: 0 } },
       };
     });
   };
@@ -114,8 +113,6 @@
 
 // The trajectory of the chosen token over the layers, with the layer numbers at its ends and the token at the chosen layer.
 (() => {
-  const { pointsOrNone } = theodolite;
-
   theodolite.tokenPositions = (tokens, x, y, log, at) => {
     const trajectory = { x: [], y: [] };
     tokens.layers.forEach((_, place) => {
@@ -126,32 +123,36 @@
     });
     return trajectory;
   };
+  // Labels at {x, y} in the units of the axes, moved by (dx, dy) pixels: the numbers of the layers at both ends, and the token.
   theodolite.tokenLabels = (tokens, trajectory, log, at, ranges) => {
-    if (!trajectory) return [];
     const now = theodolite.state.layer;
-    const place = (a, b) => ({ x: log.x ? Math.log10(a) : a, y: log.y ? Math.log10(b) : b });
-    const common = { showarrow: false, bgcolor: theodolite.colour("card"), borderpad: 1, opacity: 0.92, font: { color: theodolite.colour("c1"), size: 12 } };
+    const place = (layer) => ({ x: trajectory.x[layer], y: trajectory.y[layer] });
     const known = trajectory.x.map((_, layer) => layer).filter((layer) => Number.isFinite(trajectory.x[layer]));
     const ends = known.length > 1 ? [known[0], known[known.length - 1]].filter((layer) => layer !== now) : [];
-    const made = ends.map((layer) => ({ ...common, ...place(trajectory.x[layer], trajectory.y[layer]), text: String(tokens.layers[layer].layer), xshift: 11, yshift: -9 }));
+    const made = ends.map((layer) => ({ ...place(layer), text: String(tokens.layers[layer].layer), side: "center", dx: 11, dy: 9 }));
     if (Number.isFinite(trajectory.x[now])) {
       const text = Array.from(tokens.text[at]);
-      const here = place(trajectory.x[now], trajectory.y[now]);
+      const here = log.x ? Math.log10(trajectory.x[now]) : trajectory.x[now];
       // On the side with more space.
-      const right = here.x > (ranges.x[0] + ranges.x[1]) / 2;
-      const side = { xanchor: right ? "right" : "left", xshift: right ? 8 : -8, yshift: 20 };
-      made.push({ ...common, ...here, ...side, text: `<b>${theodolite.escapeText(text.slice(0, 16).join("") + (text.length > 16 ? "…" : ""))}</b>`, font: { ...common.font, size: 13 } });
+      const right = here > (ranges.x[0] + ranges.x[1]) / 2;
+      made.push({ ...place(now), text: text.slice(0, 16).join("") + (text.length > 16 ? "…" : ""), side: right ? "right" : "left", dx: right ? 8 : -8, dy: -20, bold: true });
     }
     return made;
   };
 
-  // A line through its positions at all layers, and a ring at the chosen layer.
-  theodolite.tokenTrajectory = (trajectory, now, type) => {
+  // The same as traces and annotations, for saved pictures.
+  theodolite.tokenTrajectory = ({ trajectory, now, labels }, log) => {
     const colour = theodolite.colour("c1");
-    const common = { type, hoverinfo: "skip", showlegend: false };
-    return [
-      { ...common, mode: "lines+markers", uid: "way", x: pointsOrNone(trajectory).x, y: pointsOrNone(trajectory).y, connectgaps: false, line: { color: colour, width: 2 }, marker: { color: colour, size: 5 } },
-      { ...common, mode: "markers", uid: "now", x: pointsOrNone(now).x, y: pointsOrNone(now).y, marker: { color: colour, symbol: "circle-open", size: 16, line: { width: 3, color: colour } } },
-    ];
+    const common = { type: "scatter", hoverinfo: "skip", showlegend: false };
+    return {
+      traces: [
+        { ...common, mode: "lines+markers", x: trajectory.x, y: trajectory.y, connectgaps: false, line: { color: colour, width: 2 }, marker: { color: colour, size: 5 } },
+        { ...common, mode: "markers", x: now.x, y: now.y, marker: { color: colour, symbol: "circle-open", size: 16, line: { width: 3, color: colour } } },
+      ],
+      annotations: labels.map(({ x, y, text, side, dx, dy, bold }) => ({
+        x: log.x ? Math.log10(x) : x, y: log.y ? Math.log10(y) : y, text: bold ? `<b>${theodolite.escapeText(text)}</b>` : text, xanchor: side, xshift: dx, yshift: -dy,
+        showarrow: false, bgcolor: theodolite.colour("card"), borderpad: 1, opacity: 0.92, font: { color: colour, size: bold ? 13 : 12 },
+      })),
+    };
   };
 })();

@@ -19,6 +19,7 @@ from theodolite.report.payload.layers import (
 from theodolite.report.payload.sample import BYTES_PER_POINT, limit_points, pack_projections
 from theodolite.report.payload.tokens import choose_units, pack_tokens, pack_units, read_matrices
 from theodolite.report.tables import Tables, populations
+from theodolite.studies.rare_units import find_min_count
 
 BUDGET = 4_700_000
 """Bytes for the data and the tables of all numbers of all surveys; with Plotly, 4.8 MB, a page is below 10 MB."""
@@ -39,6 +40,7 @@ def build_survey_payload(tables: Tables, surveys: int = 1) -> dict[str, Any]:
         "layers": list_layers(tables),
         "populations": populations(tables),
         "opening": choose_opening_layer(tables),
+        "min_count": find_min_count(tables.facts),
         "profiles": pack_profiles(tables),
         "spectra": pack_spectra(tables, max(RANKS // surveys, FEWEST_RANKS)),
         "scales": pack_scales(tables),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from theodolite.errors import InputError
 from theodolite.measures.decomposition import frequent
 from theodolite.studies.choice import Choice
+from theodolite.studies.rare_units import are_certain, find_min_count, has_units_without_vector
 from theodolite.studies.survey_data import SurveyData
 
 TOKEN_MARKERS = ("##", "Ġ", "▁")
@@ -41,6 +42,7 @@ def read_units(survey: SurveyData, layer: int, population: str) -> pd.DataFrame:
     rows = survey.tokens[(survey.tokens["layer"] == layer) & (survey.tokens["population"] == population)]
     known = survey.units.drop_duplicates("unit").set_index("unit").reindex(rows["unit"])
     n = rows["n"].to_numpy(np.int64)
+    special = known["special"].eq(True).to_numpy(bool)
     measured = {name: rows[name].to_numpy(np.float64) for name in ("q", "m", "v", "m_unbiased", "v_unbiased")}
     return pd.DataFrame(
         {
@@ -49,10 +51,23 @@ def read_units(survey: SurveyData, layer: int, population: str) -> pd.DataFrame:
             "n": n,
             "log10_n": np.log10(n.astype(np.float64)),
             **measured,
-            "special": known["special"].eq(True).to_numpy(bool),
+            "special": special,
             "tokens_per_unit": known["tokens_per_unit"].to_numpy(np.float64),
+            "certain": _find_certain(survey, layer, rows, special),
         }
     )
+
+
+def _find_certain(
+    survey: SurveyData, layer: int, rows: pd.DataFrame, special: NDArray[np.bool_]
+) -> NDArray[np.bool_] | bool:
+    """Return which units were certain to have a vector; layers.parquet leaves out sampled rare units as well."""
+    min_count = find_min_count(survey.facts)
+    if min_count == 1 or not has_units_without_vector(survey.layers):
+        return True
+    whole = survey.tokens[(survey.tokens["layer"] == layer) & (survey.tokens["population"] == "all")]
+    whole = (whole if len(whole) else rows).set_index("unit").reindex(rows["unit"])
+    return are_certain(whole["n"].to_numpy(np.int64), whole["m"].to_numpy(np.float64), special, min_count)
 
 
 def mark_used_units(table: pd.DataFrame, choice: Choice, *, specials: bool) -> pd.DataFrame:
@@ -62,7 +77,7 @@ def mark_used_units(table: pd.DataFrame, choice: Choice, *, specials: bool) -> p
     table = table.assign(m=table[f"m{suffix}"], v=table[f"v{suffix}"])
     used = np.isfinite(table["v"].to_numpy(np.float64))
     if chosen.filter == "frequent":
-        used &= frequent(table["n"].to_numpy(np.int64))
+        used &= frequent(table["n"].to_numpy(np.int64)) & table["certain"].to_numpy(bool)
     if not specials:
         used &= ~table["special"].to_numpy(bool)
     return table.assign(used=used)[UNIT_COLUMNS]
