@@ -31,9 +31,8 @@ class RawRows:
         offset = self.offset + start * self.width * self.dtype.itemsize
         values = np.fromfile(self.path, self.dtype, rows * self.width, offset=offset)
         if len(values) != rows * self.width:
-            raise InputError(
-                f"the file ends in row {start + len(values) // max(self.width, 1):,} of {self.shape[0]:,}."
-            )
+            at = start + len(values) // max(self.width, 1)
+            raise InputError(f"the file ends in row {at:,} of {self.shape[0]:,}.")
         return values.reshape(rows, *self.shape[1:])
 
 
@@ -124,8 +123,9 @@ class SafetensorsTable(FileTable):
 
 
 _SAFETENSORS = {
-    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8", "F8_E5M2": "float8",
-    "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool",
+    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8",
+    "F8_E5M2": "float8", "I64": "int64",
+    "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool",
 }  # fmt: skip
 
 

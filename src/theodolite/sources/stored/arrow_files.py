@@ -191,9 +191,10 @@ def to_matrix(column: Any, name: str, row: int) -> NDArray[Any]:
         return np.full((len(column), 0), np.nan, dtype=np.float32)
     if (lengths != lengths[0]).any():
         at = int(np.flatnonzero(lengths != lengths[0])[0])
+        first, other = (row + np.flatnonzero(present)[[0, at]]).tolist()
         raise InputError(
-            f"--column {name}: all vectors must have the same length, but row {row + int(np.flatnonzero(present)[at]):,} "
-            f"has {lengths[at]:,} coordinates and row {row + int(np.flatnonzero(present)[0]):,} has {lengths[0]:,}."
+            f"--column {name}: all vectors must have the same length, but row {other:,} has "
+            f"{lengths[at]:,} coordinates and row {first:,} has {lengths[0]:,}."
         )
     full = column.drop_null() if column.null_count else column
     flat = full.flatten()

@@ -8,7 +8,10 @@ from pathlib import Path
 from theodolite.errors import InputError, TheodoliteError, first_line
 from theodolite.sources.stored.array_files import NpyTable, NpzTable, SafetensorsTable
 from theodolite.sources.stored.arrow_files import ArrowTable, ParquetTable
+from theodolite.sources.stored.binary_files import BIN, VECS, BinTable, VecsTable
+from theodolite.sources.stored.hdf5 import Hdf5Table
 from theodolite.sources.stored.table import Table
+from theodolite.sources.stored.text_files import CsvTable, JsonLinesTable
 
 FORMATS: dict[str, Callable[[Path], Table]] = {
     ".npy": NpyTable,
@@ -17,6 +20,12 @@ FORMATS: dict[str, Callable[[Path], Table]] = {
     ".parquet": ParquetTable,
     ".arrow": ArrowTable,
     ".feather": ArrowTable,
+    ".jsonl": JsonLinesTable,
+    ".csv": CsvTable,
+    ".tsv": CsvTable,
+    **dict.fromkeys(VECS, VecsTable),
+    **dict.fromkeys(BIN, BinTable),
+    **dict.fromkeys((".h5", ".hdf5"), Hdf5Table),
 }
 """Ending -> table. A file of vectors is recognised by its name."""
 

@@ -58,7 +58,7 @@ class WithColumns:
 
     def __init__(self, table: Table, added: dict[str, NDArray[Any]]) -> None:
         self.table = table
-        self.added = {name: _to_column(values) for name, values in added.items()}
+        self.added = added
         self.fields = table.fields | {name: Field(TEXT, values.shape) for name, values in self.added.items()}
         self.metric, self.notes = table.metric, table.notes
 
@@ -90,13 +90,14 @@ def read_column_file(file: Path, option: str) -> NDArray[Any]:
         lines = file.read_text("utf-8-sig").removesuffix("\n").split("\n")
     except (ValueError, EOFError) as error:
         raise InputError(
-            f"{option} {str(file)!r} cannot be read: expected an array of numpy.save (no objects), or text in UTF-8 "
-            "with one value per line."
+            f"{option} {str(file)!r} cannot be read: expected an array of numpy.save (no objects), or text in "
+            "UTF-8 with one value per line."
         ) from error
     return np.array(lines, dtype=object)
 
 
-def _to_column(values: Any) -> NDArray[Any]:
+def to_column(values: Any, option: str) -> NDArray[Any]:
+    """Return one value per vector as an array."""
     if isinstance(values, np.ndarray):
         column = values
     else:
@@ -104,5 +105,5 @@ def _to_column(values: Any) -> NDArray[Any]:
         column = np.empty(len(listed), dtype=object)
         column[:] = listed
     if column.ndim != 1:
-        raise InputError(f"expected one value per vector, got an array of shape {column.shape}.")
+        raise InputError(f"{option}: expected one value per vector, got an array of shape {column.shape}.")
     return column

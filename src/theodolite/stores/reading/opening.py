@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from theodolite.errors import InputError
 from theodolite.sources.stored.formats import open_file
 from theodolite.sources.stored.table import Table, choose_matrix, missing_column
-from theodolite.stores.reading.arrays import ArrayTable, WithColumns, read_column_file
+from theodolite.sources.stored.text_files import CsvTable
+from theodolite.stores.reading.arrays import ArrayTable, WithColumns, read_column_file, to_column
 from theodolite.stores.reading.packing import find_packing
 from theodolite.stores.reading.store_reader import StoreReader, blame
 
@@ -41,8 +42,8 @@ def open_store(
     column         the vectors, if the store has several columns or arrays of them
     id_column      the ids; by default the column id, ids or _id if there is one, else rows are known by number
     label_column, text_column, time_column
-                   other columns to read. Each of the four may also be a file, .npy or .txt with one value per line;
-                   for an array, the values themselves
+                   other columns to read. Each of the four may also be a file, .npy or .txt with one value per
+                   line; for an array, the values themselves
     packed         what vectors in 8 bits mean: "binary", "int8" or "uint8"
     metric         "cosine", "dot" or "euclidean"; by default what the store declares
     """
@@ -51,11 +52,11 @@ def open_store(
     name, table = _open_table(source)
     with blame(name):
         vectors = choose_matrix(table.fields, column)
+        given = {"id": id_column, "label": label_column, "text": text_column, "time": time_column}
+        table, columns = _find_columns(table, vectors, given)
         field = table.fields[vectors]
         if field.shape[0] == 0 or field.shape[1] == 0:
             raise InputError("it holds no vectors.")
-        given = {"id": id_column, "label": label_column, "text": text_column, "time": time_column}
-        table, columns = _find_columns(table, vectors, given)
         packing = find_packing(field, packed)
         return StoreReader(table, name=name, vectors=vectors, columns=columns, packing=packing, metric=metric)
 
@@ -90,8 +91,13 @@ def _find_columns(table: Table, vectors: str, given: dict[str, Column]) -> tuple
             if isinstance(column, str) and not Path(column).is_file():
                 raise missing_column(option, column, [name for name in table.fields if name != vectors])
             columns[role] = f"{option}\n"  # no column of a table has this name
-            added[columns[role]] = read_column_file(Path(column), option) if isinstance(column, str) else column
+            values = (
+                read_column_file(Path(column), option) if isinstance(column, str) else to_column(column, option)
+            )
+            added[columns[role]] = values
             rows = len(added[columns[role]])
         if count is not None and rows is not None and rows != count:
             raise InputError(f"{option} has {rows:,} values for {count:,} vectors. Give one per vector.")
+    if isinstance(table, CsvTable):
+        table.drop_coordinates(list(columns.values()))
     return (WithColumns(table, added) if added else table), columns

@@ -1,7 +1,7 @@
 """Vectors in 8 bits: what the bytes mean has to be known before they are measured.
 
-The same bytes can be packed signs (8 coordinates in each), quantized numbers with a sign, or numbers from 0 to 255.
-Their geometry differs completely, so a store that does not say what it holds is asked about.
+The same bytes can be packed signs (8 coordinates in each), quantized numbers with a sign, or numbers from 0 to
+255. Their geometry differs completely, so a store that does not say what it holds is asked about.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def find_packing(field: Field, packed: str | None) -> str | None:
     if packed is None and field.dtype == "int8" and width > _MOST_PACKED:
         return "int8"
     if packed is None:
-        meanings = "; ".join(f"--packed {name}: {meaning}" for name, meaning in PACKINGS.items())
+        meanings = ", ".join(f"--packed {name} ({meaning})" for name, meaning in PACKINGS.items())
         raise InputError(
             f"the vectors are {field.dtype} with {width:,} bytes each: {width:,} numbers, or {8 * width:,} signs. "
-            f"Which of them is not stored. Give one of {meanings}."
+            f"The store does not say which. Give one of {meanings}."
         )
     return packed
 

@@ -90,7 +90,8 @@ class StoreReader:
         if self.table.state() == self._state and counted is None:
             return
         rows = f" ({self.count:,} rows when it was opened, {counted:,} read)" if counted is not None else ""
-        note = f"{self.name} changed while it was read{rows}. The results mix two versions; read a copy or a snapshot."
+        note = f"{self.name} changed while it was read{rows}: results mix two versions. Read a copy or a snapshot."
+
         if note not in self.notes:
             self.notes.append(note)
 
@@ -128,8 +129,8 @@ class _Findings:
             if len(again):
                 first, second = sorted(order[again[0] : again[0] + 2].tolist())
                 made.append(
-                    f"{len(again):,} of {rows} repeat the id of another row, such as rows {first:,} and {second:,}; "
-                    "ids should be unique."
+                    f"{len(again):,} of {rows} repeat the id of another, such as rows {first:,} and {second:,}."
+                    " Ids should be unique."
                 )
         return made
 
