@@ -1,0 +1,103 @@
+"""open_store: from what a user calls their store to a reader of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from theodolite.errors import InputError
+from theodolite.sources.stored.formats import open_file
+from theodolite.sources.stored.table import Table, choose_matrix, missing_column
+from theodolite.sources.stored.text_files import CsvTable
+from theodolite.stores.reading.arrays import ArrayTable, WithColumns, read_column_file, to_column
+from theodolite.stores.reading.packing import find_packing
+from theodolite.stores.reading.store_reader import StoreReader, blame
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+METRICS = ("cosine", "dot", "euclidean")
+ID_COLUMNS = ("id", "ids", "_id")
+"""Columns that are read as ids if none is named."""
+
+Column = str | Sequence[Any] | None
+
+
+def open_store(
+    source: str | Path | NDArray[Any] | Tensor,
+    *,
+    column: str | None = None,
+    id_column: Column = None,
+    label_column: Column = None,
+    text_column: Column = None,
+    time_column: Column = None,
+    packed: str | None = None,
+    metric: str | None = None,
+) -> StoreReader:
+    """Open a store for reading; docs/stores.md lists the sources.
+
+    column         the vectors, if the store has several columns or arrays of them
+    id_column      the ids; by default the column id, ids or _id if there is one, else rows are known by number
+    label_column, text_column, time_column
+                   other columns to read. Each of the four may also be a file, .npy or .txt with one value per
+                   line; for an array, the values themselves
+    packed         what vectors in 8 bits mean: "binary", "int8" or "uint8"
+    metric         "cosine", "dot" or "euclidean"; by default what the store declares
+    """
+    if metric is not None and metric not in METRICS:
+        raise InputError(f"--metric must be one of {', '.join(METRICS)} (got {metric!r}).")
+    name, table = _open_table(source)
+    with blame(name):
+        vectors = choose_matrix(table.fields, column)
+        given = {"id": id_column, "label": label_column, "text": text_column, "time": time_column}
+        table, columns = _find_columns(table, vectors, given)
+        field = table.fields[vectors]
+        if field.shape[0] == 0 or field.shape[1] == 0:
+            raise InputError("it holds no vectors.")
+        packing = find_packing(field, packed)
+        return StoreReader(table, name=name, vectors=vectors, columns=columns, packing=packing, metric=metric)
+
+
+def _open_table(source: str | Path | NDArray[Any] | Tensor) -> tuple[str, Table]:
+    """Return the name of the source for messages, and its table."""
+    if not isinstance(source, str | Path):
+        table = ArrayTable(source)
+        return table.name, table
+    name = str(source)
+    with blame(name):
+        return name, open_file(Path(source))
+
+
+def _find_columns(table: Table, vectors: str, given: dict[str, Column]) -> tuple[Table, dict[str, str]]:
+    """Return the column of each role, and the table with the columns that are not its own."""
+    columns: dict[str, str] = {}
+    added: dict[str, NDArray[Any]] = {}
+    count = table.fields[vectors].shape[0]
+    if given["id"] is None:
+        given["id"] = next((name for name in ID_COLUMNS if name in table.fields and name != vectors), None)
+    for role, column in given.items():
+        option = f"--{role}-column"
+        if column is None:
+            continue
+        if isinstance(column, str) and column in table.fields:
+            shape = table.fields[column].shape
+            if len(shape) != 1:
+                raise InputError(f"{option} {column}: expected one value per vector, got {table.fields[column]}.")
+            columns[role], rows = column, shape[0]
+        else:
+            if isinstance(column, str) and not Path(column).is_file():
+                raise missing_column(option, column, [name for name in table.fields if name != vectors])
+            columns[role] = f"{option}\n"  # no column of a table has this name
+            values = (
+                read_column_file(Path(column), option) if isinstance(column, str) else to_column(column, option)
+            )
+            added[columns[role]] = values
+            rows = len(added[columns[role]])
+        if count is not None and rows is not None and rows != count:
+            raise InputError(f"{option} has {rows:,} values for {count:,} vectors. Give one per vector.")
+    if isinstance(table, CsvTable):
+        table.drop_coordinates(list(columns.values()))
+    return (WithColumns(table, added) if added else table), columns
