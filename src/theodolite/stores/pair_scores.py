@@ -110,7 +110,8 @@ class PairScores:
         left, m = self.rows if self.queries is None else self.queries, len(self.rows)
         self.pairs = len(left) * (m - 1 if self.queries is None else m)
         """Ordered pairs, of which those of different rows are counted twice."""
-        self._low, self._high = self._range()
+        self.range = self._range()
+        self._low, self._high = self.range
         self._counts = self._histogram() if self.pairs else np.zeros(BINS)
 
     def share_above(self, threshold: float) -> Share:
