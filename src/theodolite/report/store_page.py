@@ -172,20 +172,15 @@ def _draw_floor(section: Section) -> str:
         for kind, part in section.tables["score_curve"].groupby("pairs", sort=False)
     ]
     metric, rate = section.facts["metric"], section.facts["false_match_rate"]
-    names = "".join(
-        f'<li class="s{i}"><svg class="sign wide" viewBox="0 0 28 12" aria-hidden="true"><path class="line" '
-        'd="M0 6H28"/>'
-        f"</svg>{escape_html(one.name)}</li>"
-        for i, one in enumerate(curves)
-    )
+    line = '<svg class="sign wide" viewBox="0 0 28 12" aria-hidden="true"><path class="line" d="M0 6H28"/></svg>'
+    names = "".join(f'<li class="s{i}">{line}{escape_html(one.name)}</li>' for i, one in enumerate(curves))
     legend = f'<ul class="signs">{names}</ul>' if len(curves) > 1 else ""
     caption = (
-        "<figcaption><b>Scores of random pairs</b>Nearly all pairs are unrelated. The line is the score "
-        "that a share "
-        f"of {format_number(rate)} of them exceeds.</figcaption>"
+        "<figcaption><b>Scores of random pairs</b>Nearly all pairs are unrelated. A share of "
+        f"{format_number(rate)} of them scores better than the line.</figcaption>"
     )
-    return f"<figure "
-    f'class="store-chart">{caption}{legend}{draw_curves(curves, metric, "Scores of random pairs")}</figure>'
+    drawn = draw_curves(curves, metric, "Scores of random pairs")
+    return f'<figure class="store-chart">{caption}{legend}{drawn}</figure>'
 
 
 def _extreme_dimensions(table: pd.DataFrame) -> pd.DataFrame:
@@ -231,5 +226,5 @@ def _render_cell(value: Any) -> str:
     if isinstance(value, int):
         return f"<td>{value:,}</td>".replace("-", "−")
     text = str(value)
-    return f"<td "
-    f'class="text">{escape_html(text if len(text) <= LONGEST_CELL else text[: LONGEST_CELL - 1] + "…")}</td>'
+    shown = text if len(text) <= LONGEST_CELL else text[: LONGEST_CELL - 1] + "…"
+    return f'<td class="text">{escape_html(shown)}</td>'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -117,31 +118,31 @@ def describe_near_duplicates(
     pairs = found.signatures.candidates(bound, mean_cosine, first)
     table = measure_pairs(reader, pairs, bound)
     listed = np.union1d(table["row"], table["nearest"])
-    facts = {
+    facts: dict[str, Any] = {
         "bound": bound,
         "pairs": len(table),
         "rows": len(listed),
         "list_is_complete": found.signatures.is_complete,
     }
-    share = len(listed) / scan.count
+    share = len(listed) / int(first.sum())
     low = high = None
-    reason = f"cosine of at least {bound:g} to a row that is not an exact copy; candidates by 512 hashed "
-    "bits of each row"
+    reason = f"cosine of at least {bound:g} to a row that is not an exact copy; all rows compared by 512 bits each"
     if metric == "cosine":
         original = np.arange(scan.rows)
         original[copies["row"]] = copies["copy_of"]
         near = has_near_duplicate(found, original, bound)
         known = first[found.rows]
         truly = found.rows[known & near]
-        share = float(near[known].mean()) if known.any() else float("nan")
+        share = max(share, float(near[known].mean())) if known.any() else share  # the listed ones are certain
         facts["recall"] = float(np.isin(truly, listed).mean()) if len(truly) else None
         facts["recall_of"] = len(truly)
         if len(found.rows) < scan.count:
-            low, high = wilson_interval(share, int(known.sum()))
+            low, high = wilson_interval(float(near[known].mean()), int(known.sum()))
+            low, high = max(low, len(listed) / first.sum()), max(high, share)
             reason = f"neighbours of {int(known.sum()):,} sampled rows, exactly; " + reason
         if len(truly):
             reason += f", which found {format_percent(facts['recall'])} of {len(truly):,} known rows"
-    answer = _near(share, low, high, facts, bound, reason, scan)
+    answer = _near(share, low, high, facts, bound, reason)
     return Section("near_duplicates", [answer], {"near_duplicates": table}, facts)
 
 
@@ -160,14 +161,13 @@ def _near(
     share: float,
     low: float | None,
     high: float | None,
-    facts: dict[str, object],
+    facts: dict[str, Any],
     bound: float,
     reason: str,
-    scan: Scan,
 ) -> Answer:
     question, rows, pairs = "Are there near duplicates?", facts["rows"], facts["pairs"]
     if not pairs and not share > 0:
-        sentence = f"No two different vectors have a cosine of {bound:g} or more."
+        sentence = f"None were found: no two different vectors have a cosine of {bound:g} or more."
         return Answer(question, "good", sentence, share, low, high, reason=reason)
     verdict: Verdict = "bad" if share >= MANY_NEAR else "attention"
     more = "" if facts["list_is_complete"] else " at least"
@@ -175,7 +175,7 @@ def _near(
         question,
         verdict,
         f"{format_percent(share)} of the vectors have a near duplicate;{more} {rows:,} rows in "
-        f"{pluralize(float(str(pairs)), 'pair')} are listed.",
+        f"{pluralize(pairs, 'pair')} are listed.",
         share,
         low,
         high,
