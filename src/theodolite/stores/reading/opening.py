@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from theodolite.corpora.hf_datasets import is_dataset
 from theodolite.errors import InputError
 from theodolite.sources.stored.formats import open_file
 from theodolite.sources.stored.table import Table, choose_matrix, missing_column
 from theodolite.sources.stored.text_files import CsvTable
 from theodolite.stores.reading.arrays import ArrayTable, WithColumns, read_column_file, to_column
+from theodolite.stores.reading.dataset import DatasetTable
+from theodolite.stores.reading.faiss_index import ENDINGS, FaissTable
+from theodolite.stores.reading.lance_folder import LanceTable, find_table
 from theodolite.stores.reading.packing import find_packing
+from theodolite.stores.reading.postgres import PREFIXES, PostgresTable, hide_password
+from theodolite.stores.reading.qdrant import PREFIX, QdrantTable
 from theodolite.stores.reading.store_reader import StoreReader, blame
 
 if TYPE_CHECKING:
@@ -51,13 +57,15 @@ def open_store(
         raise InputError(f"--metric must be one of {', '.join(METRICS)} (got {metric!r}).")
     name, table = _open_table(source)
     with blame(name):
+        if column is None and isinstance(table, PostgresTable):
+            column = table.column
         vectors = choose_matrix(table.fields, column)
         given = {"id": id_column, "label": label_column, "text": text_column, "time": time_column}
         table, columns = _find_columns(table, vectors, given)
         field = table.fields[vectors]
         if field.shape[0] == 0 or field.shape[1] == 0:
             raise InputError("it holds no vectors.")
-        packing = find_packing(field, packed)
+        packing = find_packing(field, packed or getattr(table, "packing", None))
         return StoreReader(table, name=name, vectors=vectors, columns=columns, packing=packing, metric=metric)
 
 
@@ -66,9 +74,33 @@ def _open_table(source: str | Path | NDArray[Any] | Tensor) -> tuple[str, Table]
     if not isinstance(source, str | Path):
         table = ArrayTable(source)
         return table.name, table
-    name = str(source)
+    text = str(source)
+    name = hide_password(text) if "://" in text else text
     with blame(name):
-        return name, open_file(Path(source))
+        if text.startswith(PREFIX):
+            return name, QdrantTable(text)
+        if text.startswith(PREFIXES):
+            return name, PostgresTable(text)
+        if is_dataset(text):
+            return name, DatasetTable(text)
+        return name, _open_path(text)
+
+
+def _open_path(source: str) -> Table:
+    """Open a file or a folder; a table of LanceDB may be named after #."""
+    where, _, inside = source.partition("#")
+    path = Path(source) if Path(source).exists() else Path(where)
+    if path.is_dir():
+        lance = find_table(path, inside or None)
+        if lance is not None:
+            return LanceTable(lance)
+        if (path / "meta.json").is_file() and (path / "collection").is_dir():
+            raise InputError(f"this is a folder of Qdrant; give {PREFIX}{source}#COLLECTION.")
+        if (path / "state.json").is_file() or (path / "dataset_dict.json").is_file():
+            raise InputError(f"this is a folder of the datasets library; give hf:{source}.")
+    if path.suffix.lower() in ENDINGS and path.is_file():
+        return FaissTable(path)
+    return open_file(path)
 
 
 def _find_columns(table: Table, vectors: str, given: dict[str, Column]) -> tuple[Table, dict[str, str]]:
