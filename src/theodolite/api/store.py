@@ -22,6 +22,8 @@ def store(
     source: Source,
     *,
     queries: Source | None = None,
+    against: Source | None = None,
+    groups: str | None = None,
     metric: str | None = None,
     column: str | None = None,
     query_column: str | None = None,
@@ -44,6 +46,8 @@ def store(
 
     source            a file, folder, address, array or tensor of vectors (rows, dim)
     queries           real queries, embedded with the same model; by default documents search for each other
+    against           an earlier state of the store, or one of another model, to compare with
+    groups            which of the columns ("label", "id", ...) names the document of a row, for that comparison
     metric            "cosine", "dot" or "euclidean"; by default what the store declares, else cosine
     column, id_column, label_column, text_column, time_column, packed
                       how to read the store, see `theodolite.stores.reading.open_store`; query_column is for
@@ -63,6 +67,8 @@ def store(
     made = measure_store(
         source,
         queries=queries,
+        against=against,
+        groups=groups,
         metric=metric,
         column=column,
         query_column=query_column,

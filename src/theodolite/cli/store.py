@@ -29,6 +29,13 @@ def store(
         str | None,
         typer.Option(help="Real queries, embedded with the same model. Default: documents search for each other."),
     ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="An earlier state of the store, or one of another model, to compare with.")
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(help="Column read (label, id, ...) that names the document of a row, for --against."),
+    ] = None,
     metric: Annotated[
         str | None,
         typer.Option(help="cosine, dot or euclidean. Default: what the store declares, else cosine."),
@@ -70,6 +77,8 @@ def store(
         made = run(
             source,
             queries=queries,
+            against=against,
+            groups=groups,
             metric=metric,
             column=column,
             query_column=query_column,

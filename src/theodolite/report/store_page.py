@@ -29,7 +29,7 @@ TITLES = {
     "hubs": "Hubs",
     "isolated": "Isolated documents",
     "cost": "What would it cost",
-    "compare": "Two dumps apart",
+    "against": "Compared with another store",
 }
 SHOWN = 12
 """Rows of a table that the page shows; the Parquet files have all."""

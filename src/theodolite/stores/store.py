@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from theodolite.storage.files import read_tensors, write_tensors
 from theodolite.storage.location import local_path
 from theodolite.storage.lock import check_unlocked, exclusive
 from theodolite.stores.answer import Section
+from theodolite.stores.compare import compare_stores
 from theodolite.stores.details import add_details
 from theodolite.stores.dimensions import describe_dimensions
 from theodolite.stores.hubs import Lists, describe_hubs
@@ -43,6 +45,8 @@ def measure_store(
     source: Source,
     *,
     queries: Source | None = None,
+    against: Source | None = None,
+    groups: str | None = None,
     metric: str | None = None,
     column: str | None = None,
     query_column: str | None = None,
@@ -70,8 +74,8 @@ def measure_store(
     if folder is not None:
         check_unlocked(folder)
         check_folder(folder, overwrite=overwrite, resume=resume)
-    reader = open_store(
-        source,
+    open_like_source = partial(
+        open_store,
         column=column,
         id_column=id_column,
         label_column=label_column,
@@ -80,7 +84,10 @@ def measure_store(
         packed=packed,
         metric=metric,
     )
+    reader = open_like_source(source)
     asked = None if queries is None else open_store(queries, column=query_column, packed=packed)
+    other = None if against is None else open_like_source(against)
+    _check_groups(groups, reader, other)
     if asked is not None and asked.dim != reader.dim:
         raise InputError(
             f"--queries have {asked.dim:,} coordinates, the vectors of the store {reader.dim:,}. Embed both "
@@ -93,8 +100,9 @@ def measure_store(
         "near_duplicate": near_duplicate,
         "sample_size": sample_size,
         "query_count": query_count,
+        "groups": groups,
     }
-    run = _Run(reader, asked, settings, folder, device, listener)
+    run = _Run(reader, asked, other, settings, folder, device, listener)
     if folder is None:
         return run.measure(resume=False)
     with exclusive(folder, listener.say):
@@ -110,12 +118,13 @@ class _Run:
         self,
         reader: Reader,
         queries: Reader | None,
+        against: Reader | None,
         settings: dict[str, Any],
         folder: Path | None,
         device: str,
         listener: Listener,
     ) -> None:
-        self.reader, self.queries, self.settings = reader, queries, settings
+        self.reader, self.queries, self.against, self.settings = reader, queries, against, settings
         self.folder, self.device, self.listener = folder, device, listener
         self.started = datetime.now(UTC)
 
@@ -123,6 +132,10 @@ class _Run:
         """Read the store twice, and return the results."""
         scan = self._scan(resume)
         sections, query_scan = self._describe(scan, resume)
+        if self.against is not None:
+            self.listener.say(f"comparing with {self.against.name}")
+            groups, metric = self.settings["groups"], self.settings["metric"]
+            sections.append(compare_stores(self.against, self.reader, groups=groups, metric=metric))
         tables = add_details(
             {name: table for each in sections for name, table in each.tables.items()}, self.reader
         )
@@ -214,6 +227,9 @@ class _Run:
             "queries": None
             if self.queries is None or queries is None
             else {"name": self.queries.name, "rows": queries.rows, "digest": self.queries.digest},
+            "against": None
+            if self.against is None
+            else {"name": self.against.name, "digest": self.against.digest},
             "settings": self.settings,
             "notes": notes,
             "versions": versions(),
@@ -255,6 +271,22 @@ class _Run:
     def _drop_checkpoints(self) -> None:
         for part in PARTS if self.folder is not None else ():
             (self.folder / part).unlink(missing_ok=True)  # type: ignore[operator]
+
+
+def _check_groups(groups: str | None, reader: Reader, other: Reader | None) -> None:
+    if groups is None:
+        return
+    if other is None:
+        raise InputError(
+            "--groups requires --against: it keeps the rows of a document together in that comparison."
+        )
+    for each in (reader, other):
+        if groups not in each.columns:
+            known = ", ".join(each.columns) or "no column"
+            raise InputError(
+                f"--groups {groups!r} is not read from {each.name}, which has {known}; name its column with "
+                "--label-column and give --groups label."
+            )
 
 
 def _check_options(rate: float, bound: float, sample_size: int, query_count: int, metric: str | None) -> None:
