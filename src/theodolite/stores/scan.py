@@ -184,7 +184,7 @@ class Scan:
         arrays |= {name: getattr(self, name) for name in SUMS}
         for name, rows in self.lists.items():
             arrays |= {f"list.{name}.keys": rows.keys, f"list.{name}.rows": rows.rows}
-        tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+        tensors = {name: torch.tensor(array) for name, array in arrays.items()}
         return tensors | {f"sample.{name}": values for name, values in self.sample.sorted().items()}
 
     @classmethod
