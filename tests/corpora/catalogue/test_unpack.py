@@ -12,7 +12,7 @@ import pytest
 
 from theodolite.corpora.catalogue.archive import copy_members, iterate_members
 from theodolite.corpora.catalogue.corpus_unpacking import iterate_page_texts, unpack_dialogues, unpack_wiki
-from theodolite.corpora.catalogue.entries import CORPORA, MODELS
+from theodolite.corpora.catalogue.entries import CORPORA, MODELS, VECTORS
 from theodolite.corpora.catalogue.model_unpacking import rename_parameter
 from theodolite.errors import DamagedError
 
@@ -22,7 +22,7 @@ def page(text: str) -> bytes:
 
 
 def test_every_entry_is_pinned():
-    for name, entry in {**MODELS, **CORPORA}.items():
+    for name, entry in {**MODELS, **CORPORA, **VECTORS}.items():
         assert entry.name == name
         assert len(bytes.fromhex(entry.sha256)) == 32
         assert entry.version in entry.filename

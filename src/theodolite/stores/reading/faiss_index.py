@@ -80,7 +80,7 @@ class FaissTable(FileTable):
         faiss, index = self._faiss, self._index
         kind = type(index).__name__
         keys = np.arange(index.ntotal)
-        ivf = None if self._binary else faiss.try_extract_index_ivf(index)
+        ivf = None if self._binary else faiss.downcast_index(faiss.try_extract_index_ivf(index))
         if ivf is not None:
             if isinstance(ivf, faiss.IndexIVFFastScan):
                 raise InputError(f"an index of type {kind} with FastScan lists cannot give its vectors back.")

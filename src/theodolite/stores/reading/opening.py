@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from theodolite.corpora.catalogue.entries import VECTORS
+from theodolite.corpora.catalogue.lookup import vectors_file
 from theodolite.corpora.hf_datasets import is_dataset
 from theodolite.errors import InputError
 from theodolite.sources.stored.formats import open_file
@@ -81,6 +83,8 @@ def _open_table(source: str | Path | NDArray[Any] | Tensor) -> tuple[str, Table]
             return name, QdrantTable(text)
         if text.startswith(PREFIXES):
             return name, PostgresTable(text)
+        if text in VECTORS and not Path(text).exists():
+            return name, open_file(vectors_file(text))
         if is_dataset(text):
             return name, DatasetTable(text)
         return name, _open_path(text)
