@@ -135,9 +135,8 @@ def _crowded(share: float, low: float, high: float, table: pd.DataFrame, lists: 
         share,
         low,
         high,
-        reason=f"{len(lists.rows):,} {lists.of} searched exactly; the 1% are chosen by one half of them and "
-        "counted in "
-        "the lists of the other half",
+        reason=f"{len(lists.rows):,} {lists.of} searched exactly; the 1% are chosen by one half of them and counted "
+        "in the lists of the other half" + ("" if lists.census else ", a lower limit if queries are few"),
         advice=""
         if verdict == "good"
         else "Look at the texts of the hubs: short or generic ones can be removed. Subtracting the mean "

@@ -223,5 +223,7 @@ def _alone(question: str, noun: str, alone: NDArray[np.bool_], threshold: float)
         low,
         high,
         reason=f"nearest document of {len(alone):,} {noun}, against the threshold of the false-match rate",
-        advice="" if share < SOME_ISOLATED else f"Such {noun} are outliers: of another language, topic or format.",
+        advice=""
+        if share < SOME_ISOLATED
+        else f"With this threshold nothing is found for such {noun}: they are outliers, or it is too strict for them.",
     )
