@@ -279,3 +279,16 @@ def test_an_empty_store_and_other_folders_are_rejected(planted, tmp_path):
     theodolite.store(planted[:200], out=tmp_path / "out", overwrite=True, **SMALL)
     assert open_results(tmp_path / "out").facts["store"]["rows"] == 200
     assert isinstance(open_results(tmp_path / "out").folder, Path)
+
+
+def test_exact_copies_are_no_false_matches():
+    rng = np.random.default_rng(1)
+    vectors = rng.normal(size=(1500, 12)).astype(np.float32)
+    copied = np.concatenate([vectors, np.repeat(vectors[:1], 200, axis=0)])  # 1.4% of all pairs are equal
+    options = {"sample_size": 2000, "query_count": 100, "false_match_rate": 0.005}
+    plain, found = (
+        theodolite.store(each, **options)["floor"].facts["pairs"]["document-document"]["threshold"]
+        for each in (vectors, copied)
+    )
+    assert found == pytest.approx(plain, abs=1e-4)
+    assert found < 0.9

@@ -16,7 +16,7 @@ from theodolite.report.provenance import render_provenance
 from theodolite.report.store_charts import Curve, draw_curves
 from theodolite.storage.atomic import write_atomically
 from theodolite.stores.answer import Answer, Section
-from theodolite.text import UNDEFINED, format_aligned, format_number, join_words, pluralize
+from theodolite.text import UNDEFINED, format_aligned, format_number, format_percent, pluralize, short_path
 
 ORDER = ("bad", "attention", "good", "unknown")
 """Verdicts in the order in which the page lists them."""
@@ -62,14 +62,15 @@ def render_store(name: str, facts: Mapping[str, Any], sections: Sequence[Section
         f'<li><a href="#{escape_html(key)}">{escape_html(title)}</a></li>'
         for key, title in {**links, "provenance": "Provenance"}.items()
     )
+    title = escape_html(short_path(name))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{security_policy(script)}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><meta name="generator" content="theodolite">'
-        f"<title>{escape_html(name)} · Theodolite</title><style>{read_css()}</style></head><body>"
+        f"<title>{title} · Theodolite</title><style>{read_css()}</style></head><body>"
         f'<header class="page"><p class="kicker">{SIGN}Theodolite store report</p>'
-        f'<h1>{escape_html(name)}</h1><button type="button" id="theme" hidden></button></header>'
+        f'<h1>{title}</h1><button type="button" id="theme" hidden></button></header>'
         f'<main><nav class="contents" aria-label="Contents"><ul>{items}</ul></nav>'
         f"{_render_opening(facts, sections)}{''.join(map(_render_section, sections))}"
         '<section class="part"><h2 id="provenance">Provenance</h2><details class="provenance"><summary>Store, '
@@ -125,7 +126,7 @@ def _render_opening(facts: Mapping[str, Any], sections: Sequence[Section]) -> st
     return (
         f'<section class="part"><h2 id="verdict">Verdict</h2><p '
         f'class="judgement">{escape_html(summarize(sections))}'
-        f'</p><p class="quiet">{escape_html(join_words(parts))}.</p>{warnings}<ul '
+        f'</p><p class="quiet">{escape_html(", ".join(parts))}.</p>{warnings}<ul '
         f'class="answers">{cards}</ul></section>'
     )
 
@@ -133,7 +134,9 @@ def _render_opening(facts: Mapping[str, Any], sections: Sequence[Section]) -> st
 def _render_answer(section: Section, one: Answer) -> str:
     interval = ""
     if one.low is not None and one.high is not None and math.isfinite(one.low) and math.isfinite(one.high):
-        interval = f" 95% interval {format_number(one.low, 3)} to {format_number(one.high, 3)}."
+        share = one.value is not None and any(format_percent(one.value, n) in one.sentence for n in (2, 3))
+        low, high = (format_percent(end) if share else format_number(end, 3) for end in (one.low, one.high))
+        interval = f" 95% interval {low} to {high}."
     reason = f"{one.reason[:1].upper()}{one.reason[1:]}." if one.reason else ""
     advice = f'<p class="advice">{escape_html(one.advice)}</p>' if one.advice else ""
     return (
@@ -191,9 +194,13 @@ def _extreme_dimensions(table: pd.DataFrame) -> pd.DataFrame:
 
 def _render_table(name: str, table: pd.DataFrame) -> str:
     shown = _choose_rows(name, table)
-    shown = shown[[column for column in shown.columns if column != "undefined" or shown[column].notna().any()]]
+    dropped = [name for name in ("undefined",) if name in shown and shown[name].isna().all()]
+    dropped += [name for name in ("pairs",) if name in shown and shown[name].nunique() == 1]
+    shown = shown.drop(columns=dropped)
+    texts = {name for name in shown if not pd.api.types.is_numeric_dtype(shown[name])}
     heads = "".join(
-        f'<th scope="col">{escape_html(HEADS.get(str(c), str(c).replace("_", " ")))}</th>' for c in shown
+        f'<th scope="col"{_text_class(name in texts)}>{escape_html(HEADS.get(name, name.replace("_", " ")))}</th>'
+        for name in map(str, shown.columns)
     )
     rows = "".join(
         f"<tr>{''.join(_render_cell(value) for value in values)}</tr>"
@@ -202,17 +209,23 @@ def _render_table(name: str, table: pd.DataFrame) -> str:
     more = f"{len(shown):,} of {len(table):,} rows; all are in {name}.parquet." if len(shown) < len(table) else ""
     label = escape_html(name.replace("_", " ").capitalize())
     return (
-        f'<h3 class="store-table">{label}</h3><div class="scroll side" tabindex="0" role="region" '
+        f'<h3 class="store-table">{label}</h3><div class="scroll side store-rows" tabindex="0" role="region" '
         f'aria-label="{label}">'
         f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
         f'<p class="quiet">{more}</p>'
     )
 
 
+def _text_class(is_text: bool) -> str:
+    return ' class="text"' if is_text else ""
+
+
 def _choose_rows(name: str, table: pd.DataFrame) -> pd.DataFrame:
     if name == "scores":  # every fifth of those that some pair reaches
         reached = table[(table["share_closer"] > 0) & (table["share_closer"] < 0.999)]
         return reached.iloc[:: max(1, len(reached) // (2 * SHOWN))]
+    if name == "duplicates":  # one row of each group, the largest first
+        return table.drop_duplicates("copy_of").sort_values("copies", ascending=False, kind="stable").head(SHOWN)
     return table.head(SHOWN if name != "thresholds" else 20)
 
 

@@ -56,14 +56,14 @@ def describe_dimensions(scan: Scan, mean_cosine: float) -> Section:
 
 def _dead(dead: NDArray[np.bool_]) -> Answer:
     question, count = "Are there dead dimensions?", int(dead.sum())
-    reason = "variance by coordinate over all rows"
+    reason = f"variance below {DEAD:g} of the median variance, over all rows"
     if not count:
         return Answer(question, "good", f"All {len(dead):,} dimensions vary.", 0.0, reason=reason)
     named = ", ".join(map(str, np.flatnonzero(dead)[:8])) + (", …" if count > 8 else "")
     return Answer(
         question,
         "bad" if count == len(dead) else "attention",
-        f"{pluralize(count, 'dimension')} of {len(dead):,} {'is' if count == 1 else 'are'} constant ({named}).",
+        f"{pluralize(count, 'dimension')} of {len(dead):,} hardly {'varies' if count == 1 else 'vary'} ({named}).",
         float(count),
         reason=reason,
         advice="Remove them from documents and queries: they take space and change no ranking by distance.",

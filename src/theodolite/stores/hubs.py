@@ -135,7 +135,7 @@ def _crowded(share: float, low: float, high: float, table: pd.DataFrame, lists: 
         share,
         low,
         high,
-        reason=f"{len(lists.rows):,} {lists.of} searched exactly; the 1% are chosen by one half of them and counted "
+        reason=f"{len(lists.rows):,} {lists.of} searched exactly; the 1% are chosen by one half and counted "
         "in the lists of the other half" + ("" if lists.census else ", a lower limit if queries are few"),
         advice=""
         if verdict == "good"

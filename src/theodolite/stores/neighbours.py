@@ -225,5 +225,5 @@ def _alone(question: str, noun: str, alone: NDArray[np.bool_], threshold: float)
         reason=f"nearest document of {len(alone):,} {noun}, against the threshold of the false-match rate",
         advice=""
         if share < SOME_ISOLATED
-        else f"With this threshold nothing is found for such {noun}: they are outliers, or it is too strict for them.",
+        else f"Nothing is found for such {noun} at this threshold: they are outliers, or it is too strict.",
     )

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from theodolite.stores.answer import Answer, Section, Verdict
+from theodolite.stores.duplicates import find_duplicates
 from theodolite.stores.pair_scores import Moments, PairScores, Threshold, cross_moments, pair_moments
 from theodolite.stores.scan import Scan
 from theodolite.text import format_fixed, format_number, pluralize
@@ -25,44 +26,43 @@ def describe_floor(scan: Scan, metric: str, rate: float, queries: Scan | None = 
     """Return the section "floor": moments, thresholds and the meaning of scores, by kind of pair.
 
     `rate` is the share of random pairs that may exceed the threshold. `queries` is the scan of real queries.
+    Thresholds are over pairs of different vectors: a pair of exact copies is no false match. One row of each group
+    of copies stands for it, so that the rows of the sample that do are a uniform sample of the different vectors.
     """
     if scan.count < 2:
         few = f"It requires two usable vectors (the store has {scan.count})."
         return Section("floor", [Answer("What do two random vectors score?", "unknown", few)])
-    sample = scan.sample.sorted()["vector"]
-    kinds = {
-        DOCUMENTS: (
-            pair_moments(scan.count, scan.units, scan.products),
-            PairScores(sample, scan.count, metric=metric),
-        )
-    }
+    copies = find_duplicates(scan.hashes, scan.hashed_rows)["row"]
+    held = scan.sample.sorted()
+    sample = held["vector"][~np.isin(held["row"].numpy(), copies)]
+    distinct = scan.count - len(copies)
+    moments = {DOCUMENTS: pair_moments(scan.count, scan.units, scan.products)}
+    scores = {DOCUMENTS: PairScores(sample, distinct, metric=metric)}
     if queries is not None and queries.count:
-        cross = cross_moments(
+        moments[QUERIES] = cross_moments(
             scan.count, scan.units, scan.products, queries.count, queries.units, queries.products
         )
         asked = queries.sample.sorted()["vector"]
-        scores = PairScores(sample, scan.count, metric=metric, queries=asked, of_queries=queries.count)
-        kinds[QUERIES] = (cross, scores)
+        scores[QUERIES] = PairScores(sample, distinct, metric=metric, queries=asked, of_queries=queries.count)
     rates = sorted({*RATES, rate}, reverse=True)
-    thresholds = {name: scores.thresholds(rates) for name, (_, scores) in kinds.items()}
+    thresholds = {kind: one.thresholds(rates) for kind, one in scores.items()}
     tables = {
         "thresholds": _threshold_table(thresholds, metric),
-        "scores": pd.concat(
-            [_score_table(name, scores, scan.count, metric) for name, (_, scores) in kinds.items()]
-        ),
-        "score_curve": pd.concat([_curve_table(name, scores, metric) for name, (_, scores) in kinds.items()]),
+        "scores": pd.concat([_score_table(kind, one, metric) for kind, one in scores.items()]),
+        "score_curve": pd.concat([_curve_table(kind, one, metric) for kind, one in scores.items()]),
     }
     facts: dict[str, Any] = {"metric": metric, "false_match_rate": rate, "pairs": {}}
     answers = []
-    for name, (moments, scores) in kinds.items():
-        chosen = next(found for found in thresholds[name] if found.rate == rate)
-        facts["pairs"][name] = {
-            "mean_cosine": moments.mean,
-            "sd_cosine": math.sqrt(moments.variance),
-            "sampled_pairs": scores.pairs // (2 if name == DOCUMENTS else 1),
+    for kind, one in scores.items():
+        chosen = next(found for found in thresholds[kind] if found.rate == rate)
+        facts["pairs"][kind] = {
+            "mean_cosine": moments[kind].mean,
+            "sd_cosine": math.sqrt(moments[kind].variance),
+            "sampled_pairs": one.pairs // (2 if kind == DOCUMENTS else 1),
             "threshold": _signed(chosen.value, metric),
         }
-        answers += [_floor(name, moments), _match(name, chosen, scores, metric, scan.count)]
+        suffix = f" ({kind} pairs)" if len(scores) > 1 else ""
+        answers += [_floor(kind, moments[kind], suffix), _match(kind, chosen, one, metric, suffix)]
     return Section("floor", answers, tables, facts)
 
 
@@ -71,8 +71,8 @@ def _signed(value: float | None, metric: str) -> float | None:
     return value if value is None or metric != "euclidean" else -value
 
 
-def _floor(kind: str, moments: Moments) -> Answer:
-    question = f"What do two random vectors score? ({kind} pairs)"
+def _floor(kind: str, moments: Moments, suffix: str) -> Answer:
+    question = f"What do two random vectors score?{suffix}"
     pair = "two random documents" if kind == DOCUMENTS else "a random query and a random document"
     sentence = (
         f"The cosine of {pair} is {format_fixed(moments.mean)} on average, with a standard deviation of "
@@ -89,8 +89,8 @@ def _floor(kind: str, moments: Moments) -> Answer:
     return Answer(question, verdict, sentence, moments.mean, reason=reason, advice=advice)
 
 
-def _match(kind: str, chosen: Threshold, scores: PairScores, metric: str, count: int) -> Answer:
-    question = f"Which score means a match? ({kind} pairs)"
+def _match(kind: str, chosen: Threshold, scores: PairScores, metric: str, suffix: str) -> Answer:
+    question = f"Which score means a match?{suffix}"
     if chosen.value is None:
         return Answer(
             question,
@@ -103,18 +103,19 @@ def _match(kind: str, chosen: Threshold, scores: PairScores, metric: str, count:
     value = float(_signed(chosen.value, metric) or 0.0)
     side = "below" if metric == "euclidean" else "above"
     each = pluralize(max(1, round(1 / chosen.rate)), "random pair")
-    expected = chosen.rate * count
+    expected = chosen.rate * scores.of
     sampled = len(scores.rows) < scores.of
     return Answer(
         question,
         "good",
         f"A {NOUN[metric]} {side} {format_fixed(value)}: 1 in {each} is {side} it, so one query matches about "
-        f"{format_number(expected, 2)} of {count:,} documents by chance.",
+        f"{format_number(expected, 2)} of {scores.of:,} different documents by chance.",
         value,
         low if sampled else None,
         high if sampled else None,
         reason=f"{scores.pairs // (2 if kind == DOCUMENTS else 1):,} pairs of "
-        + (f"{len(scores.rows):,} sampled rows" if sampled else "all rows"),
+        + (f"{len(scores.rows):,} sampled vectors" if sampled else "all vectors")
+        + ", without exact copies",
         advice="The table scores has the share of random pairs for every score.",
     )
 
@@ -131,7 +132,7 @@ def _threshold_table(found: dict[str, list[Threshold]], metric: str) -> pd.DataF
     return pd.DataFrame(rows).astype({"threshold": float, "low": float, "high": float})
 
 
-def _score_table(kind: str, scores: PairScores, count: int, metric: str) -> pd.DataFrame:
+def _score_table(kind: str, scores: PairScores, metric: str) -> pd.DataFrame:
     """Return the share of random pairs that are closer than each score, and how many documents that is."""
     marks = _marks(scores)
     shares = scores.shares_above(marks)
@@ -142,14 +143,14 @@ def _score_table(kind: str, scores: PairScores, count: int, metric: str) -> pd.D
             "share_closer": [share.value for share in shares],
             "low": [share.low for share in shares],
             "high": [share.high for share in shares],
-            "matches_by_chance": [share.value * count for share in shares],
+            "matches_by_chance": [share.value * scores.of for share in shares],
         }
     )
 
 
 def _marks(scores: PairScores) -> Sequence[float]:
     if scores.metric == "cosine":
-        return [float(mark) for mark in np.round(np.arange(-0.2, 1.0, 0.02), 2)]
+        return [float(mark) for mark in np.round(np.arange(-0.2, 1.0, 0.02), 2) + 0.0]
     return [float(mark) for mark in np.linspace(*scores.range, 52)[1:-1]]
 
 
