@@ -36,7 +36,7 @@ def open_file(path: Path) -> Table:
         parts = sorted(path.rglob("*.parquet"))
         if not parts:
             raise InputError(
-                f"this folder has no .parquet files; give one that has, or a file: {', '.join(FORMATS)}."
+                f"the folder has no .parquet files; give a folder that has, or a file: {', '.join(FORMATS)}."
             )
         return ParquetTable(*parts)
     if not path.is_file():

@@ -75,7 +75,7 @@ def stack_vectors(values: Sequence[Any], dim: int, row: int) -> NDArray[np.float
     """Return lists, arrays or texts of numbers as a matrix (rows, dim); None becomes a row of NaN."""
     made = np.full((len(values), dim), np.nan)
     for index, value in enumerate(values):
-        if value is None or (isinstance(value, str) and value in ("", r"\N")):
+        if value is None or (isinstance(value, str) and not value):
             continue
         vector = parse_vector(value) if isinstance(value, str) else _to_vector(value)
         if vector is None:
@@ -100,7 +100,7 @@ def _to_vector(value: Any) -> NDArray[np.float64] | None:
 def _find_field(values: list[Any]) -> Field:
     """Return what a column holds, from its first rows."""
     for value in values:
-        if value is None or (isinstance(value, str) and value in ("", r"\N")):
+        if value is None or (isinstance(value, str) and not value):
             continue
         vector = parse_vector(value) if isinstance(value, str) else _to_vector(value)
         return Field(TEXT, (None,)) if vector is None else Field("float64", (None, len(vector)))
@@ -127,7 +127,7 @@ class JsonLinesTable(TextTable):
 class CsvTable(TextTable):
     """Comma or tab separated columns: one of them holds vectors as text, or the columns are the coordinates.
 
-    Columns are named by the first row, unless all of it are numbers or vectors; then by their number from 1. If no
+    Columns are named by the first row, or by their number from 1 if it has no names. If no
     column holds vectors, every column of numbers is a coordinate, except ids and others that are read by name.
     """
 
@@ -135,9 +135,7 @@ class CsvTable(TextTable):
         self._copied = path.suffix.lower() == ".tsv"
         with path.open(encoding="utf-8-sig", newline="") as stream:
             first = next(self._records(stream), [])
-        self._header = not all(
-            _is_number(value) or parse_vector(value) is not None or value == r"\N" for value in first
-        )
+        self._header = _is_header(first)
         self._names = first if self._header else [str(number) for number in range(1, len(first) + 1)]
         if len(set(self._names)) < len(self._names):
             raise InputError("two columns have the same name; rename one of them in the first line.")
@@ -168,7 +166,7 @@ class CsvTable(TextTable):
         for batch in super().batches([*others, *self._coordinates], start, rows):
             columns = []
             for name in self._coordinates:
-                values = [value if value not in ("", r"\N", None) else "nan" for value in batch[name]]
+                values = [value or "nan" for value in batch[name]]
                 try:
                     columns.append(np.array(values, dtype=np.float64))
                 except ValueError:
@@ -185,7 +183,9 @@ class CsvTable(TextTable):
                     continue
                 if len(record) != width:
                     raise InputError(f"record {number:,} has {len(record):,} columns, the first one {width:,}.")
-                yield dict(zip(self._names, record, strict=True))
+                yield {
+                    name: None if cell == r"\N" else cell for name, cell in zip(self._names, record, strict=True)
+                }
 
     def _records(self, stream: Any) -> Iterator[list[str]]:
         if self._copied:
@@ -207,6 +207,21 @@ def _unescape(field: str) -> str:
         after = next(letters, "\\") if letter == "\\" else None
         made.append(letter if after is None else marks.get(after, after))
     return "".join(made)
+
+
+def _is_header(cells: list[str]) -> bool:
+    """Return whether a first row holds names: no vector and no fraction, and not only numbers.
+
+    pandas names columns without a name 0, 1, 2: the numbers from 0 on are a header too.
+
+    >>> [_is_header(cells) for cells in (["id", "0"], ["0", "1"], ["doc", "0.5"], ["7", "[1,2]"])]
+    [True, True, False, False]
+    """
+    if cells and cells == [str(number) for number in range(len(cells))]:
+        return True
+    if any((_is_number(cell) and not cell.strip().isdigit()) or parse_vector(cell) is not None for cell in cells):
+        return False
+    return not all(_is_number(cell) or cell == r"\N" for cell in cells)
 
 
 def _is_number(text: Any) -> bool:
