@@ -4,10 +4,10 @@ Vectors of one document resemble each other. If their labels were permuted one b
 between the sides, which makes permuted sides more alike than two sets of other documents, and p too small. So a
 document changes sides with all of its vectors. A document with vectors on both sides swaps them.
 
-Most tests compare pairs of vectors of different documents: with a similarity s(x, y), the statistic is the mean of s
-within the first side, plus that within the second, minus twice the mean between them. It is 0 in expectation if the
-sides do not differ. What does not depend on the labels is computed once, so that a permutation costs one product with
-a matrix (documents, documents).
+Most tests compare pairs of vectors of different documents: with a similarity s(x, y), the statistic is the mean of
+s within the first side, plus that within the second, minus twice the mean between them. It is 0 in expectation if
+the sides do not differ. What does not depend on the labels is computed once, so that a permutation costs one
+product with a matrix (documents, documents).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Difference(NamedTuple):
 
 
 class Means(NamedTuple):
-    """Means of a similarity over pairs within the first side, within the second, and between. (labellings,) each"""
+    """Means of a similarity over pairs within the first side, within the second, and between: (labellings,)."""
 
     first: Array
     second: Array
@@ -107,10 +107,10 @@ class Samples:
         """Euclidean distances of all vectors. (vectors, vectors)"""
         products = self.centred @ self.centred.T
         squares = np.diag(products)
-        return np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0.0))
+        return np.asarray(np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0.0)))
 
     def compare(self, similarity: Array, size: Callable[[Means], Array]) -> Difference:
-        """Test by a similarity of vectors, (vectors, vectors); `size` of a difference is computed from its means."""
+        """Test by a similarity, (vectors, vectors); `size` returns the size of a difference from its means."""
         pairs = similarity[~self.same]
         mean, spread = float(pairs.mean()), float(pairs.std()) or 1.0
         table = ((similarity - mean) / spread).astype(np.float32)
@@ -169,8 +169,8 @@ def compare_sides(
 ) -> Means:
     """Return the means of a similarity within and between sides, over pairs of vectors of different documents.
 
-    sums: (cells, cells) symmetric, 0 for two cells of one document; second: (cells, labellings), 1 on the second side;
-    kept: the same shape, 0 for documents to leave out. The cost is one product of the first two.
+    sums: (cells, cells) symmetric, 0 for two cells of one document; second: (cells, labellings), 1 on the second
+    side; kept: the same shape, 0 for documents to leave out. The cost is one product of the first two.
     """
     size = cells.size.astype(np.float64)
     # Two cells of one document are never on the same side: their pairs are all between the sides.
@@ -195,8 +195,8 @@ def compare_sides(
     "two-samples/mean",
     "tests.mean",
     definition="|difference of the means|^2, whitened with 0.9 covariance + 0.1 average variance of both sides, "
-    "unbiased: the means of x . y within both sides minus twice that between them, over pairs of vectors of different "
-    "documents; p over permutations of documents.",
+    "unbiased: the means of x . y within both sides minus twice that between them, over pairs of vectors of "
+    "different documents; p over permutations of documents.",
     cost="n^2 dim of a sample; one product (documents, documents) per permutation",
     citation="after Hotelling 1931; Chen and Qin, A two-sample test for high-dimensional data, 2010",
     error="jackknife over 20 groups of documents",
@@ -233,9 +233,9 @@ def compare_coordinates(samples: Samples) -> Difference:
 @formula(
     "two-samples/covariance",
     "tests.covariance",
-    definition="|difference of the second moments|^2 (Frobenius) over |second moments of both|^2, about the midpoint "
-    "of the means of the sides, unbiased: the means of (x . y)^2 within both sides minus twice that between them; p "
-    "over permutations of documents.",
+    definition="|difference of the second moments|^2 (Frobenius) over |second moments of both|^2, about the "
+    "midpoint of the means of the sides, unbiased: the means of (x . y)^2 within both sides minus twice that "
+    "between them, over pairs of vectors of different documents; p over permutations of documents.",
     cost="n^2 dim of a sample; one product (documents, documents) per permutation",
     citation="after Li and Chen, Two sample tests for high-dimensional covariance matrices, 2012",
     error="jackknife over 20 groups of documents",
@@ -243,8 +243,8 @@ def compare_coordinates(samples: Samples) -> Difference:
 def compare_covariances(samples: Samples) -> Difference:
     """Test whether the covariances differ; the value is squared and relative.
 
-    About the midpoint, means that differ add the same to the second moments of both sides. About the common mean they
-    would add more to the smaller side.
+    About the midpoint, means that differ add the same to the second moments of both sides. About the common mean
+    they would add more to those of the smaller side.
     """
     second = np.repeat(samples.cells.second, samples.cells.size)
     x = samples.centred - (samples.centred[second].mean(axis=0) + samples.centred[~second].mean(axis=0)) / 2
@@ -255,8 +255,8 @@ def compare_covariances(samples: Samples) -> Difference:
 @formula(
     "two-samples/neighbours",
     "tests.neighbours",
-    definition="Of the 10 nearest neighbours of a vector in other documents, the share on its own side, weighted so "
-    "that 0.5 is expected for sides of any size; p over permutations of documents.",
+    definition="Of the 10 nearest neighbours of a vector in other documents, the share on its own side, weighted "
+    "so that 0.5 is expected for sides of any size; p over permutations of documents.",
     cost="n^2 dim of a sample; one product (documents, documents) per permutation",
     citation="Schilling 1986; Henze 1988",
     error="jackknife over 20 groups of documents",
@@ -282,8 +282,8 @@ def _own_share(means: Means) -> Array:
 @formula(
     "two-samples/energy",
     "tests.energy",
-    definition="Energy distance over 2 E|x - y|: 1 - (E|x - x'| + E|y - y'|)/(2 E|x - y|), over pairs of vectors of "
-    "different documents; p over permutations of documents.",
+    definition="Energy distance over 2 E|x - y|: 1 - (E|x - x'| + E|y - y'|)/(2 E|x - y|), over pairs of vectors "
+    "of different documents; p over permutations of documents.",
     cost="n^2 dim of a sample; one product (documents, documents) per permutation",
     citation="Szekely and Rizzo, Testing for equal distributions in high dimension, 2004",
     error="jackknife over 20 groups of documents",
@@ -301,7 +301,8 @@ def _energy_share(means: Means) -> Array:
 @formula(
     "two-samples/length",
     "tests.length",
-    definition="The energy distance of the norms of vectors over 2 E||x| - |y||; p over permutations of documents.",
+    definition="The energy distance of the norms of vectors, over 2 E||x| - |y||; p over permutations of "
+    "documents.",
     cost="n^2 of a sample; one product (documents, documents) per permutation",
     citation="Szekely and Rizzo, Testing for equal distributions in high dimension, 2004",
     error="jackknife over 20 groups of documents",

@@ -1,4 +1,4 @@
-"""Two stores apart, such as last month's and today's: which rows changed, and whether the vectors come from elsewhere.
+"""Compare two stores, such as last month's and today's: which rows changed, and whether the vectors differ.
 
 Rows that both stores hold unchanged count once, as rows of the first: what is new is compared with what was there.
 """
@@ -60,9 +60,14 @@ ASPECTS = {
         two_samples.compare_covariances, "the covariance", "difference of the covariances, relative", squared=True
     ),
     "neighbours": Aspect(
-        two_samples.compare_neighbours, "the neighbours", "share of the 10 nearest neighbours in the same store", 0.5
+        two_samples.compare_neighbours,
+        "the neighbours",
+        "share of the 10 nearest neighbours in the same store",
+        0.5,
     ),
-    "energy": Aspect(two_samples.compare_distances, "the distances", "energy distance, as a share of the mean distance"),
+    "energy": Aspect(
+        two_samples.compare_distances, "the distances", "energy distance, as a share of the mean distance"
+    ),
     "length": Aspect(two_samples.compare_lengths, "the lengths", "energy distance of the lengths, relative"),
 }
 
@@ -89,9 +94,10 @@ def compare_stores(
 ) -> Section:
     """Compare two stores: rows added, removed and changed by id, and tests of whether the vectors differ.
 
-    groups: the column that names the document of a row; rows of one document stay together in permutations. Without
-    it every row is a document of its own. metric: by "cosine" directions are compared, and lengths by a test of their
-    own. Memory: 16 `rows` vectors of each store, tables (2 rows, 2 rows), and, with ids, 16 bytes for every row.
+    groups: the column that names the document of a row; rows of one document stay together in permutations.
+    Without it every row is a document of its own. metric: by "cosine" directions are compared, and lengths by a
+    test of their own. rows: the number of rows of each store in the tests. Memory: 16 `rows` vectors of each
+    store, tables (2 rows, 2 rows) and, with ids, 16 bytes for every row of the stores.
     """
     metric = metric or a.metric or b.metric or "cosine"
     by_id = "id" in a.columns and "id" in b.columns
@@ -167,13 +173,13 @@ def _contains(known: Keys, keys: Keys) -> NDArray[np.bool_]:
     if not len(known):
         return np.zeros(len(keys), dtype=bool)
     at = np.searchsorted(known, keys)
-    return known[np.minimum(at, len(known) - 1)] == keys
+    return np.asarray(known[np.minimum(at, len(known) - 1)] == keys)
 
 
 def _draw(
     first: _Scan, second: _Scan, metric: str, rows: int, permutations: int, seed: int
 ) -> tuple[Samples | None, dict[str, Any]]:
-    """Return the rows to test, or None, with facts about them: documents, rows, and the reason if there are none."""
+    """Return the rows to test with facts about them; or None, with the reason among the facts."""
     if first.dim != second.dim:
         return None, {"reason": f"the vectors have {first.dim} and {second.dim} coordinates"}
     parts = (first.sample, second.sample)
@@ -183,9 +189,10 @@ def _draw(
         return None, {"reason": f"the {which} store has no vector{unchanged}"}
     chosen = choose_both(*parts, rows)
     documents = [part.document[at] for part, at in zip(parts, chosen, strict=True)]
-    vectors = np.concatenate([part.vectors[at] for part, at in zip(parts, chosen, strict=True)]).astype(np.float64)
+    held = [np.asarray(part.vectors)[at] for part, at in zip(parts, chosen, strict=True)]
+    vectors = np.concatenate(held).astype(np.float64)
     counts = [len(np.unique(each)) for each in documents]
-    paired = len(np.intersect1d(*documents))
+    paired = len(np.intersect1d(documents[0], documents[1]))
     facts = {
         "documents": counts,
         "documents_in_both": paired,
@@ -207,7 +214,7 @@ def _draw(
 def run_tests(samples: Samples) -> pd.DataFrame:
     """Return one row per test: p, p_adjusted (Holm), the size of the difference and its 95% interval.
 
-    test, differs, p, p_adjusted, value, low, high, expected (the value if nothing differs), coordinate, meaning, reason
+    expected: the value if nothing differs; coordinate: the one that differs most; meaning: that of the value.
     """
     found = []
     for name, aspect in ASPECTS.items():
@@ -235,11 +242,11 @@ def _summarise(table: pd.DataFrame, facts: dict[str, Any]) -> Answer:
     if not len(table):
         return Answer(question, "unknown", f"Unknown: {facts['reason']}.", reason=facts["reason"])
     least = float(table["p_adjusted"].min())
-    units = "document" if facts["groups"] else "row"
-    in_both = facts["documents_in_both"]
+    counts, in_both = facts["documents"], facts["documents_in_both"]
+    documents = f" of {counts[0]:,} and {pluralize(counts[1], 'document')}" if facts["groups"] else ""
     reason = (
-        f"{int(table['p'].notna().sum())} permutation tests on {facts['sampled'][0]:,} and {facts['sampled'][1]:,} rows "
-        f"of {facts['documents'][0]:,} and {pluralize(facts['documents'][1], units)}"
+        f"{int(table['p'].notna().sum())} permutation tests on {facts['sampled'][0]:,} and "
+        f"{pluralize(facts['sampled'][1], 'row')}{documents}"
         + (f", {in_both:,} of them in both" if in_both else "")
         + ", corrected for the number of tests (Holm)."
     )
@@ -262,6 +269,6 @@ def _describe_changes(changes: Changes, before: int) -> Answer:
         "good" if changes.unchanged else "attention",
         f"Rows by id: {join_words(parts) if parts else 'none'}.",
         share,
-        reason="Value: rows added, changed and removed over the rows of the first store. Vectors are compared bit by "
-        "bit, in the narrower type of the two stores.",
+        reason="Value: rows added, changed and removed over the rows of the first store. Vectors are equal if all "
+        "their numbers are, in the narrower type of the two stores.",
     )
