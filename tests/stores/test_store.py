@@ -15,7 +15,7 @@ from theodolite.errors import DamagedError, InputError, TheodoliteError
 from theodolite.stores import scan as scanning
 from theodolite.stores.results import open_results
 
-SMALL = {"sample_size": 600, "query_count": 600}
+SMALL = {"sample_size": 600, "query_count": 600, "cost": False}
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_every_question_has_a_verdict_a_sentence_and_a_reason(made):
 
 def test_hubs_and_near_duplicates_are_those_of_plain_search(planted):
     good = planted[np.isfinite(planted).all(1) & (planted != 0).any(1)][:900].astype(np.float64)
-    made = theodolite.store(good, sample_size=900, query_count=900)
+    made = theodolite.store(good, sample_size=900, query_count=900, cost=False)
     units = good / np.linalg.norm(good, axis=1, keepdims=True)
     cosines = units @ units.T
     np.fill_diagonal(cosines, -2)
@@ -135,7 +135,7 @@ def test_real_queries_are_searched_and_scored(planted, tmp_path):
 @pytest.mark.parametrize("metric", ["dot", "euclidean"])
 def test_other_metrics_rank_by_their_own_scores(planted, metric):
     good = planted[:800]
-    made = theodolite.store(good, metric=metric, sample_size=800, query_count=800)
+    made = theodolite.store(good, metric=metric, sample_size=800, query_count=800, cost=False)
     wide = good.astype(np.float64)
     scores = wide @ wide.T if metric == "dot" else -np.linalg.norm(wide[:, None] - wide[None], axis=2)
     np.fill_diagonal(scores, -np.inf)
@@ -164,7 +164,7 @@ class StopAt(Listener):
 @pytest.mark.parametrize("blocks", [1, 2, 4])
 def test_an_interrupted_run_resumes_with_the_same_tables(planted, tmp_path, blocks):
     np.save(tmp_path / "store.npy", np.concatenate([planted] * 7)[:20_000])
-    source, options = tmp_path / "store.npy", {"sample_size": 300, "query_count": 300}
+    source, options = tmp_path / "store.npy", {"sample_size": 300, "query_count": 300, "cost": False}
     whole = theodolite.store(source, listener=StopAt(99), **options)
     with pytest.raises(TheodoliteError, match=r"Stopped .*Continue with --resume."):
         theodolite.store(source, out=tmp_path / "out", listener=StopAt(blocks), **options)
@@ -197,7 +197,7 @@ def test_another_store_is_compared(planted, tmp_path):
 
 
 def test_one_vector():
-    made = theodolite.store(np.ones((1, 4)))
+    made = theodolite.store(np.ones((1, 4)), cost=False)
     assert answer(made, "Are all vectors usable?")["verdict"] == "good"
     floor = answer(made, "What do two random vectors score?")
     assert floor["verdict"] == "unknown"
@@ -205,7 +205,7 @@ def test_one_vector():
 
 
 def test_equal_vectors():
-    made = theodolite.store(np.ones((50, 4), np.float32))
+    made = theodolite.store(np.ones((50, 4), np.float32), cost=False)
     assert answer(made, "Are there exact duplicates?")["value"] == pytest.approx(49 / 50)
     assert answer(made, "Are there exact duplicates?")["verdict"] == "bad"
     assert answer(made, "What do two random vectors score?")["value"] == pytest.approx(1.0)
@@ -285,10 +285,21 @@ def test_exact_copies_are_no_false_matches():
     rng = np.random.default_rng(1)
     vectors = rng.normal(size=(1500, 12)).astype(np.float32)
     copied = np.concatenate([vectors, np.repeat(vectors[:1], 200, axis=0)])  # 1.4% of all pairs are equal
-    options = {"sample_size": 2000, "query_count": 100, "false_match_rate": 0.005}
+    options = {"sample_size": 2000, "query_count": 100, "false_match_rate": 0.005, "cost": False}
     plain, found = (
         theodolite.store(each, **options)["floor"].facts["pairs"]["document-document"]["threshold"]
         for each in (vectors, copied)
     )
     assert found == pytest.approx(plain, abs=1e-4)
     assert found < 0.9
+
+
+def test_transforms_are_measured_in_the_same_results(planted, tmp_path):
+    options = {"sample_size": 600, "query_count": 600}
+    made = theodolite.store(planted[:500], transforms=["pca:8", "truncate:12"], out=tmp_path / "out", **options)
+    assert made.tables["cost"]["transform"].tolist()[1:] == ["pca:8", "truncate:12"]
+    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "How small can the vectors be?" in page
+    assert "Recall after a transform" in page
+    with pytest.raises(InputError, match="pcb"):
+        theodolite.store(planted[:500], transforms=["pcb:8"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from theodolite.engines.progress import Listener
@@ -24,6 +25,8 @@ def store(
     queries: Source | None = None,
     against: Source | None = None,
     groups: str | None = None,
+    cost: bool = True,
+    transforms: Sequence[str] | None = None,
     metric: str | None = None,
     column: str | None = None,
     query_column: str | None = None,
@@ -48,6 +51,8 @@ def store(
     queries           real queries, embedded with the same model; by default documents search for each other
     against           an earlier state of the store, or one of another model, to compare with
     groups            which of the columns ("label", "id", ...) names the document of a row, for that comparison
+    cost              also search after each of the transforms, such as ["centre+pca:128+int8"], by default a dozen
+                      usual ones: what would be lost and saved. Needs faiss-cpu for int8, binary and pq
     metric            "cosine", "dot" or "euclidean"; by default what the store declares, else cosine
     column, id_column, label_column, text_column, time_column, packed
                       how to read the store, see `theodolite.stores.reading.open_store`; query_column is for
@@ -60,7 +65,7 @@ def store(
     out               folder for store.json, tables and report.html; resume continues an interrupted run
 
     >>> import numpy as np
-    >>> found = store(np.random.default_rng(0).normal(size=(500, 8)))
+    >>> found = store(np.random.default_rng(0).normal(size=(500, 8)), cost=False)
     >>> found.answers["verdict"].iloc[0], sorted(found.tables)[:3]
     ('good', ['antihubs', 'dimensions', 'duplicates'])
     """
@@ -69,6 +74,8 @@ def store(
         queries=queries,
         against=against,
         groups=groups,
+        cost=cost,
+        transforms=transforms,
         metric=metric,
         column=column,
         query_column=query_column,

@@ -36,6 +36,16 @@ def store(
         str | None,
         typer.Option(help="Column read (label, id, ...) that names the document of a row, for --against."),
     ] = None,
+    cost: Annotated[
+        bool, typer.Option("--cost/--no-cost", help="Also search after transforms that make vectors smaller.")
+    ] = True,
+    transform: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TRANSFORM",
+            help="Transform to try, such as centre+pca:128+int8; may be repeated. Default: usual ones.",
+        ),
+    ] = None,
     metric: Annotated[
         str | None,
         typer.Option(help="cosine, dot or euclidean. Default: what the store declares, else cosine."),
@@ -69,7 +79,7 @@ def store(
     json: Annotated[bool, typer.Option("--json", help="Print the answers as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check the health of a vector store: duplicates, hubs, outliers, and which score means a match."""
+    """Check the health of a vector store: duplicates, hubs, which score means a match, what shrinking it costs."""
     from theodolite.api.store import store as run
     from theodolite.cli.console import Printer
 
@@ -79,6 +89,8 @@ def store(
             queries=queries,
             against=against,
             groups=groups,
+            cost=cost,
+            transforms=transform,
             metric=metric,
             column=column,
             query_column=query_column,

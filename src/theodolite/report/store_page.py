@@ -13,7 +13,7 @@ from theodolite.escaping import escape_html
 from theodolite.report.inline_assets import read_css, read_store_script, security_policy
 from theodolite.report.page import SIGN
 from theodolite.report.provenance import render_provenance
-from theodolite.report.store_charts import Curve, draw_curves
+from theodolite.report.store_charts import Curve, Point, draw_curves, draw_points
 from theodolite.storage.atomic import write_atomically
 from theodolite.stores.answer import Answer, Section
 from theodolite.text import UNDEFINED, format_aligned, format_number, format_percent, pluralize, short_path
@@ -37,7 +37,11 @@ HEADS = {
     "false_match_rate": "false-match rate",
     "share_closer": "random pairs that score better",
     "matches_by_chance": "documents that match by chance",
-    "copy_of": "copy of row",
+    "copy_of": "first row",
+    "bytes": "bytes a vector",
+    "recall_10_low": "95% from",
+    "recall_10_high": "to",
+    "query_ms": "ms a query",
     "copies": "equal rows",
     "times_even": "times its even share",
     "low": "95% from",
@@ -52,6 +56,10 @@ HEADS = {
 HIDDEN = ("score_curve", "dimensions")
 """Tables that are drawn, or too long to read."""
 LONGEST_CELL = 80
+COST_COLUMNS = (
+    "transform", "bytes", "compression", "recall_1", "recall_10", "recall_10_low", "recall_10_high", "recall_100",
+    "churn_10", "query_ms", "undefined",
+)  # fmt: skip
 
 
 def render_store(name: str, facts: Mapping[str, Any], sections: Sequence[Section]) -> str:
@@ -149,13 +157,14 @@ def _render_answer(section: Section, one: Answer) -> str:
 
 def _render_section(section: Section) -> str:
     tables = "".join(
-        _render_table(name, table)
+        _render_table(name, table, _title(section))
         for name, table in section.tables.items()
         if name not in HIDDEN and len(table) and len(table.columns)
     )
     if section.name == "dimensions" and "dimensions" in section.tables:
-        tables += _render_table("dimensions", _extreme_dimensions(section.tables["dimensions"]))
+        tables += _render_table("dimensions", _extreme_dimensions(section.tables["dimensions"]), _title(section))
     chart = _draw_floor(section) if section.name == "floor" else ""
+    chart = _draw_cost(section.tables["cost"]) if section.name == "cost" else chart
     if not tables and not chart:
         lines = "".join(f"<p>{escape_html(one.sentence)}</p>" for one in section.answers)
         tables = lines
@@ -186,15 +195,37 @@ def _draw_floor(section: Section) -> str:
     return f'<figure class="store-chart">{caption}{legend}{drawn}</figure>'
 
 
+def _draw_cost(table: pd.DataFrame) -> str:
+    """Return recall against bytes for every transform; those that no other one beats in both are joined."""
+    points = [
+        Point(
+            row["transform"],
+            row["bytes"],
+            row["recall_10"],
+            row["recall_10_low"],
+            row["recall_10_high"],
+            row["pareto"],
+        )
+        for row in table.to_dict("records")
+    ]
+    title = "Recall after a transform, by bytes a vector"
+    drawn = draw_points(points, "bytes a vector · log scale", "recall@10", title)
+    caption = (
+        f"<figcaption><b>{title}</b>Share of the 10 nearest documents that are still found. No other "
+        "transform is both smaller and better than those on the line.</figcaption>"
+    )
+    return f'<figure class="store-chart">{caption}{drawn}</figure>' if drawn else ""
+
+
 def _extreme_dimensions(table: pd.DataFrame) -> pd.DataFrame:
     """Return the dimensions that have the largest shares, and dead ones."""
     shares = table[["variance_share", "cosine_share"]].fillna(0.0).max(axis=1) + 2.0 * table["dead"]
     return table.loc[shares.sort_values(ascending=False, kind="stable").index].head(SHOWN)
 
 
-def _render_table(name: str, table: pd.DataFrame) -> str:
+def _render_table(name: str, table: pd.DataFrame, title: str) -> str:
     shown = _choose_rows(name, table)
-    dropped = [name for name in ("undefined",) if name in shown and shown[name].isna().all()]
+    dropped = [name for name in ("undefined",) if name in shown and not shown[name].fillna("").any()]
     dropped += [name for name in ("pairs",) if name in shown and shown[name].nunique() == 1]
     shown = shown.drop(columns=dropped)
     texts = {name for name in shown if not pd.api.types.is_numeric_dtype(shown[name])}
@@ -208,8 +239,9 @@ def _render_table(name: str, table: pd.DataFrame) -> str:
     )
     more = f"{len(shown):,} of {len(table):,} rows; all are in {name}.parquet." if len(shown) < len(table) else ""
     label = escape_html(name.replace("_", " ").capitalize())
+    head = "" if label == title else f'<h3 class="store-table">{label}</h3>'
     return (
-        f'<h3 class="store-table">{label}</h3><div class="scroll side store-rows" tabindex="0" role="region" '
+        f'{head}<div class="scroll side store-rows" tabindex="0" role="region" '
         f'aria-label="{label}">'
         f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
         f'<p class="quiet">{more}</p>'
@@ -224,8 +256,12 @@ def _choose_rows(name: str, table: pd.DataFrame) -> pd.DataFrame:
     if name == "scores":  # every fifth of those that some pair reaches
         reached = table[(table["share_closer"] > 0) & (table["share_closer"] < 0.999)]
         return reached.iloc[:: max(1, len(reached) // (2 * SHOWN))]
-    if name == "duplicates":  # one row of each group, the largest first
-        return table.drop_duplicates("copy_of").sort_values("copies", ascending=False, kind="stable").head(SHOWN)
+    if name == "duplicates":  # the groups, the largest first
+        groups = table.drop_duplicates("copy_of").sort_values("copies", ascending=False, kind="stable").head(SHOWN)
+        own = [column for column in groups if column == "copies" or column.startswith("copy_of")]
+        return groups[own].rename(columns={column: column.removeprefix("copy_of_") for column in own})
+    if name == "cost":
+        return table[[column for column in COST_COLUMNS if column in table]].sort_values("bytes", kind="stable")
     return table.head(SHOWN if name != "thresholds" else 20)
 
 

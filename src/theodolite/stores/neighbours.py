@@ -95,6 +95,8 @@ def find_neighbours(
             "Measure a copy, "
             "or measure again when nothing writes to it."
         )
+    if save is not None:
+        save({**search.state(), **signatures.state(), "next_row": torch.tensor(done)})
     hits = search.result()
     cut = len(rows)
     of_queries = None if queries is None else Hits(hits.scores[cut:], hits.rows[cut:])

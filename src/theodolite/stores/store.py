@@ -20,6 +20,7 @@ from theodolite.storage.location import local_path
 from theodolite.storage.lock import check_unlocked, exclusive
 from theodolite.stores.answer import Section
 from theodolite.stores.compare import compare_stores
+from theodolite.stores.cost import measure_cost
 from theodolite.stores.details import add_details
 from theodolite.stores.dimensions import describe_dimensions
 from theodolite.stores.hubs import Lists, describe_hubs
@@ -35,6 +36,7 @@ from theodolite.stores.results import PARTS, SCHEMA, StoreResults, check_folder
 from theodolite.stores.rows import describe_rows
 from theodolite.stores.scan import SAMPLE_SIZE, Scan, scan_store
 from theodolite.stores.score_floor import DOCUMENTS, QUERIES, describe_floor
+from theodolite.stores.transforms import parse_transform
 
 Source = str | Path | NDArray[Any] | Tensor
 Column = str | Sequence[Any] | None
@@ -47,6 +49,8 @@ def measure_store(
     queries: Source | None = None,
     against: Source | None = None,
     groups: str | None = None,
+    cost: bool = True,
+    transforms: Sequence[str] | None = None,
     metric: str | None = None,
     column: str | None = None,
     query_column: str | None = None,
@@ -67,6 +71,8 @@ def measure_store(
 ) -> StoreResults:
     """Check the health of a store and what its scores mean; see `theodolite.store`."""
     listener = listener or Listener()
+    for name in transforms or ():
+        parse_transform(name)
     _check_options(false_match_rate, near_duplicate, sample_size, query_count, metric)
     folder = local_path(out, "store") if out is not None else None
     if resume and folder is None:
@@ -101,6 +107,8 @@ def measure_store(
         "sample_size": sample_size,
         "query_count": query_count,
         "groups": groups,
+        "cost": cost,
+        "transforms": None if transforms is None else list(transforms),
     }
     run = _Run(reader, asked, other, settings, folder, device, listener)
     if folder is None:
@@ -132,6 +140,18 @@ class _Run:
         """Read the store twice, and return the results."""
         scan = self._scan(resume)
         sections, query_scan = self._describe(scan, resume)
+        if self.settings["cost"] and scan.count > 1:
+            self.listener.say("searching after each transform")
+            sections.append(
+                measure_cost(
+                    self.reader,
+                    self.queries,
+                    metric=self.settings["metric"],
+                    transforms=self.settings["transforms"],
+                    device=self.device,
+                    listener=self.listener,
+                )
+            )
         if self.against is not None:
             self.listener.say(f"comparing with {self.against.name}")
             groups, metric = self.settings["groups"], self.settings["metric"]
