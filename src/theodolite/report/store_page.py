@@ -258,7 +258,7 @@ def _choose_rows(name: str, table: pd.DataFrame) -> pd.DataFrame:
         return reached.iloc[:: max(1, len(reached) // (2 * SHOWN))]
     if name == "duplicates":  # the groups, the largest first
         groups = table.drop_duplicates("copy_of").sort_values("copies", ascending=False, kind="stable").head(SHOWN)
-        own = [column for column in groups if column == "copies" or column.startswith("copy_of")]
+        own = [column for column in map(str, groups) if column == "copies" or column.startswith("copy_of")]
         return groups[own].rename(columns={column: column.removeprefix("copy_of_") for column in own})
     if name == "cost":
         return table[[column for column in COST_COLUMNS if column in table]].sort_values("bytes", kind="stable")
