@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -144,7 +144,7 @@ def scan_for_transforms(
     """Read the store once: moments, hashes of rows, queries and the training sample."""
     moments, sample, keys = Moments(reader.dim), Reservoir(query_count + training_rows), []
     seed, count = text_hash(reader.digest), 0
-    for block in _follow(reader, listener, "first pass"):
+    for block in follow_blocks(reader, listener, "first pass"):
         usable = find_usable(block.vectors, metric)
         vectors = block.vectors[usable].astype(np.float32)
         moments.update(scale_to_unit(vectors) if metric == "cosine" else vectors)
@@ -164,10 +164,10 @@ def scan_for_transforms(
 def find_usable(vectors: NDArray[Any], metric: str) -> NDArray[np.bool_]:
     """Return which rows are finite and, by cosine, not zero. (rows,)"""
     usable = np.isfinite(vectors).all(axis=1)
-    return usable & (vectors != 0).any(axis=1) if metric == "cosine" else usable
+    return np.asarray(usable & (vectors != 0).any(axis=1)) if metric == "cosine" else usable
 
 
-def _follow(reader: Reader, listener: Listener | None, name: str) -> Iterator[Block]:
+def follow_blocks(reader: Reader, listener: Listener | None, name: str) -> Iterator[Block]:
     """Yield the blocks of a store and report progress."""
     started, count = time.monotonic(), 0
     if listener is not None:
@@ -208,15 +208,21 @@ def _fit_all(
     names: Sequence[str], first: FirstPass, metric: str, dtype: str
 ) -> tuple[list[StoreTransform], dict[str, str]]:
     """Return the transforms that can be fitted, and for the others the reason."""
-    fitted, problems = [], {}
+    fitted: dict[str, StoreTransform] = {}
+    known: dict[str, StoreTransform] = {}
+    problems: dict[str, str] = {}
     for name in dict.fromkeys(names):
-        if name == AS_IS:
+        stored, _, rescore = name.partition("+rescore:")
+        if name == AS_IS or stored in problems:
+            problems |= {name: problems[stored]} if stored in problems else {}
             continue
         try:
-            fitted.append(fit_transform(name, first.moments, first.training, metric, dtype=dtype))
+            if stored not in known:
+                known[stored] = fit_transform(stored, first.moments, first.training, metric, dtype=dtype)
+            fitted[name] = replace(known[stored], name=name, rescore=int(rescore or 0))
         except TheodoliteError as error:
             problems[name] = str(error)
-    return fitted, problems
+    return list(fitted.values()), problems
 
 
 def _search_all(
@@ -232,20 +238,29 @@ def _search_all(
     """Return what is found before and after each transform: (queries, places) numbers, equal for equal vectors."""
     most = max(PLACES)
     truth = Search(queries, most, metric, exclude=exclude, device=device)
-    searches = [
-        Search(one.queries(queries), most * max(one.rescore, 1), one.score_metric, exclude=exclude, device=device)
-        for one in fitted
-    ]
-    for block in _follow(reader, listener, "search"):
+    stored = {_stored_name(one): one for one in sorted(fitted, key=lambda one: one.rescore)}  # most candidates
+    searches = {
+        name: Search(
+            one.queries(queries), most * max(one.rescore, 1), one.score_metric, exclude=exclude, device=device
+        )
+        for name, one in stored.items()
+    }
+    for block in follow_blocks(reader, listener, "search"):
         truth.update(block)
         hidden = ~find_usable(block.vectors, metric)
-        for transform, search in zip(fitted, searches, strict=True):
+        for name, transform in stored.items():
             decoded = transform.decode(transform.encode(block.vectors))
             decoded[hidden] = np.nan
-            search.update(Block(block.start, decoded))
+            searches[name].update(Block(block.start, decoded))
     _, contents = np.unique(first.keys, return_inverse=True)
     contents = np.append(contents, -1)  # row -1: nothing was found
-    return contents[truth.result().rows], [contents[search.result().rows] for search in searches]
+    found = {name: contents[search.result().rows] for name, search in searches.items()}
+    return contents[truth.result().rows], [found[_stored_name(one)] for one in fitted]
+
+
+def _stored_name(transform: StoreTransform) -> str:
+    """Return the name without rescoring: what is stored and searched is the same."""
+    return transform.name.partition("+rescore:")[0]
 
 
 def _original_bytes(reader: Reader) -> int:

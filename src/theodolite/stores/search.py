@@ -164,7 +164,7 @@ class Search:
     def _prepare(self, block: NDArray[Any]) -> tuple[Tensor, Tensor | None]:
         """Return float32 rows, and what to add to their products, if anything: -inf hides a row."""
         with np.errstate(over="ignore"):
-            vectors = torch.from_numpy(np.ascontiguousarray(block)).to(self.device).float()
+            vectors = torch.from_numpy(np.require(block, requirements=["C", "W"])).to(self.device).float()
         if self.metric == "euclidean":
             vectors = vectors - self.centre
         squares = torch.linalg.vecdot(vectors, vectors)

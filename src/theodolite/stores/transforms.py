@@ -1,7 +1,7 @@
 """Transforms of stored vectors: linear steps fitted from moments, and quantizers of FAISS.
 
-A transform is written as steps joined by "+", such as "centre+pca:128+int8". By cosine, vectors are scaled to length
-1 before the first step and again after the last linear one.
+A transform is written as steps joined by "+", such as "centre+pca:128+int8". By cosine, vectors are scaled to
+length 1 before the first step and again after the last linear one.
 """
 
 from __future__ import annotations
