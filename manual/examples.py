@@ -43,6 +43,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "theodolite store documents.parquet --queries queries.npy --text-column text --out health",
         "theodolite store today.parquet --against last-month.parquet --no-cost --out change",
         "theodolite store embeddings.npy --transform pca:128 --transform centre+pca:128+int8 --json",
+        "theodolite store embeddings.npy --apply pca:128 --out smaller",
     ),
     "merge": ("theodolite merge part-0 part-1 part-2 part-3 --out whole",),
     "batches": ("theodolite batches first --count 10 --size 4096",),

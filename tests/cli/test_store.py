@@ -41,3 +41,21 @@ def test_wrong_input_names_the_flag(theodolite, tmp_path):
     ran = theodolite("store", tmp_path / "missing.npy")
     assert ran.code == 2
     assert "missing.npy" in ran.err
+
+
+def test_a_transform_is_applied_and_treats_queries_alike(theodolite, tmp_path):
+    from theodolite.stores.apply import load_transform
+
+    np.save(tmp_path / "store.npy", VECTORS)
+    ran = theodolite(
+        "store", tmp_path / "store.npy", "--apply", "truncate:4", "--out", tmp_path / "small", "--quiet"
+    )
+    assert ran.code == 0, ran.err
+    assert "vectors.npy (16 bytes each)" in ran.out
+    made = np.load(tmp_path / "small" / "vectors.npy")
+    assert made.shape == (400, 4)
+    queries = np.asarray(load_transform(tmp_path / "small").queries(VECTORS[:3]))
+    cosines = (made[:3] * queries).sum(1) / np.linalg.norm(made[:3], axis=1) / np.linalg.norm(queries, axis=1)
+    np.testing.assert_allclose(cosines, 1, atol=1e-5)
+    ran = theodolite("store", tmp_path / "store.npy", "--apply", "truncate:4")
+    assert ran.err == "theodolite: --apply requires --out, the folder for the transformed vectors.\n"

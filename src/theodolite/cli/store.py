@@ -10,6 +10,7 @@ import typer
 from theodolite.cli.options import Overwrite, Quiet, Resume
 
 if TYPE_CHECKING:
+    from theodolite.cli.console import Printer
     from theodolite.stores.results import StoreResults
 
 
@@ -44,6 +45,13 @@ def store(
         typer.Option(
             metavar="TRANSFORM",
             help="Transform to try, such as centre+pca:128+int8; may be repeated. Default: usual ones.",
+        ),
+    ] = None,
+    apply: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TRANSFORM",
+            help="Only write the transformed vectors, and the transform for queries, to --out.",
         ),
     ] = None,
     metric: Annotated[
@@ -83,6 +91,18 @@ def store(
     from theodolite.api.store import store as run
     from theodolite.cli.console import Printer
 
+    if apply is not None:
+        _apply(
+            source,
+            apply,
+            out,
+            metric=metric,
+            column=column,
+            packed=packed,
+            overwrite=overwrite,
+            printer=Printer(quiet=quiet),
+        )
+        return
     with Printer(quiet=quiet).listening() as printer:
         made = run(
             source,
@@ -110,6 +130,31 @@ def store(
             listener=printer,
         )
     _print_answers(made, as_json=json)
+
+
+def _apply(
+    source: str,
+    transform: str,
+    out: Path | None,
+    *,
+    metric: str | None,
+    column: str | None,
+    packed: str | None,
+    overwrite: bool,
+    printer: Printer,
+) -> None:
+    """Write the vectors of a store after a transform."""
+    from theodolite.cli.console import print_result
+    from theodolite.errors import InputError
+    from theodolite.stores.apply import TRANSFORM, VECTORS, apply_transform
+    from theodolite.stores.reading import open_store
+
+    if out is None:
+        raise InputError("--apply requires --out, the folder for the transformed vectors.")
+    reader = open_store(source, column=column, packed=packed, metric=metric)
+    with printer.listening():
+        made = apply_transform(reader, transform, out, metric=metric, overwrite=overwrite, listener=printer)
+    print_result(f"vectors: {out / VECTORS} ({made.bytes:,} bytes each)\ntransform: {out / TRANSFORM}")
 
 
 def _print_answers(made: StoreResults, *, as_json: bool) -> None:
