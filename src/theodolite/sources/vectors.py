@@ -154,7 +154,7 @@ def _stored(path: Path, column: str | None, groups: str | None) -> dict[str, NDA
     field = table.fields[name]
     if field.dtype in ("int8", "uint8"):
         raise InputError(
-            f"FILE {path.name!r} holds vectors in {field.dtype}, which may be packed; convert them to floats first."
+            f"FILE {path.name!r} holds vectors in {field.dtype}, which may be packed; convert them to floats."
         )
     if groups is not None and groups not in table.fields:
         raise _missing("--groups", groups, list(table.fields), path)
