@@ -23,12 +23,14 @@ TEXT = "text"
 class Field:
     """A column of a table.
 
-    dtype  type of the stored numbers, such as "float16" or "bfloat16"; TEXT for anything else
-    shape  (rows, dim) for vectors, (rows,) for single values; None for a number of rows that is not known
+    dtype   type of the stored numbers, such as "float16" or "bfloat16"; TEXT for anything else
+    shape   (rows, dim) for vectors, (rows,) for single values; None for a number of rows that is not known
+    metric  the metric that is declared for this column, if columns have different ones
     """
 
     dtype: str
     shape: tuple[int | None, ...]
+    metric: str | None = None
 
     @property
     def is_matrix(self) -> bool:

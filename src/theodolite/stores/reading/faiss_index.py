@@ -117,13 +117,7 @@ class FaissTable(FileTable):
     def _reconstruct(self, keys: NDArray[np.int64]) -> NDArray[Any]:
         if not self._binary:
             return np.asarray(self._index.reconstruct_batch(keys))
-        made = np.empty((len(keys), self._index.d // 8), dtype=np.uint8)
-        pointer = self._faiss.swig_ptr
-        for row, key in zip(made, keys.tolist(), strict=True):
-            self._index.reconstruct_c(key, pointer(row)) if hasattr(self._index, "reconstruct_c") else np.copyto(
-                row, self._index.reconstruct(key)
-            )
-        return made
+        return np.stack([self._index.reconstruct(key) for key in keys.tolist()])
 
 
 def _list_ids(faiss: Any, lists: Any, number: int) -> NDArray[np.int64]:

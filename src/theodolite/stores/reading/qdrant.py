@@ -30,6 +30,9 @@ class QdrantTable:
     A key of a server is read from the environment variable QDRANT_API_KEY.
     """
 
+    metric: str | None = None
+    notes: tuple[str, ...] = ()
+
     def __init__(self, source: str) -> None:
         where, _, name = source.removeprefix(PREFIX).partition("#")
         self._client = _connect(where)
@@ -51,12 +54,11 @@ class QdrantTable:
         for point in self._scroll(None, _HEAD, payload=True, vectors=False)[0]:
             self.fields |= {key: Field(TEXT, (count,)) for key in point.payload or {}}
         single = {key: part for key, part in vectors.items() if part.multivector_config is None}
-        self.fields |= {key: Field(_dtype(part), (count, part.size)) for key, part in single.items()}
-        metrics = {_METRICS.get(part.distance.value) for part in single.values()}
-        self.metric: str | None = metrics.pop() if len(metrics) == 1 else None
-        self.notes: tuple[str, ...] = ()
-        if self.metric == "cosine":
-            self.notes = ("Qdrant stores vectors of cosine collections with length 1; their lengths are lost.",)
+        for key, part in single.items():
+            metric = _METRICS.get(part.distance.value)
+            self.fields[key] = Field(_dtype(part), (count, part.size), metric)
+            if metric == "cosine":
+                self.notes = ("Qdrant normalises the vectors of a cosine collection: their lengths may be lost.",)
 
     def _scroll(self, offset: Any, limit: int, *, payload: Any, vectors: Any) -> tuple[list[Any], Any]:
         points, after = self._client.scroll(

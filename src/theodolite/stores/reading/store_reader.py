@@ -42,7 +42,7 @@ class StoreReader:
         self.count = field.shape[0]
         self.dim = unpacked_dim(field.shape[1] or 0, packing)
         self.dtype = field.dtype
-        self.metric = metric or table.metric
+        self.metric = metric or field.metric or table.metric
         self.columns = tuple(columns)
         self.notes = list(table.notes)
         self._state = table.state()
