@@ -58,8 +58,8 @@ class Scan:
 
     >>> scan = Scan(2)
     >>> scan.update(np.arange(3), np.array([[3.0, 4.0], [3.0, 4.0], [0.0, 0.0]]), mix(0, np.arange(3)))
-    >>> scan.rows, scan.zero, scan.units.tolist(), len(np.unique(scan.hashes))
-    (3, 1, [1.2000000000000002, 1.6], 1)
+    >>> scan.rows, scan.zero, scan.units.round(9).tolist(), len(np.unique(scan.hashes))
+    (3, 1, [1.2, 1.6], 1)
     """
 
     def __init__(self, dim: int, *, sample_size: int = SAMPLE_SIZE) -> None:
