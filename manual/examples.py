@@ -15,6 +15,7 @@ class Chapter:
 
 CHAPTERS = (
     Chapter("Survey and measure", ("survey", "measure", "merge", "batches", "sets", "what-if")),
+    Chapter("Vector stores", ("store",)),
     Chapter("Look at surveys", ("show", "report", "view", "export", "compare")),
     Chapter("Checkpoints of one model", ("dynamics",)),
     Chapter(
@@ -36,6 +37,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "measure": (
         "theodolite measure embeddings.npy",
         "theodolite measure embeddings.parquet --column vector --groups label --out store --json",
+    ),
+    "store": (
+        "theodolite store embeddings.npy --out health",
+        "theodolite store documents.parquet --queries queries.npy --text-column text --out health",
+        "theodolite store today.parquet --against last-month.parquet --no-cost --out change",
+        "theodolite store embeddings.npy --transform pca:128 --transform centre+pca:128+int8 --json",
+        "theodolite store embeddings.npy --apply pca:128 --out smaller",
     ),
     "merge": ("theodolite merge part-0 part-1 part-2 part-3 --out whole",),
     "batches": ("theodolite batches first --count 10 --size 4096",),

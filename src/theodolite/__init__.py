@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from theodolite import measures
     from theodolite.api.figures import compare, exhibit
     from theodolite.api.report import report
+    from theodolite.api.store import store
     from theodolite.errors import TheodoliteError
     from theodolite.reproduction.reproduce import reproduce
     from theodolite.studies.anisotropy.batches import make_batches as batches
@@ -59,6 +60,7 @@ __all__ = [
     "report",
     "reproduce",
     "sets",
+    "store",
     "survey",
     "trace",
     "watch",
@@ -89,6 +91,7 @@ _HOMES = {
     "report": ("theodolite.report", ""),
     "reproduce": ("theodolite.reproduction.reproduce", "reproduce"),
     "sets": ("theodolite.studies.norm_variance.token_sets", "make_token_sets"),
+    "store": ("theodolite.api.store", "store"),
     "survey": ("theodolite.surveys.api", "survey"),
     "trace": ("theodolite.studies.trace.trace", "trace"),
     "watch": ("theodolite.surveys.watch", "watch"),

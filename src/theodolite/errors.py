@@ -11,7 +11,7 @@ import re
 show_flags = False
 """Whether messages name flags, as on the command line, or the arguments of Python."""
 _FLAG = re.compile(r"(?<![\w/-])--(no-)?([a-z][a-z0-9-]*[a-z0-9])")
-_PLACEHOLDER = re.compile(r"\b(MODEL|CORPUS|FILE)\b(?=[ :.,;]|$)")
+_PLACEHOLDER = re.compile(r"\b(MODEL|CORPUS|FILE|SOURCE)\b(?=[ :.,;]|$)")
 _SWITCHES = frozenset(
     "resume overwrite trust_remote_code chat wrap clean_words contextuality drop_special skip_bad quick".split()
 )

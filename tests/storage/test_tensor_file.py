@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -64,6 +65,12 @@ def test_the_file_equals_that_of_the_library_byte_for_byte(
     for name, tensor in tensors().items():
         assert torch.equal(read[name], tensor)
         assert read[name].dtype == tensor.dtype
+
+
+def test_an_empty_array_of_numpy_is_written(tmp_path: Path) -> None:
+    tensors = {"empty": torch.from_numpy(np.empty(0, np.int64)), "full": torch.ones(2)}
+    write_safetensors(tmp_path / "file.safetensors", tensors, {})
+    assert load_file(tmp_path / "file.safetensors")["empty"].shape == (0,)
 
 
 def test_no_tensors_give_a_valid_file(tmp_path: Path) -> None:

@@ -59,6 +59,8 @@ def test_numbers_equal_those_of_transformed_vectors(table: pd.DataFrame, name: s
     assert row["twonn"] == pytest.approx(estimate.keep90, rel=SAMPLE)
     assert row["twonn_ml"] == pytest.approx(estimate.ml, rel=SAMPLE)
     assert row["hubness_skew"] == pytest.approx(skew(occurrences(x, 10)), rel=1e-3)
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    assert row["hubness_skew_cosine"] == pytest.approx(skew(occurrences(unit, 10)), rel=1e-3)
     assert (row["twonn_n"], row["mean_cosine_n"]) == (700, 700)
     norm = np.linalg.norm
     assert row["stable_rank"] == pytest.approx(norm(x) ** 2 / norm(x, 2) ** 2, rel=SPECTRAL)
@@ -78,6 +80,18 @@ def test_centring_removes_the_cosine_and_keeps_the_dimension(table: pd.DataFrame
     assert abs(table["mean_cosine"]["centred"]) < 5 * table["mean_cosine_se"]["centred"] + 2 / 700
     assert table["twonn"]["centred"] == pytest.approx(table["twonn"]["as-is"], rel=1e-9)
     assert table["iso_score"]["whitened"] == pytest.approx(1)
+
+
+def test_whitening_hurts_euclidean_search_and_helps_search_by_cosine() -> None:
+    """Lengths that differ make hubs by Euclidean distance; the advice for cosine is the opposite."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(1500, 24)) * np.linspace(3, 0.3, 24)
+    x *= np.exp(0.4 * random.normal(size=(1500, 1)))
+    x[:, 0] += 4 * np.linalg.norm(x, axis=1)  # a common direction
+    found = what_if(measure(x), remove=[1]).set_index("transform")
+    euclidean, cosine = found["hubness_skew"], found["hubness_skew_cosine"]
+    assert euclidean["whitened"] > euclidean["as-is"] + 3 * found["hubness_skew_se"]["whitened"]
+    assert cosine["whitened"] < cosine["as-is"] - 3 * found["hubness_skew_cosine_se"]["as-is"]
 
 
 def test_a_sample_smaller_than_the_survey_is_reported(tmp_path: Path) -> None:

@@ -132,3 +132,17 @@ def test_python_sees_warnings_at_the_line_of_the_call(monkeypatch: pytest.Monkey
         "layer 0 (vectors): 2 NaN or infinite states were excluded",
     ]
     assert {one.filename for one in caught} == {__file__}
+
+
+def test_files_of_other_formats_are_measured_alike(tmp_path):
+    from tests.stores.reading.stored import FILES, make_vectors
+
+    expected = theodolite.measure(make_vectors()).layers["mean_cosine"].tolist()
+    for form in ("jsonl", "csv", "feather", "fvecs", "fbin", "hdf5"):
+        (tmp_path / form).mkdir()
+        found = theodolite.measure(FILES[form](tmp_path / form, make_vectors())).layers["mean_cosine"].tolist()
+        assert found == pytest.approx(expected, rel=1e-6), form  # text formats are measured in float64
+    packed = tmp_path / "a.u8bin"
+    packed.write_bytes(np.array([2, 4], "<u4").tobytes() + bytes(8))
+    with pytest.raises(InputError, match=r"holds vectors in uint8, which may be packed"):
+        theodolite.measure(packed)

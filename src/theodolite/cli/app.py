@@ -31,6 +31,7 @@ from theodolite.cli import (
     reproduce,
     sets,
     show,
+    store,
     survey,
     trace,
     view,
@@ -72,6 +73,7 @@ app = typer.Typer(
 VERBS = (
     (survey.survey, "survey", "Run a corpus through a model and measure every layer"),
     (measure.measure, "measure", "Measure vectors from a file"),
+    (store.store, "store", "Check the health of a vector store"),
     (merge.merge, "merge", "Merge surveys of different documents into one"),
     (show.show, "show", "Print the layer table of a survey"),
     (report.report, "report", "Write a report about surveys: HTML or Markdown"),

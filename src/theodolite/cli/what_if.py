@@ -28,13 +28,16 @@ HEADS = {
     "iso_score": "iso",
     "twonn": find_column("twonn").label,
     "twonn_se": "±",
-    "hubness_skew": "hubs",
+    "hubness_skew": "hubs L2",
     "hubness_skew_se": "±",
+    "hubness_skew_cosine": "hubs cos",
+    "hubness_skew_cosine_se": "±",
 }
 LEGEND = (
     "cos, TwoNN and hubs (skewness of the 10-occurrence) after a transform are estimated from the sample, ± one "
-    "standard error. svd, rank and iso are exact. kept: number of directions whose variance is above 1e-6 of the "
-    "largest. `theodolite measures` defines each."
+    "standard error. If you search by cosine, read hubs cos: its vectors are scaled to length 1 again after the "
+    "transform. hubs L2 is for Euclidean distance. svd, rank and iso are exact. kept: number of directions whose "
+    "variance is above 1e-6 of the largest. `theodolite measures` defines each."
 )
 
 

@@ -72,7 +72,7 @@ def read_dataset(name: DatasetName, options: CorpusOptions) -> Iterator[list[str
     """Yield the texts of the column in blocks; a null is None. Streamed: nothing is stored on disk."""
     what = f"{PREFIX}{name.path}"
     with _blame_dataset(what):
-        rows = _rows(name)
+        rows = load_rows(name)
         for block in rows.iter(batch_size=ROWS):
             column = options.text_column
             if column not in block:
@@ -140,7 +140,8 @@ def _choose_one(given: str | None, choices: list[str], requirement: str) -> str:
     )
 
 
-def _rows(name: DatasetName) -> Any:
+def load_rows(name: DatasetName) -> Any:
+    """Return the rows: streamed, or as they lie in a folder of save_to_disk."""
     import datasets
 
     if name.saved:

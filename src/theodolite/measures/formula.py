@@ -186,6 +186,11 @@ THEMES = (
         "How far two corpora are apart. See [clouds](clouds.md).",
         ("energy-distance", "linear-accuracy/"),
     ),
+    Theme(
+        "Vector stores",
+        "Whether the vectors of two stores differ. See [stores](stores.md).",
+        ("two-samples/",),
+    ),
     Theme("Probes", "What a classifier can read from a word's vector. See [probe](probe.md).", ("probe-",)),
     Theme("Cautions", "Artefacts of projections. See [cautions](cautions.md).", ("linking-number/",)),
 )

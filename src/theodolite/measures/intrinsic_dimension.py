@@ -297,8 +297,10 @@ HUBNESS_K = 10
 @formula(
     "hubness/skew-k10",
     "hubness_skew",
+    "what-if.hubness_skew_cosine",
     definition="Skewness E (N - E N)^3 / sd(N)^3 of the k-occurrence N: the number of vectors that have x among "
-    "their k = 10 nearest. E N is k; 0 is symmetric, large values mean a few hubs.",
+    "their k = 10 nearest by Euclidean distance. E N is k; 0 is symmetric, large values mean a few hubs. For "
+    "hubness_skew_cosine, vectors are first scaled to length 1, which gives the neighbours by cosine.",
     cost="from the nearest neighbours of the sample's distinct vectors; n^2 dim",
     citation="Radovanovic et al. 2010, Hubs in space",
     error="jackknife over vectors' counts, as if independent (hubness_skew_se)",

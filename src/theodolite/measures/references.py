@@ -42,6 +42,12 @@ REFERENCES = (
         "corpora contain human-like biases. Science 356, 2017. arXiv:1608.07187.",
     ),
     Reference(
+        "chen-2010",
+        "Chen and Qin, A two-sample test for high-dimensional data, 2010",
+        "Song Xi Chen and Ying-Li Qin. A two-sample test for high-dimensional data with applications to gene-set "
+        "testing. Annals of Statistics 38, 2010.",
+    ),
+    Reference(
         "cochran-1977",
         "Cochran 1977",
         "William G. Cochran. Sampling Techniques. Third edition, Wiley, 1977.",
@@ -105,6 +111,12 @@ REFERENCES = (
         "Student Research Workshop 2023. arXiv:2306.07656.",
     ),
     Reference(
+        "henze-1988",
+        "Henze 1988",
+        "Norbert Henze. A multivariate two-sample test based on the number of nearest neighbor type coincidences. "
+        "Annals of Statistics 16, 1988.",
+    ),
+    Reference(
         "hewitt-2019",
         "Hewitt and Liang 2019",
         "John Hewitt and Percy Liang. Designing and interpreting probes with control tasks. EMNLP-IJCNLP "
@@ -121,6 +133,11 @@ REFERENCES = (
         "Holm, A simple sequentially rejective multiple test procedure, 1979",
         "Sture Holm. A simple sequentially rejective multiple test procedure. Scandinavian Journal of "
         "Statistics 6, 1979.",
+    ),
+    Reference(
+        "hotelling-1931",
+        "Hotelling 1931",
+        "Harold Hotelling. The generalization of Student's ratio. Annals of Mathematical Statistics 2, 1931.",
     ),
     Reference(
         "hotelling-1933",
@@ -155,6 +172,12 @@ REFERENCES = (
         "levina-2004",
         "Levina and Bickel 2004",
         "Elizaveta Levina and Peter J. Bickel. Maximum likelihood estimation of intrinsic dimension. NIPS 2004.",
+    ),
+    Reference(
+        "li-2012",
+        "Li and Chen, Two sample tests for high-dimensional covariance matrices, 2012",
+        "Jun Li and Song Xi Chen. Two sample tests for high-dimensional covariance matrices. Annals of Statistics "
+        "40, 2012.",
     ),
     Reference(
         "luisto-2024",
@@ -253,6 +276,12 @@ REFERENCES = (
         "of embedding space utilization. Findings of ACL 2022. arXiv:2108.07344.",
     ),
     Reference(
+        "schilling-1986",
+        "Schilling 1986",
+        "Mark F. Schilling. Multivariate two-sample tests based on nearest neighbors. Journal of the American "
+        "Statistical Association 81, 1986.",
+    ),
+    Reference(
         "sen-1975",
         "Sen and Srivastava 1975",
         "Ashish Sen and Muni S. Srivastava. On tests for detecting change in mean. Annals of Statistics 3, 1975.",
@@ -298,6 +327,11 @@ REFERENCES = (
         r"Vaswani et al\. 2017",
         "Ashish Vaswani, Noam Shazeer, Niki Parmar, Jakob Uszkoreit, Llion Jones, Aidan N. Gomez, Łukasz "
         "Kaiser and Illia Polosukhin. Attention is all you need. NIPS 2017. arXiv:1706.03762.",
+    ),
+    Reference(
+        "westfall-1993",
+        "Westfall and Young, Resampling-based multiple testing, 1993",
+        "Peter H. Westfall and S. Stanley Young. Resampling-Based Multiple Testing. Wiley, 1993.",
     ),
     Reference(
         "yamagiwa-2024",

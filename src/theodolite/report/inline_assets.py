@@ -31,6 +31,13 @@ def read_script() -> str:
 
 
 @cache
+def read_store_script() -> str:
+    """Return the script of a store's report, which has no interactive charts: the theme."""
+    start = 'theodolite.startTheme(document.getElementById("theme"));'
+    return f'"use strict";\nconst theodolite = {{}};\n{_read_asset("theme.js")}\n{start}\n'
+
+
+@cache
 def read_mathml() -> dict[str, str]:
     """Return the typeset formulas by formula id; `python -m manual` makes the file."""
     found: dict[str, str] = json.loads(_read_asset("formulas.json"))

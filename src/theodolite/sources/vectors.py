@@ -19,8 +19,12 @@ from theodolite.hashing import mix
 from theodolite.models.layers import Layer
 from theodolite.sources.rows import locate_rows
 from theodolite.sources.source import Sink
+from theodolite.sources.stored.formats import FORMATS, open_file
+from theodolite.sources.stored.table import choose_matrix
 from theodolite.sources.units import Unit, Units
 from theodolite.text import encodable
+
+_ROWS = 8192  # rows read at a time
 
 
 @dataclass(frozen=True)
@@ -49,13 +53,13 @@ def read_vectors(path: Path, *, column: str | None = None, groups: str | None = 
     `groups` is the name of the labels in the file, or, for an .npy, which holds one array, the file of the labels.
     """
     if path.is_dir():
-        raise InputError(f"FILE {str(path)!r} is a folder; give a file in it: {', '.join(READERS)}.")
+        raise InputError(f"FILE {str(path)!r} is a folder; give a file in it: {', '.join(FORMATS)}.")
     if not path.is_file():
         raise InputError(f"FILE {str(path)!r}: there is no such file.")
-    reader = READERS.get(path.suffix.lower())
+    reader = READERS.get(path.suffix.lower()) or (_stored if path.suffix.lower() in FORMATS else None)
     if reader is None:
         raise InputError(
-            f"FILE {str(path)!r} is not a file of vectors: the name must end in one of {', '.join(READERS)}."
+            f"FILE {str(path)!r} is not a file of vectors: the name must end in one of {', '.join(FORMATS)}."
         )
     try:
         arrays = reader(path, column, groups)
@@ -141,6 +145,24 @@ def _matrix(column: Any, name: str) -> NDArray[Any]:
         )
     values = column.flatten().to_numpy(zero_copy_only=False)
     return np.asarray(values).reshape(len(column), lengths[0])
+
+
+def _stored(path: Path, column: str | None, groups: str | None) -> dict[str, NDArray[Any]]:
+    """Read a file of any other format that stores are read from; 8-bit vectors are left to `theodolite store`."""
+    table = open_file(path)
+    name = choose_matrix(table.fields, column)
+    field = table.fields[name]
+    if field.dtype in ("int8", "uint8"):
+        raise InputError(
+            f"FILE {path.name!r} holds vectors in {field.dtype}, which may be packed; convert them to floats."
+        )
+    if groups is not None and groups not in table.fields:
+        raise _missing("--groups", groups, list(table.fields), path)
+    names = [name, *([groups] if groups is not None else [])]
+    batches = list(table.batches(names, 0, _ROWS))
+    if not batches:
+        raise InputError(f"FILE {path.name!r} holds no vectors.")
+    return {name: np.concatenate([batch[name] for batch in batches]) for name in names}
 
 
 READERS: dict[str, Callable[[Path, str | None, str | None], dict[str, NDArray[Any]]]] = {

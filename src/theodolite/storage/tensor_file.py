@@ -97,6 +97,8 @@ class _Flusher:
 
 def _bytes(tensor: Tensor) -> memoryview:
     """Return the tensor's memory; copied only if it is on a device or not contiguous."""
+    if not tensor.numel():
+        return memoryview(b"")  # an empty array of NumPy has a stride of 0, which cannot be viewed as bytes
     return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
 
 

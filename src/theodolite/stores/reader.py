@@ -54,10 +54,13 @@ class Reader(Protocol):
     """The type of the stored numbers, such as "float16" or "int8"."""
     metric: str | None
     """The metric that the store declares: "cosine", "dot" or "euclidean"; None if it declares none."""
-    digest: str
-    """Identifies the contents: a store that has changed has another digest."""
     columns: tuple[str, ...]
     """Names of the columns that blocks have."""
+
+    @property
+    def digest(self) -> str:
+        """Identifies the contents: a store that has changed has another digest."""
+        ...
 
     def blocks(self, start: int = 0, *, rows: int = BLOCK_ROWS) -> Iterator[Block]:
         """Yield all rows from number `start` on, at most `rows` at a time."""

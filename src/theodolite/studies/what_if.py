@@ -37,7 +37,10 @@ SPECTRAL = (
     "anisotropy_svd participation_ratio effective_rank effective_rank_singular iso_score "
     "pca_dim_90 pca_dim_95 pca_dim_99 stable_rank"
 ).split()
-SAMPLED = "partition_isotropy_log twonn twonn_se twonn_ml twonn_ml_se twonn_n hubness_skew hubness_skew_se".split()
+SAMPLED = (
+    "partition_isotropy_log twonn twonn_se twonn_ml twonn_ml_se twonn_n hubness_skew hubness_skew_se "
+    "hubness_skew_cosine hubness_skew_cosine_se"
+).split()
 COLUMNS = [*HEAD, *COSINE, *SPECTRAL, *SAMPLED, "undefined"]
 INTEGER_COLUMNS = "removed kept mean_cosine_n pca_dim_90 pca_dim_95 pca_dim_99 twonn_n".split()
 NOTHING_LEFT = "no variance is left except rounding"
@@ -130,7 +133,16 @@ def _add_sampled(row: LayerRow, transform: Transform, sample: dict[str, Tensor])
         row, transform.kept, len(near), estimate.reason, twonn_ml=estimate.ml, twonn_ml_se=estimate.ml_se
     )
     row.put(hubs.reason or "not finite", hubness_skew=hubs.value, hubness_skew_se=hubs.se)
+    _add_cosine_hubness(row, torch.from_numpy(x), sample["context"])
     row.values |= {"mean_cosine_n": int((x != 0).any(axis=1).sum()), "twonn_n": len(near)}
+
+
+def _add_cosine_hubness(row: LayerRow, x: Tensor, contexts: Tensor) -> None:
+    """Add the hubness of cosine search: that of Euclidean search among vectors scaled to length 1 again."""
+    norms = x.norm(dim=1)
+    unit = x[norms > 0] / norms[norms > 0, None]
+    hubs = hubness(neighbourhood(unit, contexts=contexts[norms > 0]).others)
+    row.put(hubs.reason or "not finite", hubness_skew_cosine=hubs.value, hubness_skew_cosine_se=hubs.se)
 
 
 def _put_dimension(row: LayerRow, kept: int, n: int, reason: str | None, **numbers: float) -> None:

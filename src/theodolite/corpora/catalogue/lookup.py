@@ -22,7 +22,7 @@ from theodolite.corpora.catalogue.corpus_unpacking import (
     unpack_wiki_clean,
 )
 from theodolite.corpora.catalogue.download import download_entry
-from theodolite.corpora.catalogue.entries import CORPORA, MODELS, CorpusEntry, Entry
+from theodolite.corpora.catalogue.entries import CORPORA, MODELS, VECTORS, CorpusEntry, Entry
 from theodolite.corpora.catalogue.model_unpacking import (
     require_gguf,
     unpack_antiberty,
@@ -30,6 +30,7 @@ from theodolite.corpora.catalogue.model_unpacking import (
     unpack_gguf,
     unpack_whisper,
 )
+from theodolite.corpora.catalogue.vectors_unpacking import VECTORS_FILE, unpack_vectors
 from theodolite.errors import InputError, nearest
 
 # Each takes (archive, member, folder to fill) and returns fields for the record of the folder.
@@ -43,6 +44,7 @@ UNPACK: dict[str, Callable[[Path, str, Path], Facts]] = {
     "wiki": unpack_wiki,
     "wiki-clean": unpack_wiki_clean,
     "files": unpack_files,
+    "vectors": unpack_vectors,
 }
 
 AnyEntry = TypeVar("AnyEntry", bound=Entry)
@@ -67,6 +69,11 @@ def media_folder(name: str, kind: Literal["audio", "images"], progress: Progress
         get_entry_folder(_look_up(name, corpora_of(kind), f"corpus of {kind}"), progress or ignore_progress)
         / MEDIA_FOLDER
     )
+
+
+def vectors_file(name: str, progress: Progress | None = None) -> Path:
+    """Return stored vectors of the catalogue: an Arrow file with id and vector; downloaded the first time."""
+    return get_entry_folder(_look_up(name, VECTORS, "vectors"), progress or ignore_progress) / VECTORS_FILE
 
 
 def corpora_of(kind: str) -> dict[str, CorpusEntry]:

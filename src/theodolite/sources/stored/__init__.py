@@ -1,0 +1,1 @@
+"""Stored vectors: files of many formats as tables of rows, read in blocks."""

@@ -1,0 +1,322 @@
+"""What a change of the vectors would cost: recall, rank churn, bytes and time of every transform, in two passes.
+
+The first pass sums moments and chooses queries and a training sample by hash. In the second pass every block is
+searched as it is and after each transform.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from theodolite.engines.progress import Listener, Progress
+from theodolite.errors import InputError, TheodoliteError
+from theodolite.hashing import mix, text_hash
+from theodolite.statistics.sample import Reservoir
+from theodolite.stores.answer import Answer, Section
+from theodolite.stores.query_time import time_query
+from theodolite.stores.reader import Block, Reader
+from theodolite.stores.recall import churn_at, find_pareto, mean_interval, recall_at
+from theodolite.stores.search import Search, check_metric
+from theodolite.stores.transforms import (
+    AS_IS,
+    Moments,
+    StoreTransform,
+    fit_transform,
+    parse_transform,
+    scale_to_unit,
+)
+from theodolite.text import format_percent
+
+PLACES = (1, 10, 100)
+QUERY_COUNT, TRAINING_ROWS = 1000, 20_000
+GOOD_RECALL = 0.95
+"""Recall@10 from which a transform is called good."""
+NUMBERS = [f"{name}_{k}" for name, ks in (("recall", PLACES), ("churn", (10,))) for k in ks]
+COLUMNS = [
+    "transform",
+    "bytes",
+    "compression",
+    *(f"{number}{end}" for number in NUMBERS for end in ("", "_low", "_high")),
+    "query_ms",
+    "needs_originals",
+    "pareto",
+    "undefined",
+]
+
+
+@dataclass
+class FirstPass:
+    """What transforms are fitted to. Everything but `keys` is bounded; `keys` takes 8 bytes a row.
+
+    moments   of usable vectors; by cosine, of vectors of length 1
+    rows      number of rows, usable or not
+    keys      (rows,) hash of the contents of each row
+    queries, query_rows    (queries, dim) rows chosen by hash, and their numbers
+    training  (rows, dim) other rows chosen by hash; all chosen ones if these are too few
+    """
+
+    moments: Moments
+    rows: int
+    keys: NDArray[np.uint64]
+    queries: NDArray[np.float32]
+    query_rows: NDArray[np.int64]
+    training: NDArray[np.float32]
+
+
+def measure_cost(
+    reader: Reader,
+    queries: NDArray[Any] | Reader | None = None,
+    *,
+    metric: str | None = None,
+    transforms: Sequence[str] | None = None,
+    query_count: int = QUERY_COUNT,
+    training_rows: int = TRAINING_ROWS,
+    device: str = "cpu",
+    listener: Listener | None = None,
+) -> Section:
+    """Return the section "cost": recall@1, 10 and 100, rank churn, bytes and time after each transform.
+
+    queries: vectors of real queries; by default, rows of the store chosen by hash, which do not find themselves.
+    transforms: such as "centre+pca:128+int8"; by default, `default_transforms`. Cost: for each transform, rows x
+    queries x width multiplications.
+    """
+    metric = metric or reader.metric or "cosine"
+    check_metric(metric)
+    names = list(default_transforms(reader.dim, reader.dtype) if transforms is None else transforms)
+    for name in names:
+        parse_transform(name)
+    listener = listener or Listener()
+    first = scan_for_transforms(reader, metric, query_count, training_rows, listener)
+    exclude = None if queries is not None else first.query_rows
+    asked = _read_queries(queries, query_count, reader) if queries is not None else first.queries
+    if not len(asked) or first.moments.count < 2:
+        reason = f"{first.moments.count} usable vectors and {len(asked)} queries: nothing to search for"
+        unknown = Answer("What would it cost to shrink the vectors?", "unknown", "It could not be measured.")
+        return Section("cost", [unknown], {"cost": pd.DataFrame(columns=COLUMNS)}, {"undefined": reason})
+    fitted, problems = _fit_all(names, first, metric, reader.dtype)
+    truth, found = _search_all(reader, fitted, first, asked, exclude, metric, device, listener)
+    original = _original_bytes(reader)
+    rows = [_describe(AS_IS, original, original, truth, truth, None)]
+    rows[0]["query_ms"] = time_query(fit_transform(AS_IS, first.moments, first.training, metric), first, asked)
+    for transform, hits in zip(fitted, found, strict=True):
+        row = _describe(transform.name, transform.bytes, original, truth, hits, transform)
+        rows.append(row | {"query_ms": time_query(transform, first, asked)})
+    rows += [{"transform": name, "undefined": reason} for name, reason in problems.items()]
+    table = pd.DataFrame(rows).reindex(columns=COLUMNS)
+    table["pareto"] = find_pareto(table["bytes"].to_numpy(float), table["recall_10"].to_numpy(float))
+    facts = {
+        "metric": metric,
+        "rows": first.rows,
+        "queries": len(asked),
+        "query_source": "rows chosen by hash" if queries is None else "given",
+        "training_rows": len(first.training),
+    }
+    return Section("cost", [_answer(table, rescored) for rescored in (False, True)], {"cost": table}, facts)
+
+
+def default_transforms(dim: int, dtype: str = "float32") -> list[str]:
+    """Return the transforms that are tried by default.
+
+    >>> default_transforms(50)[5:9]
+    ['pca:12', 'truncate:25', 'truncate:12', 'int8']
+    """
+    small = [n for n in (dim // 2, dim // 4) if n]
+    codes = [max(n for n in range(1, dim + 1) if dim % n == 0 and n <= max(dim // part, 1)) for part in (4, 8)]
+    names = [] if dtype == "float16" else ["float16"]
+    names += ["centre", *(["remove:1"] if dim > 1 else []), "whiten", *(f"pca:{n}" for n in small)]
+    names += [f"truncate:{n}" for n in small]
+    for quantizer in ("int8", "binary", "centre+binary", *(f"pq:{n}" for n in dict.fromkeys(codes))):
+        names += [quantizer] if quantizer == "int8" else [quantizer, f"{quantizer}+rescore:4"]
+    return names + [f"pca:{n}+int8" for n in small]
+
+
+def scan_for_transforms(
+    reader: Reader, metric: str, query_count: int, training_rows: int, listener: Listener | None = None
+) -> FirstPass:
+    """Read the store once: moments, hashes of rows, queries and the training sample."""
+    moments, sample, keys = Moments(reader.dim), Reservoir(query_count + training_rows), []
+    seed, count = text_hash(reader.digest), 0
+    for block in follow_blocks(reader, listener, "first pass"):
+        usable = find_usable(block.vectors, metric)
+        vectors = block.vectors[usable].astype(np.float32)
+        moments.update(scale_to_unit(vectors) if metric == "cosine" else vectors)
+        order = torch.from_numpy((mix(seed, block.rows[usable]) >> np.uint64(1)).astype(np.int64))
+        sample.offer(key=order, row=torch.from_numpy(block.rows[usable]), vector=torch.from_numpy(vectors))
+        keys.append(_hash_contents(block.vectors))
+        count += len(block)
+    chosen = sample.sorted()
+    if not chosen:
+        nothing = np.empty((0, reader.dim), np.float32)
+        return FirstPass(moments, count, np.empty(0, np.uint64), nothing, np.empty(0, np.int64), nothing)
+    vectors, rows = chosen["vector"].numpy(), chosen["row"].numpy()
+    training = vectors[query_count:] if len(vectors) >= 2 * query_count else vectors
+    return FirstPass(moments, count, np.concatenate(keys), vectors[:query_count], rows[:query_count], training)
+
+
+def find_usable(vectors: NDArray[Any], metric: str) -> NDArray[np.bool_]:
+    """Return which rows are finite and, by cosine, not zero. (rows,)"""
+    usable = np.isfinite(vectors).all(axis=1)
+    return np.asarray(usable & (vectors != 0).any(axis=1)) if metric == "cosine" else usable
+
+
+def follow_blocks(reader: Reader, listener: Listener | None, name: str) -> Iterator[Block]:
+    """Yield the blocks of a store and report progress."""
+    started, count = time.monotonic(), 0
+    if listener is not None:
+        listener.say(f"cost: {name}")
+    for block in reader.blocks():
+        yield block
+        count += len(block)
+        if listener is not None:
+            share = count / reader.count if reader.count else 0.0
+            listener.progress(Progress(share, count, time.monotonic() - started, unit="rows"))
+            if listener.stop():
+                raise TheodoliteError(f"Stopped after {count:,} rows of the {name}.")
+
+
+def _hash_contents(vectors: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return a hash of the numbers of each row; 0.0 and -0.0 are equal."""
+    words = np.ascontiguousarray(vectors.astype(np.float32) + np.float32(0)).view(np.uint32).astype(np.uint64)
+    words ^= words >> np.uint64(16)  # rounded numbers have empty low bits, which a product modulo 2^64 keeps
+    weights = mix(np.arange(words.shape[1])) | np.uint64(1)
+    return mix((words * weights).sum(axis=1, dtype=np.uint64))
+
+
+def _read_queries(queries: NDArray[Any] | Reader, most: int, reader: Reader) -> NDArray[np.float32]:
+    """Return at most `most` of the given queries, chosen by hash."""
+    if isinstance(queries, np.ndarray):
+        vectors, seed = queries.astype(np.float32), 0
+    else:
+        vectors = np.concatenate([block.vectors.astype(np.float32) for block in queries.blocks()])
+        seed = text_hash(queries.digest)
+    if vectors.ndim != 2 or vectors.shape[1] != reader.dim:
+        raise InputError(
+            f"--queries must have {reader.dim} coordinates, as the store has (got the shape {vectors.shape})."
+        )
+    return vectors[np.sort(np.argsort(mix(seed, np.arange(len(vectors))))[:most])]
+
+
+def _fit_all(
+    names: Sequence[str], first: FirstPass, metric: str, dtype: str
+) -> tuple[list[StoreTransform], dict[str, str]]:
+    """Return the transforms that can be fitted, and for the others the reason."""
+    fitted: dict[str, StoreTransform] = {}
+    known: dict[str, StoreTransform] = {}
+    problems: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        stored, _, rescore = name.partition("+rescore:")
+        if name == AS_IS or stored in problems:
+            problems |= {name: problems[stored]} if stored in problems else {}
+            continue
+        try:
+            if stored not in known:
+                known[stored] = fit_transform(stored, first.moments, first.training, metric, dtype=dtype)
+            fitted[name] = replace(known[stored], name=name, rescore=int(rescore or 0))
+        except TheodoliteError as error:
+            problems[name] = str(error)
+    return list(fitted.values()), problems
+
+
+def _search_all(
+    reader: Reader,
+    fitted: Sequence[StoreTransform],
+    first: FirstPass,
+    queries: NDArray[np.float32],
+    exclude: NDArray[np.int64] | None,
+    metric: str,
+    device: str,
+    listener: Listener,
+) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+    """Return what is found before and after each transform: (queries, places) numbers, equal for equal vectors."""
+    most = max(PLACES)
+    truth = Search(queries, most, metric, exclude=exclude, device=device)
+    stored = {_stored_name(one): one for one in sorted(fitted, key=lambda one: one.rescore)}  # most candidates
+    searches = {
+        name: Search(
+            one.queries(queries), most * max(one.rescore, 1), one.score_metric, exclude=exclude, device=device
+        )
+        for name, one in stored.items()
+    }
+    for block in follow_blocks(reader, listener, "search"):
+        truth.update(block)
+        hidden = ~find_usable(block.vectors, metric)
+        for name, transform in stored.items():
+            decoded = transform.decode(transform.encode(block.vectors))
+            decoded[hidden] = np.nan
+            searches[name].update(Block(block.start, decoded))
+    _, contents = np.unique(first.keys, return_inverse=True)
+    contents = np.append(contents, -1)  # row -1: nothing was found
+    found = {name: contents[search.result().rows] for name, search in searches.items()}
+    return contents[truth.result().rows], [found[_stored_name(one)] for one in fitted]
+
+
+def _stored_name(transform: StoreTransform) -> str:
+    """Return the name without rescoring: what is stored and searched is the same."""
+    return transform.name.partition("+rescore:")[0]
+
+
+def _original_bytes(reader: Reader) -> int:
+    """Return the bytes of a vector as it is stored."""
+    if getattr(reader, "packing", None) == "binary":
+        return -(-reader.dim // 8)
+    return int(reader.dim * np.dtype(reader.dtype).itemsize)
+
+
+def _describe(
+    name: str,
+    size: int,
+    original: int,
+    truth: NDArray[np.int64],
+    found: NDArray[np.int64],
+    transform: StoreTransform | None,
+) -> dict[str, Any]:
+    rescore = transform.rescore if transform is not None else 0
+    row: dict[str, Any] = {"transform": name, "bytes": size, "compression": original / size}
+    for number in NUMBERS:
+        kind, k = number.split("_")
+        share = recall_at if kind == "recall" else churn_at
+        shares = share(truth, found, int(k), candidates=rescore * int(k) if rescore else None)
+        value = mean_interval(shares)
+        row |= {number: value.value, f"{number}_low": value.low, f"{number}_high": value.high}
+    return row | {"needs_originals": bool(rescore), "undefined": ""}
+
+
+def _answer(table: pd.DataFrame, rescored: bool) -> Answer:
+    """Answer how small vectors can be: the fewest bytes whose recall@10 is good, with its whole interval."""
+    question = "How small can the vectors be?"
+    if rescored:
+        question = "How small can they be if the best are scored again with the originals?"
+    whole = table.iloc[0]
+    smaller = table[(table["bytes"] < whole["bytes"]) & (table["needs_originals"] == rescored)]
+    if smaller["recall_10"].isna().all():
+        return Answer(question, "unknown", "No smaller form was tried.")
+    good = smaller[smaller["recall_10_low"] >= GOOD_RECALL]
+    best = (
+        good.sort_values(["bytes", "recall_10"], ascending=[True, False]).iloc[0]
+        if len(good)
+        else smaller.loc[smaller["recall_10"].idxmax()]
+    )
+    kept = f"keeps {format_percent(best['recall_10'])} of the 10 nearest"
+    size = f"{best['bytes']:,.0f} bytes a vector instead of {whole['bytes']:,.0f}"
+    if len(good):
+        sentence = f"{best['transform']} {kept} with {size}."
+    else:
+        sentence = f"None tried keeps {GOOD_RECALL:.0%} of the 10 nearest; {best['transform']} {kept} with {size}."
+    return Answer(
+        question,
+        "good" if len(good) else "attention",
+        sentence,
+        float(best["recall_10"]),
+        float(best["recall_10_low"]),
+        float(best["recall_10_high"]),
+        reason=f"recall@10 against exact search; good from {GOOD_RECALL:.0%}, with its whole interval",
+        advice="Compare all in the table `cost`, and write the vectors with --apply.",
+    )

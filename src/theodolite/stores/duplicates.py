@@ -1,0 +1,34 @@
+"""Exact duplicates over all rows of a store, from the hashes of their contents."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+
+def find_duplicates(hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> pd.DataFrame:
+    """Return `row`, `copy_of` (the first equal row) and `copies` (the number of equal rows) of every repeated row.
+
+    Rows whose hashes are equal count as equal. Cost: sorting n numbers. The first row of each group is not listed.
+
+    >>> find_duplicates(np.array([7, 5, 7, 7], np.uint64), np.arange(4)).to_dict("list")
+    {'row': [2, 3], 'copy_of': [0, 0], 'copies': [3, 3]}
+    """
+    order = np.lexsort((rows, hashes))
+    ordered, names = hashes[order], rows[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(ordered) else order
+    sizes = np.diff([*starts, len(ordered)])
+    table = pd.DataFrame(
+        {"row": names, "copy_of": np.repeat(names[starts], sizes), "copies": np.repeat(sizes, sizes)}
+    )
+    return table[table["row"] != table["copy_of"]].sort_values("row", ignore_index=True)
+
+
+def chance_of_collision(count: int) -> float:
+    """Return the chance that any two of `count` different rows have the same 64-bit hash.
+
+    >>> f"{chance_of_collision(10**6):.1g}"
+    '3e-08'
+    """
+    return float(-np.expm1(-count * (count - 1) / 2**65))

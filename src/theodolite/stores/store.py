@@ -1,0 +1,323 @@
+"""measure_store: everything about one store, in one pass over its vectors and one search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from theodolite.engines.progress import Listener
+from theodolite.environment import versions
+from theodolite.errors import InputError
+from theodolite.storage.files import read_tensors, write_tensors
+from theodolite.storage.location import local_path
+from theodolite.storage.lock import check_unlocked, exclusive
+from theodolite.stores.answer import Section
+from theodolite.stores.compare import compare_stores
+from theodolite.stores.cost import measure_cost
+from theodolite.stores.details import add_details
+from theodolite.stores.dimensions import describe_dimensions
+from theodolite.stores.hubs import Lists, describe_hubs
+from theodolite.stores.neighbours import (
+    describe_isolated,
+    describe_near_duplicates,
+    find_neighbours,
+)
+from theodolite.stores.pair_scores import METRICS, pair_moments
+from theodolite.stores.reader import Reader
+from theodolite.stores.reading import open_store
+from theodolite.stores.results import PARTS, SCHEMA, StoreResults, check_folder
+from theodolite.stores.rows import describe_rows
+from theodolite.stores.scan import SAMPLE_SIZE, Scan, scan_store
+from theodolite.stores.score_floor import DOCUMENTS, QUERIES, describe_floor
+from theodolite.stores.transforms import parse_transform
+
+Source = str | Path | NDArray[Any] | Tensor
+Column = str | Sequence[Any] | None
+FALSE_MATCH_RATE, NEAR_DUPLICATE, QUERY_COUNT = 1e-3, 0.98, 4096
+
+
+def measure_store(
+    source: Source,
+    *,
+    queries: Source | None = None,
+    against: Source | None = None,
+    groups: str | None = None,
+    cost: bool = True,
+    transforms: Sequence[str] | None = None,
+    metric: str | None = None,
+    column: str | None = None,
+    query_column: str | None = None,
+    id_column: Column = None,
+    label_column: Column = None,
+    text_column: Column = None,
+    time_column: Column = None,
+    packed: str | None = None,
+    false_match_rate: float = FALSE_MATCH_RATE,
+    near_duplicate: float = NEAR_DUPLICATE,
+    sample_size: int = SAMPLE_SIZE,
+    query_count: int = QUERY_COUNT,
+    device: str = "cpu",
+    out: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    listener: Listener | None = None,
+) -> StoreResults:
+    """Check the health of a store and what its scores mean; see `theodolite.store`."""
+    listener = listener or Listener()
+    for name in transforms or ():
+        parse_transform(name)
+    _check_options(false_match_rate, near_duplicate, sample_size, query_count, metric)
+    folder = local_path(out, "store") if out is not None else None
+    if resume and folder is None:
+        raise InputError("--resume requires --out, the folder of the interrupted run.")
+    if folder is not None:
+        check_unlocked(folder)
+        check_folder(folder, overwrite=overwrite, resume=resume)
+    open_like_source = partial(
+        open_store,
+        column=column,
+        id_column=id_column,
+        label_column=label_column,
+        text_column=text_column,
+        time_column=time_column,
+        packed=packed,
+        metric=metric,
+    )
+    reader = open_like_source(source)
+    asked = None if queries is None else open_store(queries, column=query_column, packed=packed)
+    other = None if against is None else open_like_source(against)
+    _check_groups(groups, reader, other)
+    if asked is not None and asked.dim != reader.dim:
+        raise InputError(
+            f"--queries have {asked.dim:,} coordinates, the vectors of the store {reader.dim:,}. Embed both "
+            "with the "
+            "same model."
+        )
+    settings = {
+        "metric": metric or reader.metric or "cosine",
+        "false_match_rate": false_match_rate,
+        "near_duplicate": near_duplicate,
+        "sample_size": sample_size,
+        "query_count": query_count,
+        "groups": groups,
+        "cost": cost,
+        "transforms": None if transforms is None else list(transforms),
+    }
+    run = _Run(reader, asked, other, settings, folder, device, listener)
+    if folder is None:
+        return run.measure(resume=False)
+    with exclusive(folder, listener.say):
+        made = run.measure(resume=resume)
+        made.save(folder)
+    return made
+
+
+class _Run:
+    """One run over a store: its passes, and its checkpoints in the folder."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        queries: Reader | None,
+        against: Reader | None,
+        settings: dict[str, Any],
+        folder: Path | None,
+        device: str,
+        listener: Listener,
+    ) -> None:
+        self.reader, self.queries, self.against, self.settings = reader, queries, against, settings
+        self.folder, self.device, self.listener = folder, device, listener
+        self.started = datetime.now(UTC)
+
+    def measure(self, *, resume: bool) -> StoreResults:
+        """Read the store twice, and return the results."""
+        scan = self._scan(resume)
+        sections, query_scan = self._describe(scan, resume)
+        if self.settings["cost"] and scan.count > 1:
+            self.listener.say("searching after each transform")
+            sections.append(
+                measure_cost(
+                    self.reader,
+                    self.queries,
+                    metric=self.settings["metric"],
+                    transforms=self.settings["transforms"],
+                    device=self.device,
+                    listener=self.listener,
+                )
+            )
+        if self.against is not None:
+            self.listener.say(f"comparing with {self.against.name}")
+            groups, metric = self.settings["groups"], self.settings["metric"]
+            sections.append(compare_stores(self.against, self.reader, groups=groups, metric=metric))
+        tables = add_details(
+            {name: table for each in sections for name, table in each.tables.items()}, self.reader
+        )
+        for section in sections:
+            section.tables.update({name: tables[name] for name in section.tables})
+        notes = [str(note) for note in getattr(self.reader, "notes", [])]
+        for note in notes:
+            self.listener.warn(note)
+        facts = self._facts(scan, query_scan, notes)
+        return StoreResults(facts, sections, scan.state(), self.folder)
+
+    def _scan(self, resume: bool) -> Scan:
+        """Return the scan of the store, continued from a checkpoint if there is one."""
+        scan, path = None, None if self.folder is None else self.folder / PARTS[0]
+        if resume and path is not None and path.is_file():
+            scan = Scan.from_state(self._load(PARTS[0]))
+            self.listener.say(f"continuing after {scan.rows:,} rows")
+        else:
+            self._drop_checkpoints()
+        self.listener.say(f"reading {self.reader.name}")
+        save = None if path is None else lambda scan: self._save(PARTS[0], scan.state())
+        known = self.reader.count
+        if scan is None or known is None or scan.rows < known:
+            scan = scan_store(
+                self.reader,
+                scan=scan,
+                sample_size=self.settings["sample_size"],
+                save=save,
+                listener=self.listener,
+            )
+        if save is not None:
+            save(scan)
+        return scan
+
+    def _describe(self, scan: Scan, resume: bool) -> tuple[list[Section], Scan | None]:
+        metric, bound = self.settings["metric"], self.settings["near_duplicate"]
+        mean_cosine = pair_moments(scan.count, scan.units, scan.products).mean
+        queries = None
+        if self.queries is not None:
+            queries = scan_store(self.queries, sample_size=self.settings["query_count"])
+            if not queries.count:
+                raise InputError(f"--queries {self.queries.name} has no usable vector.")
+        sections = [describe_rows(scan, metric), describe_dimensions(scan, mean_cosine)]
+        self.listener.say("measuring the scores of random pairs")
+        floor = describe_floor(scan, metric, self.settings["false_match_rate"], queries)
+        sections.append(floor)
+        if scan.count < 2:
+            return sections, queries
+        self.listener.say("searching the nearest documents")
+        found = find_neighbours(
+            self.reader,
+            scan,
+            metric=metric,
+            count=self.settings["query_count"],
+            queries=None if queries is None else queries.sample.sorted()["vector"],
+            device=self.device,
+            state=self._load(PARTS[1]) if resume and self._has(PARTS[1]) else None,
+            save=None if self.folder is None else lambda state: self._save(PARTS[1], state),
+            listener=self.listener,
+        )
+        usable = np.zeros(scan.rows, bool)
+        usable[scan.hashed_rows] = True
+        census = found.queries is None and len(found.rows) == scan.count
+        lists = found.documents.rows if found.queries is None else found.queries.rows
+        kind = DOCUMENTS if found.queries is None else QUERIES
+        sections.append(
+            describe_near_duplicates(self.reader, scan, found, metric=metric, bound=bound, mean_cosine=mean_cosine)
+        )
+        sections.append(
+            describe_hubs(Lists(lists, usable, "documents" if kind == DOCUMENTS else "queries", census))
+        )
+        sections.append(describe_isolated(found, floor.facts["pairs"][kind]["threshold"], metric))
+        return sections, queries
+
+    def _facts(self, scan: Scan, queries: Scan | None, notes: list[str]) -> dict[str, Any]:
+        reader = self.reader
+        return {
+            "schema": SCHEMA,
+            "store": {
+                "name": reader.name,
+                "rows": scan.rows,
+                "usable": scan.count,
+                "dim": reader.dim,
+                "dtype": reader.dtype,
+                "metric": reader.metric,
+                "columns": list(reader.columns),
+                "digest": reader.digest,
+            },
+            "queries": None
+            if self.queries is None or queries is None
+            else {"name": self.queries.name, "rows": queries.rows, "digest": self.queries.digest},
+            "against": None
+            if self.against is None
+            else {"name": self.against.name, "digest": self.against.digest},
+            "settings": self.settings,
+            "notes": notes,
+            "versions": versions(),
+            "times": {
+                "started": self.started.isoformat(timespec="seconds"),
+                "seconds": round((datetime.now(UTC) - self.started).total_seconds(), 1),
+            },
+        }
+
+    def _identity(self) -> dict[str, str]:
+        """Return what a checkpoint depends on."""
+        asked = "" if self.queries is None else self.queries.digest
+        used = {name: self.settings[name] for name in ("metric", "sample_size", "query_count")}
+        return {"digest": self.reader.digest, "queries": asked, "settings": repr(used)}
+
+    def _has(self, name: str) -> bool:
+        return self.folder is not None and (self.folder / name).is_file()
+
+    def _save(self, name: str, state: dict[str, Tensor]) -> None:
+        if self.folder is not None:
+            write_tensors(self.folder / name, state, self._identity())
+
+    def _load(self, name: str) -> dict[str, Tensor]:
+        assert self.folder is not None
+        state, saved = read_tensors(self.folder / name)
+        mine = self._identity()
+        if saved["digest"] != mine["digest"] or saved["queries"] != mine["queries"]:
+            raise InputError(
+                f"--resume: {self.reader.name} or its queries have changed since the interrupted run. "
+                "Start again with --overwrite."
+            )
+        if saved["settings"] != mine["settings"]:
+            raise InputError(
+                f"--resume: the interrupted run had other settings: {saved['settings']} there, "
+                f"{mine['settings']} now."
+            )
+        return state
+
+    def _drop_checkpoints(self) -> None:
+        for part in PARTS if self.folder is not None else ():
+            (self.folder / part).unlink(missing_ok=True)  # type: ignore[operator]
+
+
+def _check_groups(groups: str | None, reader: Reader, other: Reader | None) -> None:
+    if groups is None:
+        return
+    if other is None:
+        raise InputError(
+            "--groups requires --against: it keeps the rows of a document together in that comparison."
+        )
+    for each in (reader, other):
+        if groups not in each.columns:
+            known = ", ".join(each.columns) or "no column"
+            raise InputError(
+                f"--groups {groups!r} is not read from {each.name}, which has {known}; name its column with "
+                "--label-column and give --groups label."
+            )
+
+
+def _check_options(rate: float, bound: float, sample_size: int, query_count: int, metric: str | None) -> None:
+    if metric is not None and metric not in METRICS:
+        raise InputError(f"--metric must be one of {', '.join(METRICS)} (got {metric!r}).")
+    if not 0 < rate < 1:
+        raise InputError(f"--false-match-rate must be between 0 and 1 (got {rate}).")
+    if not 0 < bound < 1:
+        raise InputError(f"--near-duplicate must be a cosine between 0 and 1 (got {bound}).")
+    for flag, value in (("--sample-size", sample_size), ("--query-count", query_count)):
+        if value < 2:
+            raise InputError(f"{flag} must be at least 2 (got {value}).")
+    if query_count > sample_size:
+        raise InputError(f"--query-count {query_count:,} must not exceed --sample-size {sample_size:,}.")

@@ -1,0 +1,61 @@
+"""theodolite store: the answers in the terminal and as JSON, the folder, and wrong input."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+
+VECTORS = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
+VECTORS[300:340] = VECTORS[:40]
+
+
+def test_a_store_gets_answers_tables_and_a_page(theodolite, tmp_path):
+    table = pd.DataFrame({"id": [f"d{row}" for row in range(400)], "vector": list(VECTORS)})
+    table.to_parquet(tmp_path / "store.parquet")
+    ran = theodolite("store", tmp_path / "store.parquet", "--out", tmp_path / "out", "--no-cost")
+    assert ran.code == 0, ran.err
+    assert "40 vectors (10%) repeat another one exactly" in ran.out
+    assert f"report: {tmp_path / 'out' / 'report.html'}" in ran.out
+    assert (tmp_path / "out" / "report.html").stat().st_size < 100_000
+    found = pd.read_parquet(tmp_path / "out" / "duplicates.parquet")
+    assert found["id"].tolist() == [f"d{row}" for row in range(300, 340)]
+
+
+def test_json_has_every_answer_with_null_for_what_is_exact(theodolite, tmp_path):
+    np.save(tmp_path / "store.npy", VECTORS)
+    ran = theodolite("store", tmp_path / "store.npy", "--json", "--quiet", "--no-cost")
+    assert ran.code == 0, ran.err
+    answers = json.loads(ran.out)["answers"]
+    copies = next(one for one in answers if one["question"] == "Are there exact duplicates?")
+    assert copies["value"] == 0.1
+    assert copies["low"] is None
+
+
+def test_wrong_input_names_the_flag(theodolite, tmp_path):
+    np.save(tmp_path / "store.npy", VECTORS)
+    ran = theodolite("store", tmp_path / "store.npy", "--false-match-rate", "2")
+    assert ran.code == 2
+    assert ran.err == "theodolite: --false-match-rate must be between 0 and 1 (got 2.0).\n"
+    ran = theodolite("store", tmp_path / "missing.npy")
+    assert ran.code == 2
+    assert "missing.npy" in ran.err
+
+
+def test_a_transform_is_applied_and_treats_queries_alike(theodolite, tmp_path):
+    from theodolite.stores.apply import load_transform
+
+    np.save(tmp_path / "store.npy", VECTORS)
+    ran = theodolite(
+        "store", tmp_path / "store.npy", "--apply", "truncate:4", "--out", tmp_path / "small", "--quiet"
+    )
+    assert ran.code == 0, ran.err
+    assert "vectors.npy (16 bytes each)" in ran.out
+    made = np.load(tmp_path / "small" / "vectors.npy")
+    assert made.shape == (400, 4)
+    queries = np.asarray(load_transform(tmp_path / "small").queries(VECTORS[:3]))
+    cosines = (made[:3] * queries).sum(1) / np.linalg.norm(made[:3], axis=1) / np.linalg.norm(queries, axis=1)
+    np.testing.assert_allclose(cosines, 1, atol=1e-5)
+    ran = theodolite("store", tmp_path / "store.npy", "--apply", "truncate:4")
+    assert ran.err == "theodolite: --apply requires --out, the folder for the transformed vectors.\n"

@@ -1,0 +1,140 @@
+"""Streaming search against the definition: all scores in float64, sorted."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from theodolite.errors import InputError
+from theodolite.stores.reader import ArrayReader, Block
+from theodolite.stores.search import METRICS, Search, search
+
+ROUNDING = 1e-5  # float32 products of vectors of norm about 4: 16 x 6e-8 x sqrt(dim), several times
+Array = NDArray[Any]
+
+
+def as_store(vectors: Array) -> ArrayReader:
+    return ArrayReader(vectors, name="store", digest="0")
+
+
+def score_all(vectors: Array, queries: Array, metric: str) -> Array:
+    """Every score by its definition, in float64; euclidean distances are negated, so that larger is nearer."""
+    x, q = vectors.astype(np.float64), queries.astype(np.float64)
+    if metric == "euclidean":
+        return -np.stack([np.linalg.norm(x - one, axis=1) for one in q])
+    if metric == "cosine":
+        x, q = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (x, q))
+    return np.asarray(q @ x.T)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("k", [1, 10, 100])
+def test_the_nearest_rows_are_those_of_the_definition(metric: str, dtype: type, k: int) -> None:
+    rng = np.random.default_rng(k)
+    vectors, queries = rng.normal(size=(9_000, 12)).astype(dtype), rng.normal(size=(40, 12))
+    scores, rows = search(as_store(vectors), queries, k, metric)
+    every = score_all(vectors, queries, metric)
+    best = -np.sort(-every, axis=1)[:, :k]
+    sign = -1 if metric == "euclidean" else 1
+    assert np.abs(sign * scores - best).max() < ROUNDING
+    # A row may be another one only where two scores are equal up to rounding.
+    assert np.abs(np.take_along_axis(every, rows, axis=1) - best).max() < ROUNDING
+    assert all(len(set(found)) == k for found in rows.tolist())
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_sorted_stores_and_many_queries_are_searched_exactly(metric: str) -> None:
+    rng = np.random.default_rng(0)
+    vectors, queries = rng.normal(size=(9_000, 6)), rng.normal(size=(1_100, 6))
+    vectors = vectors[np.argsort(score_all(vectors, queries[:1], metric)[0])]  # the nearest come last
+    scores, _ = search(as_store(vectors), queries, 5, metric)
+    best = -np.sort(-score_all(vectors, queries, metric), axis=1)[:, :5]
+    assert np.abs((-scores if metric == "euclidean" else scores) - best).max() < ROUNDING
+
+
+def test_a_common_offset_leaves_distances_exact() -> None:
+    rng = np.random.default_rng(1)
+    vectors, offset = rng.normal(size=(500, 8)).astype(np.float32), np.float32(1000)
+    queries = vectors[:20] + np.float32(0.25)
+    moved_vectors, moved_queries = vectors + offset, queries + offset
+    expected = -np.sort(-score_all(moved_vectors, moved_queries, "euclidean"), axis=1)[:, :3]
+    scores, _ = search(as_store(moved_vectors), moved_queries, 3, "euclidean")
+    assert np.abs(scores + expected).max() < 1e-4
+    # The expansion |q|^2 + |x|^2 - 2 q.x of the vectors as they are loses the distances.
+    products = moved_queries @ moved_vectors.T
+    squares = (moved_queries**2).sum(1)[:, None] + (moved_vectors**2).sum(1) - 2 * products
+    assert np.abs(np.sort(np.sqrt(np.maximum(squares, 0)), axis=1)[:, :3] + expected).max() > 0.1
+
+
+def test_equal_scores_are_listed_in_the_order_of_rows() -> None:
+    vectors = np.tile(np.eye(2, dtype=np.float32), (5_000, 1))
+    scores, rows = search(as_store(vectors), np.array([[1.0, 0.0]]), 6, "dot")
+    assert rows.tolist() == [[0, 2, 4, 6, 8, 10]]
+    assert scores.tolist() == [[1.0] * 6]
+
+
+def test_rows_that_have_no_score_are_never_found() -> None:
+    vectors = np.array([[np.nan, 1.0], [0.0, 0.0], [np.inf, 1.0], [-1.0, 0.0], [1e30, 1e30], [1.0, 1.0]])
+    queries = np.array([[1.0, 0.0], [0.0, 0.0], [np.nan, 0.0]])
+    cosine = search(as_store(vectors), queries, 3, "cosine")
+    assert cosine.rows.tolist() == [[5, 3, -1], [-1] * 3, [-1] * 3]
+    assert np.isnan(cosine.scores[0, 2])
+    assert np.isnan(cosine.scores[1:]).all()
+    assert search(as_store(vectors), queries, 2, "euclidean").rows.tolist() == [[1, 5], [1, 3], [-1, -1]]
+
+
+def test_excluded_rows_are_not_found() -> None:
+    vectors = np.random.default_rng(2).normal(size=(300, 4))
+    rows = np.array([3, 150, 299])
+    assert search(as_store(vectors), vectors[rows], 1).rows[:, 0].tolist() == rows.tolist()
+    found = search(as_store(vectors), vectors[rows], 299, exclude=rows).rows
+    assert [set(range(300)) - set(one) for one in found.tolist()] == [{3}, {150}, {299}]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    cuts=st.lists(st.integers(0, 200), max_size=4),
+    k=st.integers(1, 30),
+    metric=st.sampled_from(METRICS),
+    turned=st.booleans(),
+)
+def test_any_split_and_order_of_parts_equals_the_whole(
+    seed: int, cuts: list[int], k: int, metric: str, turned: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = rng.integers(-2, 3, size=(200, 3)).astype(np.float32)  # many equal scores
+    queries = rng.integers(-2, 3, size=(8, 3)).astype(np.float32)
+    whole = search(as_store(vectors), queries, k, metric)
+    edges = [0, *sorted(cuts), 200]
+    parts = []
+    for first, last in pairwise(edges):
+        part = Search(queries, k, metric)
+        part.update(Block(first, vectors[first:last]))
+        parts.append(part)
+    merged = Search(queries, k, metric)
+    for part in reversed(parts) if turned else parts:
+        merged.merge(part)
+    loaded = Search(queries, k, metric)
+    loaded.load(merged.state())
+    for found in (merged.result(), loaded.result()):
+        np.testing.assert_allclose(found.scores, whole.scores, atol=1e-6)
+        if metric != "cosine":  # products of integers are exact; unit vectors are rounded, and ties with them
+            np.testing.assert_array_equal(found.rows, whole.rows)
+
+
+def test_wrong_input_is_rejected() -> None:
+    store, queries = as_store(np.eye(3)), np.eye(3)
+    with pytest.raises(InputError, match=r"metric must be one of cosine, dot, euclidean \(got 'cosin'\)."):
+        search(store, queries, 1, "cosin")
+    with pytest.raises(InputError, match="k must be at least 1"):
+        search(store, queries, 0)
+    with pytest.raises(InputError, match="queries have 2 coordinates, and the store's vectors 3"):
+        search(store, np.eye(2), 1)
+    with pytest.raises(InputError, match=r"queries must have the shape \(queries, dim\)"):
+        search(store, np.ones(3), 1)
