@@ -113,6 +113,7 @@ class Search:
         self._scores = torch.full((self.count, k), -torch.inf, device=self.device)
         self._rows = torch.full((self.count, k), _NONE, dtype=torch.int64, device=self.device)
         self._memory = torch.empty(0, device=self.device)
+        self._held = torch.empty(0, self.dim, device=self.device)
         self._pending: list[tuple[Tensor, Tensor, Tensor]] = []  # query, row and score of each candidate
         self._waiting = torch.zeros(self.count, dtype=torch.int64, device=self.device)
 
@@ -163,15 +164,18 @@ class Search:
 
     def _prepare(self, block: NDArray[Any]) -> tuple[Tensor, Tensor | None]:
         """Return float32 rows, and what to add to their products, if anything: -inf hides a row."""
-        with np.errstate(over="ignore"):
-            vectors = torch.from_numpy(np.require(block, requirements=["C", "W"])).to(self.device).float()
+        given = torch.from_numpy(np.require(block, requirements=["C", "W"]))
+        # Reused: new memory for every tile fragments the heap, which then grows with the number of rows.
+        if len(self._held) < len(given):
+            self._held = torch.empty(len(given), self.dim, device=self.device)
+        vectors = self._held[: len(given)].copy_(given)
         if self.metric == "euclidean":
-            vectors = vectors - self.centre
+            vectors -= self.centre
         squares = torch.linalg.vecdot(vectors, vectors)
         usable = squares.isfinite()
         if self.metric == "cosine":
             usable &= squares > 0
-            vectors = vectors * squares.rsqrt()[:, None]
+            vectors *= squares.rsqrt()[:, None]
         offset = -squares / 2 if self.metric == "euclidean" else None
         if not usable.all():
             vectors = torch.where(usable[:, None], vectors, 0.0)
