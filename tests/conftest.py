@@ -14,6 +14,7 @@ from tests.shared import shared_folder
 # each other, which on a busy machine makes the tests ten times slower.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
 # No test depends on the clock: on a busy machine an example may take any time.
 settings.register_profile("quick", deadline=None, max_examples=50)

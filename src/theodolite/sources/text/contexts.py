@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,7 @@ _SALT = 0x636F6E74657874
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(NamedTuple):
     """One position of the corpus and the text around it, as the model reads it."""
 
     unit: str  # key of the unit
@@ -118,31 +117,31 @@ class ContextReader:
         """Return the occurrences at some rows of a batch's places."""
         first, last = _token_range(batch)
         starts, ends = _window_bounds(batch)
-        ids = batch.ids.flatten().numpy()
         window = np.searchsorted(starts, first[rows], side="right") - 1
         units = self.unit_keys(batch.places.unit.numpy()[rows])
         keys = batch.places.key.numpy()[rows].tolist()
+        ids, names = batch.ids.flatten().tolist(), batch.names.tolist()  # lists: one item of an array takes long
+        bounds = [each.tolist() for each in (first[rows], last[rows], starts[window], ends[window])]
         found = []
-        for row, at, unit, key in zip(rows.tolist(), window.tolist(), units, keys, strict=True):
-            begin, end = int(first[row]), int(last[row]) + 1
-            before, after = ids[max(starts[at], begin - TOKENS_AROUND) : begin], ids[end:][:TOKENS_AROUND]
-            document, number = batch.names[at].tolist()
+        for unit, key, at, begin, last_token, start, end in zip(
+            units, keys, window.tolist(), *bounds, strict=True
+        ):
+            after = last_token + 1
             found.append(
                 Occurrence(
                     unit,
                     key,
-                    document,
-                    number,
-                    begin - int(starts[at]),
-                    self._join_text(before).lstrip(),
-                    self.pieces.join(ids[begin:end].tolist()),
-                    self._join_text(after[: max(int(ends[at]) - end, 0)]).rstrip(),
+                    *names[at],
+                    begin - start,
+                    self._join_text(ids[max(start, begin - TOKENS_AROUND) : begin]).lstrip(),
+                    self.pieces.join(ids[begin:after]),
+                    self._join_text(ids[after : min(after + TOKENS_AROUND, end)]).rstrip(),
                 )
             )
         return found
 
-    def _join_text(self, ids: Ints) -> str:
-        return self.pieces.join(id for id in ids.tolist() if id not in self.pieces.special)  # noqa: A001
+    def _join_text(self, ids: Iterable[int]) -> str:
+        return self.pieces.join(id for id in ids if id not in self.pieces.special)  # noqa: A001
 
 
 def _token_range(batch: TextBatch) -> tuple[Ints, Ints]:
