@@ -9,7 +9,7 @@ from theodolite.studies.embeddings_2d import Array, _fit
 
 
 def test_the_number_of_threads_is_restored() -> None:
-    """UMAP's compiler sets it to the number of cores; small models then take a hundred times as long on busy ones."""
+    """UMAP's compiler sets it to the number of cores: a small model then takes a hundred times as long."""
     before = torch.get_num_threads()
 
     def fit(points: Array) -> Array:

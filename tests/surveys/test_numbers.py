@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from theodolite.engines.progress import Listener
 from theodolite.errors import TheodoliteError
 from theodolite.sources.text import source as text_source
 from theodolite.surveys import text_survey as text_surveys
-from theodolite.surveys.api import survey
+from theodolite.surveys.api import survey as whole_survey
 
+survey = partial(whole_survey, sample_size=64)  # neighbours of more take longer than all the rest
 _WRITTEN = sentences(45, seed=21)
 CORPUS = [
     *_WRITTEN,

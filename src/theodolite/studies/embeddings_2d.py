@@ -95,7 +95,7 @@ def _fit(fit_transform: Callable[[Any], Any], points: Array) -> Array:
     threads = torch.get_num_threads()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # both libraries warn about threads and about small or disconnected data
+            warnings.simplefilter("ignore")  # both libraries warn about threads and small or disconnected data
             return np.asarray(fit_transform(np.ascontiguousarray(points, dtype=np.float32)), dtype=np.float64)
     finally:
         torch.set_num_threads(threads)  # UMAP's compiler numba sets it to the number of cores

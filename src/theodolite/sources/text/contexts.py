@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -46,6 +46,7 @@ class Pieces:
 
     tokenizer: Any
     _known: dict[int, bytes] = field(default_factory=dict)
+    _ordinary: dict[int, bytes] = field(default_factory=dict)  # the same, special tokens empty
 
     def __post_init__(self) -> None:
         tokenizer = self.tokenizer
@@ -57,14 +58,13 @@ class Pieces:
             alphabet = {byte: chr(byte) for byte in range(256)}
         self._bytes = {character: byte for byte, character in alphabet.items()}
 
-    def join(self, ids: Iterable[int]) -> str:
-        """Return the text of consecutive tokens, special ones spelled out; incomplete characters are replaced."""
-        return b"".join(map(self._piece, ids)).decode("utf-8", "replace")
-
-    def _piece(self, id: int) -> bytes:  # noqa: A002
-        if id not in self._known:
+    def join(self, ids: Sequence[int], *, special: bool = True) -> str:
+        """Return the text of consecutive tokens; incomplete characters are replaced, `special` tokens optional."""
+        for id in set(ids) - self._known.keys():  # noqa: A001
             self._known[id] = self._read(id)
-        return self._known[id]
+            self._ordinary[id] = b"" if id in self.special else self._known[id]
+        pieces = self._known if special else self._ordinary
+        return b"".join([pieces[id] for id in ids]).decode("utf-8", "replace")  # noqa: A001
 
     def _read(self, id: int) -> bytes:  # noqa: A002
         token = self.tokenizer.convert_ids_to_tokens(id) or ""
@@ -133,15 +133,12 @@ class ContextReader:
                     key,
                     *names[at],
                     begin - start,
-                    self._join_text(ids[max(start, begin - TOKENS_AROUND) : begin]).lstrip(),
+                    self.pieces.join(ids[max(start, begin - TOKENS_AROUND) : begin], special=False).lstrip(),
                     self.pieces.join(ids[begin:after]),
-                    self._join_text(ids[after : min(after + TOKENS_AROUND, end)]).rstrip(),
+                    self.pieces.join(ids[after : min(after + TOKENS_AROUND, end)], special=False).rstrip(),
                 )
             )
         return found
-
-    def _join_text(self, ids: Iterable[int]) -> str:
-        return self.pieces.join(id for id in ids if id not in self.pieces.special)  # noqa: A001
 
 
 def _token_range(batch: TextBatch) -> tuple[Ints, Ints]:
