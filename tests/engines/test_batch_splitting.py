@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.shared import slow
 from tests.small_models import load, sentences
 
 from theodolite.engines.progress import Listener
@@ -71,8 +72,18 @@ FULL = [
 ]
 
 
-@pytest.mark.parametrize("error", FULL, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("populations", [None, WITHOUT_SINKS], ids=["held", "added"])
+@pytest.mark.parametrize(
+    ("error", "populations"),
+    [
+        (FULL[0], None),
+        (FULL[1], WITHOUT_SINKS),
+        (FULL[2], None),
+        slow(FULL[0], WITHOUT_SINKS),
+        slow(FULL[1], None),
+        slow(FULL[2], WITHOUT_SINKS),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "added" if value else "held",
+)
 def test_a_forward_pass_that_does_not_fit_is_repeated_in_halves(
     small_model: Callable[[str], Path], error: Exception, populations: Any
 ) -> None:
@@ -87,8 +98,9 @@ def test_a_forward_pass_that_does_not_fit_is_repeated_in_halves(
     assert_same_numbers(made, whole)
 
 
-@pytest.mark.parametrize("family", ["bert", "llama"])
-@pytest.mark.parametrize("units", ["id", "word"])
+@pytest.mark.parametrize(
+    ("family", "units"), [("bert", "word"), ("llama", "id"), slow("bert", "id"), slow("llama", "word")]
+)
 def test_words_and_encoders_are_split_too(small_model: Callable[[str], Path], family: str, units: str) -> None:
     whole = survey(str(small_model(family)), TEXTS, batch_tokens=BATCH, units=units)
     model, tokenizer = load(small_model(family))
@@ -98,8 +110,9 @@ def test_words_and_encoders_are_split_too(small_model: Callable[[str], Path], fa
     assert_same_numbers(made, whole)
 
 
-@pytest.mark.parametrize("saved", [True, False], ids=["checkpoint", "memory"])
-@pytest.mark.parametrize("units", ["id", "word"])
+@pytest.mark.parametrize(
+    ("saved", "units"), [(True, "id"), (False, "word"), slow(True, "word"), slow(False, "id")]
+)
 def test_sums_with_a_part_of_a_batch_are_not_kept(
     small_model: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: bool, units: str
 ) -> None:
