@@ -126,12 +126,13 @@ class ContextReader:
         for unit, key, at, begin, last_token, start, end in zip(
             units, keys, window.tolist(), *bounds, strict=True
         ):
-            after = last_token + 1
+            (document, number), after = names[at], last_token + 1
             found.append(
                 Occurrence(
                     unit,
                     key,
-                    *names[at],
+                    document,
+                    number,
                     begin - start,
                     self.pieces.join(ids[max(start, begin - TOKENS_AROUND) : begin], special=False).lstrip(),
                     self.pieces.join(ids[begin:after]),
