@@ -67,7 +67,8 @@ docs-renew: setup
 	$(BIN)/python -m manual
 
 # One thread per process: on matrices as small as these, more threads only wait for each other.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+# Bytecode is kept even where the environment says otherwise: else every process compiles PyTorch and transformers again.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 test: setup
 	$(PYTEST) -m "not slow"
@@ -80,7 +81,7 @@ test-all: setup
 PORTABLE := tests/surveys/test_determinism.py tests/surveys/test_resume.py tests/tables tests/measures tests/cli
 test-portable: setup
 	mkdir -p build/a-longer-path/of-temporary
-	ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Prescott MKL_DEBUG_CPU_TYPE=1 OMP_NUM_THREADS=2 COLUMNS=60 \
+	PYTHONDONTWRITEBYTECODE= ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Prescott MKL_DEBUG_CPU_TYPE=1 OMP_NUM_THREADS=2 COLUMNS=60 \
 	    $(BIN)/python -m pytest --numprocesses 2 --dist worksteal --basetemp build/a-longer-path/of-temporary/folders \
 	    -m "not slow and not weights" $(PORTABLE)
 

@@ -1,4 +1,4 @@
-"""Folders that are made once per test run, for all tests and workers; tests only read them."""
+"""Folders made once per test run, for tests and workers that only read them; and cases of `make test-all`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -30,3 +31,8 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory, name: str, make: Cal
             make(part)
             part.rename(folder)
     return folder
+
+
+def slow(*values: object) -> Any:
+    """Mark a case of a parametrized test as slow: quick cases beside it test the same behaviour."""
+    return pytest.param(*values, marks=pytest.mark.slow)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import signal
 import sys
+from functools import cache
 
 MEMORY_SHARE = 0.8
 """Share of the free memory that a run may use, unless --memory is given."""
@@ -14,7 +15,12 @@ STOP_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
 
 def versions() -> dict[str, str]:
     """Return the versions of everything that the numbers depend on."""
+    packages = ("theodolite", "torch", "transformers", "tokenizers", "numpy", "pandas", "pyarrow")
+    return {"python": sys.version.split()[0], "platform": platform.platform()} | {p: _version(p) for p in packages}
+
+
+@cache
+def _version(package: str) -> str:
     from importlib.metadata import version
 
-    packages = ("theodolite", "torch", "transformers", "tokenizers", "numpy", "pandas", "pyarrow")
-    return {"python": sys.version.split()[0], "platform": platform.platform()} | {p: version(p) for p in packages}
+    return version(package)

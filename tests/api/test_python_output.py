@@ -30,7 +30,7 @@ def test_no_bar_while_a_model_is_loaded(
 ) -> None:
     folder = tmp_path / "survey"
     if verb == "weights":
-        theodolite.weights(model)
+        theodolite.weights(model, projections=False)
     elif verb == "block":
         theodolite.block(model, sequences=2, length=8, norms=(0.0, 1.0), directions=1, spread_sequences=2)
     else:

@@ -29,6 +29,7 @@ def run_command(
                 os.kill(os.getpid(), number)
 
     text_source.TextSource.run = signalling  # type: ignore[method-assign]
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup the tests inherit that it is ignored
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)
     sys.argv = ["theodolite", *arguments]

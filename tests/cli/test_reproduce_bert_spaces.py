@@ -17,6 +17,7 @@ from theodolite.exhibits.registry import all_exhibits
 from theodolite.reproduction import laboratories
 from theodolite.reproduction import reproduce as module
 from theodolite.reproduction.laboratories import Materials, thesis_pooling
+from theodolite.studies.clouds.clouds import clouds
 from theodolite.studies.laboratory import open_laboratory
 
 PAPER = "bert-spaces"
@@ -57,6 +58,7 @@ def run(
     other.write_text("\n".join(sentences(60, seed=9, longest=12)), encoding="utf-8")
     kept = {name: all_exhibits()[f"{PAPER}/{name}"] for name in ("table1", "fig22", "fig23", "table7", "fig26")}
     monkeypatch.setattr(module, "all_exhibits", lambda: kept)
+    monkeypatch.setitem(clouds.__kwdefaults__, "projections", "pca")  # others are tested elsewhere
 
     def reproduce(**given: Any) -> dict[str, dict[str, Any]]:
         out = tmp_path / "out"
@@ -82,8 +84,8 @@ def test_files_and_options_are_used(run: Callable[..., Any], files: dict[str, Pa
         assert found[name]["settings"]["seed"] == 7
         assert [layer["index"] for layer in found[name]["layers"]] == [1, 3]
     assert [layer["index"] for layer in found["trace"]["layers"]] == [1, 3]
-    clouds = found["clouds"]["settings"]
-    assert (clouds["limit"], clouds["max_tokens"]) == (25, 20)
+    settings = found["clouds"]["settings"]
+    assert (settings["limit"], settings["max_tokens"]) == (25, 20)
     assert "--sample: no effect on bert-spaces, which has no surveys." in listener.warnings
 
 

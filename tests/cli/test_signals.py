@@ -110,7 +110,9 @@ def test_a_closed_terminal_is_no_reason_to_fail() -> None:
 
 
 def test_handlers_are_restored() -> None:
+    inherited = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup
     before = [signal.getsignal(number) for number in ALL]
     with Printer().listening():
         assert all(signal.getsignal(number) not in before for number in ALL)
     assert [signal.getsignal(number) for number in ALL] == before
+    signal.signal(signal.SIGHUP, inherited)

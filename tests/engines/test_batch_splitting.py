@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests.shared import slow
 from tests.small_models import load, sentences
 
-import theodolite
 from theodolite.engines.progress import Listener
 from theodolite.errors import TheodoliteError
 from theodolite.sources.batch_limit import BatchLimit
 from theodolite.sources.text.source import TextSource
 from theodolite.statistics.fold import LayerFold
+from theodolite.surveys.api import survey as whole_survey
 
 TEXTS = sentences(160, seed=3)
+survey = partial(whole_survey, sample_size=64)  # neighbours of more take longer than all the rest
 WITHOUT_SINKS = ("all", "without-first", "without-massive")  # states are added as they leave their blocks
 BATCH = 1024
 ROUNDING = 1e-5
@@ -69,41 +72,53 @@ FULL = [
 ]
 
 
-@pytest.mark.parametrize("error", FULL, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("populations", [None, WITHOUT_SINKS], ids=["held", "added"])
+@pytest.mark.parametrize(
+    ("error", "populations"),
+    [
+        (FULL[0], None),
+        (FULL[1], WITHOUT_SINKS),
+        (FULL[2], None),
+        slow(FULL[0], WITHOUT_SINKS),
+        slow(FULL[1], None),
+        slow(FULL[2], WITHOUT_SINKS),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "added" if value else "held",
+)
 def test_a_forward_pass_that_does_not_fit_is_repeated_in_halves(
     small_model: Callable[[str], Path], error: Exception, populations: Any
 ) -> None:
     given = {} if populations is None else {"populations": populations}
-    whole = theodolite.survey(str(small_model("llama")), TEXTS, batch_tokens=BATCH, **given)
+    whole = survey(str(small_model("llama")), TEXTS, batch_tokens=BATCH, **given)
     model, tokenizer = load(small_model("llama"))
     failed = fail_above(model.layers[1], 300, error)
     listener = Warnings()
-    made = theodolite.survey(model, TEXTS, tokenizer=tokenizer, batch_tokens=BATCH, listener=listener, **given)
+    made = survey(model, TEXTS, tokenizer=tokenizer, batch_tokens=BATCH, listener=listener, **given)
     assert 0 < len(failed) <= 8  # later batches are split in advance
     assert any("ran out of memory" in text and "--batch-tokens" in text for text in listener.warned)
     assert_same_numbers(made, whole)
 
 
-@pytest.mark.parametrize("family", ["bert", "llama"])
-@pytest.mark.parametrize("units", ["id", "word"])
+@pytest.mark.parametrize(
+    ("family", "units"), [("bert", "word"), ("llama", "id"), slow("bert", "id"), slow("llama", "word")]
+)
 def test_words_and_encoders_are_split_too(small_model: Callable[[str], Path], family: str, units: str) -> None:
-    whole = theodolite.survey(str(small_model(family)), TEXTS, batch_tokens=BATCH, units=units)
+    whole = survey(str(small_model(family)), TEXTS, batch_tokens=BATCH, units=units)
     model, tokenizer = load(small_model(family))
     blocks = model.layers if family == "llama" else model.encoder.layer
     assert fail_above(blocks[0], 200, FULL[0]) == []
-    made = theodolite.survey(model, TEXTS, tokenizer=tokenizer, batch_tokens=BATCH, units=units)
+    made = survey(model, TEXTS, tokenizer=tokenizer, batch_tokens=BATCH, units=units)
     assert_same_numbers(made, whole)
 
 
-@pytest.mark.parametrize("saved", [True, False], ids=["checkpoint", "memory"])
-@pytest.mark.parametrize("units", ["id", "word"])
+@pytest.mark.parametrize(
+    ("saved", "units"), [(True, "id"), (False, "word"), slow(True, "word"), slow(False, "id")]
+)
 def test_sums_with_a_part_of_a_batch_are_not_kept(
     small_model: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: bool, units: str
 ) -> None:
     """Memory runs out while a layer is added: the run goes back to its last checkpoint or to the start."""
     given: dict[str, Any] = {"batch_tokens": 512, "units": units, "checkpoint_every": 0.0}
-    whole = theodolite.survey(str(small_model("bert")), TEXTS, **given)
+    whole = survey(str(small_model("bert")), TEXTS, **given)
     plain, calls = LayerFold.update, list[int]()
 
     def update(self: LayerFold, batch: Any, **more: Any) -> None:
@@ -115,7 +130,7 @@ def test_sums_with_a_part_of_a_batch_are_not_kept(
     monkeypatch.setattr(LayerFold, "update", update)
     listener = Warnings()
     out = {"out": tmp_path / "survey"} if saved else {}
-    made = theodolite.survey(str(small_model("bert")), TEXTS, listener=listener, **given, **out)
+    made = survey(str(small_model("bert")), TEXTS, listener=listener, **given, **out)
     assert len(calls) > 14
     assert any("last checkpoint" in text for text in listener.warned)
     assert_same_numbers(made, whole)
@@ -130,13 +145,13 @@ def test_a_run_that_split_its_batches_is_resumed(small_model: Callable[[str], Pa
             return self.steps == 3
 
     given: dict[str, Any] = {"batch_tokens": BATCH, "out": tmp_path / "survey"}
-    whole = theodolite.survey(str(small_model("llama")), TEXTS, batch_tokens=BATCH)
+    whole = survey(str(small_model("llama")), TEXTS, batch_tokens=BATCH)
     model, tokenizer = load(small_model("llama"))
     fail_above(model.layers[1], 300, FULL[0])
     with pytest.raises(TheodoliteError, match="Interrupted after"):
-        theodolite.survey(model, TEXTS, tokenizer=tokenizer, listener=Stopping(), **given)
+        survey(model, TEXTS, tokenizer=tokenizer, listener=Stopping(), **given)
     model, tokenizer = load(small_model("llama"))  # now everything fits
-    made = theodolite.survey(model, TEXTS, tokenizer=tokenizer, resume=True, **given)
+    made = survey(model, TEXTS, tokenizer=tokenizer, resume=True, **given)
     assert_same_numbers(made, whole)
 
 
@@ -145,14 +160,14 @@ def test_one_window_that_does_not_fit_is_reported(small_model: Callable[[str], P
     fail_above(model.layers[1], 20, FULL[0])
     expected = r"window of .* tokens does not fit .* --max-tokens, --dtype bfloat16"
     with pytest.raises(TheodoliteError, match=expected):
-        theodolite.survey(model, TEXTS, tokenizer=tokenizer, batch_tokens=BATCH)
+        survey(model, TEXTS, tokenizer=tokenizer, batch_tokens=BATCH)
 
 
 def test_other_errors_are_not_taken_for_a_full_device(small_model: Callable[[str], Path]) -> None:
     model, tokenizer = load(small_model("llama"))
     fail_above(model.layers[1], 300, RuntimeError("shapes do not match"))
     with pytest.raises(RuntimeError, match="shapes do not match"):
-        theodolite.survey(model, TEXTS, tokenizer=tokenizer, batch_tokens=BATCH)
+        survey(model, TEXTS, tokenizer=tokenizer, batch_tokens=BATCH)
 
 
 @pytest.mark.parametrize("units", ["id", "word"])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.devices import DEVICES
+from tests.shared import slow
 from tests.small_models import sentences
 
 import theodolite
@@ -33,8 +34,9 @@ def residing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return str(request.param)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("units", ["id", "word"])
+@pytest.mark.parametrize(
+    ("dtype", "units"), [("float32", "word"), ("bfloat16", "id"), slow("float32", "id"), slow("bfloat16", "word")]
+)
 def test_tables_are_the_same(
     small_model: Any, corpus: Path, residing: str, dtype: str, units: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from tests.integrations.tiny_training import rows_of, same_bits, tiny, weights_of
+from tests.shared import slow
 from tests.small_models import sentences
 
 from theodolite.errors import InputError
@@ -91,7 +92,7 @@ def test_unreachable_reporters_are_named(tmp_path: Path) -> None:
     [
         ("decoder", {}),
         ("encoder", {"gradient_accumulation_steps": 2}),
-        ("encoder", {"bf16": True, "gradient_accumulation_steps": 2}),
+        slow("encoder", {"bf16": True, "gradient_accumulation_steps": 2}),
         ("decoder", {"gradient_checkpointing": True, "bf16": True}),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 import torch
 from tests import oracles
 from tests.encoder_decoders import saved
+from tests.shared import slow
 from tests.small_models import sentences
 from transformers import AutoModel, AutoTokenizer
 
@@ -18,7 +19,7 @@ import theodolite
 from theodolite.errors import InputError
 
 
-@pytest.mark.parametrize("name", ["T5", "Marian", "MBart", "ByT5"])
+@pytest.mark.parametrize("name", ["T5", slow("Marian"), "MBart", slow("ByT5")])
 def test_both_stacks_are_surveyed(name: str, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text(

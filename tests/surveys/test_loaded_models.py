@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,12 @@ from theodolite.models.loaded_model import wrap_model
 from theodolite.models.weight_files import choose_dtype, weights_sha256
 
 TEXTS = sentences(40)
+survey = partial(theodolite.survey, sample_size=64)  # neighbours of more take longer than all the rest
 
 
 @pytest.fixture(scope="module")
 def by_name(small_model: Callable[[str], Path]) -> Any:
-    return theodolite.survey(str(small_model("llama")), TEXTS)
+    return survey(str(small_model("llama")), TEXTS)
 
 
 def test_a_loaded_model_gives_the_numbers_of_its_folder_and_stays_as_it_was(
@@ -33,7 +35,7 @@ def test_a_loaded_model_gives_the_numbers_of_its_folder_and_stays_as_it_was(
     model.layers[0].eval()
     grads = [parameter.requires_grad for parameter in model.parameters()]
     random = torch.get_rng_state()
-    made = theodolite.survey(model, TEXTS, tokenizer=tokenizer)
+    made = survey(model, TEXTS, tokenizer=tokenizer)
     assert made.layers.equals(by_name.layers)
     assert made.facts["model"]["loaded"]
     assert model.training
@@ -57,7 +59,7 @@ def test_compiled_blocks_are_surveyed_and_do_not_change_the_identity(
     plain = wrap_model(model, tokenizer).identity()
     model.layers[0] = torch.compile(model.layers[0])
     model.layers[1] = torch.compile(model.layers[1])
-    made = theodolite.survey(torch.compile(model), TEXTS, tokenizer=tokenizer)
+    made = survey(torch.compile(model), TEXTS, tokenizer=tokenizer)
     assert made.layers.equals(by_name.layers)
     assert {name: made.facts["identity"]["model"][name] for name in plain} == plain
 
@@ -77,7 +79,7 @@ def test_weights_that_accelerate_loads_when_needed(small_model: Callable[[str], 
     plain = wrap_model(model, tokenizer).sha256
     accelerate.cpu_offload(model, execution_device=torch.device("cpu"))
     assert next(model.parameters()).is_meta
-    made = theodolite.survey(model, TEXTS, tokenizer=tokenizer)
+    made = survey(model, TEXTS, tokenizer=tokenizer)
     assert made.layers["q"].equals(by_name.layers["q"])
     assert made.facts["model"]["sha256"] == plain
 
@@ -86,33 +88,33 @@ def test_a_model_on_meta_is_rejected(small_model: Callable[[str], Path]) -> None
     model, tokenizer = load(small_model("llama"))
     model.layers[1].to("meta")
     with pytest.raises(InputError, match=r"no numbers for its weight layers\.1\..*on the device meta"):
-        theodolite.survey(model, TEXTS, tokenizer=tokenizer)
+        survey(model, TEXTS, tokenizer=tokenizer)
 
 
 def test_adapters_are_part_of_the_model(small_model: Callable[[str], Path], by_name: Any) -> None:
     peft = pytest.importorskip("peft")
     model, tokenizer = load(small_model("llama"))
     adapted = peft.get_peft_model(model, peft.LoraConfig(target_modules=["q_proj"], init_lora_weights=False))
-    made = theodolite.survey(adapted, TEXTS, tokenizer=tokenizer)
+    made = survey(adapted, TEXTS, tokenizer=tokenizer)
     assert made.facts["model"]["adapters"] == ["default"]
     assert not made.layers.equals(by_name.layers)
     with adapted.disable_adapter():
-        assert theodolite.survey(adapted, TEXTS, tokenizer=tokenizer).layers.equals(by_name.layers)
+        assert survey(adapted, TEXTS, tokenizer=tokenizer).layers.equals(by_name.layers)
 
 
 def test_options_for_loading_and_missing_tokenizers_are_rejected(small_model: Callable[[str], Path]) -> None:
     model, tokenizer = load(small_model("llama"))
     with pytest.raises(InputError, match=r"--dtype 'bfloat16' applies to a model that the survey loads"):
-        theodolite.survey(model, TEXTS, tokenizer=tokenizer, dtype="bfloat16")
+        survey(model, TEXTS, tokenizer=tokenizer, dtype="bfloat16")
     model.config._name_or_path = model.name_or_path = ""
     with pytest.raises(InputError, match=r"no name by which its tokenizer could be found.*--tokenizer"):
-        theodolite.survey(model, TEXTS)
+        survey(model, TEXTS)
 
 
 def test_an_adapter_without_base_names_the_base(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "./gone", "peft_type": "LORA"}')
     with pytest.raises(InputError, match=r"only an adapter of \./gone"):
-        theodolite.survey(str(tmp_path), TEXTS)
+        survey(str(tmp_path), TEXTS)
 
 
 def test_weights_in_the_cache_of_the_hub_are_identified_by_their_names(tmp_path: Path) -> None:
@@ -140,18 +142,18 @@ def test_conversations_are_read_through_the_template(small_model: Callable[[str]
     model, tokenizer = load(small_model("llama"))
     chats = [[{"role": "user", "content": text}, {"role": "assistant", "content": "yes"}] for text in TEXTS]
     with pytest.raises(InputError, match="--chat requires a tokenizer with a chat template"):
-        theodolite.survey(model, chats, tokenizer=tokenizer, chat=True)
+        survey(model, chats, tokenizer=tokenizer, chat=True)
     tokenizer.chat_template = TEMPLATE
     (tmp_path / "chats.jsonl").write_text("".join(json.dumps({"messages": chat}) + "\n" for chat in chats))
-    made = theodolite.survey(model, tmp_path / "chats.jsonl", tokenizer=tokenizer, chat=True)
-    again = theodolite.survey(model, chats, tokenizer=tokenizer, chat=True)
+    made = survey(model, tmp_path / "chats.jsonl", tokenizer=tokenizer, chat=True)
+    again = survey(model, chats, tokenizer=tokenizer, chat=True)
     written = [tokenizer.apply_chat_template(chat, tokenize=False) for chat in chats]
     ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in written]
     assert made.state.positions == sum(map(len, ids))
     assert made.facts["corpus"]["sha256"] == again.facts["corpus"]["sha256"]
     (tmp_path / "bad.jsonl").write_text('{"messages": "no list"}\n')
     with pytest.raises(InputError, match="requires a list of messages"):
-        theodolite.survey(model, tmp_path / "bad.jsonl", tokenizer=tokenizer, chat=True)
+        survey(model, tmp_path / "bad.jsonl", tokenizer=tokenizer, chat=True)
 
 
 def test_a_tokenizer_can_be_named_as_in_the_catalogue(
@@ -159,12 +161,12 @@ def test_a_tokenizer_can_be_named_as_in_the_catalogue(
 ) -> None:
     model, _ = load(small_model("llama"))
     monkeypatch.setattr("theodolite.models.loaded_model.model_folder", lambda name: small_model("llama"))
-    made = theodolite.survey(model, TEXTS, tokenizer="minilm-l6")
+    made = survey(model, TEXTS, tokenizer="minilm-l6")
     assert made.layers.equals(by_name.layers)
     with pytest.raises(InputError, match=r"MODEL is a name or a folder, which has its own\. Omit --tokenizer"):
-        theodolite.survey(str(small_model("llama")), TEXTS, tokenizer="minilm-l6")
+        survey(str(small_model("llama")), TEXTS, tokenizer="minilm-l6")
 
 
 def test_a_misspelt_tokenizer_is_suggested() -> None:
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'tokenizr'\. Did you mean 'tokenizer'"):
-        theodolite.survey("minilm-l6", TEXTS, tokenizr=None)
+        survey("minilm-l6", TEXTS, tokenizr=None)

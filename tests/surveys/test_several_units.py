@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from tests.encoder_decoders import saved
-from tests.shared import shared_folder
+from tests.shared import shared_folder, slow
 from tests.small_models import sentences
 from tests.surveys import runner
 
@@ -30,7 +30,7 @@ from theodolite.surveys.survey import Survey
 pytestmark = pytest.mark.usefixtures("one_thread")
 KINDS = ("id", "surface", "word")
 DOCUMENTS = [*sentences(60, seed=17), "Rethinking unthinkable things, rethinking 3.14!", "naïve Thinking"]
-SETTINGS: dict[str, Any] = {"batch_tokens": 256, "sample_size": 128}
+SETTINGS: dict[str, Any] = {"batch_tokens": 256, "sample_size": 128, "layers": "0,2"}
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ def assert_same_numbers(one: Survey, other: Survey) -> None:
         assert one.facts[name] == other.facts[name], name
 
 
-@pytest.mark.parametrize(("family", "kinds"), [("bert", KINDS), ("gpt2", ("word", "surface"))], ids=str)
+@pytest.mark.parametrize(("family", "kinds"), [("bert", KINDS), slow("gpt2", ("word", "surface"))], ids=str)
 def test_each_kind_equals_the_survey_by_that_kind_alone(
     survey: Callable[..., Survey], family: str, kinds: tuple[str, ...]
 ) -> None:
@@ -108,7 +108,7 @@ def test_one_forward_pass_per_batch(survey: Callable[..., Survey], monkeypatch: 
     assert passes == alone > 2
 
 
-@pytest.mark.parametrize("kinds", [("id", "surface"), ("id", "word")], ids=",".join)
+@pytest.mark.parametrize("kinds", [slow(("id", "surface")), ("id", "word")], ids=",".join)
 def test_sums_on_a_device(
     small_model: Any, corpus: Path, kinds: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,7 +202,7 @@ def test_a_run_is_resumed_with_its_own_kinds_of_units(survey: Callable[..., Surv
         survey("word", out=out, resume=True)
 
 
-@pytest.mark.parametrize("damage", ["pilot", "checkpoint"])
+@pytest.mark.parametrize("damage", [slow("pilot"), "checkpoint"])
 def test_damage_to_one_kind_is_noticed_and_repaired(
     survey: Callable[..., Survey], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:

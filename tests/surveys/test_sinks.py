@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.shared import slow
 from tests.small_models import POSITIONS, load, save, sentences
 
 from theodolite.errors import InputError
@@ -18,11 +20,12 @@ from theodolite.statistics.cells import POPULATIONS
 from theodolite.studies.choice import AUTO, Choice, default_population
 from theodolite.studies.norm_variance.token_sets import make_token_sets
 from theodolite.studies.reading import read_survey_data
-from theodolite.surveys.api import survey
+from theodolite.surveys.api import survey as whole_survey
 from theodolite.surveys.merge import SINKS_NOT_SEPARATED, merge
 from theodolite.text import POPULATION_LABELS
 
 DOCUMENTS = sentences(60, seed=4)
+survey = partial(whole_survey, sample_size=64)  # neighbours of more take longer than all the rest
 OLD = ("all", "without-first", "without-massive")
 
 
@@ -41,8 +44,10 @@ def counts(found: Any, population: str) -> list[int]:
     return [int(n) for n in rows["n"]]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("batch_tokens", [80, 4000])  # a few windows in a batch, or many with padding
+@pytest.mark.parametrize(
+    ("dtype", "batch_tokens"),  # a few windows in a batch, or many with padding
+    [("float32", 80), ("bfloat16", 4000), slow("float32", 4000), slow("bfloat16", 80)],
+)
 def test_the_same_positions_are_left_out_at_every_layer(decoder: Path, dtype: str, batch_tokens: int) -> None:
     found = survey(decoder, DOCUMENTS, dtype=dtype, batch_tokens=batch_tokens)
     n, massive, sinks = (counts(found, name) for name in ("all", "without-massive", "without-sinks"))
@@ -72,7 +77,7 @@ class TestMerge:
             )
             assert mine == pytest.approx(theirs, rel=1e-5)
 
-    @pytest.mark.parametrize("older", [0, 1])
+    @pytest.mark.parametrize("older", [0, slow(1)])
     def test_a_survey_without_the_population_leaves_it_undefined(
         self, decoder: Path, tmp_path: Path, older: int
     ) -> None:

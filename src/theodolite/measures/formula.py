@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -63,6 +64,13 @@ def formula(
 
 def formulas() -> dict[str, Formula]:
     """Return every formula by id, sorted."""
+    _import_measures()
+    return dict(sorted(_formulas.items()))
+
+
+@cache
+def _import_measures() -> None:
+    """Import every module of the folder, once: that registers its formulas."""
     import importlib
     import pkgutil
 
@@ -70,7 +78,6 @@ def formulas() -> dict[str, Formula]:
 
     for module in pkgutil.walk_packages(measures.__path__, "theodolite.measures."):
         importlib.import_module(module.name)
-    return dict(sorted(_formulas.items()))
 
 
 def formula_of_column(table: str = "layers") -> dict[str, str]:

@@ -90,9 +90,15 @@ def project_2d(x: Array, method: str, *, seed: int = 0) -> tuple[Array, list[flo
 
 
 def _fit(fit_transform: Callable[[Any], Any], points: Array) -> Array:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # both libraries warn about threads and about small or disconnected data
-        return np.asarray(fit_transform(np.ascontiguousarray(points, dtype=np.float32)), dtype=np.float64)
+    import torch
+
+    threads = torch.get_num_threads()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # both libraries warn about threads and small or disconnected data
+            return np.asarray(fit_transform(np.ascontiguousarray(points, dtype=np.float32)), dtype=np.float64)
+    finally:
+        torch.set_num_threads(threads)  # UMAP's compiler numba sets it to the number of cores
 
 
 def _check(points: Array) -> None:

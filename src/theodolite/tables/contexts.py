@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple
 
 import numpy as np
 import pandas as pd
@@ -46,7 +45,7 @@ def collect_contexts(
 
 def contexts_table(occurrences: Iterable[Occurrence] = ()) -> pd.DataFrame:
     """Return occurrences as a table."""
-    table = pd.DataFrame([astuple(one) for one in occurrences], columns=COLUMNS).astype(TYPES)
+    table = pd.DataFrame(list(occurrences), columns=COLUMNS).astype(TYPES)
     for column in set(COLUMNS) - set(TYPES):
         table[column] = table[column].astype(object).map(encodable)
     return table

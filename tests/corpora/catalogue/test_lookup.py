@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.shared import slow
 
 from theodolite.corpora.catalogue.cache import cache_root
 from theodolite.corpora.catalogue.lookup import (
@@ -138,7 +139,7 @@ def test_files_of_a_killed_process_are_ignored(wheel, shop, tmp_path):
     assert not parts[0].exists()
 
 
-@pytest.mark.parametrize("damage", ["cut", "gone", "no record", "record of another"])
+@pytest.mark.parametrize("damage", ["cut", slow("gone"), "no record", slow("record of another")])
 def test_an_incomplete_folder_is_rebuilt(damage, wheel, shop):
     entry = wheel()
     folder = get_entry_folder(entry)

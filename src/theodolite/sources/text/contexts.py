@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,7 @@ _SALT = 0x636F6E74657874
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(NamedTuple):
     """One position of the corpus and the text around it, as the model reads it."""
 
     unit: str  # key of the unit
@@ -47,6 +46,7 @@ class Pieces:
 
     tokenizer: Any
     _known: dict[int, bytes] = field(default_factory=dict)
+    _ordinary: dict[int, bytes] = field(default_factory=dict)  # the same, special tokens empty
 
     def __post_init__(self) -> None:
         tokenizer = self.tokenizer
@@ -58,14 +58,13 @@ class Pieces:
             alphabet = {byte: chr(byte) for byte in range(256)}
         self._bytes = {character: byte for byte, character in alphabet.items()}
 
-    def join(self, ids: Iterable[int]) -> str:
-        """Return the text of consecutive tokens, special ones spelled out; incomplete characters are replaced."""
-        return b"".join(map(self._piece, ids)).decode("utf-8", "replace")
-
-    def _piece(self, id: int) -> bytes:  # noqa: A002
-        if id not in self._known:
+    def join(self, ids: Sequence[int], *, special: bool = True) -> str:
+        """Return the text of consecutive tokens; incomplete characters are replaced, `special` tokens optional."""
+        for id in set(ids) - self._known.keys():  # noqa: A001
             self._known[id] = self._read(id)
-        return self._known[id]
+            self._ordinary[id] = b"" if id in self.special else self._known[id]
+        pieces = self._known if special else self._ordinary
+        return b"".join([pieces[id] for id in ids]).decode("utf-8", "replace")  # noqa: A001
 
     def _read(self, id: int) -> bytes:  # noqa: A002
         token = self.tokenizer.convert_ids_to_tokens(id) or ""
@@ -118,31 +117,29 @@ class ContextReader:
         """Return the occurrences at some rows of a batch's places."""
         first, last = _token_range(batch)
         starts, ends = _window_bounds(batch)
-        ids = batch.ids.flatten().numpy()
         window = np.searchsorted(starts, first[rows], side="right") - 1
         units = self.unit_keys(batch.places.unit.numpy()[rows])
         keys = batch.places.key.numpy()[rows].tolist()
+        ids, names = batch.ids.flatten().tolist(), batch.names.tolist()  # lists: one item of an array takes long
+        bounds = [each.tolist() for each in (first[rows], last[rows], starts[window], ends[window])]
         found = []
-        for row, at, unit, key in zip(rows.tolist(), window.tolist(), units, keys, strict=True):
-            begin, end = int(first[row]), int(last[row]) + 1
-            before, after = ids[max(starts[at], begin - TOKENS_AROUND) : begin], ids[end:][:TOKENS_AROUND]
-            document, number = batch.names[at].tolist()
+        for unit, key, at, begin, last_token, start, end in zip(
+            units, keys, window.tolist(), *bounds, strict=True
+        ):
+            (document, number), after = names[at], last_token + 1
             found.append(
                 Occurrence(
                     unit,
                     key,
                     document,
                     number,
-                    begin - int(starts[at]),
-                    self._join_text(before).lstrip(),
-                    self.pieces.join(ids[begin:end].tolist()),
-                    self._join_text(after[: max(int(ends[at]) - end, 0)]).rstrip(),
+                    begin - start,
+                    self.pieces.join(ids[max(start, begin - TOKENS_AROUND) : begin], special=False).lstrip(),
+                    self.pieces.join(ids[begin:after]),
+                    self.pieces.join(ids[after : min(after + TOKENS_AROUND, end)], special=False).rstrip(),
                 )
             )
         return found
-
-    def _join_text(self, ids: Ints) -> str:
-        return self.pieces.join(id for id in ids.tolist() if id not in self.pieces.special)  # noqa: A001
 
 
 def _token_range(batch: TextBatch) -> tuple[Ints, Ints]:
