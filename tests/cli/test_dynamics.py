@@ -57,6 +57,7 @@ def test_invalid_input_is_rejected(theodolite, runs, corpus, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [("one",), pytest.param(("one", "two"), marks=pytest.mark.slow)])
 def test_reproduce_uses_existing_series(theodolite, runs, model, corpus, tmp_path, monkeypatch, names):
     monkeypatch.setitem(RC, "savefig.dpi", 40)

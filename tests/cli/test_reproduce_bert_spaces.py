@@ -72,6 +72,7 @@ def run(
     return reproduce
 
 
+@pytest.mark.slow
 def test_files_and_options_are_used(run: Callable[..., Any], files: dict[str, Path]) -> None:
     listener = RecordingListener()
     found = run(files=files, options=OPTIONS | {"sample": 0.5, "field": "text"}, listener=listener)

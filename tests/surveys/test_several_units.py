@@ -126,6 +126,7 @@ def test_encoder_decoders(tmp_path: Path) -> None:
         assert_same_numbers(together.by(kind), whole_survey(model, DOCUMENTS[:20], units=kind, **SETTINGS))
 
 
+@pytest.mark.slow
 def test_folders_are_surveys_of_their_own(survey: Callable[..., Survey], tmp_path: Path) -> None:
     out = tmp_path / "out"
     made = survey(list(KINDS), out=out)
@@ -240,6 +241,7 @@ def test_parts_are_merged_by_every_kind(survey: Callable[..., Survey], tmp_path:
     assert n == survey("word", "gpt2").layers["n"].tolist()
 
 
+@pytest.mark.slow
 def test_merging_keeps_the_kinds_that_all_have(survey: Callable[..., Survey], tmp_path: Path) -> None:
     warned: list[str] = []
 
@@ -256,6 +258,7 @@ def test_merging_keeps_the_kinds_that_all_have(survey: Callable[..., Survey], tm
     assert not (tmp_path / "out" / "units").exists()
 
 
+@pytest.mark.slow
 def test_overwriting_removes_kinds_that_the_new_survey_does_not_have(
     survey: Callable[..., Survey], tmp_path: Path
 ) -> None:

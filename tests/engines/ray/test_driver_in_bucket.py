@@ -27,7 +27,7 @@ from theodolite.surveys import text_survey as text_surveys
 from theodolite.surveys.folder import open_survey
 from theodolite.surveys.run import run
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.slow]
 
 
 class RecordingListener(Listener):

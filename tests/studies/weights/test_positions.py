@@ -167,6 +167,7 @@ def test_t5_has_its_bias_by_distance():
     assert decoder["distance"].max() == 0  # nothing looks ahead
 
 
+@pytest.mark.slow
 def test_projections_are_repeatable_and_report_their_settings():
     rng = np.random.default_rng(3)
     spaces = {"words": rng.normal(size=(90, 64)), "positions": ROWS}
