@@ -411,14 +411,3 @@ def test_the_slope_without_noise_is_stated_with_what_it_assumes(three: Tables) -
         "Corrected for the noise of M, which flattens it, the slope is −0.97 ± 0.02, as if the occurrences of a "
         "unit were independent."
     ) in found.text
-
-
-def test_an_estimated_share_of_v_within_is_stated(make_tables: Make) -> None:
-    def texts(share: float) -> list[str]:
-        tables = make_tables()
-        layers = tables.layers.assign(v_within_estimated_share=share)
-        return [text for text in collect_warnings(replace(tables, layers=layers)) if "estimated" in text]
-
-    assert texts(0.0) == texts(float("nan")) == []
-    (text,) = texts(0.0312)
-    assert text.startswith("V_W and V_B are estimated for 3.1% of the positions, from a sample of the units")

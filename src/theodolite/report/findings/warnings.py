@@ -46,7 +46,6 @@ def collect_warnings(tables: Tables) -> list[str]:
         _warn_duplicates(rows),
         _warn_near_duplicates(rows),
         _warn_jump(rows),
-        _warn_estimated(rows),
         _warn_undefined(rows),
     ]
     return [reword_for_vectors(text) if is_vector_survey(tables) else text for text in found if text]
@@ -140,18 +139,6 @@ def _warn_jump(rows: list[Row]) -> str:
     return (
         f"The intrinsic dimension changes by a factor of {factor} between adjacent scales {locate(top)}. TwoNN "
         "is that of the smallest scale, where close pairs or clusters decide it; scales.parquet has the others."
-    )
-
-
-def _warn_estimated(rows: list[Row]) -> str:
-    """State how much of V_W is estimated because rare units have no vector."""
-    top = highest(rows, "v_within_estimated_share")
-    share = number(top, "v_within_estimated_share") if top else 0.0
-    if not share > 0:
-        return ""
-    return (
-        f"V_W and V_B are estimated for {format_number(100 * share, 2)}% of the positions, from a sample of the "
-        "units that occur too rarely to have a vector (min_count)."
     )
 
 
