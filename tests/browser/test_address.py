@@ -1,12 +1,17 @@
 """The address stores the choices: opened again it shows the same view; unknown parameters are ignored."""
 
 import re
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page
 from tests.browser.conftest import READY, Reader, Report, go, rest
+from tests.report.conftest import make
+
+from theodolite.report import write
 
 STATE = "({ ...theodolite.state })"
 # Builds and draws every part, also those that are not seen.
@@ -256,3 +261,21 @@ def test_an_embedded_page_works_without_an_address(reader: Reader, one: Report) 
     frame.locator("#toolbar").get_by_label("Population").select_option("without-first")
     rest(page, 300)
     assert page.frames[1].evaluate("theodolite.state.population") == "without-first"
+
+
+def test_an_encoder_beside_a_decoder_opens_without_sinks(reader: Reader, tmp_path: Path) -> None:
+    path, known = tmp_path / "mixed.html", ["all", "without-sinks"]
+    surveys = []
+    for name, causal in (("encoder", False), ("decoder", True)):
+        tables = make(name, layers=3, units=20, populations=("all", "without-massive"))
+        layers = tables.layers.replace({"population": {"without-massive": "without-sinks"}})
+        facts = {**tables.facts, "model": {"name": name, "causal": causal}, "populations": known}
+        surveys.append(replace(tables, facts=facts, layers=layers))
+    write(surveys, path)
+    page = reader(path, "side-by-side")
+    shown = "[theodolite.state.survey, theodolite.state.population]"
+    assert page.evaluate(shown) == [0, "without-sinks"]
+    assert "Population without-sinks" in page.locator("#side-by-side").inner_text()
+    assert "population" not in page.evaluate("location.hash")
+    page.evaluate("theodolite.choose({ survey: 1 })")
+    assert page.evaluate(shown) == [1, "without-sinks"]

@@ -1,9 +1,13 @@
 """In print, parts share pages; afterwards the page on the screen is unchanged."""
 
 import re
+from pathlib import Path
 
 from playwright.sync_api import Page
 from tests.browser.conftest import Reader, Report, parts_of, rest
+from tests.report.conftest import make
+
+from theodolite.report import write
 
 HEIGHTS = "[...document.querySelectorAll('.js-plotly-plot:not([hidden])')].map((plot) => plot._fullLayout.height)"
 
@@ -70,3 +74,31 @@ def test_points_of_webgl_are_printed_at_the_size_of_the_chart(reader: Reader, on
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.locator("canvas.printed").count() == 0
     assert page.evaluate("document.querySelector('canvas.gl-canvas-context').hidden") is False
+
+
+OVERLAPS = """() => [...document.querySelectorAll(".js-plotly-plot:not([hidden])")].flatMap((plot) => {
+  const labels = [...plot.querySelectorAll(".xtick text")];
+  const boxes = labels.map((label) => [label.textContent, label.getBoundingClientRect()]);
+  boxes.sort(([, a], [, b]) => a.left - b.left);
+  return boxes.slice(1).filter(([, box], at) => box.left < boxes[at][1].right + 2).map(([text]) => text);
+})"""
+
+
+def test_labels_of_many_layers_do_not_overlap_in_print_or_in_a_narrow_window(
+    reader: Reader, tmp_path: Path
+) -> None:
+    path = tmp_path / "deep.html"
+    write([make("deep", layers=32, units=20)], path)
+    page = reader(path, "profiles", "decomposition", "norms", viewport={"width": 1440, "height": 900})
+    labels = "[...document.querySelectorAll('#profiles .xtick text')].map((label) => label.textContent)"
+    wide = page.evaluate(labels)
+    assert page.evaluate(OVERLAPS) == []
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    rest(page, 300)
+    assert page.evaluate(OVERLAPS) == []
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.wait_for_function(f"wide => JSON.stringify({labels}) === JSON.stringify(wide)", arg=wide)
+    page.set_viewport_size({"width": 480, "height": 900})
+    page.wait_for_function(f"wide => {labels}.length < wide.length", arg=wide)
+    rest(page, 300)
+    assert page.evaluate(OVERLAPS) == []

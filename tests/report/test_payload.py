@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.report.conftest import make
+from tests.report.conftest import make, with_curves
 
 from theodolite.report import Tables, render
 from theodolite.report.payload import build_payload
 from theodolite.report.payload.layers import list_layers, pack_profiles
 from theodolite.report.payload.pack import unpack
-from theodolite.report.payload.payload import BUDGET
+from theodolite.report.payload.payload import BUDGET, POINTS
+from theodolite.report.payload.sample import BYTES_PER_POINT
 
 Make = Callable[..., Tables]
 HARD = [
@@ -117,3 +118,28 @@ def test_a_page_of_large_surveys_is_smaller_than_10_megabytes(large: Tables, sur
         assert one["contexts"]["text"]
     # Most of it is bytes: two matrices of three bytes a number, a third more as base64.
     assert sum(map(len, re.findall(r'"data":"([^"]*)"', text))) > 0.6 * len(text)
+
+
+def test_a_deep_survey_of_few_units_fills_the_page_with_vectors() -> None:
+    tables = with_curves(make(layers=33, units=60), points=1500)
+    text = build_payload([tables])
+    assert len(text) < BUDGET
+    planes = json.loads(text)["surveys"][0]["projections"]
+    count = len(unpack(planes["all"][0]["x"]))
+    # Their share of the budget would be enough for half as many.
+    assert count > 2 * POINTS * BUDGET / BYTES_PER_POINT / (33 * len(planes))
+    assert len(unpack(planes["without-massive"][32]["x"])) == count
+
+
+def test_surveys_on_one_page_open_with_the_same_population() -> None:
+    def survey(causal: bool) -> Tables:
+        tables = make(layers=2, units=4)
+        facts = {**tables.facts, "model": {**tables.facts["model"], "causal": causal}}
+        return replace(tables, facts={**facts, "populations": ["all", "without-sinks"]})
+
+    def opening(*surveys: Tables) -> str:
+        found = json.loads(render(surveys).split('id="data">', 1)[1].split("</script>", 1)[0])
+        return str(found["population"])
+
+    assert opening(survey(False)) == "all"
+    assert opening(survey(False), survey(True)) == opening(survey(True)) == "without-sinks"

@@ -54,11 +54,8 @@ def batches(
     from theodolite.cli.output import print_numbers, to_json_rows
     from theodolite.studies.anisotropy.batch_tables import BATCHES, TABLE, summarise_batches
     from theodolite.studies.anisotropy.batches import make_batches
-    from theodolite.surveys.chunks import BUDGET
-    from theodolite.surveys.options import parse_size
 
     silence_transformers()
-    budget = BUDGET if memory is None else parse_size(memory)
     with Printer(quiet=quiet).listening() as printer:
         made = make_batches(
             folder,
@@ -70,7 +67,7 @@ def batches(
             corpus=corpus,
             device=device,
             trust_remote_code=trust_remote_code,
-            budget=budget,
+            memory=memory,
             listener=printer,
         )
     found, facts = summarise_batches(made.tables[BATCHES], made.layers), made.facts[BATCHES]

@@ -42,10 +42,8 @@ def measure(
     """Measure vectors from a file: the same numbers as a survey, without a model."""
     from theodolite.cli.console import Printer
     from theodolite.cli.output import finish_survey
-    from theodolite.surveys.options import parse_size
     from theodolite.surveys.vectors import measure as run
 
-    budget = parse_size(memory) if memory is not None else None
     with Printer(quiet=quiet).listening() as printer:
         made = run(
             file,
@@ -53,7 +51,7 @@ def measure(
             column=column,
             out=out,
             sample_size=sample_size,
-            memory=budget,
+            memory=memory,
             resume=resume,
             overwrite=overwrite,
             label=label,

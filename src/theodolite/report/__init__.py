@@ -20,9 +20,12 @@ __all__ = ["Picture", "Steps", "Tables", "render", "write"]
 
 
 class _CallableModule(ModuleType):
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
+    def __call__(
+        self, surveys: Any, out: Any = "report.html", *, projections: str = "pca", listener: Any = None
+    ) -> Any:
         """Write a report: see theodolite.api.report.report."""
-        return import_module("theodolite.api.report").report(*arguments, **options)
+        write_report = import_module("theodolite.api.report").report
+        return write_report(surveys, out, projections=projections, listener=listener)
 
 
 sys.modules[__name__].__class__ = _CallableModule

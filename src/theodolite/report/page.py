@@ -25,6 +25,7 @@ from theodolite.report.sections import render_sections, select_sections
 from theodolite.report.tables import Steps, Tables, label_surveys
 from theodolite.report.vectors import are_vector_surveys, rewording_rules
 from theodolite.storage.atomic import write_atomically
+from theodolite.studies.choice import default_population
 from theodolite.text import pluralize
 
 SIGN = (
@@ -53,6 +54,7 @@ def render(
     more = {
         "measures": list_measures(every, formulas),
         "series": [build_series_payload(one) for one in trained],
+        "population": default_population(tables.facts for tables in read),
         "rewordings": rewording_rules() if are_vector_surveys(read) else [],
     }
     data = build_payload(read, more)

@@ -92,6 +92,8 @@ class Accumulator:
 
     def merge(self, other: Accumulator) -> None:
         """Add everything that another accumulator has seen; the other one stays as it is."""
+        if not isinstance(other, Accumulator):
+            raise InputError(f"other: expected an Accumulator, got {type(other).__name__}.")
         if other._state is None:
             return
         if self._state is None:

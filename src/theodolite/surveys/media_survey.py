@@ -116,7 +116,7 @@ def plan(
         populations=tuple(options.populations),
         sample_size=options.sample_size,
         types_bound=_types_bound(source, found),
-        budget=options.memory,
+        budget=options.memory_bytes,
         pilot_from=options.pilot_location,
         remake=partial(remake_source, checkpoint, checkpoint.sha256, kind, options, device, corpus_key=key),
     )

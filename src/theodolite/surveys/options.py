@@ -25,20 +25,20 @@ ENGINES = ("local", "ray")
 TEXT, SPEECH, IMAGES = ("text",), ("speech",), ("vision", "convolution")  # kinds of models
 
 
-def parse_size(text: str) -> int:
+def parse_size(size: str | int) -> int:
     """Return bytes from "8G", "512M" or a plain number.
 
     >>> parse_size("1.5G")
     1610612736
     """
     scales = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-    bare = text.strip().upper().removesuffix("B").removesuffix("I")
+    bare = str(size).strip().upper().removesuffix("B").removesuffix("I")
     try:
         value = float(bare.rstrip("KMGT")) * scales.get(bare[-1:], 1)
     except ValueError:
         value = -1
     if not 0 < value < 2**63:  # written this way, NaN fails too
-        raise InputError(f"--memory {text!r} is not a size. Write it as 8G, 512M or a number of bytes.")
+        raise InputError(f"--memory {size!r} is not a size. Write it as 8G, 512M or a number of bytes.")
     return int(value)
 
 
@@ -199,7 +199,7 @@ class SurveyOptions:
         str | None, Option("I/N: survey only part I of N, to merge the parts later. The first of four is 0/4.")
     ] = None
     memory: Annotated[
-        int | None,
+        int | str | None,
         Option(
             "Stop with an error if the survey needs more memory than this, such as 8G.",
             flag_type=str | None,
@@ -229,6 +229,11 @@ class SurveyOptions:
         """Return the kinds of units, the first of which is that of the survey itself."""
         given = (self.units,) if isinstance(self.units, str) else tuple(self.units or ())
         return given or (default,)
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The memory that the survey may need, in bytes."""
+        return None if self.memory is None else parse_size(self.memory)
 
     @property
     def pilot_location(self) -> Location | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from theodolite.errors import InputError
+from theodolite.errors import InputError, nearest
 from theodolite.models.layers import Layer
 from theodolite.models.norms import Norm
 from theodolite.state.pilot import Pilot
@@ -115,14 +115,19 @@ class Survey:
         """Return a figure or table of a paper, such as "norm-variance/fig4"; see `theodolite.exhibit`."""
         return import_module("theodolite.api.figures").exhibit(name, self, **options)
 
-    def report(self, out: str | Path = "report.html") -> Path:
-        """Write a report about the survey, .html or .md, and return its path."""
-        path: Path = import_module("theodolite.api.report").report(self, out)
+    def report(self, out: str | Path = "report.html", **options: Any) -> Path:
+        """Write a report about the survey, .html or .md, and return its path; see `theodolite.report`."""
+        path: Path = import_module("theodolite.api.report").report(self, out, **options)
         return path
 
     def summary(self, population: str | None = None) -> pd.DataFrame:
         """Return the most important measures, one row per layer, of the default population or another."""
         chosen = population or import_module("theodolite.studies.choice").default_population([self.facts])
+        known = list(self.layers["population"].unique())
+        if chosen not in known:
+            raise InputError(
+                f"--population {chosen!r}: the survey has {', '.join(known)}.{nearest(chosen, known)}"
+            )
         rows = self.layers[self.layers["population"] == chosen]
         return rows[[column for column in SHOWN if column in rows]].reset_index(drop=True)
 
@@ -149,3 +154,12 @@ class Survey:
             picture = b64encode(self.plot(*drawn, caption=False)._repr_png_()).decode()
             chart = f'<img alt="{escape(", ".join(drawn))} by layer" src="data:image/png;base64,{picture}">'
         return f"<h4>{escape(self.name)}</h4><p>{escape(repr(self))}</p>{chart}{shown}"
+
+
+def folder_of(survey: Survey | str | Path) -> str | Path:
+    """Return the folder of a survey, or the folder that was given; raise if the survey is in memory only."""
+    if not isinstance(survey, Survey):
+        return survey
+    if survey.folder is None:
+        raise InputError(f"{survey.name} is in memory only. Write it to a folder first, with survey.save(folder).")
+    return str(survey.folder)

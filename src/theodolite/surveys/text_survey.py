@@ -194,7 +194,7 @@ def plan(
         min_count=_min_count(source, options),
         corpus_shards=list(shards),
         types_bound=_types_bound(source, found.characters),
-        budget=options.memory,
+        budget=options.memory_bytes,
         pilot_from=options.pilot_location,
         device=device if source.resident else None,
         norms={

@@ -39,6 +39,7 @@ from theodolite.surveys.options import (
 def check_survey_options(options: SurveyOptions) -> None:
     """Raise if an option has a value that no model and no corpus could make valid."""
     check_options(options)
+    _ = options.memory_bytes  # raises if it is not a size
     kinds = options.kinds_of_units("id")
     check_cleaning(kinds, clean_words=options.clean_words)
     _check_several_units(kinds)

@@ -39,7 +39,7 @@ def measure(
     column: str | None = None,
     out: str | Path | None = None,
     sample_size: int = 4096,
-    memory: int | None = None,
+    memory: int | str | None = None,
     resume: bool = False,
     overwrite: bool = False,
     label: str | None = None,
@@ -51,7 +51,8 @@ def measure(
     an .npy file the path of an .npy or .txt file with them; for an array the labels themselves. Vectors without a
     label (None or NaN) are left out, and their number is reported.
     """
-    check_options(SurveyOptions(sample_size=sample_size))
+    options = SurveyOptions(sample_size=sample_size, memory=memory)
+    check_options(options)
     listener = listener or Listener()
     folder = parse_location(out) if out is not None else None
     if folder is not None:
@@ -101,7 +102,7 @@ def measure(
         populations=populations,
         sample_size=sample_size,
         types_bound=len(source.units),
-        budget=memory,
+        budget=options.memory_bytes,
     )
     return run(plan, out=folder, resume=resume, overwrite=overwrite, listener=listener)
 

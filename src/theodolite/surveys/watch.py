@@ -30,6 +30,7 @@ from theodolite.sources.media.modules import (
 from theodolite.sources.media.source import MediaSource, find_device, move_inputs
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.storage.location import parse_location
+from theodolite.surveys.options import parse_size
 from theodolite.surveys.provenance import (
     describe_corpus,
     describe_model,
@@ -62,7 +63,7 @@ def watch(
     name: str | None = None,
     populations: Sequence[str] = tuple(POPULATIONS),
     sample_size: int = 4096,
-    memory: int | None = None,
+    memory: int | str | None = None,
     resume: bool = False,
     overwrite: bool = False,
     listener: Listener | None = None,
@@ -164,7 +165,7 @@ def watch(
             populations=tuple(populations),
             sample_size=sample_size,
             types_bound=1 if units == "none" else max(items, 2**16),
-            budget=memory,
+            budget=None if memory is None else parse_size(memory),
         )
         folder = parse_location(out) if out is not None else None
         return run(plan, out=folder, resume=resume, overwrite=overwrite, listener=listener)

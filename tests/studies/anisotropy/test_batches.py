@@ -208,7 +208,7 @@ def test_batches_are_reproducible_and_independent_of_layer_groups(surveyed: Path
     make_batches(surveyed, count=COUNT, size=SIZE)
     assert (surveyed / TABLE).read_bytes() == written
     listener = RecordingListener()
-    grouped_ = make_batches(surveyed, count=COUNT, size=SIZE, budget=1, listener=listener).tables[BATCHES]
+    grouped_ = make_batches(surveyed, count=COUNT, size=SIZE, memory=1, listener=listener).tables[BATCHES]
     pd.testing.assert_frame_equal(first, grouped_)
     assert any("the model runs 5 times, for 1 layers or fewer" in line for line in listener.said)
     some = make_batches(surveyed, count=COUNT, size=SIZE, layers="0,-1", dimension=False).tables[BATCHES]

@@ -26,7 +26,7 @@
     const last = ({ length }, at) => at < 0 || at >= length - 1;
     return [
       ["survey", state.survey > 0 && named(namesOf(surveys), state.survey)],
-      ["population", survey && state.population !== (survey.populations[0] || "all") && state.population],
+      ["population", survey && state.population !== theodolite.usualPopulation(survey) && state.population],
       ["layer", survey && state.layer !== survey.opening && named(numbersOf(survey.layers), state.layer)],
       ["measure", state.measure !== defaults.measure && state.measure],
       ["token", survey && state.token >= 0 && named(survey.units.text, state.token)],
@@ -47,7 +47,7 @@
     made.step = seek(steps, "step", -1);
     const survey = surveys[made.survey];
     if (!survey) return made;
-    made.population = survey.populations[seek(survey.populations, "population", 0)] || "all";
+    made.population = survey.populations[seek(survey.populations, "population", -1)] || theodolite.usualPopulation(survey);
     made.layer = seek(numbersOf(survey.layers), "layer", survey.opening);
     made.token = seek(survey.units.text, "token", -1);
     return made;

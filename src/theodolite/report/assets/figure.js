@@ -46,7 +46,7 @@
     // Redraw a chart whose width has changed because another chart beside it appeared or disappeared.
     new ResizeObserver(() => {
       const drawn = plot.layout && plot.clientWidth && !matchMedia("print").matches;
-      if (drawn && Math.abs(plot._fullLayout.width - plot.clientWidth) > 1) Plotly.Plots.resize(plot);
+      if (drawn && Math.abs(plot._fullLayout.width - plot.clientWidth) > 1) Plotly.relayout(plot, { ...theodolite.ticksAtWidth(plot, plot.clientWidth), autosize: true });
     }).observe(plot);
     const config = { responsive: true, displayModeBar: false, displaylogo: false, doubleClick: "reset", ...options.config };
     // Zooming on a logarithmic axis needs other ticks.
@@ -54,7 +54,7 @@
     let ownTicks = [];
     const renewTicks = (changed) => {
       const zoomed = ownTicks.filter((name) => Object.keys(changed).some((key) => key.startsWith(`${name}.range`) || key === `${name}.autorange`));
-      const ticks = zoomed.flatMap((name) => Object.entries(theodolite.logTicks(...plot._fullLayout[name].range)).map(([key, value]) => [`${name}.${key}`, value]));
+      const ticks = zoomed.flatMap((name) => Object.entries(theodolite.logTicks(...plot._fullLayout[name].range, name === "xaxis" ? plot.clientWidth : undefined)).map(([key, value]) => [`${name}.${key}`, value]));
       if (ticks.length) Plotly.relayout(plot, Object.fromEntries(ticks));
     };
     const draw = (traces, layout) => {
@@ -63,7 +63,7 @@
       const words = options.describe ? options.describe() : "";
       plot.setAttribute("aria-label", `${options.title}. ${words}`);
       ownTicks = ["xaxis", "yaxis"].filter((name) => (layout[name] || {}).type === "log" && !layout[name].tickvals);
-      const drawn = Plotly.react(plot, traces, theodolite.layout(layout, traces), config);
+      const drawn = Plotly.react(plot, traces, theodolite.layout(layout, traces, plot.clientWidth), config);
       if (!listening) plot.on("plotly_relayout", renewTicks);
       listening = true;
       return drawn;

@@ -143,7 +143,7 @@
         parts.push(`Without ${formatCount(omitted)} ${sinks}, which would be outliers beside one dot; choose the population all to see them.`);
       }
       if (method === "umap" && !points()?.umap) parts.push(`UMAP was computed only at ${umapLayers().map((at) => theodolite.survey().layers[at].name).join(", ")}; this is PCA.`);
-      if (drawn() !== population) parts.push(`This is the population ${drawn()}: there is no projection for ${population}.`);
+      if (drawn() !== population && (theodolite.profile("n") || [])[theodolite.state.layer] !== value("n")) parts.push(`This is the population ${drawn()}: there is no projection for ${population}.`);
       if (value("massive") > 0) {
         const shorter = ["without-sinks", "without-massive"].find((name) => theodolite.survey().projections[name]);
         const other = shorter ? theodolite.reword(` Choose the population ${shorter} to exclude them.`) : "";

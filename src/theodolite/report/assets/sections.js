@@ -84,14 +84,15 @@
       document.querySelectorAll("details.provenance").forEach((one) => (one.open = true));
       recolour(true);
       parts.forEach(refresh);
-      charts().forEach((plot) => Plotly.relayout(plot, { width: Math.min(plot.clientWidth, PAPER_WIDTH), height: Math.round(PAPER_HEIGHT_SHARE * plot.clientHeight), autosize: false }));
+      const width = (plot) => Math.min(plot.clientWidth, PAPER_WIDTH);
+      charts().forEach((plot) => Plotly.relayout(plot, { ...theodolite.ticksAtWidth(plot, width(plot)), width: width(plot), height: Math.round(PAPER_HEIGHT_SHARE * plot.clientHeight), autosize: false }));
       copyWebgl();
     });
     addEventListener("afterprint", () => {
       removeCopies();
       recolour(false);
       parts.filter(({ seen }) => seen).forEach(refresh);
-      charts().forEach((plot) => Plotly.relayout(plot, { width: null, height: null, autosize: true }));
+      charts().forEach((plot) => Plotly.relayout(plot, { ...theodolite.ticksAtWidth(plot, plot.clientWidth), width: null, height: null, autosize: true }));
     });
   };
 })();

@@ -7,6 +7,9 @@
   theodolite.onChange = (listener) => listeners.push(listener);
   theodolite.survey = () => theodolite.data.surveys[state.survey];
 
+  // The population that is shown first: that of the page, so that surveys beside each other show the same one.
+  theodolite.usualPopulation = ({ populations }) => [theodolite.data.population, ...populations].find((name) => populations.includes(name)) || "all";
+
   // Text for a page on which all surveys are of given vectors: positions become vectors, and tokens become groups.
   theodolite.reword = (text) => (theodolite.data.rewordings || []).reduce((made, [pattern, replacement]) => made.replace(new RegExp(pattern, "g"), replacement), text);
   // Whether the chosen survey has one layer only.
@@ -32,7 +35,7 @@
         state.token = survey.units.text.indexOf(old.units.text[before.token]);
       }
     }
-    if (!survey.populations.includes(state.population)) state.population = survey.populations[0] || "all";
+    if (!survey.populations.includes(state.population)) state.population = theodolite.usualPopulation(survey);
     state.layer = Math.min(Math.max(state.layer, 0), Math.max(survey.layers.length - 1, 0));
   };
 

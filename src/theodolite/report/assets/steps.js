@@ -249,7 +249,7 @@
       latest = [...behind, key, chosenOne];
       const errors = steps.map((_, i) => row(`${state.measure}_se`, i));
       byLayer.draw(latest, {
-        showlegend: true, xaxis: theodolite.layerAxis(layers, byLayer.plot.clientWidth - 130),
+        showlegend: true, xaxis: theodolite.layerAxis(layers, byLayer.plot.clientWidth, 130),
         yaxis: { ...valueAxis(behind, errors), title: { text: entry.label, standoff: 8 } },
       });
     };

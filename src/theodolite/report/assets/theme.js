@@ -22,7 +22,7 @@
   theodolite.populationStyle = (population, populations) =>
     theodolite.lineStyle(known.includes(population) ? known.indexOf(population) : known.length + populations.indexOf(population));
 
-  theodolite.layout = (more = {}, traces = []) => {
+  theodolite.layout = (more = {}, traces = [], width = undefined) => {
     const axis = {
       gridcolor: theodolite.colour("hair"), linecolor: theodolite.colour("quiet"), zeroline: false, ticks: "outside",
       tickcolor: theodolite.colour("quiet"), automargin: true, title: { standoff: 8 }, ticklen: 4, exponentformat: "SI", minexponent: 4,
@@ -34,7 +34,7 @@
       margin: { l: 56, r: 16, t: 12, b: 44 }, hovermode: "closest", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
       legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
       hoverlabel: { bgcolor: theodolite.colour("card"), bordercolor: theodolite.colour("quiet"), font: { color: theodolite.colour("ink") }, align: "left" },
-      xaxis: { ...axis, ...theodolite.withTicks(xaxis, () => traces.flatMap(({ x }) => Array.from(x || []))) },
+      xaxis: { ...axis, ...theodolite.withTicks(xaxis, () => traces.flatMap(({ x }) => Array.from(x || [])), width) },
       yaxis: { ...axis, ...theodolite.withTicks(yaxis, () => traces.flatMap(({ y }) => Array.from(y || []))) }, ...rest,
     };
   };

@@ -63,11 +63,8 @@
       const most = values[0].filter(Number.isFinite);
       const log = Math.min(...most) > 0 && Math.max(...most) > 50 * Math.min(...most);
       const zero = log && seen.some((value) => value <= 0) ? " (0 is not shown)" : "";
-      const axis = theodolite.layerAxis(tokens.layers);
-      // This chart is half as wide as the others, so a long label would overlap the next.
-      axis.ticktext = axis.ticktext.map((text) => (text === "embeddings" ? "emb." : text));
       figure.draw(latest, {
-        xaxis: axis, shapes: [theodolite.layerMark()],
+        xaxis: theodolite.layerAxis(tokens.layers, figure.plot.clientWidth), shapes: [theodolite.layerMark()],
         yaxis: { type: log ? "log" : "linear", title: { text: `squared norm${zero}`, standoff: 8 }, ...(log ? { exponentformat: "power" } : { rangemode: "tozero" }) },
       });
     };

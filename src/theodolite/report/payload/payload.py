@@ -26,6 +26,7 @@ BUDGET = 4_700_000
 BYTES_PER_CELL = 46  # about, in the table of all numbers, which is part of the page
 POINTS, CONTEXTS, TEXTS, NEIGHBOURS = 0.2, 0.14, 0.06, 0.1
 """Shares of the budget for projected vectors, contexts of units, texts of vectors, and nearest units."""
+REST = 0.8  # of what is left, for more projected vectors; the others are their documents and positions
 BYTES_PER_UNIT = 48  # about, for its text, key and n
 FEWEST_UNITS, FEWEST_RANKS = 100, 32
 
@@ -47,7 +48,8 @@ def build_survey_payload(tables: Tables, surveys: int = 1) -> dict[str, Any]:
     }
     spare = max(budget - len(_to_json(head)), 0)
     projected = limit_points(tables, int(POINTS * spare / BYTES_PER_POINT))
-    points = pack_points(tables, projected, int(TEXTS * spare))
+    texts = int(TEXTS * spare)
+    points = pack_points(tables, projected, texts)
     spare -= len(_to_json(pack_projections(tables, {}, projected))) + len(_to_json(points))
     matrices = read_matrices(tables)
     distinct = len(matrices.by_population) - len(matrices.same)
@@ -60,12 +62,18 @@ def build_survey_payload(tables: Tables, surveys: int = 1) -> dict[str, Any]:
     left = max(spare - len(_to_json(tokens)), int(extra * spare))
     near = pack_neighbours(tables, places, int(left * NEIGHBOURS / max(extra, NEIGHBOURS)))
     left -= len(_to_json(near))
+    contexts = pack_contexts(tables, places, min(left, int(CONTEXTS * BUDGET / surveys)))
+    left -= len(_to_json(contexts))
+    # A deep model with few units leaves room, which more vectors fill.
+    if len(projected) < len(tables.projections) and left > 0:
+        projected = limit_points(tables, len(projected) + int(REST * left / BYTES_PER_POINT))
+        points = pack_points(tables, projected, texts)
     return {
         **head,
         **tokens,
         "projections": pack_projections(tables, places, projected),
         "points": points,
-        "contexts": pack_contexts(tables, places, min(left, int(CONTEXTS * BUDGET / surveys))),
+        "contexts": contexts,
         "neighbours": near,
     }
 

@@ -33,7 +33,9 @@ from theodolite.surveys.chunks import (
     choose_chunks,
     read_chunk_states,
 )
+from theodolite.surveys.options import parse_size
 from theodolite.surveys.reopen import Reopened, check_readable, reopen
+from theodolite.surveys.survey import Survey, folder_of
 from theodolite.surveys.token_sets import PositionFilter
 from theodolite.tables.layer_row import LayerRow
 
@@ -53,7 +55,7 @@ MIN_SIZE = 10
 
 
 def make_batches(
-    folder: str | Path,
+    folder: Survey | str | Path,
     *,
     count: int = COUNT,
     size: int = SIZE,
@@ -63,7 +65,7 @@ def make_batches(
     corpus: str | None = None,
     device: str | None = None,
     trust_remote_code: bool = False,
-    budget: int = BUDGET,
+    memory: int | str | None = None,
     listener: Listener | None = None,
 ) -> SurveyData:
     """Run a few contiguous chunks of the surveyed corpus again, measure each as a batch and save batches.parquet.
@@ -71,11 +73,13 @@ def make_batches(
     The corpus is split into chunks of complete windows with at least `size` positions of every population each;
     `count` of them are chosen by hash. `layers` selects layers of the survey. Without `dimension` the TwoNN
     dimension, which takes most of the time, is omitted. `model` and `corpus` give the new locations if the
-    surveyed ones have moved. Returns the survey with its batches.
+    surveyed ones have moved. `memory` is that for hidden states, in bytes or such as "4G" (default: 1G, or more if
+    one layer needs it). Returns the survey with its batches.
     """
     _check(count, size)
+    budget = BUDGET if memory is None else parse_size(memory)
     listener = listener or Listener()
-    folder = local_path(folder, "batches")
+    folder = local_path(folder_of(folder), "batches")
     survey = read_survey_data(folder, ("layers",))
     check_readable(survey.facts)
     selected = sorted(select_layers(list(survey.layer_names), layers))

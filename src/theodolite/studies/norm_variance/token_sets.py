@@ -23,6 +23,7 @@ from theodolite.studies.norm_variance.units import read_units, strip_markers
 from theodolite.studies.reading import read_survey_data
 from theodolite.studies.survey_data import SurveyData, check_layer, middle_layer
 from theodolite.surveys.reopen import check_readable, reopen
+from theodolite.surveys.survey import Survey, folder_of
 from theodolite.surveys.token_sets import PositionFilter, TokenSets, gather
 
 INTERVALS, MIN_CHARACTERS = 10, 3
@@ -31,7 +32,7 @@ MAX_VECTORS = 200  # per token
 
 
 def make_token_sets(
-    folder: str | Path,
+    folder: Survey | str | Path,
     *,
     layer: int | None = None,
     seed: int = 0,
@@ -53,7 +54,7 @@ def make_token_sets(
     """
     if most < 1:
         raise InputError(f"--most requires at least 1 vector per token (got {most}).")
-    path = local_path(folder, "sets")
+    path = local_path(folder_of(folder), "sets")
     survey = read_survey_data(path, ("tokens", "units"))
     check_readable(survey.facts)
     at = middle_layer(survey) if layer is None else check_layer(survey, layer)

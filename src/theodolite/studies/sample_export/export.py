@@ -18,6 +18,7 @@ from theodolite.measures.projection import find_rotation, principal_plane
 from theodolite.storage.location import local_path
 from theodolite.studies.sample_export import viewers
 from theodolite.studies.sample_file import SampledRows, SampleFile
+from theodolite.surveys.survey import Survey, folder_of
 
 VIEWERS = ("embedding-atlas", "projector")
 COLUMNS = "text unit special n document window position layer layer_name norm".split()
@@ -47,7 +48,7 @@ class LayerPoints(NamedTuple):
 
 
 def export(
-    folder: str | Path,
+    folder: Survey | str | Path,
     *,
     to: str,
     out: str | Path,
@@ -67,7 +68,7 @@ def export(
         raise InputError(f"--to {to!r} is not one of {', '.join(VIEWERS)}.{nearest(to, list(VIEWERS))}")
     if limit is not None and limit < 1:
         raise InputError(f"--limit requires a number of 1 or more (got {limit}).")
-    path = local_path(out, "export")
+    folder, path = folder_of(folder), local_path(out, "export")
     if to == "projector":
         if project is not None:
             raise InputError(
