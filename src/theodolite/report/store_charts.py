@@ -26,7 +26,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Point:
-    """A point with its label and a 95% interval of y."""
+    """A point with its label and a 95% interval of y; NaN: y is exact."""
 
     label: str
     x: float
@@ -70,17 +70,19 @@ def draw_points(points: Sequence[Point], x_label: str, y_label: str, title: str)
     if not drawn:
         return ""
     across = fit_scale([one.x for one in drawn], (), LEFT, WIDTH - RIGHT - 60, log=True)
-    up = fit_scale([end for one in drawn for end in (one.low, one.high)], (), HEIGHT - BOTTOM, TOP, log=False)
+    ends = [end for one in drawn for end in (one.low, one.y, one.high) if math.isfinite(end)]
+    up = fit_scale(ends, (), HEIGHT - BOTTOM, TOP, log=False)
     parts = [_draw_axes(across, up, x_label, y_label)]
     best = sorted((one for one in drawn if one.best), key=lambda one: one.x)
     steps = "L".join(f"{across(one.x):.1f} {up(one.y):.1f}" for one in best)
     parts.append(f'<g class="s0"><path class="line" d="M{steps}"/></g>' if len(best) > 1 else "")
     for one in drawn:
         x, y = across(one.x), up(one.y)
+        exact = math.isnan(one.low)
+        bar = "" if exact else f'<path class="line" d="M{x:.1f} {up(one.low):.1f}V{up(one.high):.1f}"/>'
         hint = escape_html(f"{one.label}: {format_number(one.y)} at {format_number(one.x)}")
         parts.append(
-            f'<g class="s{0 if one.best else 1}"><path class="line" d="M{x:.1f} '
-            f'{up(one.low):.1f}V{up(one.high):.1f}"/>'
+            f'<g class="s{0 if one.best else 1}">{bar}'
             f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3.4"><title>{hint}</title></circle></g>'
         )
         if one.best:
