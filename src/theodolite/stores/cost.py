@@ -118,7 +118,11 @@ def measure_cost(
         rows.append(row | {"query_ms": times[_stored_name(transform)]})
     rows += [{"transform": name, "undefined": reason} for name, reason in problems.items()]
     table = pd.DataFrame(rows).reindex(columns=COLUMNS)
-    table["pareto"] = find_pareto(table["bytes"].to_numpy(float), table["recall_10"].to_numpy(float))
+    table["pareto"] = False
+    for _, kind in table.groupby(table["needs_originals"].eq(True)):
+        table.loc[kind.index, "pareto"] = find_pareto(
+            kind["bytes"].to_numpy(float), kind["recall_10"].to_numpy(float)
+        )
     facts = {
         "metric": metric,
         "rows": first.rows,

@@ -193,10 +193,13 @@ class Search:
     def _search_tile(self, part: slice, start: int, vectors: Tensor, offset: Tensor | None) -> None:
         queries = self._queries[part]
         scores = self._tile(len(queries), len(vectors))
-        if offset is None:
-            torch.mm(queries, vectors.T, out=scores)
+        if self.device.type == "cpu":
+            # On AMD processors OpenBLAS of NumPy is a tenth faster than MKL of torch.
+            np.matmul(queries.numpy(), vectors.numpy().T, out=scores.numpy())
         else:
-            torch.addmm(offset, queries, vectors.T, out=scores)
+            torch.mm(queries, vectors.T, out=scores)
+        if offset is not None:
+            scores += offset
         if self._exclude is not None:
             column = self._exclude[part] - start
             (inside,) = torch.nonzero((column >= 0) & (column < len(vectors)), as_tuple=True)
