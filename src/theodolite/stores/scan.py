@@ -182,6 +182,16 @@ class Scan:
         self._hashes += other._hashes
         self._hashed_rows += other._hashed_rows
 
+    def number_from(self, start: int) -> None:
+        """Add `start` to all row numbers: these rows follow those of another part."""
+        for name, held in self.lists.items():
+            held.rows = held.rows + start
+            if name in ("zero", "nonfinite"):  # their keys are row numbers
+                held.keys = held.keys + start
+        if len(self.sample):
+            self.sample.rows["row"] = self.sample.rows["row"] + start
+        self._hashed_rows = [rows + start for rows in self._hashed_rows]
+
     def state(self) -> dict[str, Tensor]:
         """Return everything as tensors; `from_state` restores it."""
         arrays: dict[str, NDArray[Any]] = {
