@@ -213,7 +213,7 @@ def test_recall_on_word_vectors_is_that_of_faiss(metric: str) -> None:
     truth = flat.search(queries, 100)[1]
     for name, factory in names.items():
         index = faiss.index_factory(50, factory, kind)
-        index.train(documents)  # on all rows: three times as many as here
+        index.train(documents[::4])  # other rows, and fewer
         index.add(documents)
         found = index.search(queries, 100)[1]
         row = table.set_index("transform").loc[name]

@@ -11,6 +11,7 @@ import pytest
 from theodolite.errors import InputError
 from theodolite.stores.merge import merge_results
 from theodolite.stores.results import open_results
+from theodolite.stores.score_floor import DOCUMENTS
 from theodolite.stores.store import measure_store
 
 
@@ -34,6 +35,9 @@ def test_merged_parts_equal_the_whole(vectors: np.ndarray, cuts: list[int], tmp_
     assert [section.name for section in merged.sections] == ["rows", "dimensions", "floor"]
     for name, table in {**merged["rows"].tables, **merged["dimensions"].tables}.items():
         pd.testing.assert_frame_equal(table, whole.tables[name][table.columns], check_exact=False, rtol=1e-6)
+    mine, its = (each["floor"].facts["pairs"][DOCUMENTS] for each in (merged, whole))
+    for name in ("mean_cosine", "sd_cosine", "threshold"):  # all rows are in the samples
+        assert mine[name] == pytest.approx(its[name], rel=1e-9)
     duplicates = merged.tables["duplicates"]
     assert duplicates["row"].tolist() == list(np.setdiff1d(np.arange(450, 470), [455, 457]))
     assert duplicates["copy_of"].tolist() == list(np.setdiff1d(np.arange(20), [5, 7]))

@@ -54,14 +54,14 @@ def merge_results(folders: Sequence[str | Path]) -> StoreResults:
 
 def _check_alike(parts: Sequence[StoreResults]) -> None:
     """Reject parts that cannot belong to one store, and parts that are given twice."""
-    for what, of in (
-        ("coordinates", lambda part: part.facts["store"]["dim"]),
-        ("types of numbers", lambda part: part.facts["store"]["dtype"]),
-        ("metrics", lambda part: part.facts["settings"]["metric"]),
-        ("false-match rates", lambda part: part.facts["settings"]["false_match_rate"]),
-        ("sample sizes", lambda part: part.facts["settings"]["sample_size"]),
+    for what, group, name in (
+        ("coordinates", "store", "dim"),
+        ("types of numbers", "store", "dtype"),
+        ("metrics", "settings", "metric"),
+        ("false-match rates", "settings", "false_match_rate"),
+        ("sample sizes", "settings", "sample_size"),
     ):
-        found = [of(part) for part in parts]
+        found = [part.facts[group][name] for part in parts]
         if len(set(found)) > 1:
             raise InputError(f"The parts have different {what}: {', '.join(map(str, found))}.")
     known: set[str] = set()
