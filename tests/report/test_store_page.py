@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import replace
 
 import pandas as pd
 
@@ -58,5 +60,16 @@ def test_charts_mark_the_threshold_and_join_the_best_points():
     ]
     drawn = draw_points(points, "bytes", "recall", "Cost")
     assert drawn.count("<circle") == 3
-    assert re.findall(r">(\w+)</text>", drawn)[-2:] == ["int8", "pq"]
+    assert re.findall(r'class="label"[^>]*>(\w+)</text>', drawn) == ["int8", "pq"]
+    assert re.findall(r'class="minor"[^>]*>(\w+)</text>', drawn) == ["x"]
+    # Labels that would cover others are left out, those of the best points last.
+    crowd = [Point(f"crowd{i}", 100, 0.5 + i / 1000, math.nan, math.nan, i == 7) for i in range(9)]
+    drawn = draw_points([*points, *crowd], "bytes", "recall", "Cost")
+    assert ">crowd7</text>" in drawn
+    assert len(re.findall(r">crowd\d</text>", drawn)) < 9
+    assert "nan" not in drawn
+    # Each series has its own line.
+    again = [replace(one, series=1, y=one.y - 0.2) for one in points]
+    drawn = draw_points([*points, *again], "bytes", "recall", "Cost")
+    assert len(re.findall(r'<path class="line" d="M[\d. ]+L', drawn)) == 2
     assert draw_points([], "bytes", "recall", "Cost") == draw_curves([], "cosine", "Scores") == ""

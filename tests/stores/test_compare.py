@@ -16,9 +16,9 @@ from theodolite.stores.document_sample import (
     ROWS_PER_DOCUMENT,
     DocumentSample,
     choose_both,
-    hash_contents,
     hash_names,
 )
+from theodolite.stores.duplicates import hash_contents
 from theodolite.stores.reader import ArrayReader
 
 

@@ -32,7 +32,7 @@ def make_store(count: int = 300, dim: int = 6, seed: int = 0, dtype: str = "floa
 
 
 def scan_rows(vectors: NDArray[np.floating], rows: NDArray[np.int64], sample_size: int = 16) -> Scan:
-    scan = Scan(vectors.shape[1], sample_size=sample_size)
+    scan = Scan(vectors.shape[1], sample_size=sample_size, scatter=True)
     if len(rows):
         scan.update(rows, vectors[rows], mix(1, rows))
     return scan
@@ -62,7 +62,7 @@ def test_any_split_in_any_order_equals_the_whole(cuts, order, seed):
     vectors = make_store(60, 3, seed)
     parts = [scan_rows(vectors, rows) for rows in np.split(np.arange(60), sorted(cuts))]
     order.shuffle(parts)
-    merged = Scan(3, sample_size=16)
+    merged = Scan(3, sample_size=16, scatter=True)
     for part in parts:
         merged.merge(part)
     assert_equal_scans(merged, scan_rows(vectors, np.arange(60)))
@@ -86,7 +86,7 @@ def test_merging_commutes_regroups_and_ignores_empty_scans(first, second):
     tail.merge(make(c))
     grouped.merge(tail)
     assert_equal_scans(left, grouped)
-    grouped.merge(Scan(3, sample_size=16))
+    grouped.merge(Scan(3, sample_size=16, scatter=True))
     assert_equal_scans(left, grouped)
 
 

@@ -1,6 +1,11 @@
 """Streaming search against the definition: all scores in float64, sorted."""
 
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -126,6 +131,61 @@ def test_any_split_and_order_of_parts_equals_the_whole(
         np.testing.assert_allclose(found.scores, whole.scores, atol=1e-6)
         if metric != "cosine":  # products of integers are exact; unit vectors are rounded, and ties with them
             np.testing.assert_array_equal(found.rows, whole.rows)
+
+
+@settings(max_examples=30, deadline=None)
+@given(order=st.permutations(range(5)), k=st.integers(1, 80), seed=st.integers(0, 2**32 - 1))
+def test_blocks_in_any_order_list_equal_scores_by_row(order: list[int], k: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = rng.integers(-1, 2, size=(500, 2)).astype(np.float32)
+    queries = rng.integers(-1, 2, size=(4, 2)).astype(np.float32)
+    found = Search(queries, k, "dot")
+    for number in order:
+        found.update(Block(100 * number, vectors[100 * number : 100 * (number + 1)]))
+    expected = np.argsort(-(queries @ vectors.T), axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(found.result().rows, expected)
+
+
+class MadeStore:
+    """Rows that are made when they are read, so only what a search keeps takes memory."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __iter__(self) -> Iterator[Block]:
+        for start in range(0, self.count, 2048):
+            yield Block(start, np.random.default_rng(start).standard_normal((2048, 64), dtype=np.float32))
+
+
+def measure_peak(count: int) -> int:
+    """Return the growth of the resident memory by a search of `count` rows in a process of its own, in bytes."""
+    code = (
+        "import resource, sys, numpy as np\n"
+        "from tests.stores.test_search import MadeStore, search\n"
+        "queries = np.random.default_rng(1).standard_normal((256, 64), dtype=np.float32)\n"
+        "search(MadeStore(4096), queries, 100)\n"  # libraries and their buffers
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "search(MadeStore(int(sys.argv[1])), queries, 100)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    root = Path(__file__).parents[2]
+    paths = os.pathsep.join([str(root), *sys.path])
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(count)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+    )
+    return int(run.stdout) * (1 if sys.platform == "darwin" else 1024)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="resource is not available")
+def test_memory_does_not_grow_with_the_number_of_rows() -> None:
+    rows = 64 * 2048
+    # All rows are 34 MB, all scores of 256 queries 134 MB. Allowed: what the allocator keeps back.
+    assert measure_peak(rows) < 12e6
 
 
 def test_wrong_input_is_rejected() -> None:

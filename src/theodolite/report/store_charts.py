@@ -11,7 +11,7 @@ from theodolite.report.charts import Scale, fit_scale
 from theodolite.text import format_number, format_tick
 
 WIDTH, HEIGHT = 720, 300
-LEFT, RIGHT, TOP, BOTTOM = 52, 16, 22, 44
+LEFT, RIGHT, TOP, BOTTOM = 52, 16, 34, 44
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Point:
-    """A point with its label and a 95% interval of y."""
+    """A point with its label and a 95% interval of y; NaN: y is exact."""
 
     label: str
     x: float
@@ -34,6 +34,7 @@ class Point:
     low: float
     high: float
     best: bool = False
+    series: int = 0
 
 
 def draw_curves(curves: Sequence[Curve], x_label: str, title: str) -> str:
@@ -65,27 +66,62 @@ def draw_curves(curves: Sequence[Curve], x_label: str, title: str) -> str:
 
 
 def draw_points(points: Sequence[Point], x_label: str, y_label: str, title: str) -> str:
-    """Return points with intervals on a logarithmic x axis; the best ones are joined and labelled."""
+    """Return points with intervals on a logarithmic x axis; the best ones of each series are joined.
+
+    Labels are drawn where there is room for them, first those of the best points; narrow screens show only these.
+    """
     drawn = [one for one in points if one.x > 0 and math.isfinite(one.y)]
     if not drawn:
         return ""
     across = fit_scale([one.x for one in drawn], (), LEFT, WIDTH - RIGHT - 60, log=True)
-    up = fit_scale([end for one in drawn for end in (one.low, one.high)], (), HEIGHT - BOTTOM, TOP, log=False)
+    ends = [end for one in drawn for end in (one.low, one.y, one.high) if math.isfinite(end)]
+    up = fit_scale(ends, (), HEIGHT - BOTTOM, TOP, log=False)
     parts = [_draw_axes(across, up, x_label, y_label)]
-    best = sorted((one for one in drawn if one.best), key=lambda one: one.x)
-    steps = "L".join(f"{across(one.x):.1f} {up(one.y):.1f}" for one in best)
-    parts.append(f'<g class="s0"><path class="line" d="M{steps}"/></g>' if len(best) > 1 else "")
+    for series in sorted({one.series for one in drawn}):
+        best = sorted((one for one in drawn if one.best and one.series == series), key=lambda one: one.x)
+        steps = "L".join(f"{across(one.x):.1f} {up(one.y):.1f}" for one in best)
+        parts.append(f'<g class="s{series}"><path class="line" d="M{steps}"/></g>' if len(best) > 1 else "")
     for one in drawn:
         x, y = across(one.x), up(one.y)
+        ends = [end for end in (one.low, one.high) if math.isfinite(end)]
+        bar = f'<path class="line" d="M{x:.1f} {up(ends[0]):.1f}V{up(ends[1]):.1f}"/>' if ends else ""
         hint = escape_html(f"{one.label}: {format_number(one.y)} at {format_number(one.x)}")
         parts.append(
-            f'<g class="s{0 if one.best else 1}"><path class="line" d="M{x:.1f} '
-            f'{up(one.low):.1f}V{up(one.high):.1f}"/>'
+            f'<g class="s{one.series}">{bar}'
             f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3.4"><title>{hint}</title></circle></g>'
         )
-        if one.best:
-            parts.append(f'<text x="{x + 7:.1f}" y="{y + 12:.1f}">{escape_html(one.label)}</text>')
+    taken = [(across(one.x) - 4, up(one.y) - 4, across(one.x) + 4, up(one.y) + 4) for one in drawn]
+    for one in sorted(drawn, key=lambda one: not one.best):
+        if (place := _find_room(across(one.x), up(one.y), one.label, taken)) is None:
+            continue
+        taken.append(place)
+        kind = "label" if one.best else "minor"
+        parts.append(
+            f'<text class="{kind}" x="{place[0]:.1f}" y="{place[3] - 3:.1f}">{escape_html(one.label)}</text>'
+        )
     return _frame("".join(parts), title)
+
+
+Box = tuple[float, float, float, float]
+
+
+def _find_room(x: float, y: float, label: str, taken: Sequence[Box]) -> Box | None:
+    """Return the box (left, top, right, bottom) of a label beside a point that covers nothing, or None."""
+    width = 6.6 * len(label)
+    for left, bottom in (
+        (x + 6, y + 15),
+        (x + 6, y - 1),
+        (x + 6, y + 7),
+        (x - 6 - width, y + 15),
+        (x - 6 - width, y + 7),
+    ):
+        box = (left, bottom - 13, left + width, bottom)
+        inside = left >= LEFT and box[2] <= WIDTH and box[1] >= TOP - 14 and bottom <= HEIGHT - BOTTOM
+        if inside and not any(
+            box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3] for other in taken
+        ):
+            return box
+    return None
 
 
 def _draw_axes(across: Scale, up: Scale, x_label: str, y_label: str) -> str:

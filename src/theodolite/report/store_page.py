@@ -184,9 +184,7 @@ def _draw_floor(section: Section) -> str:
         for kind, part in section.tables["score_curve"].groupby("pairs", sort=False)
     ]
     metric, rate = section.facts["metric"], section.facts["false_match_rate"]
-    line = '<svg class="sign wide" viewBox="0 0 28 12" aria-hidden="true"><path class="line" d="M0 6H28"/></svg>'
-    names = "".join(f'<li class="s{i}">{line}{escape_html(one.name)}</li>' for i, one in enumerate(curves))
-    legend = f'<ul class="signs">{names}</ul>' if len(curves) > 1 else ""
+    legend = _draw_legend([one.name for one in curves])
     caption = (
         "<figcaption><b>Scores of random pairs</b>Nearly all pairs are unrelated. A share of "
         f"{format_number(rate)} of them scores better than the line.</figcaption>"
@@ -196,7 +194,7 @@ def _draw_floor(section: Section) -> str:
 
 
 def _draw_cost(table: pd.DataFrame) -> str:
-    """Return recall against bytes for every transform; those that no other one beats in both are joined."""
+    """Return recall against bytes for every transform; those that none of their kind beats in both are joined."""
     points = [
         Point(
             row["transform"],
@@ -205,16 +203,25 @@ def _draw_cost(table: pd.DataFrame) -> str:
             row["recall_10_low"],
             row["recall_10_high"],
             row["pareto"],
+            int(row["needs_originals"] is True),
         )
         for row in table.to_dict("records")
     ]
     title = "Recall after a transform, by bytes a vector"
     drawn = draw_points(points, "bytes a vector · log scale", "recall@10", title)
     caption = (
-        f"<figcaption><b>{title}</b>Share of the 10 nearest documents that are still found. No other "
-        "transform is both smaller and better than those on the line.</figcaption>"
+        f"<figcaption><b>{title}</b>Share of the 10 nearest documents that are still found. Of one kind, no "
+        "other transform is both smaller and better than those on the line.</figcaption>"
     )
-    return f'<figure class="store-chart">{caption}{drawn}</figure>' if drawn else ""
+    legend = _draw_legend(["alone", "candidates scored again with the originals, which are kept elsewhere"])
+    legend = legend if any(one.series for one in points) else ""
+    return f'<figure class="store-chart">{caption}{legend}{drawn}</figure>' if drawn else ""
+
+
+def _draw_legend(names: Sequence[str]) -> str:
+    line = '<svg class="sign wide" viewBox="0 0 28 12" aria-hidden="true"><path class="line" d="M0 6H28"/></svg>'
+    items = "".join(f'<li class="s{i}">{line}{escape_html(name)}</li>' for i, name in enumerate(names))
+    return f'<ul class="signs">{items}</ul>' if len(names) > 1 else ""
 
 
 def _extreme_dimensions(table: pd.DataFrame) -> pd.DataFrame:

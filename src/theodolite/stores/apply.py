@@ -14,7 +14,7 @@ from theodolite.engines.progress import Listener
 from theodolite.errors import DamagedError, InputError
 from theodolite.storage.atomic import write_atomically
 from theodolite.storage.files import read_tensors, write_tensors
-from theodolite.stores.cost import TRAINING_ROWS, follow_blocks, scan_for_transforms
+from theodolite.stores.cost import TRAINING_ROWS, follow_blocks, prepare_fit, scan_for_transforms
 from theodolite.stores.reader import Reader
 from theodolite.stores.transforms import Step, StoreTransform, fit_transform, import_faiss
 
@@ -43,7 +43,8 @@ def apply_transform(
     metric = metric or reader.metric or "cosine"
     count = reader.count
     if isinstance(transform, str):
-        first = scan_for_transforms(reader, metric, 0, TRAINING_ROWS, listener)
+        scan = scan_for_transforms(reader, metric, TRAINING_ROWS, listener)
+        first = prepare_fit(scan, metric, 0, TRAINING_ROWS)
         count = first.rows
         transform = fit_transform(transform, first.moments, first.training, metric, dtype=reader.dtype)
     if count is None:

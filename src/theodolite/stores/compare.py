@@ -19,7 +19,8 @@ from theodolite.measures import two_samples
 from theodolite.measures.two_samples import Difference, Samples
 from theodolite.measures.uncertainty import holm
 from theodolite.stores.answer import Answer, Section
-from theodolite.stores.document_sample import DocumentSample, Keys, choose_both, hash_contents, name_rows
+from theodolite.stores.document_sample import DocumentSample, Keys, choose_both, name_rows
+from theodolite.stores.duplicates import hash_contents
 from theodolite.stores.reader import Reader
 from theodolite.text import format_number, join_words, pluralize
 

@@ -1,7 +1,7 @@
-"""What a change of the vectors would cost: recall, rank churn, bytes and time of every transform, in two passes.
+"""What a change of the vectors would cost: recall, rank churn, bytes and time of every transform.
 
-The first pass sums moments and chooses queries and a training sample by hash. In the second pass every block is
-searched as it is and after each transform.
+Transforms are fitted to the scan of the store: its moments and its sample. Then every block is searched as it is
+and after each transform.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ from numpy.typing import NDArray
 from theodolite.engines.progress import Listener, Progress
 from theodolite.errors import InputError, TheodoliteError
 from theodolite.hashing import mix, text_hash
-from theodolite.statistics.sample import Reservoir
 from theodolite.stores.answer import Answer, Section
 from theodolite.stores.query_time import time_query
 from theodolite.stores.reader import Block, Reader
 from theodolite.stores.recall import churn_at, find_pareto, mean_interval, recall_at
+from theodolite.stores.scan import Scan, scan_store
 from theodolite.stores.search import Search, check_metric
 from theodolite.stores.transforms import (
     AS_IS,
+    PQ_CENTROIDS,
+    PQ_POINTS,
     Moments,
     StoreTransform,
     fit_transform,
     parse_transform,
-    scale_to_unit,
 )
 from theodolite.text import format_percent
 
 PLACES = (1, 10, 100)
-QUERY_COUNT, TRAINING_ROWS = 1000, 20_000
+QUERY_COUNT, TRAINING_ROWS = 1000, PQ_CENTROIDS * PQ_POINTS
 GOOD_RECALL = 0.95
 """Recall@10 from which a transform is called good."""
 NUMBERS = [f"{name}_{k}" for name, ks in (("recall", PLACES), ("churn", (10,))) for k in ks]
@@ -54,18 +55,18 @@ COLUMNS = [
 
 @dataclass
 class FirstPass:
-    """What transforms are fitted to. Everything but `keys` is bounded; `keys` takes 8 bytes a row.
+    """What transforms are fitted to. Everything but `contents` is bounded; `contents` takes 8 bytes a row.
 
-    moments   of usable vectors; by cosine, of vectors of length 1
+    moments   of rows that are finite and not zero; by cosine, of vectors of length 1
     rows      number of rows, usable or not
-    keys      (rows,) hash of the contents of each row
+    contents  (rows,) a number that rows with equal vectors share
     queries, query_rows    (queries, dim) rows chosen by hash, and their numbers
     training  (rows, dim) other rows chosen by hash; all chosen ones if these are too few
     """
 
     moments: Moments
     rows: int
-    keys: NDArray[np.uint64]
+    contents: NDArray[np.int64]
     queries: NDArray[np.float32]
     query_rows: NDArray[np.int64]
     training: NDArray[np.float32]
@@ -75,6 +76,7 @@ def measure_cost(
     reader: Reader,
     queries: NDArray[Any] | Reader | None = None,
     *,
+    scan: Scan | None = None,
     metric: str | None = None,
     transforms: Sequence[str] | None = None,
     query_count: int = QUERY_COUNT,
@@ -85,6 +87,7 @@ def measure_cost(
     """Return the section "cost": recall@1, 10 and 100, rank churn, bytes and time after each transform.
 
     queries: vectors of real queries; by default, rows of the store chosen by hash, which do not find themselves.
+    scan: of this store, with `scatter` unless the metric is cosine; by default, it is made first.
     transforms: such as "centre+pca:128+int8"; by default, `default_transforms`. Cost: for each transform, rows x
     queries x width multiplications.
     """
@@ -94,7 +97,9 @@ def measure_cost(
     for name in names:
         parse_transform(name)
     listener = listener or Listener()
-    first = scan_for_transforms(reader, metric, query_count, training_rows, listener)
+    if scan is None:
+        scan = scan_for_transforms(reader, metric, query_count + training_rows, listener)
+    first = prepare_fit(scan, metric, query_count, training_rows)
     exclude = None if queries is not None else first.query_rows
     asked = _read_queries(queries, query_count, reader) if queries is not None else first.queries
     if not len(asked) or first.moments.count < 2:
@@ -104,14 +109,20 @@ def measure_cost(
     fitted, problems = _fit_all(names, first, metric, reader.dtype)
     truth, found = _search_all(reader, fitted, first, asked, exclude, metric, device, listener)
     original = _original_bytes(reader)
-    rows = [_describe(AS_IS, original, original, truth, truth, None)]
-    rows[0]["query_ms"] = time_query(fit_transform(AS_IS, first.moments, first.training, metric), first, asked)
+    whole = fit_transform(AS_IS, first.moments, first.training, metric)
+    stored = {_stored_name(one): one for one in [whole, *fitted]}
+    times = {name: time_query(one, first, asked) for name, one in stored.items()}
+    rows = [_describe_whole(original, times[AS_IS])]
     for transform, hits in zip(fitted, found, strict=True):
-        row = _describe(transform.name, transform.bytes, original, truth, hits, transform)
-        rows.append(row | {"query_ms": time_query(transform, first, asked)})
+        row = _describe(transform, original, truth, hits)
+        rows.append(row | {"query_ms": times[_stored_name(transform)]})
     rows += [{"transform": name, "undefined": reason} for name, reason in problems.items()]
     table = pd.DataFrame(rows).reindex(columns=COLUMNS)
-    table["pareto"] = find_pareto(table["bytes"].to_numpy(float), table["recall_10"].to_numpy(float))
+    table["pareto"] = False
+    for _, kind in table.groupby(table["needs_originals"].eq(True)):
+        table.loc[kind.index, "pareto"] = find_pareto(
+            kind["bytes"].to_numpy(float), kind["recall_10"].to_numpy(float)
+        )
     facts = {
         "metric": metric,
         "rows": first.rows,
@@ -138,27 +149,29 @@ def default_transforms(dim: int, dtype: str = "float32") -> list[str]:
     return names + [f"pca:{n}+int8" for n in small]
 
 
-def scan_for_transforms(
-    reader: Reader, metric: str, query_count: int, training_rows: int, listener: Listener | None = None
-) -> FirstPass:
-    """Read the store once: moments, hashes of rows, queries and the training sample."""
-    moments, sample, keys = Moments(reader.dim), Reservoir(query_count + training_rows), []
-    seed, count = text_hash(reader.digest), 0
-    for block in follow_blocks(reader, listener, "first pass"):
-        usable = find_usable(block.vectors, metric)
-        vectors = block.vectors[usable].astype(np.float32)
-        moments.update(scale_to_unit(vectors) if metric == "cosine" else vectors)
-        order = torch.from_numpy((mix(seed, block.rows[usable]) >> np.uint64(1)).astype(np.int64))
-        sample.offer(key=order, row=torch.from_numpy(block.rows[usable]), vector=torch.from_numpy(vectors))
-        keys.append(_hash_contents(block.vectors))
-        count += len(block)
-    chosen = sample.sorted()
-    if not chosen:
-        nothing = np.empty((0, reader.dim), np.float32)
-        return FirstPass(moments, count, np.empty(0, np.uint64), nothing, np.empty(0, np.int64), nothing)
-    vectors, rows = chosen["vector"].numpy(), chosen["row"].numpy()
-    training = vectors[query_count:] if len(vectors) >= 2 * query_count else vectors
-    return FirstPass(moments, count, np.concatenate(keys), vectors[:query_count], rows[:query_count], training)
+def scan_for_transforms(reader: Reader, metric: str, sample_size: int, listener: Listener | None = None) -> Scan:
+    """Return a scan of the store with the moments that transforms require."""
+    return scan_store(reader, sample_size=sample_size, scatter=metric != "cosine", listener=listener)
+
+
+def prepare_fit(scan: Scan, metric: str, query_count: int, training_rows: int) -> FirstPass:
+    """Return moments, queries and the training sample of a scan."""
+    contents = np.full(scan.rows, scan.rows)
+    contents[scan.hashed_rows] = np.unique(scan.hashes, return_inverse=True)[1]
+    if metric == "cosine":
+        mean = scan.units / max(scan.count, 1)
+        moments = Moments(scan.dim, scan.count, mean, scan.products - scan.count * np.outer(mean, mean))
+    elif scan.moments is None:
+        raise InputError(f"Transforms by {metric} require a scan with scatter=True.")
+    else:
+        moments = scan.moments
+    sample = scan.sample.sorted()
+    vectors, rows = sample.get("vector", torch.empty(0, scan.dim)), sample.get("row", torch.empty(0).long())
+    first = query_count if len(rows) >= 2 * query_count else 0
+    training = vectors[first : first + training_rows].numpy()
+    return FirstPass(
+        moments, scan.rows, contents, vectors[:query_count].numpy(), rows[:query_count].numpy(), training
+    )
 
 
 def find_usable(vectors: NDArray[Any], metric: str) -> NDArray[np.bool_]:
@@ -180,14 +193,6 @@ def follow_blocks(reader: Reader, listener: Listener | None, name: str) -> Itera
             listener.progress(Progress(share, count, time.monotonic() - started, unit="rows"))
             if listener.stop():
                 raise TheodoliteError(f"Stopped after {count:,} rows of the {name}.")
-
-
-def _hash_contents(vectors: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return a hash of the numbers of each row; 0.0 and -0.0 are equal."""
-    words = np.ascontiguousarray(vectors.astype(np.float32) + np.float32(0)).view(np.uint32).astype(np.uint64)
-    words ^= words >> np.uint64(16)  # rounded numbers have empty low bits, which a product modulo 2^64 keeps
-    weights = mix(np.arange(words.shape[1])) | np.uint64(1)
-    return mix((words * weights).sum(axis=1, dtype=np.uint64))
 
 
 def _read_queries(queries: NDArray[Any] | Reader, most: int, reader: Reader) -> NDArray[np.float32]:
@@ -252,8 +257,7 @@ def _search_all(
             decoded = transform.decode(transform.encode(block.vectors))
             decoded[hidden] = np.nan
             searches[name].update(Block(block.start, decoded))
-    _, contents = np.unique(first.keys, return_inverse=True)
-    contents = np.append(contents, -1)  # row -1: nothing was found
+    contents = np.append(first.contents, -1)  # row -1: nothing was found
     found = {name: contents[search.result().rows] for name, search in searches.items()}
     return contents[truth.result().rows], [found[_stored_name(one)] for one in fitted]
 
@@ -270,16 +274,18 @@ def _original_bytes(reader: Reader) -> int:
     return int(reader.dim * np.dtype(reader.dtype).itemsize)
 
 
+def _describe_whole(original: int, query_ms: float) -> dict[str, Any]:
+    """Return the row of the vectors as they are, which is exact by definition: no interval."""
+    exact = {number: 1.0 if number.startswith("recall") else 0.0 for number in NUMBERS}
+    row = {"transform": AS_IS, "bytes": original, "compression": 1.0, **exact, "query_ms": query_ms}
+    return row | {"needs_originals": False, "undefined": ""}
+
+
 def _describe(
-    name: str,
-    size: int,
-    original: int,
-    truth: NDArray[np.int64],
-    found: NDArray[np.int64],
-    transform: StoreTransform | None,
+    transform: StoreTransform, original: int, truth: NDArray[np.int64], found: NDArray[np.int64]
 ) -> dict[str, Any]:
-    rescore = transform.rescore if transform is not None else 0
-    row: dict[str, Any] = {"transform": name, "bytes": size, "compression": original / size}
+    rescore, size = transform.rescore, transform.bytes
+    row: dict[str, Any] = {"transform": transform.name, "bytes": size, "compression": original / size}
     for number in NUMBERS:
         kind, k = number.split("_")
         share = recall_at if kind == "recall" else churn_at

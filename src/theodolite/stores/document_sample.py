@@ -94,16 +94,6 @@ def hash_names(values: NDArray[Any], otherwise: Keys) -> Keys:
     return np.where(codes >= 0, hashes[codes], otherwise)
 
 
-def hash_contents(vectors: NDArray[Any]) -> Keys:
-    """Return a hash of the numbers of each row; 0.0 and -0.0 are equal. (rows, dim) -> (rows,)"""
-    words = np.ascontiguousarray(vectors + vectors.dtype.type(0)).view(f"u{vectors.dtype.itemsize}")
-    weights = mix(np.arange(words.shape[1]), words.dtype.itemsize) | np.uint64(1)
-    wide = words.astype(np.uint64)
-    # Narrow floats in a wide format have empty low bits, with which a product modulo 2^64 would collide.
-    wide ^= wide >> np.uint64(4 * words.dtype.itemsize)
-    return mix((wide * weights).sum(axis=1, dtype=np.uint64))
-
-
 def name_rows(reader: Reader, block: Block, groups: str | None) -> tuple[Keys, Keys]:
     """Return the hashes of the documents of a block and of its rows: of their names, or else of row numbers."""
     numbers = mix(text_hash(reader.digest), block.rows)

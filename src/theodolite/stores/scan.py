@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from hashlib import blake2b
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +16,9 @@ from theodolite.errors import InputError, TheodoliteError
 from theodolite.hashing import mix, text_hash
 from theodolite.statistics.norms import BINS, BINS_PER_OCTAVE, LOWEST_OCTAVE
 from theodolite.statistics.sample import Reservoir
+from theodolite.stores.duplicates import hash_contents
 from theodolite.stores.reader import Block, Reader
+from theodolite.stores.transforms import Moments
 
 SAMPLE_SIZE = 8192
 """Vectors kept for what sums cannot give: 25 MB for 768 coordinates."""
@@ -53,8 +54,10 @@ class Scan:
     sample                               the `sample_size` rows of smallest key, with their vectors in float32
     lists                                row numbers: "zero", "nonfinite", "shortest", "longest"
     hashes, hashed_rows (rows,)          64-bit hash of the contents of every row, and its number
+    moments                              mean and scatter of x as stored, if `scatter`
 
-    Memory: 16 bytes a row, 8 dim^2 bytes and the sample. Cost: rows dim^2 float64 products.
+    Memory: 16 bytes a row, 8 dim^2 bytes and the sample. Cost: rows dim^2 float64 products. `scatter`
+    doubles the squares and products.
 
     >>> scan = Scan(2)
     >>> scan.update(np.arange(3), np.array([[3.0, 4.0], [3.0, 4.0], [0.0, 0.0]]), mix(0, np.arange(3)))
@@ -62,8 +65,9 @@ class Scan:
     (3, 1, [1.2, 1.6], 1)
     """
 
-    def __init__(self, dim: int, *, sample_size: int = SAMPLE_SIZE) -> None:
+    def __init__(self, dim: int, *, sample_size: int = SAMPLE_SIZE, scatter: bool = False) -> None:
         self.dim = dim
+        self.moments = Moments(dim) if scatter else None
         self.rows = self.nonfinite = self.zero = self.unnormalised = 0
         self.units = np.zeros(dim)
         self.products = np.zeros((dim, dim))
@@ -111,6 +115,8 @@ class Scan:
         self._add_hashes(rows, vectors)
         self._add_norms(rows, norms)
         self._add_moments(wide)
+        if self.moments is not None:
+            self.moments.update(wide)
         self._add_directions(scaled / lengths[:, None])
         self.sample.offer(
             key=_signed(keys), row=torch.from_numpy(rows), vector=torch.from_numpy(vectors.astype(np.float32))
@@ -121,9 +127,7 @@ class Scan:
         self.lists[name].offer(keys, rows)
 
     def _add_hashes(self, rows: NDArray[np.int64], vectors: NDArray[Any]) -> None:
-        contents = np.ascontiguousarray(vectors + vectors.dtype.type(0))  # -0.0 becomes 0.0, which it equals
-        digests = b"".join(blake2b(row, digest_size=8).digest() for row in contents)
-        self._hashes.append(np.frombuffer(digests, "<u8").astype(np.uint64))
+        self._hashes.append(hash_contents(vectors))
         self._hashed_rows.append(rows.astype(np.int64))
 
     def _add_norms(self, rows: NDArray[np.int64], norms: NDArray[np.float64]) -> None:
@@ -160,6 +164,10 @@ class Scan:
         """Add another scan of other rows."""
         if self.dim != other.dim:
             raise InputError(f"Scans of {self.dim} and of {other.dim} coordinates cannot be merged.")
+        if self.moments is not None and other.moments is not None:
+            self.moments.merge(other.moments)
+        else:
+            self.moments = None
         self._merge_moments(self.count, other.count, other.mean, other.squares)
         for name in ("rows", "nonfinite", "zero", "unnormalised", "units", "products", "norms"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -174,6 +182,16 @@ class Scan:
         self._hashes += other._hashes
         self._hashed_rows += other._hashed_rows
 
+    def number_from(self, start: int) -> None:
+        """Add `start` to all row numbers: these rows follow those of another part."""
+        for name, held in self.lists.items():
+            held.rows = held.rows + start
+            if name in ("zero", "nonfinite"):  # their keys are row numbers
+                held.keys = held.keys + start
+        if len(self.sample):
+            self.sample.rows["row"] = self.sample.rows["row"] + start
+        self._hashed_rows = [rows + start for rows in self._hashed_rows]
+
     def state(self) -> dict[str, Tensor]:
         """Return everything as tensors; `from_state` restores it."""
         arrays: dict[str, NDArray[Any]] = {
@@ -182,6 +200,8 @@ class Scan:
             "hashed_rows": self.hashed_rows,
         }
         arrays |= {name: getattr(self, name) for name in SUMS}
+        if self.moments is not None:
+            arrays |= {"moments.mean": self.moments.mean, "moments.scatter": self.moments.scatter}
         for name, rows in self.lists.items():
             arrays |= {f"list.{name}.keys": rows.keys, f"list.{name}.rows": rows.rows}
         tensors = {name: torch.tensor(array) for name, array in arrays.items()}
@@ -195,6 +215,9 @@ class Scan:
         scan.rows, scan.nonfinite, scan.zero, scan.unnormalised = rows, nonfinite, zero, unnormalised
         for name in SUMS:
             setattr(scan, name, state[name].numpy().copy())
+        if "moments.mean" in state:
+            mean, scatter = (state[f"moments.{name}"].numpy().copy() for name in ("mean", "scatter"))
+            scan.moments = Moments(scan.dim, scan.count, mean, scatter)
         for name, held in scan.lists.items():
             held.keys, held.rows = (state[f"list.{name}.{field}"].numpy() for field in ("keys", "rows"))
         scan.sample.rows = {
@@ -218,6 +241,7 @@ def scan_store(
     *,
     scan: Scan | None = None,
     sample_size: int = SAMPLE_SIZE,
+    scatter: bool = False,
     save: Callable[[Scan], None] | None = None,
     listener: Listener | None = None,
 ) -> Scan:
@@ -226,7 +250,7 @@ def scan_store(
     `save` is called about every minute, and when the listener asks to stop.
     """
     listener = listener or Listener()
-    scan = scan or Scan(reader.dim, sample_size=sample_size)
+    scan = scan or Scan(reader.dim, sample_size=sample_size, scatter=scatter)
     key = text_hash(reader.digest)
     started = saved = time.monotonic()
     first = scan.rows

@@ -116,6 +116,7 @@ class Search:
         self._held = torch.empty(0, self.dim, device=self.device)
         self._pending: list[tuple[Tensor, Tensor, Tensor]] = []  # query, row and score of each candidate
         self._waiting = torch.zeros(self.count, dtype=torch.int64, device=self.device)
+        self._next, self._in_order = 0, True  # whether candidates were added in the order of rows
 
     def update(self, block: Block) -> None:
         """Search one block."""
@@ -124,6 +125,8 @@ class Search:
                 f"queries have {self.dim} coordinates, and the store's vectors {block.vectors.shape[1]}. "
                 "Use queries from the same model."
             )
+        self._in_order &= block.start >= self._next
+        self._next = max(self._next, block.start + len(block))
         queries, rows = _CPU_TILE if self.device.type == "cpu" else _GPU_TILE
         for first in range(0, len(block), rows):
             vectors, offset = self._prepare(block.vectors[first : first + rows])
@@ -135,6 +138,7 @@ class Search:
         other._compact()
         queries = torch.arange(self.count, device=self.device)[:, None].expand(-1, other.k).flatten()
         known = other._rows.flatten() != _NONE
+        self._next, self._in_order = max(self._next, other._next), False
         self._add(
             queries[known],
             other._rows.to(self.device).flatten()[known],
@@ -152,6 +156,7 @@ class Search:
         self._pending.clear()
         self._waiting.zero_()
         self._scores, self._rows = state["scores"].to(self.device), state["rows"].to(self.device)
+        self._next, self._in_order = int(self._rows.max()) + 1 if self._rows.numel() else 0, True
 
     def result(self) -> Hits:
         """Return the nearest rows of all blocks so far."""
@@ -166,9 +171,12 @@ class Search:
         """Return float32 rows, and what to add to their products, if anything: -inf hides a row."""
         given = torch.from_numpy(np.require(block, requirements=["C", "W"]))
         # Reused: new memory for every tile fragments the heap, which then grows with the number of rows.
-        if len(self._held) < len(given):
-            self._held = torch.empty(len(given), self.dim, device=self.device)
-        vectors = self._held[: len(given)].copy_(given)
+        if self.metric == "dot" and given.dtype == torch.float32 and self.device.type == "cpu":
+            vectors = given
+        else:
+            if len(self._held) < len(given):
+                self._held = torch.empty(len(given), self.dim, device=self.device)
+            vectors = self._held[: len(given)].copy_(given)
         if self.metric == "euclidean":
             vectors -= self.centre
         squares = torch.linalg.vecdot(vectors, vectors)
@@ -185,10 +193,13 @@ class Search:
     def _search_tile(self, part: slice, start: int, vectors: Tensor, offset: Tensor | None) -> None:
         queries = self._queries[part]
         scores = self._tile(len(queries), len(vectors))
-        if offset is None:
-            torch.mm(queries, vectors.T, out=scores)
+        if self.device.type == "cpu":
+            # On AMD processors OpenBLAS of NumPy is a tenth faster than MKL of torch.
+            np.matmul(queries.numpy(), vectors.numpy().T, out=scores.numpy())
         else:
-            torch.addmm(offset, queries, vectors.T, out=scores)
+            torch.mm(queries, vectors.T, out=scores)
+        if offset is not None:
+            scores += offset
         if self._exclude is not None:
             column = self._exclude[part] - start
             (inside,) = torch.nonzero((column >= 0) & (column < len(vectors)), as_tuple=True)
@@ -221,7 +232,7 @@ class Search:
         if not self._pending:
             return
         queries, rows, scores = (torch.cat(parts) for parts in zip(*self._pending, strict=True))
-        order = torch.argsort(queries, stable=True)
+        order = _sort_stably(queries, self.count)
         queries, rows, scores = queries[order], rows[order], scores[order]
         place = torch.arange(len(queries), device=self.device) - (self._waiting.cumsum(0) - self._waiting)[queries]
         shape = (self.count, int(self._waiting.max()))
@@ -229,13 +240,24 @@ class Search:
         new_rows = torch.full(shape, _NONE, dtype=torch.int64, device=self.device)
         new_scores[queries, place], new_rows[queries, place] = scores, rows
         all_scores, all_rows = torch.cat([self._scores, new_scores], 1), torch.cat([self._rows, new_rows], 1)
-        by_row = all_rows.argsort(1)
-        all_scores, all_rows = all_scores.gather(1, by_row), all_rows.gather(1, by_row)
+        if not self._in_order:
+            by_row = all_rows.argsort(1)
+            all_scores, all_rows = all_scores.gather(1, by_row), all_rows.gather(1, by_row)
+            self._in_order = True
         all_scores, by_score = all_scores.sort(dim=1, descending=True, stable=True)
         self._scores = all_scores[:, : self.k].contiguous()
         self._rows = all_rows.gather(1, by_score[:, : self.k])
         self._pending.clear()
         self._waiting.zero_()
+
+
+def _sort_stably(queries: Tensor, count: int) -> Tensor:
+    """Return the order that sorts numbers below `count`, equal ones as they are."""
+    if queries.device.type != "cpu":
+        return torch.argsort(queries, stable=True)
+    # NumPy sorts 16-bit numbers by radix, ten times as fast.
+    narrow = queries.numpy().astype(np.uint16 if count <= 1 << 16 else np.int64)
+    return torch.from_numpy(np.argsort(narrow, kind="stable"))
 
 
 def _bound_kth(scores: Tensor, k: int) -> Tensor:

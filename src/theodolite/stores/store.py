@@ -146,6 +146,7 @@ class _Run:
                 measure_cost(
                     self.reader,
                     self.queries,
+                    scan=scan,
                     metric=self.settings["metric"],
                     transforms=self.settings["transforms"],
                     device=self.device,
@@ -183,6 +184,7 @@ class _Run:
                 self.reader,
                 scan=scan,
                 sample_size=self.settings["sample_size"],
+                scatter=self.settings["cost"] and self.settings["metric"] != "cosine",
                 save=save,
                 listener=self.listener,
             )
@@ -262,7 +264,7 @@ class _Run:
     def _identity(self) -> dict[str, str]:
         """Return what a checkpoint depends on."""
         asked = "" if self.queries is None else self.queries.digest
-        used = {name: self.settings[name] for name in ("metric", "sample_size", "query_count")}
+        used = {name: self.settings[name] for name in ("metric", "sample_size", "query_count", "cost")}
         return {"digest": self.reader.digest, "queries": asked, "settings": repr(used)}
 
     def _has(self, name: str) -> bool:
