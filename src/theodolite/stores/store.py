@@ -155,7 +155,9 @@ class _Run:
         if self.against is not None:
             self.listener.say(f"comparing with {self.against.name}")
             groups, metric = self.settings["groups"], self.settings["metric"]
-            sections.append(compare_stores(self.against, self.reader, groups=groups, metric=metric))
+            sections.append(
+                compare_stores(self.against, self.reader, groups=groups, metric=metric, device=self.device)
+            )
         tables = add_details(
             {name: table for each in sections for name, table in each.tables.items()}, self.reader
         )
