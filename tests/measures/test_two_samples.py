@@ -173,4 +173,4 @@ def test_the_interval_of_the_difference_of_means_covers_the_truth() -> None:
         x[second] += shift
         value, se, _, _ = compare_means(Samples(x, second, document, permutations=1))
         covered += abs(value - true) <= 1.96 * se
-    assert covered >= 51  # of 60; 57 are expected, fewer than 51 have a probability of 0.3%
+    assert covered >= 51  # of 60; 57 are expected, fewer than 51 have a probability of 0.1%

@@ -105,7 +105,8 @@ def _answer(means: dict[str, Interval], queries: int, common: int) -> Answer:
         f"{format_percent(churn.value)} of the places hold another document.",
         *overlap,
         reason=f"{queries:,} of {pluralize(common, 'document')} in both stores, chosen by hash, each searched "
-        f"in both; good from {SAME:.0%}, with the whole interval",
+        f"in both; documents that only one store holds count as differences; good from {SAME:.0%}, with the whole "
+        "interval",
         advice=""
         if same
         else "See search_changes for the documents whose results changed most. It does not say which store is "
