@@ -31,6 +31,8 @@ def test_json_has_every_answer_with_null_for_what_is_exact(theodolite, tmp_path)
     copies = next(one for one in answers if one["question"] == "Are there exact duplicates?")
     assert copies["value"] == 0.1
     assert copies["low"] is None
+    alone = next(one for one in answers if one["question"] == "Does every document have a neighbour?")
+    assert alone["low"] is None  # all documents were searched
 
 
 def test_wrong_input_names_the_flag(theodolite, tmp_path):

@@ -235,7 +235,9 @@ class _Run:
         sections.append(
             describe_hubs(Lists(lists, usable, "documents" if kind == DOCUMENTS else "queries", census))
         )
-        sections.append(describe_isolated(found, floor.facts["pairs"][kind]["threshold"], metric))
+        sections.append(
+            describe_isolated(found, floor.facts["pairs"][kind]["threshold"], metric, count=scan.count)
+        )
         return sections, queries
 
     def _facts(self, scan: Scan, queries: Scan | None, notes: list[str]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def open_file(path: Path) -> Table:
     except Exception as error:  # the library of each format has its own errors
         if path.suffix.lower() in (".npy", ".npz"):  # the errors of numpy speak of magic strings and pickles
             raise InputError(
-                "it cannot be read: expected numbers as numpy.save or numpy.savez writes them "
+                f"it cannot be read as {path.suffix}: expected numbers as numpy.save or numpy.savez writes them "
                 f"({first_line(error)})."
             ) from error
         raise InputError(f"it cannot be read as {path.suffix}: {first_line(error)}") from error
