@@ -264,7 +264,7 @@ def _summarise(table: pd.DataFrame, facts: dict[str, Any]) -> Answer:
         f"{int(table['p'].notna().sum())} permutation tests on {facts['sampled'][0]:,} and "
         f"{pluralize(facts['sampled'][1], 'row')}{documents}"
         + (f", {in_both:,} of them in both" if in_both else "")
-        + ", corrected for the number of tests (Holm)."
+        + ", corrected for the number of tests (Holm)"
     )
     # Rows of one document that are permuted one by one make p too small.
     advice = "" if facts["groups"] else "If rows belong to documents, name their column with --groups."
@@ -286,5 +286,5 @@ def _describe_changes(changes: Changes, before: int) -> Answer:
         f"Rows by id: {join_words(parts) if parts else 'none'}.",
         share,
         reason="Value: rows added, changed and removed over the rows of the first store. Vectors are equal if all "
-        "their numbers are, in the narrower type of the two stores.",
+        "their numbers are, in the narrower type of the two stores",
     )
