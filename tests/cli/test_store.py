@@ -31,6 +31,8 @@ def test_json_has_every_answer_with_null_for_what_is_exact(theodolite, tmp_path)
     copies = next(one for one in answers if one["question"] == "Are there exact duplicates?")
     assert copies["value"] == 0.1
     assert copies["low"] is None
+    alone = next(one for one in answers if one["question"] == "Does every document have a neighbour?")
+    assert alone["low"] is None  # all documents were searched
 
 
 def test_wrong_input_names_the_flag(theodolite, tmp_path):
@@ -41,6 +43,14 @@ def test_wrong_input_names_the_flag(theodolite, tmp_path):
     ran = theodolite("store", tmp_path / "missing.npy")
     assert ran.code == 2
     assert "missing.npy" in ran.err
+    for option in ("--queries", "--against"):
+        ran = theodolite("store", tmp_path / "store.npy", option, tmp_path / "missing.npy")
+        assert ran.err == f"theodolite: {option} {str(tmp_path / 'missing.npy')!r}: there is no such file.\n"
+    ran = theodolite("store", tmp_path / "store.npy", "--metric", "l2")
+    assert "L2 is euclidean" in ran.err
+    (tmp_path / "text.npy").write_text("text")
+    ran = theodolite("store", tmp_path / "text.npy")
+    assert "expected numbers as numpy.save or numpy.savez writes them" in ran.err
 
 
 def test_a_transform_is_applied_and_treats_queries_alike(theodolite, tmp_path):

@@ -45,6 +45,12 @@ def test_intervals_have_the_unit_of_the_sentence_and_text_is_escaped():
     assert "<i>" not in page
 
 
+def test_integers_that_may_be_missing_are_numbers():
+    table = pd.DataFrame({"coordinate": pd.array([99, None], dtype="Int64")})
+    page = render_store("store.npy", FACTS, [Section("against", [], {"tests": table})])
+    assert "<tr><td>99</td></tr>" in page
+
+
 def test_a_section_without_tables_states_its_answer():
     page = render_store("store.npy", FACTS, SECTIONS)
     assert "<p>No one knows.</p>" in page[page.index('id="floor"') :]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from theodolite.errors import InputError
-from theodolite.stores.compare import compare_stores
+from theodolite.stores.compare import NO_INTERVAL, compare_stores
 from theodolite.stores.document_sample import (
     ROWS_PER_DOCUMENT,
     DocumentSample,
@@ -69,6 +69,10 @@ def test_new_rows_are_compared_with_those_that_were_there() -> None:
     assert found.facts["documents"] == [200, 30]
     table = found.tables["tests"].set_index("test")
     assert table.loc["mean", "differs"]
+    assert table.loc["mean", "low"] < table.loc["mean", "value"] < table.loc["mean", "high"]
+    # Only the interval of the mean has been simulated.
+    assert table.drop(index="mean")[["low", "high"]].isna().all(axis=None)
+    assert table.drop(index="mean")["reason"].eq(NO_INTERVAL).all()
     assert found.answers[0].verdict == "attention"
     assert "the mean" in found.answers[0].sentence
 

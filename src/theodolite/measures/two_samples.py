@@ -238,7 +238,7 @@ def compare_coordinates(samples: Samples) -> Difference:
     "between them, over pairs of vectors of different documents; p over permutations of documents.",
     cost="n^2 dim of a sample; one product (documents, documents) per permutation",
     citation="after Li and Chen, Two sample tests for high-dimensional covariance matrices, 2012",
-    error="jackknife over 20 groups of documents",
+    error="jackknife over 20 groups of documents, whose coverage has not been simulated",
 )
 def compare_covariances(samples: Samples) -> Difference:
     """Test whether the covariances differ; the value is squared and relative.
@@ -259,7 +259,7 @@ def compare_covariances(samples: Samples) -> Difference:
     "so that 0.5 is expected for sides of any size; p over permutations of documents.",
     cost="n^2 dim of a sample; one product (documents, documents) per permutation",
     citation="Schilling 1986; Henze 1988",
-    error="jackknife over 20 groups of documents",
+    error="jackknife over 20 groups of documents, whose coverage has not been simulated",
 )
 def compare_neighbours(samples: Samples) -> Difference:
     """Test whether vectors have their nearest neighbours on their own side."""
@@ -286,7 +286,7 @@ def _own_share(means: Means) -> Array:
     "of different documents; p over permutations of documents.",
     cost="n^2 dim of a sample; one product (documents, documents) per permutation",
     citation="Szekely and Rizzo, Testing for equal distributions in high dimension, 2004",
-    error="jackknife over 20 groups of documents",
+    error="jackknife over 20 groups of documents, whose coverage has not been simulated",
 )
 def compare_distances(samples: Samples) -> Difference:
     """Test by the energy distance, which is 0 only for equal distributions."""
@@ -305,7 +305,7 @@ def _energy_share(means: Means) -> Array:
     "documents.",
     cost="n^2 of a sample; one product (documents, documents) per permutation",
     citation="Szekely and Rizzo, Testing for equal distributions in high dimension, 2004",
-    error="jackknife over 20 groups of documents",
+    error="jackknife over 20 groups of documents, whose coverage has not been simulated",
 )
 def compare_lengths(samples: Samples) -> Difference:
     """Test whether norms differ."""

@@ -33,7 +33,8 @@ def read_script() -> str:
 @cache
 def read_store_script() -> str:
     """Return the script of a store's report, which has no interactive charts: the theme."""
-    start = 'theodolite.startTheme(document.getElementById("theme"));'
+    start = 'theodolite.startTheme(document.getElementById("theme"));\n'
+    start += 'document.documentElement.dataset.ready = "yes";'
     return f'"use strict";\nconst theodolite = {{}};\n{_read_asset("theme.js")}\n{start}\n'
 
 

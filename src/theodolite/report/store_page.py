@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -279,8 +280,8 @@ def _render_cell(value: Any) -> str:
         return f"<td>{'yes' if value else ''}</td>"
     if isinstance(value, float):
         return f"<td>{format_aligned(value)}</td>"
-    if isinstance(value, int):
-        return f"<td>{value:,}</td>".replace("-", "−")
+    if isinstance(value, Integral):
+        return f"<td>{int(value):,}</td>".replace("-", "−")
     text = str(value)
     shown = text if len(text) <= LONGEST_CELL else text[: LONGEST_CELL - 1] + "…"
     return f'<td class="text">{escape_html(shown)}</td>'

@@ -21,6 +21,7 @@ from theodolite.measures.uncertainty import holm
 from theodolite.stores.answer import Answer, Section
 from theodolite.stores.document_sample import DocumentSample, Keys, choose_both, name_rows
 from theodolite.stores.duplicates import hash_contents
+from theodolite.stores.matched import compare_results
 from theodolite.stores.reader import Reader
 from theodolite.text import format_number, join_words, pluralize
 
@@ -33,16 +34,22 @@ MIN_LABELLINGS = 200
 EQUAL_LENGTHS = 1e-3
 """Lengths that vary by less, relative to their mean, are those of vectors normalised in half precision."""
 
+NO_INTERVAL = "no interval: its coverage has not been simulated"
+
 
 @dataclass(frozen=True)
 class Aspect:
-    """One test: what differs, what its value means, its value if nothing differs, and whether it is a square."""
+    """One test: what differs, what its value means, its value if nothing differs, and whether it is a square.
+
+    interval: whether the coverage of its interval has been simulated
+    """
 
     test: Callable[[Samples], Difference]
     differs: str
     meaning: str
     expected: float = 0.0
     squared: bool = False
+    interval: bool = False
 
 
 ASPECTS = {
@@ -51,6 +58,7 @@ ASPECTS = {
         "the mean",
         "distance of the means, in standard deviations of the vectors",
         squared=True,
+        interval=True,
     ),
     "coordinate": Aspect(
         two_samples.compare_coordinates,
@@ -92,8 +100,9 @@ def compare_stores(
     rows: int = ROWS,
     permutations: int = PERMUTATIONS,
     seed: int = 0,
+    device: str = "cpu",
 ) -> Section:
-    """Compare two stores: rows added, removed and changed by id, and tests of whether the vectors differ.
+    """Compare two stores: rows and results of searches by id, and tests of whether the vectors differ.
 
     groups: the column that names the document of a row; rows of one document stay together in permutations.
     Without it every row is a document of its own. metric: by "cosine" directions are compared, and lengths by a
@@ -116,11 +125,16 @@ def compare_stores(
         "groups": groups,
         "level": LEVEL,
     }
-    answers = [_summarise(table, facts)]
+    answers, tables = [_summarise(table, facts)], {"tests": table}
     if by_id:
         facts["changes"] = vars(second.changes)
         answers.append(_describe_changes(second.changes, first.rows))
-    return Section("against", answers, {"tests": table} if len(table) else {}, facts)
+        matched = compare_results(a, b, metric=metric, device=device)
+        answers.append(matched.answer)
+        facts["results"] = matched.facts
+        tables["search_changes"] = matched.table
+    kept = {name: each for name, each in tables.items() if len(each)}
+    return Section("against", answers, kept, facts)
 
 
 class _Scan:
@@ -213,9 +227,10 @@ def _draw(
 
 
 def run_tests(samples: Samples) -> pd.DataFrame:
-    """Return one row per test: p, p_adjusted (Holm), the size of the difference and its 95% interval.
+    """Return one row per test: p, p_adjusted (Holm), the size of the difference and a 95% interval.
 
-    expected: the value if nothing differs; coordinate: the one that differs most; meaning: that of the value.
+    expected: the value if nothing differs; coordinate: the one that differs most; meaning: that of the value;
+    reason: why a number is missing. Only the mean has an interval.
     """
     found = []
     for name, aspect in ASPECTS.items():
@@ -223,8 +238,9 @@ def run_tests(samples: Samples) -> pd.DataFrame:
         if name == "length" and lengths.std() <= EQUAL_LENGTHS * lengths.mean():
             test, reason = Difference(nan, nan, nan), "all vectors have the same length"
         else:
-            test, reason = aspect.test(samples), ""
-        ends = [test.value, test.value - 1.96 * test.se, test.value + 1.96 * test.se]
+            test, reason = aspect.test(samples), "" if aspect.interval else NO_INTERVAL
+        half = 1.96 * test.se if aspect.interval else nan
+        ends = [test.value, test.value - half, test.value + half]
         if aspect.squared:
             ends = [sqrt(max(end, 0.0)) if end == end else nan for end in ends]
         found.append((name, test.p, *ends, aspect.expected, test.coordinate, aspect.meaning, reason))
@@ -249,7 +265,7 @@ def _summarise(table: pd.DataFrame, facts: dict[str, Any]) -> Answer:
         f"{int(table['p'].notna().sum())} permutation tests on {facts['sampled'][0]:,} and "
         f"{pluralize(facts['sampled'][1], 'row')}{documents}"
         + (f", {in_both:,} of them in both" if in_both else "")
-        + ", corrected for the number of tests (Holm)."
+        + ", corrected for the number of tests (Holm)"
     )
     # Rows of one document that are permuted one by one make p too small.
     advice = "" if facts["groups"] else "If rows belong to documents, name their column with --groups."
@@ -271,5 +287,5 @@ def _describe_changes(changes: Changes, before: int) -> Answer:
         f"Rows by id: {join_words(parts) if parts else 'none'}.",
         share,
         reason="Value: rows added, changed and removed over the rows of the first store. Vectors are equal if all "
-        "their numbers are, in the narrower type of the two stores.",
+        "their numbers are, in the narrower type of the two stores",
     )

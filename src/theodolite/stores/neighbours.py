@@ -186,10 +186,10 @@ def _near(
     )
 
 
-def describe_isolated(found: Neighbours, threshold: float | None, metric: str) -> Section:
+def describe_isolated(found: Neighbours, threshold: float | None, metric: str, *, count: int) -> Section:
     """Return the section "isolated": documents, and queries, whose nearest document is no closer than chance.
 
-    threshold: the score of the chosen false-match rate, as `score_floor` gives it.
+    threshold: the score of the chosen false-match rate, as `score_floor` gives it; count: usable rows of the store
     """
     question = "Does every document have a neighbour?"
     if threshold is None or not len(found.rows):
@@ -199,7 +199,7 @@ def describe_isolated(found: Neighbours, threshold: float | None, metric: str) -
     alone = _is_alone(nearest, threshold, metric)
     table = pd.DataFrame({"row": found.rows[alone], "score": nearest[alone]})
     tables["isolated"] = table.sort_values("score", ascending=metric != "euclidean", ignore_index=True)
-    answers.append(_alone(question, "documents", alone, threshold))
+    answers.append(_alone(question, "documents", alone, threshold, exact=len(alone) == count))
     if found.queries is not None and len(found.queries.scores):
         missed = _is_alone(found.queries.scores[:, 0], threshold, metric)
         answers.append(_alone("Does every query find something?", "queries", missed, threshold))
@@ -210,9 +210,9 @@ def _is_alone(scores: NDArray[np.float64], threshold: float, metric: str) -> NDA
     return scores > threshold if metric == "euclidean" else scores < threshold
 
 
-def _alone(question: str, noun: str, alone: NDArray[np.bool_], threshold: float) -> Answer:
+def _alone(question: str, noun: str, alone: NDArray[np.bool_], threshold: float, *, exact: bool = False) -> Answer:
     share = float(alone.mean())
-    low, high = wilson_interval(share, len(alone))
+    low, high = (None, None) if exact else wilson_interval(share, len(alone))
     sentence = (
         f"{format_percent(share)} of the {noun} have no document that is closer than a chance match "
         f"({format_fixed(threshold)})."

@@ -46,7 +46,8 @@ def _usable(scan: Scan) -> Answer:
     question, bad = "Are all vectors usable?", scan.nonfinite + scan.zero
     share = bad / scan.rows if scan.rows else 0.0
     if not bad:
-        sentence = f"All {scan.rows:,} vectors are finite and not zero."
+        all_rows = f"All {scan.rows:,} vectors are" if scan.rows > 1 else "The only vector is"
+        sentence = f"{all_rows} finite and not zero."
         return Answer(question, "good", sentence, 0.0, reason="counted over all rows")
     kinds = [
         text
@@ -70,6 +71,8 @@ def _repeated(scan: Scan, duplicates: pd.DataFrame) -> Answer:
     question, reason = "Are there exact duplicates?", "hash of the contents of every row"
     if not scan.count:
         return Answer(question, "unknown", "There is no usable vector.", reason=reason)
+    if scan.count == 1:
+        return Answer(question, "good", "There is only one vector.", 0.0, reason=reason)
     share = len(duplicates) / scan.count
     if duplicates.empty:
         return Answer(question, "good", f"No two of {scan.count:,} vectors are equal.", 0.0, reason=reason)

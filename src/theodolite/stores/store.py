@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -91,8 +92,13 @@ def measure_store(
         metric=metric,
     )
     reader = open_like_source(source)
-    asked = None if queries is None else open_store(queries, column=query_column, packed=packed)
-    other = None if against is None else open_like_source(against)
+    asked = other = None
+    if queries is not None:
+        with _rename_source("--queries"):
+            asked = open_store(queries, column=query_column, packed=packed)
+    if against is not None:
+        with _rename_source("--against"):
+            other = open_like_source(against)
     _check_groups(groups, reader, other)
     if asked is not None and asked.dim != reader.dim:
         raise InputError(
@@ -156,7 +162,9 @@ class _Run:
         if self.against is not None:
             self.listener.say(f"comparing with {self.against.name}")
             groups, metric = self.settings["groups"], self.settings["metric"]
-            sections.append(compare_stores(self.against, self.reader, groups=groups, metric=metric))
+            sections.append(
+                compare_stores(self.against, self.reader, groups=groups, metric=metric, device=self.device)
+            )
         tables = add_details(
             {name: table for each in sections for name, table in each.tables.items()}, self.reader
         )
@@ -229,7 +237,9 @@ class _Run:
         sections.append(
             describe_hubs(Lists(lists, usable, "documents" if kind == DOCUMENTS else "queries", census))
         )
-        sections.append(describe_isolated(found, floor.facts["pairs"][kind]["threshold"], metric))
+        sections.append(
+            describe_isolated(found, floor.facts["pairs"][kind]["threshold"], metric, count=scan.count)
+        )
         return sections, queries
 
     def _facts(self, scan: Scan, queries: Scan | None, notes: list[str]) -> dict[str, Any]:
@@ -295,6 +305,15 @@ class _Run:
             (self.folder / part).unlink(missing_ok=True)  # type: ignore[operator]
 
 
+@contextmanager
+def _rename_source(option: str) -> Iterator[None]:
+    """Name the option in errors about a source that was given with it."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(str(error).replace("SOURCE ", f"{option} ", 1)) from error
+
+
 def _check_groups(groups: str | None, reader: Reader, other: Reader | None) -> None:
     if groups is None:
         return
@@ -313,7 +332,9 @@ def _check_groups(groups: str | None, reader: Reader, other: Reader | None) -> N
 
 def _check_options(rate: float, bound: float, sample_size: int, query_count: int, metric: str | None) -> None:
     if metric is not None and metric not in METRICS:
-        raise InputError(f"--metric must be one of {', '.join(METRICS)} (got {metric!r}).")
+        raise InputError(
+            f"--metric must be one of {', '.join(METRICS)} (got {metric!r}). L2 is euclidean, IP is dot."
+        )
     if not 0 < rate < 1:
         raise InputError(f"--false-match-rate must be between 0 and 1 (got {rate}).")
     if not 0 < bound < 1:

@@ -100,7 +100,7 @@ def test_truncated_files_are_rejected(form: str, tmp_path: Path) -> None:
 
 def test_objects_are_not_unpickled(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(InputError, match=r"cannot be read as \.npy: it holds Python objects"):
+    with pytest.raises(InputError, match=r"cannot be read as \.npy: .* \(it holds Python objects\)"):
         open_store(tmp_path / "a.npy")
 
 

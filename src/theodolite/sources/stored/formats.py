@@ -49,4 +49,9 @@ def open_file(path: Path) -> Table:
     except TheodoliteError:
         raise
     except Exception as error:  # the library of each format has its own errors
+        if path.suffix.lower() in (".npy", ".npz"):  # the errors of numpy speak of magic strings and pickles
+            raise InputError(
+                f"it cannot be read as {path.suffix}: expected numbers as numpy.save or numpy.savez writes them "
+                f"({first_line(error)})."
+            ) from error
         raise InputError(f"it cannot be read as {path.suffix}: {first_line(error)}") from error
