@@ -19,8 +19,8 @@ LEGEND = (
     "CKA: debiased linear CKA, 1 for rotated and scaled copies, about 0 for unrelated vectors. linear, rotation: "
     "R^2 on held-out documents of the best linear map, and of the best rotation with one scale. shared: share of "
     "the k nearest neighbours by cosine that are the same in both (and by chance). churn: share of positions "
-    "whose nearest neighbour in the first is not among the k nearest in the second. recall: share of the k nearest that "
-    "a mapped vector finds among the vectors of the second, by the linear map and by the rotation."
+    "whose nearest neighbour in the first is not among the k nearest in the second. recall: share of the k "
+    "nearest that a mapped vector finds among the vectors of the second, by the linear map and by the rotation."
 )
 
 
@@ -119,7 +119,8 @@ def _print(found: Findings) -> None:
     print_result(" · ".join([*names, facts["corpus"]["name"], f"{facts['positions']['matched']:,} positions"]))
     print_result(facts["matched"])
     values = cka.set_index(["layer_a", "layer_b"])["cka"]
-    print_rows([_link(row, values) for row in found.tables["maps"].to_dict("records")])
+    rows = [_link(row, values) for row in found.tables["maps"].to_dict("records")]
+    print_rows(rows if facts["model_b"] else [{k: v for k, v in row.items() if k != "most alike"} for row in rows])
     seconds = facts["seconds"]
     print_result(
         f"forward {seconds['forward']:.1f} s, sums {seconds['sums']:.1f} s: "

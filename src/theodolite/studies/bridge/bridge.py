@@ -18,7 +18,7 @@ from torch import Tensor
 
 from theodolite.corpora.options import CorpusOptions
 from theodolite.corpora.text_corpus import open_corpus
-from theodolite.engines.progress import Listener
+from theodolite.engines.progress import Listener, Progress
 from theodolite.errors import InputError, MemoryLimitError, TheodoliteError
 from theodolite.hashing import mix
 from theodolite.sources.text.windows import choose_window_length
@@ -105,7 +105,9 @@ def bridge(
     made = Bridge(readers, sample_size, memory)
     for warning in made.warnings:
         listener.warn(warning)
-    documents = made.read(opened.documents(), listener)
+    characters = sum(len(text) for _, text in opened.documents())
+    documents = made.read(opened.documents(), characters, listener)
+    listener.say("measuring")
     tables, maps = made.measure(neighbours)
     if save_map is not None:
         _save_map(local_path(save_map, "bridge"), maps, loaded, tables["maps"])
@@ -202,9 +204,9 @@ class Bridge:
         )
         return self.links
 
-    def read(self, documents: Iterable[tuple[int, str]], listener: Listener) -> dict[str, int]:
-        """Read the documents through all models; return their counts."""
-        counts = {"documents": 0, "held_out": 0}
+    def read(self, documents: Iterable[tuple[int, str]], characters: int, listener: Listener) -> dict[str, int]:
+        """Read the documents, which have this many characters, through all models; return their counts."""
+        counts, gone, begin = {"documents": 0, "held_out": 0}, 0, perf_counter()
         for pieces in cut_pieces(documents, whole=self.readers[0].match == DOCUMENT):
             start = perf_counter()
             found = [reader.read(pieces) for reader in self.readers]
@@ -214,7 +216,8 @@ class Bridge:
             self.seconds["sums"] += perf_counter() - middle
             counts["documents"] += sum(piece.number == 0 for piece in pieces)
             counts["held_out"] += sum(piece.number == 0 and piece.held for piece in pieces)
-            listener.say(f"{counts['documents']:,} documents, {self.matched:,} positions")
+            gone += sum(len(piece.text) for piece in pieces)
+            listener.progress(Progress(min(gone / characters, 1.0), self.matched, perf_counter() - begin))
         if not self.matched:
             raise InputError(
                 "CORPUS has no position that can be matched: no token of it is text for all models, or all are "
