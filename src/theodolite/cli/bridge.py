@@ -9,7 +9,7 @@ import typer
 
 from theodolite.cli.options import CORPUS, Quiet, add_flags
 from theodolite.cli.study_options import MODEL_OPTIONS, DeviceOrCpu, Layers, Model, Overwrite, ResultsFolder
-from theodolite.surveys.options import RunOptions, SurveyOptions
+from theodolite.surveys.options import RunOptions, SurveyOptions, parse_size
 from theodolite.text import format_fixed
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ LEGEND = (
 )
 
 
-@add_flags(SurveyOptions, RunOptions, only=("limit", "field", "column", "max_tokens", "memory", *MODEL_OPTIONS))
+@add_flags(SurveyOptions, RunOptions, only=("limit", "field", "column", "max_tokens", *MODEL_OPTIONS))
 def bridge(
     model: Model,
     corpus: Annotated[str, typer.Option(help=f"Text to read: {CORPUS}.")],
@@ -61,6 +61,13 @@ def bridge(
         str | None, typer.Option(help="Precision of the second model. Default: as --dtype.")
     ] = None,
     revision_b: Annotated[str | None, typer.Option(help="Revision of the second model, from the hub.")] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Memory for the sums, such as 8G. If all pairs of layers need more, only those of equal depth are "
+            "compared. Default: half of what is available."
+        ),
+    ] = None,
     device: DeviceOrCpu = "cpu",
     overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
@@ -88,6 +95,7 @@ def bridge(
         sample_size=sample_size,
         dtype_b=dtype_b,
         revision_b=revision_b,
+        memory=None if memory is None else parse_size(memory),
         device=device,
         overwrite=overwrite,
         listener=Printer(quiet=quiet),

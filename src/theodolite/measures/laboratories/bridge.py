@@ -118,7 +118,7 @@ def fit_linear(xy: PairSums, xx: PairSums) -> LinearMap:
     "Cov(X, Y), s = sum of its singular values / tr Cov(X, X). If the dimensions differ, the smaller space is "
     "padded with zeros.",
     cost="one singular value decomposition of (dim, dim); exact, from sums",
-    citation="Schönemann 1966; Gower 1975",
+    citation="Schönemann 1966",
 )
 def fit_procrustes(xy: PairSums) -> tuple[LinearMap, float]:
     """Return the orthogonal map with its scale, and the scale; NaN if x does not vary."""
