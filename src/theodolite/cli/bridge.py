@@ -64,8 +64,8 @@ def bridge(
     memory: Annotated[
         str | None,
         typer.Option(
-            help="Memory for the sums, such as 8G. If all pairs of layers need more, only those of equal depth are "
-            "compared. Default: half of what is available."
+            help="Memory for the sums, such as 8G. If all pairs of layers need more, only those of equal depth "
+            "are compared. Default: half of what is available."
         ),
     ] = None,
     device: DeviceOrCpu = "cpu",

@@ -13,9 +13,9 @@ from theodolite.exhibits.drawing.captions import join_sentences
 from theodolite.exhibits.drawing.heatmap import draw_heat
 from theodolite.exhibits.exhibit import Exhibit, Plate
 from theodolite.exhibits.saving import save
+from theodolite.studies.bridge.bridge import FIGURE
 from theodolite.text import short_path
 
-FILE = "cka.png"
 MOST_NUMBERS = 14
 """Layers of a model up to which the value is written into every square."""
 
@@ -55,6 +55,6 @@ def draw_cka(facts: dict[str, Any], table: pd.DataFrame) -> Plate:
 
 def save_cka(facts: dict[str, Any], table: pd.DataFrame, folder: Path) -> Path:
     """Draw the heat map into the folder of a bridge; return the file."""
-    path, plate = folder / FILE, draw_cka(facts, table)
+    path, plate = folder / FIGURE, draw_cka(facts, table)
     save(Exhibit("bridge/cka", "CKA between layers", "figure", lambda surveys, choice: plate), plate, path)
     return path

@@ -148,8 +148,8 @@ REFERENCES = (
     Reference(
         "huh-2024",
         r"Huh et al\. 2024",
-        "Minyoung Huh, Brian Cheung, Tongzhou Wang and Phillip Isola. The platonic representation hypothesis. ICML "
-        "2024. arXiv:2405.07987.",
+        "Minyoung Huh, Brian Cheung, Tongzhou Wang and Phillip Isola. The platonic representation hypothesis. "
+        "ICML 2024. arXiv:2405.07987.",
     ),
     Reference(
         "jolliffe-2002",
@@ -302,7 +302,8 @@ REFERENCES = (
     Reference(
         "schonemann-1966",
         "Schönemann 1966",
-        "Peter H. Schönemann. A generalized solution of the orthogonal Procrustes problem. Psychometrika 31, 1966.",
+        "Peter H. Schönemann. A generalized solution of the orthogonal Procrustes problem. Psychometrika 31, "
+        "1966.",
     ),
     Reference(
         "sen-1975",

@@ -51,6 +51,8 @@ from theodolite.text import format_bytes
 
 MEMORY_SHARE = 0.5
 """Share of the available memory that sums may use by default."""
+FIGURE = "cka.png"
+"""The heat map that the command line draws into the folder."""
 POPULATIONS = ("without-sinks", "all")
 
 
@@ -132,7 +134,10 @@ def bridge(
         "populations": [population],
         "warnings": made.warnings,
     }
-    return Findings(facts, tables).save_if_asked(out, overwrite=overwrite)
+    found = Findings(facts, tables).save_if_asked(out, overwrite=overwrite)
+    if out is not None:
+        (Path(out) / FIGURE).unlink(missing_ok=True)  # of the results that were replaced
+    return found
 
 
 def make_readers(
