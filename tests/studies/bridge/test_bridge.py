@@ -20,6 +20,7 @@ from theodolite.studies.bridge.spaces import Space, SpaceSample
 from theodolite.studies.laboratory import Findings, open_laboratory
 from theodolite.studies.text_model import TextModel
 
+pytestmark = pytest.mark.filterwarnings(r"ignore:R\^2, neighbours and recall come from")
 TEXTS = sentences(120, seed=7)
 ROUNDING = 1e-5
 """The oracle reads all texts in other batches: float32 rounding of the states."""
@@ -133,7 +134,8 @@ def test_little_memory_leaves_pairs_of_equal_depth(small_model: Callable[[str], 
 
 def test_few_documents_give_null_with_a_reason(small_model: Callable[[str], Path], tmp_path: Path) -> None:
     model = small_model("bert")
-    found = bridge(model, model, corpus=["one text"], layers="0,-1")
+    with pytest.warns(UserWarning, match="come from 0 documents of 1, since one in 5"):
+        found = bridge(model, model, corpus=["one text"], layers="0,-1")
     row = found.tables["maps"].iloc[-1]
     assert np.isnan(row["linear_r2"])
     assert row["map_reason"] == "too few documents to hold some out"

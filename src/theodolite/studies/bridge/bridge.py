@@ -26,6 +26,7 @@ from theodolite.storage.files import write_tensors
 from theodolite.storage.location import local_path
 from theodolite.studies.bridge.positions import (
     DOCUMENT,
+    HELD_SHARE,
     PLACES,
     Piece,
     PositionReader,
@@ -47,10 +48,12 @@ from theodolite.studies.bridge.spaces import (
 )
 from theodolite.studies.laboratory import Findings, check_laboratory_folder, make_facts
 from theodolite.studies.text_model import TextModel, load_text_model
-from theodolite.text import format_bytes
+from theodolite.text import format_bytes, pluralize
 
 MEMORY_SHARE = 0.5
 """Share of the available memory that sums may use by default."""
+FEW = 10
+"""Fewer held-out documents give a warning."""
 FIGURE = "cka.png"
 """The heat map that the command line draws into the folder."""
 POPULATIONS = ("without-sinks", "all")
@@ -110,6 +113,12 @@ def bridge(
     characters = sum(len(text) for _, text in opened.documents())
     documents = made.read(opened.documents(), characters, listener)
     listener.say("measuring")
+    if documents["held_out"] < FEW:
+        made.warnings.append(
+            f"R^2, neighbours and recall come from {pluralize(documents['held_out'], 'document')} of "
+            f"{documents['documents']:,}, since one in {HELD_SHARE} is held out; give more documents."
+        )
+        listener.warn(made.warnings[-1])
     tables, maps = made.measure(neighbours)
     if save_map is not None:
         _save_map(local_path(save_map, "bridge"), maps, loaded, tables["maps"])
