@@ -78,6 +78,7 @@ def bridge(
     from theodolite.cli.console import Printer, print_result, silence_transformers
     from theodolite.cli.output import print_findings
     from theodolite.exhibits.cka import save_cka
+    from theodolite.studies.bridge.bridge import FIGURE
     from theodolite.studies.bridge.bridge import bridge as bridged
 
     silence_transformers()
@@ -101,7 +102,8 @@ def bridge(
         listener=Printer(quiet=quiet),
         **options,
     )
-    figure = save_cka(found.facts, found.tables["cka"], out)
+    figure = out / FIGURE
+    save_cka(found.facts, found.tables["cka"], figure)
     print_findings(
         found,
         out,

@@ -13,7 +13,6 @@ from theodolite.exhibits.drawing.captions import join_sentences
 from theodolite.exhibits.drawing.heatmap import draw_heat
 from theodolite.exhibits.exhibit import Exhibit, Plate
 from theodolite.exhibits.saving import save
-from theodolite.studies.bridge.bridge import FIGURE
 from theodolite.text import short_path
 
 MOST_NUMBERS = 14
@@ -53,8 +52,7 @@ def draw_cka(facts: dict[str, Any], table: pd.DataFrame) -> Plate:
     return Plate(table, caption, draw, (5.2, 4.2))
 
 
-def save_cka(facts: dict[str, Any], table: pd.DataFrame, folder: Path) -> Path:
-    """Draw the heat map into the folder of a bridge; return the file."""
-    path, plate = folder / FIGURE, draw_cka(facts, table)
+def save_cka(facts: dict[str, Any], table: pd.DataFrame, path: Path) -> None:
+    """Write the heat map of a bridge in the format that the suffix of the file names."""
+    plate = draw_cka(facts, table)
     save(Exhibit("bridge/cka", "CKA between layers", "figure", lambda surveys, choice: plate), plate, path)
-    return path

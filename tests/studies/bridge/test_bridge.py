@@ -166,6 +166,7 @@ def test_results_are_saved_and_read(small_model: Callable[[str], Path], tmp_path
         ({"neighbours": 0}, "--neighbours must be at least 1"),
         ({"sample_size": 5}, "--sample-size must be at least 12"),
         ({"corpus": [" ", ""]}, "contains no text"),
+        ({"corpus": ["\u200b"]}, "no position that can be matched"),
         ({"field": "body"}, "--field 'body' has no effect"),
         ({"layers": "9"}, "names layer 9, which does not exist"),
     ],

@@ -116,6 +116,14 @@ def test_sinks_are_left_out_and_counted(small_model: Callable[[str], Path]) -> N
     assert 2 not in kept.keys
 
 
+def test_a_text_without_tokens_has_no_positions(small_model: Callable[[str], Path]) -> None:
+    reader = make_reader(small_model("bert"), "token")
+    found = reader.read([Piece(0, 0, "\u200b", held=False)])
+    assert len(found.keys) == 0
+    assert found.states[reader.layers[-1].index].shape == (0, reader.layers[-1].dim)
+    assert len(reader.read([Piece(0, 0, TEXTS[0], held=False)]).keys) > 0
+
+
 def test_long_documents_are_cut_and_stay_on_one_side() -> None:
     text = "word " * (CHUNK // 2)
     pieces = [piece for chunk in cut_pieces([(0, text), (1, "x" * (CHUNK + 1)), (2, text)]) for piece in chunk]

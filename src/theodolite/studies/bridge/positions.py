@@ -173,7 +173,7 @@ class PositionReader:
 
             self.source.run(batch, take)
             keys.append(key[kept])
-        if not keys:
+        if not sum(map(len, keys)):  # only characters that the tokenizer drops
             nothing = {layer.index: torch.empty(0, layer.dim) for layer in self.layers}
             return Positions(np.empty(0, dtype=np.int64), nothing)
         return self._finish(torch.cat(keys), {layer: torch.cat(parts) for layer, parts in states.items()})
