@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -94,6 +95,17 @@ def test_a_rotated_model_is_found_by_its_map(small_model: Callable[[str], Path],
     assert row["recall_procrustes"] > 0.99
     assert row["mutual_knn"] > 0.99
     assert row["recall_none"] < 0.3  # the dimensions are equal, and the vectors are not comparable
+
+
+def test_documents_are_matched_if_asked(small_model: Callable[[str], Path], tmp_path: Path) -> None:
+    saved = tmp_path / "map.safetensors"
+    models = small_model("bert"), small_model("gpt2")
+    found = bridge(*models, corpus=TEXTS, match="document", layers="-1", neighbours=3, save_map=saved)
+    row = found.tables["maps"].iloc[0]
+    assert row["n_fitted"] + row["n_held_out"] == len(TEXTS) == found.facts["positions"]["matched"]
+    assert row["n_held_out"] == found.facts["corpus"]["held_out"]
+    assert row["map_reason"] is None
+    assert json.loads(read_tensors(saved)[1]["measured"])["recall_linear"] == pytest.approx(row["recall_linear"])
 
 
 def test_another_seed_shares_little(small_model: Callable[[str], Path], tmp_path: Path) -> None:

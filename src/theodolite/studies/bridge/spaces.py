@@ -101,7 +101,7 @@ def cka_row(sums: SpaceSums, x: Space, y: Space) -> dict[str, Any]:
     debiased = debiased_cka(*whole)
     reason = None
     if debiased != debiased:
-        reason = f"fewer than {FEWEST} positions" if whole[0].n < FEWEST else "the vectors of a layer do not vary"
+        reason = f"fewer than {FEWEST} positions" if whole[0].n < FEWEST else "a layer varies too little"
     return {"n": whole[0].n, "cka": debiased, "cka_biased": biased_cka(*whole), "reason": reason}
 
 
