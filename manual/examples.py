@@ -20,7 +20,7 @@ CHAPTERS = (
     Chapter("Checkpoints of one model", ("dynamics",)),
     Chapter(
         "Laboratories",
-        ("weights", "probe", "trace", "groups", "contrast", "clouds", "block", "cautions"),
+        ("weights", "probe", "trace", "groups", "contrast", "clouds", "bridge", "block", "cautions"),
     ),
     Chapter("Figures of the papers", ("exhibits", "exhibit", "reproduce")),
     Chapter("Lists", ("models", "corpora", "measures")),
@@ -86,6 +86,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "groups": ("theodolite groups minilm-l6 groups.json --out grouped",),
     "contrast": ("theodolite contrast minilm-l6 pairs.json --pooling first --out contrast",),
     "clouds": ("theodolite clouds minilm-l6 chitchat enwik8-clean --limit 300 --out clouds",),
+    "bridge": (
+        "theodolite bridge minilm-l6 smollm2-135m --corpus chitchat --limit 500 --out two",
+        "theodolite bridge minilm-l6 --corpus chitchat --limit 500 --out layers",
+        "theodolite bridge old-model new-model --corpus texts.jsonl --match document --layers -1 --out moved "
+        "--save-map map.safetensors",
+    ),
     "block": (
         "theodolite block --config bert-base --out untrained",
         "theodolite block smollm2-135m --layer 6 --survey first --inputs states --out trained",
@@ -117,6 +123,7 @@ PAGES: dict[str, str] = {
     "groups": "groups.md",
     "contrast": "contrast.md",
     "clouds": "clouds.md",
+    "bridge": "bridge.md",
     "block": "block.md",
     "cautions": "cautions.md",
     "exhibits": "reference/exhibits.md",

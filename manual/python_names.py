@@ -37,7 +37,10 @@ CHAPTERS = (
         "Studies and laboratories",
         "Each returns its tables as data frames (`.tables`). `out` or `.save` writes them to a folder.",
         "theodolite",
-        tuple("what_if sets batches dynamics weights probe trace groups contrast clouds block cautions".split()),
+        tuple(
+            "what_if sets batches dynamics weights probe trace groups contrast clouds bridge block "
+            "cautions".split()
+        ),
     ),
     (
         "While a model trains",

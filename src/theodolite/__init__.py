@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from theodolite.reproduction.reproduce import reproduce
     from theodolite.studies.anisotropy.batches import make_batches as batches
     from theodolite.studies.block.block import block
+    from theodolite.studies.bridge.bridge import bridge
     from theodolite.studies.cautions import cautions
     from theodolite.studies.clouds.clouds import clouds
     from theodolite.studies.contrast.contrast import contrast
@@ -43,6 +44,7 @@ __all__ = [
     "TheodoliteError",
     "batches",
     "block",
+    "bridge",
     "cautions",
     "clouds",
     "compare",
@@ -74,6 +76,7 @@ _HOMES = {
     "TheodoliteError": ("theodolite.errors", "TheodoliteError"),
     "batches": ("theodolite.studies.anisotropy.batches", "make_batches"),
     "block": ("theodolite.studies.block.block", "block"),
+    "bridge": ("theodolite.studies.bridge.bridge", "bridge"),
     "cautions": ("theodolite.studies.cautions", "cautions"),
     "clouds": ("theodolite.studies.clouds.clouds", "clouds"),
     "compare": ("theodolite.api.figures", "compare"),

@@ -13,6 +13,7 @@ from theodolite import errors
 from theodolite.cli import (
     batches,
     block,
+    bridge,
     catalogue,
     cautions,
     clouds,
@@ -86,6 +87,7 @@ VERBS = (
     (probe.probe, "probe", "Predict the classes of words from their vectors"),
     (contrast.contrast, "contrast", "Audit bias: compare the sentences of pairs"),
     (clouds.clouds, "clouds", "Compare corpora by their document vectors"),
+    (bridge.bridge, "bridge", "Compare two models, or layers, over the same text"),
     (cautions.cautions, "cautions", "Show how projections distort known shapes"),
     (trace.trace, "trace", "Follow the tokens of sentences through the layers"),
     (groups.groups, "groups", "Measure distances within and between sentence groups"),

@@ -194,6 +194,11 @@ THEMES = (
         ("energy-distance", "linear-accuracy/"),
     ),
     Theme(
+        "Bridge",
+        "How similar two models or layers are over the same positions. See [bridge](bridge.md).",
+        ("cka/", "linear-map/", "mutual-knn/", "neighbour-churn/", "recall/"),
+    ),
+    Theme(
         "Vector stores",
         "Whether the vectors of two stores differ. See [stores](stores.md).",
         ("two-samples/",),

@@ -53,6 +53,10 @@ LATEX: dict[str, str] = {
     "intra-sentence-similarity/windows": r"\frac{1}{\lvert w\rvert} \sum_{x \in w} \cos(x, \bar{x}_w),\qquad "
     r"\bar{x}_w = \frac{1}{\lvert w\rvert} \sum_{x \in w} x",
     "mev/centred": r"\frac{s_1^2}{\sum_i s_i^2}\quad\mathrm{of}\quad X_t - \mu_t",
+    # Bridge
+    "cka/debiased": r"\frac{\mathrm{HSIC}(X, Y)}{\sqrt{\mathrm{HSIC}(X, X)\,\mathrm{HSIC}(Y, Y)}}",
+    "cka/biased": r"\frac{\lVert \mathrm{Cov}(X, Y)\rVert^2}"
+    r"{\lVert \mathrm{Cov}(X, X)\rVert\,\lVert \mathrm{Cov}(Y, Y)\rVert}",
     # Attention and one block
     "attention/sharpness": r"\max_j w_j,\qquad H = -\sum_j w_j \log w_j,\qquad \frac{H}{\log(\mathrm{entries})}",
     "attention/row-weights": r"w = \mathrm{softmax}\left(\frac{q\,k^{\top}}{\sqrt{d_k}}\right)",

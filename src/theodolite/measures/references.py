@@ -146,6 +146,12 @@ REFERENCES = (
         "of Educational Psychology 24, 1933.",
     ),
     Reference(
+        "huh-2024",
+        r"Huh et al\. 2024",
+        "Minyoung Huh, Brian Cheung, Tongzhou Wang and Phillip Isola. The platonic representation hypothesis. "
+        "ICML 2024. arXiv:2405.07987.",
+    ),
+    Reference(
         "jolliffe-2002",
         "Jolliffe 2002",
         "Ian T. Jolliffe. Principal Component Analysis, second edition. Springer, 2002.",
@@ -155,6 +161,12 @@ REFERENCES = (
         "Kahan 2006",
         "William Kahan. How futile are mindless assessments of roundoff in floating-point computation? "
         "University of California, Berkeley, 2006.",
+    ),
+    Reference(
+        "kornblith-2019",
+        r"Kornblith et al\. 2019",
+        "Simon Kornblith, Mohammad Norouzi, Honglak Lee and Geoffrey Hinton. Similarity of neural network "
+        "representations revisited. ICML 2019. arXiv:1905.00414.",
     ),
     Reference(
         "kovaleva-2021",
@@ -222,6 +234,12 @@ REFERENCES = (
         "representations. ICLR 2018. arXiv:1702.01417 (there with Suma Bhat).",
     ),
     Reference(
+        "nguyen-2021",
+        r"Nguyen et al\. 2021",
+        "Thao Nguyen, Maithra Raghu and Simon Kornblith. Do wide and deep networks learn the same things? ICLR "
+        "2021. arXiv:2010.15327.",
+    ),
+    Reference(
         "ojala-2010",
         "Ojala and Garriga, Permutation tests for studying classifier performance, 2010",
         "Markus Ojala and Gemma C. Garriga. Permutation tests for studying classifier performance. JMLR 11, 2010.",
@@ -282,9 +300,21 @@ REFERENCES = (
         "Statistical Association 81, 1986.",
     ),
     Reference(
+        "schonemann-1966",
+        "Schönemann 1966",
+        "Peter H. Schönemann. A generalized solution of the orthogonal Procrustes problem. Psychometrika 31, "
+        "1966.",
+    ),
+    Reference(
         "sen-1975",
         "Sen and Srivastava 1975",
         "Ashish Sen and Muni S. Srivastava. On tests for detecting change in mean. Annals of Statistics 3, 1975.",
+    ),
+    Reference(
+        "song-2012",
+        r"Song et al\. 2012",
+        "Le Song, Alex Smola, Arthur Gretton, Justin Bedo and Karsten Borgwardt. Feature selection via dependence "
+        "maximization. JMLR 13, 2012.",
     ),
     Reference(
         "spearman-1904",

@@ -1,1 +1,1 @@
-"""Formulas of the laboratories: attention, contrast, clouds, groups, paths, probes and position tables."""
+"""Formulas of the laboratories: attention, contrast, clouds, bridge, groups, paths, probes and position tables."""
