@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -80,8 +80,11 @@ def run(
         exclusive(out, listener.say) if out is not None else nullcontext(),
         frequent_thread_switches() if plan.device is not None else nullcontext(),
         LocalEngine() as local,
+        ExitStack() as processes,
     ):
-        made = _run(plan, out, resume, overwrite, listener, checkpoint_every, engine or local, keep_sums)
+        made = _run(
+            plan, out, resume, overwrite, listener, checkpoint_every, engine or local, keep_sums, processes
+        )
     plan.finish(made)
     return made
 
@@ -95,6 +98,7 @@ def _run(
     checkpoint_every: float,
     engine: Engine,
     keep_sums: bool,
+    processes: ExitStack,
 ) -> Survey:
     clock = Clock()
     place = out  # of this run's files: a finished survey in `out` is kept until the new one is complete
@@ -139,7 +143,7 @@ def _run(
         run_in_thread(
             partial(load_solvers, plan.device)
         )  # while the GPU works, so that the tables do not wait for it
-    plans = tuple(replace(each, contexts=_start_contexts(each)) for each in plans)
+    plans = tuple(replace(each, contexts=_start_contexts(each, processes)) for each in plans)
     state = engine.fold(
         Work(plan, frames[0], place, resuming, checkpoint_every, listener, other_frames=tuple(frames[1:]))
     )
@@ -195,7 +199,7 @@ def _finish(
     return survey
 
 
-def _start_contexts(plan: Plan) -> Callable[[], pd.DataFrame] | None:
+def _start_contexts(plan: Plan, processes: ExitStack) -> Callable[[], pd.DataFrame] | None:
     """Return a function that reads occurrences of each unit, or that waits for them.
 
     If a GPU reads the corpus, another process reads them at the same time, as far as there are cores for it.
@@ -204,7 +208,10 @@ def _start_contexts(plan: Plan) -> Callable[[], pd.DataFrame] | None:
     if read is None or plan.device is None:
         return read
     process: WorkerProcesses[None, pd.DataFrame] | None = start_workers(lambda _: read(), tasks=1)
-    return read if process is None else run_in_thread(partial(process, None))
+    if process is None:
+        return read
+    processes.callback(process.close)
+    return run_in_thread(partial(process, None))
 
 
 def _tidy(out: Location) -> None:

@@ -3,8 +3,6 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-
 from theodolite.corpora.catalogue.archive import copy_members
 from theodolite.corpora.catalogue.cache import Facts
 
@@ -14,6 +12,7 @@ _ROWS = 8192  # rows in a record batch
 
 def unpack_vectors(archive: Path, member: str, folder: Path) -> Facts:
     """Write the array and the ids, which are the first column of a Parquet file, into one file."""
+    import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
