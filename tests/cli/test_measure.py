@@ -78,8 +78,8 @@ def test_labels_of_an_npy_are_in_a_second_file(theodolite, tmp_path, name):
     [
         ("label", "holds one array and no columns; give a file of labels, .npy or .txt"),
         ("nowhere.txt", "nowhere.txt': there is no such file"),
-        ("objects.npy", "cannot be read: expected labels as numpy.save writes numbers or strings"),
-        ("latin.txt", "a .txt in UTF-8 with one label per line"),
+        ("objects.npy", "cannot be read: expected numbers or strings as numpy.save writes them"),
+        ("latin.txt", "a .txt in UTF-8 with one value per line"),
         ("few.txt", "--groups has 2 labels for 600 vectors"),
         ("vectors.npy", "expected one label per vector, got an array of shape (600, 12)"),
     ],

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from theodolite.api.store import store
 from theodolite.errors import InputError
 from theodolite.stores.merge import merge_results
 from theodolite.stores.results import open_results
 from theodolite.stores.score_floor import DOCUMENTS
-from theodolite.stores.store import measure_store
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +27,10 @@ def vectors() -> np.ndarray:
 
 @pytest.mark.parametrize("cuts", [[0, 400, 600], [0, 100, 300, 600]])
 def test_merged_parts_equal_the_whole(vectors: np.ndarray, cuts: list[int], tmp_path: Path) -> None:
-    whole = measure_store(vectors, cost=False, metric="dot")
+    whole = store(vectors, cost=False, metric="dot")
     folders = [tmp_path / str(start) for start in cuts[:-1]]
     for folder, start, end in zip(folders, cuts[:-1], cuts[1:], strict=True):
-        measure_store(vectors[start:end], cost=False, metric="dot", out=folder)
+        store(vectors[start:end], cost=False, metric="dot", out=folder)
     merged = merge_results(folders)
     assert [section.name for section in merged.sections] == ["rows", "dimensions", "floor"]
     for name, table in {**merged["rows"].tables, **merged["dimensions"].tables}.items():
@@ -51,8 +51,8 @@ def test_merged_parts_equal_the_whole(vectors: np.ndarray, cuts: list[int], tmp_
 
 
 def test_parts_of_different_stores_are_rejected(vectors: np.ndarray, tmp_path: Path) -> None:
-    measure_store(vectors, cost=False, out=tmp_path / "a")
-    measure_store(vectors[:, :4], cost=False, out=tmp_path / "b")
+    store(vectors, cost=False, out=tmp_path / "a")
+    store(vectors[:, :4], cost=False, out=tmp_path / "b")
     with pytest.raises(InputError, match="different coordinates: 6, 4"):
         merge_results([tmp_path / "a", tmp_path / "b"])
     with pytest.raises(InputError, match="at least two folders"):

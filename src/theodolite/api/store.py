@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from theodolite.engines.progress import Listener
+from theodolite.errors import InputError
 from theodolite.report.store_page import write_store_page
-from theodolite.stores.results import REPORT, StoreResults
+from theodolite.storage.location import local_path
+from theodolite.storage.lock import check_unlocked
+from theodolite.stores.reading import open_store
+from theodolite.stores.results import REPORT, StoreResults, check_folder
 from theodolite.stores.scan import SAMPLE_SIZE
 from theodolite.stores.store import (
     FALSE_MATCH_RATE,
@@ -15,8 +20,12 @@ from theodolite.stores.store import (
     QUERY_COUNT,
     Column,
     Source,
-    measure_store,
+    StoreRun,
+    check_groups,
+    check_options,
+    rename_source,
 )
+from theodolite.stores.transforms import parse_transform
 
 
 def store(
@@ -69,31 +78,51 @@ def store(
     >>> found.answers["verdict"].iloc[0], sorted(found.tables)[:3]
     ('good', ['antihubs', 'dimensions', 'duplicates'])
     """
-    made = measure_store(
-        source,
-        queries=queries,
-        against=against,
-        groups=groups,
-        cost=cost,
-        transforms=transforms,
-        metric=metric,
+    listener = listener or Listener()
+    for name in transforms or ():
+        parse_transform(name)
+    check_options(false_match_rate, near_duplicate, sample_size, query_count, metric)
+    folder = local_path(out, "store") if out is not None else None
+    if resume and folder is None:
+        raise InputError("--resume requires --out, the folder of the interrupted run.")
+    if folder is not None:
+        check_unlocked(folder)
+        check_folder(folder, overwrite=overwrite, resume=resume)
+    open_like_source = partial(
+        open_store,
         column=column,
-        query_column=query_column,
         id_column=id_column,
         label_column=label_column,
         text_column=text_column,
         time_column=time_column,
         packed=packed,
-        false_match_rate=false_match_rate,
-        near_duplicate=near_duplicate,
-        sample_size=sample_size,
-        query_count=query_count,
-        device=device,
-        out=out,
-        resume=resume,
-        overwrite=overwrite,
-        listener=listener,
+        metric=metric,
     )
+    reader = open_like_source(source)
+    asked = other = None
+    if queries is not None:
+        with rename_source("--queries"):
+            asked = open_store(queries, column=query_column, packed=packed)
+    if against is not None:
+        with rename_source("--against"):
+            other = open_like_source(against)
+    check_groups(groups, reader, other)
+    if asked is not None and asked.dim != reader.dim:
+        raise InputError(
+            f"--queries have {asked.dim:,} coordinates, the vectors of the store {reader.dim:,}. Embed both "
+            "with the same model."
+        )
+    settings = {
+        "metric": metric or reader.metric or "cosine",
+        "false_match_rate": false_match_rate,
+        "near_duplicate": near_duplicate,
+        "sample_size": sample_size,
+        "query_count": query_count,
+        "groups": groups,
+        "cost": cost,
+        "transforms": None if transforms is None else list(transforms),
+    }
+    made = StoreRun(reader, asked, other, settings, folder, device, listener).run(resume=resume)
     if made.folder is not None:
         write_store_page(made.folder / REPORT, made.name, made.facts, made.sections)
     return made

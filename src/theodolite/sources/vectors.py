@@ -193,14 +193,19 @@ def _labels_file(file: Path, vectors: Path) -> NDArray[Any]:
         )
     if not file.is_file():
         raise InputError(f"--groups {str(file)!r}: there is no such file.")
+    return read_column_file(file, "--groups")
+
+
+def read_column_file(file: Path, option: str) -> NDArray[Any]:
+    """Read a column from a file of its own: .npy, or text with one value per line."""
     try:
         if file.suffix.lower() == ".npy":
             return np.asarray(np.load(file, allow_pickle=False))
         lines = file.read_text("utf-8-sig").removesuffix("\n").split("\n")
     except (ValueError, EOFError) as error:
         raise InputError(
-            f"--groups {str(file)!r} cannot be read: expected labels as numpy.save writes numbers or strings (no "
-            "objects), or a .txt in UTF-8 with one label per line."
+            f"{option} {str(file)!r} cannot be read: expected numbers or strings as numpy.save writes them (no "
+            "objects), or a .txt in UTF-8 with one value per line."
         ) from error
     return np.array(lines, dtype=object)
 

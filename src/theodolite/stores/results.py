@@ -30,7 +30,7 @@ class StoreResults:
     facts     the store, the settings, versions
     sections  answers, tables and facts by topic
     sums      the scan of the store, which `theodolite.stores.scan.Scan.from_state` restores
-    folder    where they are written; None if nowhere
+    folder    where they were written; None if they were not
     """
 
     facts: dict[str, Any]

@@ -1,11 +1,10 @@
-"""measure_store: everything about one store, in one pass over its vectors and one search."""
+"""A run over a store: everything about it, in one pass over its vectors and one search."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,7 @@ from theodolite.engines.progress import Listener
 from theodolite.environment import versions
 from theodolite.errors import InputError
 from theodolite.storage.files import read_tensors, write_tensors
-from theodolite.storage.location import local_path
-from theodolite.storage.lock import check_unlocked, exclusive
+from theodolite.storage.lock import exclusive
 from theodolite.stores.answer import Section
 from theodolite.stores.compare import compare_stores
 from theodolite.stores.cost import measure_cost
@@ -32,100 +30,17 @@ from theodolite.stores.neighbours import (
 )
 from theodolite.stores.pair_scores import METRICS, pair_moments
 from theodolite.stores.reader import Reader
-from theodolite.stores.reading import open_store
-from theodolite.stores.results import PARTS, SCHEMA, StoreResults, check_folder
+from theodolite.stores.results import PARTS, SCHEMA, StoreResults
 from theodolite.stores.rows import describe_rows
-from theodolite.stores.scan import SAMPLE_SIZE, Scan, scan_store
+from theodolite.stores.scan import Scan, scan_store
 from theodolite.stores.score_floor import DOCUMENTS, QUERIES, describe_floor
-from theodolite.stores.transforms import parse_transform
 
 Source = str | Path | NDArray[Any] | Tensor
 Column = str | Sequence[Any] | None
 FALSE_MATCH_RATE, NEAR_DUPLICATE, QUERY_COUNT = 1e-3, 0.98, 4096
 
 
-def measure_store(
-    source: Source,
-    *,
-    queries: Source | None = None,
-    against: Source | None = None,
-    groups: str | None = None,
-    cost: bool = True,
-    transforms: Sequence[str] | None = None,
-    metric: str | None = None,
-    column: str | None = None,
-    query_column: str | None = None,
-    id_column: Column = None,
-    label_column: Column = None,
-    text_column: Column = None,
-    time_column: Column = None,
-    packed: str | None = None,
-    false_match_rate: float = FALSE_MATCH_RATE,
-    near_duplicate: float = NEAR_DUPLICATE,
-    sample_size: int = SAMPLE_SIZE,
-    query_count: int = QUERY_COUNT,
-    device: str = "cpu",
-    out: str | Path | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    listener: Listener | None = None,
-) -> StoreResults:
-    """Check the health of a store and what its scores mean; see `theodolite.store`."""
-    listener = listener or Listener()
-    for name in transforms or ():
-        parse_transform(name)
-    _check_options(false_match_rate, near_duplicate, sample_size, query_count, metric)
-    folder = local_path(out, "store") if out is not None else None
-    if resume and folder is None:
-        raise InputError("--resume requires --out, the folder of the interrupted run.")
-    if folder is not None:
-        check_unlocked(folder)
-        check_folder(folder, overwrite=overwrite, resume=resume)
-    open_like_source = partial(
-        open_store,
-        column=column,
-        id_column=id_column,
-        label_column=label_column,
-        text_column=text_column,
-        time_column=time_column,
-        packed=packed,
-        metric=metric,
-    )
-    reader = open_like_source(source)
-    asked = other = None
-    if queries is not None:
-        with _rename_source("--queries"):
-            asked = open_store(queries, column=query_column, packed=packed)
-    if against is not None:
-        with _rename_source("--against"):
-            other = open_like_source(against)
-    _check_groups(groups, reader, other)
-    if asked is not None and asked.dim != reader.dim:
-        raise InputError(
-            f"--queries have {asked.dim:,} coordinates, the vectors of the store {reader.dim:,}. Embed both "
-            "with the "
-            "same model."
-        )
-    settings = {
-        "metric": metric or reader.metric or "cosine",
-        "false_match_rate": false_match_rate,
-        "near_duplicate": near_duplicate,
-        "sample_size": sample_size,
-        "query_count": query_count,
-        "groups": groups,
-        "cost": cost,
-        "transforms": None if transforms is None else list(transforms),
-    }
-    run = _Run(reader, asked, other, settings, folder, device, listener)
-    if folder is None:
-        return run.measure(resume=False)
-    with exclusive(folder, listener.say):
-        made = run.measure(resume=resume)
-        made.save(folder)
-    return made
-
-
-class _Run:
+class StoreRun:
     """One run over a store: its passes, and its checkpoints in the folder."""
 
     def __init__(
@@ -141,6 +56,15 @@ class _Run:
         self.reader, self.queries, self.against, self.settings = reader, queries, against, settings
         self.folder, self.device, self.listener = folder, device, listener
         self.started = datetime.now(UTC)
+
+    def run(self, *, resume: bool) -> StoreResults:
+        """Measure the store, and write the results if there is a folder; no other run may write there."""
+        if self.folder is None:
+            return self.measure(resume=False)
+        with exclusive(self.folder, self.listener.say):
+            made = self.measure(resume=resume)
+            made.save(self.folder)
+        return made
 
     def measure(self, *, resume: bool) -> StoreResults:
         """Read the store twice, and return the results."""
@@ -306,7 +230,7 @@ class _Run:
 
 
 @contextmanager
-def _rename_source(option: str) -> Iterator[None]:
+def rename_source(option: str) -> Iterator[None]:
     """Name the option in errors about a source that was given with it."""
     try:
         yield
@@ -314,7 +238,8 @@ def _rename_source(option: str) -> Iterator[None]:
         raise InputError(str(error).replace("SOURCE ", f"{option} ", 1)) from error
 
 
-def _check_groups(groups: str | None, reader: Reader, other: Reader | None) -> None:
+def check_groups(groups: str | None, reader: Reader, other: Reader | None) -> None:
+    """Raise if the column of documents is not read, or is not needed."""
     if groups is None:
         return
     if other is None:
@@ -330,7 +255,8 @@ def _check_groups(groups: str | None, reader: Reader, other: Reader | None) -> N
             )
 
 
-def _check_options(rate: float, bound: float, sample_size: int, query_count: int, metric: str | None) -> None:
+def check_options(rate: float, bound: float, sample_size: int, query_count: int, metric: str | None) -> None:
+    """Raise if an option has an impossible value."""
     if metric is not None and metric not in METRICS:
         raise InputError(
             f"--metric must be one of {', '.join(METRICS)} (got {metric!r}). L2 is euclidean, IP is dot."

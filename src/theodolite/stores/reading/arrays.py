@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,20 +79,6 @@ class WithColumns:
     def state(self) -> Hashable:
         """Return the state of the table."""
         return self.table.state()
-
-
-def read_column_file(file: Path, option: str) -> NDArray[Any]:
-    """Read a column from a file of its own: .npy, or text with one value per line."""
-    try:
-        if file.suffix.lower() == ".npy":
-            return np.asarray(np.load(file, allow_pickle=False))
-        lines = file.read_text("utf-8-sig").removesuffix("\n").split("\n")
-    except (ValueError, EOFError) as error:
-        raise InputError(
-            f"{option} {str(file)!r} cannot be read: expected an array of numpy.save (no objects), or text in "
-            "UTF-8 with one value per line."
-        ) from error
-    return np.array(lines, dtype=object)
 
 
 def to_column(values: Any, option: str) -> NDArray[Any]:

@@ -15,7 +15,8 @@ from theodolite.errors import InputError
 from theodolite.sources.stored.formats import open_file
 from theodolite.sources.stored.table import Table, choose_matrix, missing_column
 from theodolite.sources.stored.text_files import CsvTable
-from theodolite.stores.reading.arrays import ArrayTable, WithColumns, read_column_file, to_column
+from theodolite.sources.vectors import read_column_file
+from theodolite.stores.reading.arrays import ArrayTable, WithColumns, to_column
 from theodolite.stores.reading.dataset import DatasetTable
 from theodolite.stores.reading.faiss_index import ENDINGS, FaissTable
 from theodolite.stores.reading.lance_folder import LanceTable, find_table
