@@ -107,7 +107,8 @@ def test_the_slider_and_the_chart_move_the_layer_by_keyboard(reader: Reader, one
     plot.focus()
     page.keyboard.press("ArrowRight")
     assert page.evaluate("theodolite.state.layer") == 2
-    assert plot.evaluate("plot => plot.layout.shapes[0].x0") == 2
+    # A chart outside the window is drawn afterwards.
+    page.wait_for_function("document.querySelector('#profiles .js-plotly-plot').layout.shapes[0].x0 === 2")
     assert slider.input_value() == "2"
     for _ in range(9):
         page.keyboard.press("ArrowRight")
@@ -133,7 +134,9 @@ def test_a_finding_links_to_its_chart(reader: Reader, two: Report) -> None:
 def test_the_axis_scale_follows_the_choice(reader: Reader, one: Report, kind: str) -> None:
     page = reader(one.path, "profiles")
     page.locator("#profiles").get_by_label("Axis").select_option(kind)
-    assert page.evaluate("document.querySelector('#profiles .js-plotly-plot').layout.yaxis.type") == kind
+    page.wait_for_function(
+        "kind => document.querySelector('#profiles .js-plotly-plot').layout.yaxis.type === kind", arg=kind
+    )
 
 
 @pytest.mark.slow
