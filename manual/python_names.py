@@ -25,13 +25,15 @@ CHAPTERS = (
         "Surveys",
         "Run, open and merge surveys. [The survey folder](../survey-folder.md) describes the files and columns.",
         "theodolite",
-        ("survey", "measure", "watch", "load", "open", "merge", "export", "Survey", "TheodoliteError"),
+        tuple(
+            "survey measure watch load open merge export list_models list_corpora Survey TheodoliteError".split()
+        ),
     ),
     (
         "Figures and reports",
         "Surveys, laboratories and series are given as objects or folders. Figures are matplotlib figures.",
         "theodolite",
-        ("exhibit", "compare", "reproduce"),
+        ("exhibit", "compare", "reproduce", "list_exhibits"),
     ),
     (
         "Studies and laboratories",

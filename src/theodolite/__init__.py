@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from theodolite import measures
     from theodolite.api.figures import compare, exhibit
+    from theodolite.api.lists import list_corpora, list_exhibits, list_models
     from theodolite.api.report import report
     from theodolite.api.store import store
     from theodolite.errors import TheodoliteError
@@ -53,6 +54,9 @@ __all__ = [
     "exhibit",
     "export",
     "groups",
+    "list_corpora",
+    "list_exhibits",
+    "list_models",
     "load",
     "measure",
     "measures",
@@ -85,6 +89,9 @@ _HOMES = {
     "exhibit": ("theodolite.api.figures", "exhibit"),
     "export": ("theodolite.studies.sample_export.export", "export"),
     "groups": ("theodolite.studies.groups.groups", "groups"),
+    "list_corpora": ("theodolite.api.lists", "list_corpora"),
+    "list_exhibits": ("theodolite.api.lists", "list_exhibits"),
+    "list_models": ("theodolite.api.lists", "list_models"),
     "load": ("theodolite.surveys.folder", "open_survey"),
     "measure": ("theodolite.surveys.vectors", "measure"),
     "measures": ("theodolite.measures", ""),

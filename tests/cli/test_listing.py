@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import theodolite as package
 from theodolite.cli.measures import measures_page
 from theodolite.measures.formula import formulas
 
@@ -31,6 +34,14 @@ def test_models_and_corpora_are_listed(theodolite):
     kinds = {row["name"]: row["kind"] for row in json.loads(theodolite("corpora", "--json").out)}
     assert (kinds["enwik8-clean"], kinds["speech"], kinds["pictures"]) == ("text", "audio", "images")
     assert "minilm-l6" in theodolite("models").out
+
+
+@pytest.mark.parametrize("name", ["models", "corpora", "exhibits"])
+def test_python_lists_what_the_command_lists(theodolite, name):
+    listed = json.loads(theodolite(name, "--json").out)
+    table = getattr(package, f"list_{name}")()
+    assert list(table.columns) == list(listed[0])
+    assert table["name"].tolist() == [row["name"] for row in listed]
 
 
 def test_folders_of_cached_models_are_listed_as_json(theodolite, monkeypatch, tmp_path):
