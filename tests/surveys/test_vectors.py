@@ -142,7 +142,12 @@ def test_files_of_other_formats_are_measured_alike(tmp_path):
         (tmp_path / form).mkdir()
         found = theodolite.measure(FILES[form](tmp_path / form, make_vectors())).layers["mean_cosine"].tolist()
         assert found == pytest.approx(expected, rel=1e-6), form  # text formats are measured in float64
-    packed = tmp_path / "a.u8bin"
-    packed.write_bytes(np.array([2, 4], "<u4").tobytes() + bytes(8))
-    with pytest.raises(InputError, match=r"holds vectors in uint8, which may be packed"):
-        theodolite.measure(packed)
+
+
+def test_vectors_in_8_bits_are_not_measured_as_numbers(tmp_path):
+    (tmp_path / "a.u8bin").write_bytes(np.array([2, 4], "<u4").tobytes() + bytes(8))
+    np.save(tmp_path / "b.npy", np.ones((6, 4), np.uint8))
+    np.savez(tmp_path / "c.npz", codes=np.ones((6, 4), np.int8))
+    for name, kind in (("a.u8bin", "uint8"), ("b.npy", "uint8"), ("c.npz", "int8")):
+        with pytest.raises(InputError, match=rf"is in {kind}, which may be packed signs or quantized numbers"):
+            theodolite.measure(tmp_path / name)

@@ -84,6 +84,12 @@ def read_vectors(path: Path, *, column: str | None = None, groups: str | None = 
                 f"--column {column}: expected a matrix (vectors, dim), got shape {matrices[column].shape}."
             )
     _check(path, arrays, matrices, labels)
+    for name, array in matrices.items():
+        if array.dtype.itemsize == 1:
+            raise InputError(
+                f"FILE {path.name!r}: {name} is in {array.dtype}, which may be packed signs or quantized numbers. "
+                "Convert it to floats, or use `theodolite store`, which has --packed."
+            )
     return Vectors({name: to_float(array) for name, array in matrices.items()}, labels)
 
 
@@ -148,14 +154,9 @@ def _matrix(column: Any, name: str) -> NDArray[Any]:
 
 
 def _stored(path: Path, column: str | None, groups: str | None) -> dict[str, NDArray[Any]]:
-    """Read a file of any other format that stores are read from; 8-bit vectors are left to `theodolite store`."""
+    """Read a file of any other format that stores are read from."""
     table = open_file(path)
     name = choose_matrix(table.fields, column)
-    field = table.fields[name]
-    if field.dtype in ("int8", "uint8"):
-        raise InputError(
-            f"FILE {path.name!r} holds vectors in {field.dtype}, which may be packed; convert them to floats."
-        )
     if groups is not None and groups not in table.fields:
         raise _missing("--groups", groups, list(table.fields), path)
     names = [name, *([groups] if groups is not None else [])]
