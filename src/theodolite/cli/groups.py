@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as encoder
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,8 +61,8 @@ def groups(
     **options: Any,
 ) -> None:
     """Measure distances within and between groups of sentences, and compare them with nonsense sentences."""
-    from theodolite.cli.console import Printer, print_result, silence_transformers
-    from theodolite.cli.output import to_json_rows
+    from theodolite.cli.console import Printer, silence_transformers
+    from theodolite.cli.output import print_findings
     from theodolite.studies.groups.groups import groups as measured
 
     silence_transformers()
@@ -83,13 +82,16 @@ def groups(
         listener=Printer(quiet=quiet),
         **options,
     )
-    if json:
-        shown = {name: to_json_rows(found.tables[name]) for name in ("layers", "bag_of_words")}
-        print_result(encoder.dumps({name: found.facts[name] for name in ("settings", "warnings")} | shown))
-        return
-    _print(found)
-    if out is not None:
-        print_result(f"groups: {out}")
+    print_findings(
+        found,
+        out,
+        _print,
+        facts=["settings", "warnings"],
+        tables=["layers", "bag_of_words"],
+        legend=LEGEND,
+        as_json=json,
+        quiet=quiet,
+    )
 
 
 def _print(found: Findings) -> None:
@@ -105,7 +107,6 @@ def _print(found: Findings) -> None:
         print_result(f"{population} · {n} sentences in {groups} groups · {describe_pooling(settings)}")
         print_rows(rows)
         print_result("")
-    print_result(LEGEND)
 
 
 def _row(row: dict[Any, Any]) -> dict[str, Any]:

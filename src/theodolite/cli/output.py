@@ -73,7 +73,7 @@ def to_json_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def print_findings(
     found: Findings,
-    folder: Path,
+    folder: Path | None,
     show: Callable[[Findings], None],
     *,
     facts: Sequence[str],
@@ -82,16 +82,18 @@ def print_findings(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Print the results of a laboratory by `show`, or the named facts and tables as JSON."""
+    """Print the results of a laboratory by `show` and its folder, or the named facts and tables as JSON."""
     verb = found.facts["laboratory"]
     if as_json:
         rows = {name: to_json_rows(found.tables[name]) for name in tables if name in found.tables}
-        print_result(json.dumps({verb: str(folder)} | {name: found.facts[name] for name in facts} | rows))
+        where = None if folder is None else str(folder)
+        print_result(json.dumps({verb: where} | {name: found.facts[name] for name in facts} | rows))
         return
     show(found)
     if not quiet:
         print_result(legend)
-    print_result(f"{verb}: {folder}")
+    if folder is not None:
+        print_result(f"{verb}: {folder}")
 
 
 def finish_survey(survey: Survey, *, as_json: bool, quiet: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as encoder
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,8 +67,8 @@ def trace(
     **options: Any,
 ) -> None:
     """Follow the tokens of a few sentences through the layers, and compare the first sentence with the others."""
-    from theodolite.cli.console import Printer, print_result, silence_transformers
-    from theodolite.cli.output import to_json_rows
+    from theodolite.cli.console import Printer, silence_transformers
+    from theodolite.cli.output import print_findings
     from theodolite.studies.trace.trace import trace as traced
 
     silence_transformers()
@@ -85,13 +84,16 @@ def trace(
         listener=Printer(quiet=quiet),
         **options,
     )
-    if json:
-        shown = {name: to_json_rows(found.tables[name]) for name in ("moves", "partings") if name in found.tables}
-        print_result(encoder.dumps({name: found.facts[name] for name in ("settings", "warnings")} | shown))
-        return
-    _print(found)
-    if out is not None:
-        print_result(f"trace: {out}")
+    print_findings(
+        found,
+        out,
+        _print,
+        facts=["settings", "warnings"],
+        tables=["moves", "partings"],
+        legend=f"{LEGEND} {PARTED}" if "partings" in found.tables else LEGEND,
+        as_json=json,
+        quiet=quiet,
+    )
 
 
 def _read_lines(path: Path, option: str) -> list[str]:
@@ -111,11 +113,9 @@ def _print(found: Findings) -> None:
 
     moves = found.tables["moves"]
     print_rows([_move(row) for row in moves[moves["sentence"] == 0].to_dict("records")])
-    print_result(LEGEND)
     if "partings" in found.tables:
         print_result("")
         print_rows([_parting(row) for row in found.tables["partings"].to_dict("records")])
-        print_result(PARTED)
 
 
 def _move(row: dict[Any, Any]) -> dict[str, Any]:
