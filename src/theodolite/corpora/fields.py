@@ -161,13 +161,13 @@ class FieldChoice:
             facts["sha256"],
         )
 
-    def describe(self) -> list[str]:
+    def describe(self, noun: str = "document") -> list[str]:
         """Return what a user should know: documents without a value, values without a group, bins."""
         documents, counts = sum(self.documents), dict(zip(self.names, self.documents, strict=True))
         notes = []
         if missing := counts.get(MISSING, 0):
             notes.append(
-                f"--by {self.field}: {missing:,} of {pluralize(documents, 'document')} have no value and are the "
+                f"--by {self.field}: {missing:,} of {pluralize(documents, noun)} have no value and are the "
                 f"group {MISSING}"
             )
         if self.edges is not None:
@@ -179,7 +179,7 @@ class FieldChoice:
             kept = len(self) - 1 - (MISSING in counts)
             notes.append(
                 f"--by {self.field} has {self.distinct:,} different values: the {kept} most frequent are groups, "
-                f"the others ({pluralize(counts[OTHER], 'document')}) are together in {OTHER}. Change the number "
+                f"the others ({pluralize(counts[OTHER], noun)}) are together in {OTHER}. Change the number "
                 "with --by-top"
             )
         if len(self) == 1:

@@ -15,7 +15,7 @@ from theodolite.corpora.fields import TOP, FieldChoice, FieldCounter
 from theodolite.corpora.filters import Tally, count_words_within
 from theodolite.corpora.shards import Shard, ShardCutter
 from theodolite.corpora.text_corpus import Corpus
-from theodolite.corpora.text_readers import Labelled, value_of
+from theodolite.corpora.text_readers import Labelled, label_of, value_of
 from theodolite.hashing import mix
 
 _LEAST_BUDGET = 8_192
@@ -130,8 +130,8 @@ def scan(
         words += np.bincount(np.minimum(count_words_within(joined, lengths), MOST_WORDS), minlength=len(words))
         cutter.add_all(lengths)
         chooser.add(numbers, texts)
-        if by is not None and counter is not None:
-            counter.add(value_of(text, by) for text in texts)
+        if counter is not None:
+            counter.add(map(value_of, texts))
     if by is not None and counter is not None and not counter.has_values:
         raise corpus.no_field(by)
     pilot = chooser.choose(compute_pilot_budget(characters, pilot_chars))
@@ -150,8 +150,7 @@ def scan(
 def _frame_texts(texts: Sequence[str], *, plain: bool = False) -> bytes:
     """Return the bytes that enter the sha256 of a corpus: each text after its length, and likewise each label."""
     if Labelled in set(map(type, texts)):
-        labels = (text.label if isinstance(text, Labelled) else None for text in texts)
-        pairs = ((text,) if label is None else (text, label) for text, label in zip(texts, labels, strict=True))
+        pairs = ((text,) if (label := label_of(text)) is None else (text, label) for text in texts)
         texts, plain = list(chain.from_iterable(pairs)), False
     # Joining strings with one character per byte takes a third of the time of joining bytes.
     forms = texts if plain else [text if text.isascii() else _to_latin1(text) for text in texts]

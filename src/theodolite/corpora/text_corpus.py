@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from theodolite.corpora.chat import write_conversation
-from theodolite.corpora.fields import FILE, LENGTH
+from theodolite.corpora.fields import FILE, LENGTH, bin_length
 from theodolite.corpora.file_search import find_files, find_reader
 from theodolite.corpora.filters import KeptDocuments, Tally, filter_documents
 from theodolite.corpora.hf_datasets import DatasetName, find_dataset, is_dataset, list_columns, read_dataset
 from theodolite.corpora.options import CorpusOptions
-from theodolite.corpora.text_readers import Labelled, list_fields, read_record
+from theodolite.corpora.text_readers import Labelled, label_of, list_fields, read_record
 from theodolite.errors import InputError, nearest
 
 TEXTS = 1024  # documents in memory that are processed together
@@ -69,18 +69,25 @@ class Corpus:
         """Yield every document before filters, in non-empty blocks."""
         for start in range(0, len(self.texts), TEXTS):
             if block := _drop_blank(self.texts[start : start + TEXTS]):
-                yield block
+                yield self._with_length(block)
         for path in self.files:
-            for texts in _blocks(path, self.options):
-                yield self._with_file(texts, path) if self.options.by == FILE else texts
+            for block in _blocks(path, self.options):
+                yield self._with_file(block, path) if self.options.by == FILE else self._with_length(block)
         if self.dataset is not None:
-            yield from filter(None, map(_drop_blank, read_dataset(self.dataset, self.options)))
+            blocks = filter(None, map(_drop_blank, read_dataset(self.dataset, self.options)))
+            yield from map(self._with_length, blocks)
 
     def _with_file(self, texts: list[str], path: Path) -> list[str]:
         """Return documents whose value is the path of their file below the folder that all files share."""
         root = os.path.commonpath([file.parent for file in self.files])
         name = path.relative_to(root).as_posix()
-        return [Labelled(text, text.label if isinstance(text, Labelled) else None, name) for text in texts]
+        return [Labelled(text, label_of(text), name) for text in texts]
+
+    def _with_length(self, texts: list[str]) -> list[str]:
+        """Return documents whose value is their length, if that groups them."""
+        if self.options.by != LENGTH:
+            return texts
+        return [Labelled(text, label_of(text), bin_length(len(text))) for text in texts]
 
     def no_field(self, by: str) -> InputError:
         """Return the error for a field that no document has."""

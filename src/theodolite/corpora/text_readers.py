@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Self, cast
 
 from theodolite.corpora.chat import FIELD, write_conversation
-from theodolite.corpora.fields import FILE, LENGTH, Value, bin_length, to_value
+from theodolite.corpora.fields import FILE, LENGTH, Value, to_value
 from theodolite.corpora.options import CorpusOptions
 from theodolite.errors import InputError, nearest
 
@@ -41,24 +41,25 @@ class Labelled(str):
         return type(self), (str(self), self.label, self.value)
 
 
+def label_of(text: str) -> str | None:
+    """Return the label of a document, None if it has none."""
+    return text.label if isinstance(text, Labelled) else None
+
+
 def labels_of(documents: list[tuple[int, str]]) -> dict[int, str]:
     """Return the labels by document number, for the documents that have one."""
-    labelled = ((number, text.label) for number, text in documents if isinstance(text, Labelled))
-    return {number: label for number, label in labelled if label is not None}
+    return {number: label for number, text in documents if (label := label_of(text)) is not None}
 
 
 def with_value(text: str | None, given: object, options: CorpusOptions) -> str | None:
     """Return a document with the value of the field that groups documents, if one is given."""
     if text is None or options.by in (None, LENGTH, FILE):
         return text
-    label = text.label if isinstance(text, Labelled) else None
-    return Labelled(text, label, to_value(given, str(options.by)))
+    return Labelled(text, label_of(text), to_value(given, str(options.by)))
 
 
-def value_of(text: str, by: str) -> Value:
+def value_of(text: str) -> Value:
     """Return the value of a document in the field that groups documents."""
-    if by == LENGTH:
-        return bin_length(len(text))
     return text.value if isinstance(text, Labelled) else None
 
 

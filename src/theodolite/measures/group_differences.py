@@ -74,7 +74,7 @@ def group_numbers(sums: FieldSums, centre: Array) -> Array:
 def cosines_between(directed: NDArray[np.int64], directions: Array) -> Array:
     """Return the mean cosine between each two groups from counts and sums of unit vectors. -> (groups, groups)
 
-    >>> cosines_between(np.array([1, 2]), np.array([[1.0, 0.0], [1.0, 1.0]]))[0, 1]
+    >>> float(cosines_between(np.array([1, 2]), np.array([[1.0, 0.0], [1.0, 1.0]]))[0, 1])
     0.5
     """
     with np.errstate(invalid="ignore"):

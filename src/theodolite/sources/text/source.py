@@ -14,7 +14,7 @@ from torch import Tensor
 
 from theodolite.batch import Batch
 from theodolite.corpora.fields import FieldChoice
-from theodolite.corpora.text_readers import labels_of, value_of
+from theodolite.corpora.text_readers import Labelled, labels_of, value_of
 from theodolite.devices import to_device
 from theodolite.errors import InputError
 from theodolite.hashing import mix
@@ -209,11 +209,11 @@ class TextSource:
             )
 
     def _groups(self, documents: Sequence[tuple[int, str]]) -> dict[int, int] | None:
-        """Return the groups of documents by the field of the corpus, by document."""
+        """Return the groups of documents by the field of the corpus; None for the texts of a pilot."""
         by = self.by
-        if by is None:
+        if by is None or not all(isinstance(text, Labelled) for _, text in documents):
             return None
-        return {number: by.code(value_of(text, by.field)) for number, text in documents}
+        return {number: by.code(value_of(text)) for number, text in documents}
 
     def batch_builder(self, groups: Mapping[int, int] | None = None) -> BatchBuilder:
         """Return the builder of batches for this model, tokenizer and corpus."""
