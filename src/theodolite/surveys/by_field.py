@@ -17,6 +17,7 @@ from theodolite.statistics.fold import MAX_MATRIX_DIM
 BY = "by"  # in survey.json: the field and its groups; missing if documents are not grouped
 MATRIX_BYTES = 2**29
 """Memory for the matrices of all layers: as many of the largest groups as fit have spectra."""
+MOST_GROUPS = 1000
 CELLS_HELD = 2  # of a layer, with a matrix per group: ordinary and first positions
 
 
@@ -24,6 +25,8 @@ def check_by(by: str | None, top: int) -> None:
     """Reject options that contradict each other."""
     if by is None and top != TOP:
         raise InputError(f"--by-top {top} requires --by: the field whose values group the documents.")
+    if top > MOST_GROUPS:
+        raise InputError(f"--by-top {top} is too large: at most {MOST_GROUPS:,} groups are compared in pairs.")
     if by is not None and not by.strip():
         raise InputError("--by is empty. Name a field of the corpus, such as language, or omit it.")
 

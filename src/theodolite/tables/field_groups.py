@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -43,29 +43,30 @@ def make_group_tables(
 ) -> GroupTables:
     """Compute both tables from the sums of the state."""
 
-    def measure(layer: Layer) -> tuple[list[Row], list[Row]]:
+    def measure(layer: Layer) -> tuple[list[Row], list[pd.DataFrame]]:
         return _measure_layer(state.folds[layer.index], layer, populations, choice)
 
     groups: list[Row] = []
-    differences: list[Row] = []
+    differences: list[pd.DataFrame] = [group_table("group_differences")]
     with run_in_threads(measure, layers, min(torch.get_num_threads(), len(layers))) as waits:
         for wait in waits:
             own, between = wait()
             groups += own
             differences += between
-    return GroupTables(group_table("groups", groups), group_table("group_differences", differences))
+    held = [part for part in differences if len(part)] or differences
+    return GroupTables(group_table("groups", groups), pd.concat(held, ignore_index=True))
 
 
 def _measure_layer(
     fold: LayerFold, layer: Layer, populations: Sequence[str], choice: FieldChoice
-) -> tuple[list[Row], list[Row]]:
+) -> tuple[list[Row], list[pd.DataFrame]]:
     stored = fold.field_groups
     assert stored is not None, "the state has no groups"
     few = f"only the {choice.matrices} largest groups have spectra: more need too much memory for all layers"
     own = {code: _rows_of_group(group_fold(fold, code), stored, code, populations, few) for code in choice.shown}
     heads = {"layer": layer.index, "layer_name": layer.name}
     groups: list[Row] = []
-    differences: list[Row] = []
+    differences: list[pd.DataFrame] = []
     for population in populations:
         sums, centre = sum_cells(stored, POPULATIONS[population]), fold.frame.centre.double().numpy()
         values, errors = compare_groups(sums, centre)
@@ -81,10 +82,9 @@ def _measure_layer(
                 )
             groups.append(heads | names | row)
         held = [code for code in choice.shown if sums.n[code].any()]
-        for place, first in enumerate(held):
-            for second in held[place + 1 :]:
-                pair = {"population": population, "group": choice.names[first], "other": choice.names[second]}
-                differences.append(heads | pair | _difference(values, errors, first, second))
+        pairs = _differences(values, errors, np.array(held, dtype=np.int64), np.array(choice.names, dtype=object))
+        pairs["layer"], pairs["layer_name"], pairs["population"] = layer.index, layer.name, population
+        differences.append(group_table("group_differences", pairs))
     return groups, differences
 
 
@@ -154,18 +154,32 @@ def _nearest(distances: NDArray[np.float64]) -> dict[int, tuple[int, float]]:
     }
 
 
-def _difference(values: Mapping[str, Any], errors: Mapping[str, Any], first: int, second: int) -> Row:
-    """Return the numbers of one pair; those that are not finite become null, with a reason."""
-    row: Row = {}
+def _differences(
+    values: Mapping[str, NDArray[np.float64]],
+    errors: Mapping[str, NDArray[np.float64]],
+    held: NDArray[np.int64],
+    names: NDArray[np.object_],
+) -> pd.DataFrame:
+    """Return the numbers of all pairs of the groups `held`; those that are not finite are null, with a reason."""
+    first, second = (held[part] for part in np.triu_indices(len(held), 1))
+    columns: dict[str, NDArray[np.float64]] = {}
     for name in COMPARED:
-        value, error = float(values[name][first, second]), float(errors[name][first, second])
-        row |= {f"{name}_difference": value, f"{name}_difference_se": error}
-        row |= {f"{name}_difference_low": value - Z * error, f"{name}_difference_high": value + Z * error}
+        value, error = values[name][first, second], errors[name][first, second]
+        columns |= {f"{name}_difference": value, f"{name}_difference_se": error}
+        columns |= {f"{name}_difference_low": value - Z * error, f"{name}_difference_high": value + Z * error}
     for name in PAIRED:
-        row |= {name: float(values[name][first, second]), f"{name}_se": float(errors[name][first, second])}
-    reasons = {name: _why(name) for name, number in row.items() if not np.isfinite(number)}
-    cleaned = {name: None if name in reasons else number for name, number in row.items()}
-    return cleaned | {"undefined": json.dumps(reasons) if reasons else None}
+        columns |= {name: values[name][first, second], f"{name}_se": errors[name][first, second]}
+    unknown = ~np.isfinite(np.stack(list(columns.values()), axis=1))
+    told = {lacking.tobytes(): _explain(columns, lacking) for lacking in unknown}
+    table = pd.DataFrame(columns).where(~unknown)
+    table["group"], table["other"] = names[first], names[second]
+    table["undefined"] = [told[lacking.tobytes()] for lacking in unknown]
+    return table
+
+
+def _explain(columns: Iterable[str], lacking: NDArray[np.bool_]) -> str | None:
+    reasons = {name: _why(name) for name, missing in zip(columns, lacking, strict=True) if missing}
+    return json.dumps(reasons) if reasons else None
 
 
 def _why(name: str) -> str:

@@ -61,11 +61,12 @@ def empty_table(name: str) -> pd.DataFrame:
     return neighbours_table() if name == "neighbours" else curve_table(name)
 
 
-def group_table(name: str, rows: Sequence[dict[str, Any]] = ()) -> pd.DataFrame:
+def group_table(name: str, rows: Sequence[dict[str, Any]] | pd.DataFrame = ()) -> pd.DataFrame:
     """Return groups.parquet or group_differences.parquet from its rows, also where there are none."""
     kinds = {"text": "str", "integer": "Int64"}
     types = {column.name: kinds.get(column.format, "float64") for column in COLUMNS[name].values()}
-    return pd.DataFrame(list(rows)).reindex(columns=list(types)).astype(types)
+    table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
+    return table.reindex(columns=list(types)).astype(types)
 
 
 WITH_NEIGHBOURS = ("without-sinks", "without-massive", "all")
