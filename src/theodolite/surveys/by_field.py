@@ -12,6 +12,7 @@ from theodolite.corpora.fields import TOP, FieldChoice, join_choices
 from theodolite.errors import InputError
 from theodolite.models.layers import Layer
 from theodolite.state.state import State
+from theodolite.statistics.cells import cells_to_separate
 from theodolite.statistics.fold import MAX_MATRIX_DIM
 
 BY = "by"  # in survey.json: the field and its groups; missing if documents are not grouped
@@ -31,7 +32,7 @@ def check_by(by: str | None, top: int) -> None:
         raise InputError("--by is empty. Name a field of the corpus, such as language, or omit it.")
 
 
-def with_matrices(choice: FieldChoice, layers: Sequence[Layer]) -> FieldChoice:
+def with_matrices(choice: FieldChoice, layers: Sequence[Layer], populations: Sequence[str]) -> FieldChoice:
     """Return the groups with the number of those that have spectra: as many of the first as fit in memory."""
     wide = next((layer for layer in layers if layer.dim > MAX_MATRIX_DIM), None)
     if wide is not None:
@@ -39,7 +40,8 @@ def with_matrices(choice: FieldChoice, layers: Sequence[Layer]) -> FieldChoice:
             f"--by: vectors of more than {MAX_MATRIX_DIM:,} coordinates cannot be grouped (layer {wide.name} has "
             f"{wide.dim:,}). Omit --by."
         )
-    size = CELLS_HELD * sum(8 * layer.dim**2 for layer in layers)
+    cells = CELLS_HELD if any(cells_to_separate(populations)) else 1
+    size = cells * sum(8 * layer.dim**2 for layer in layers)
     return replace(choice, matrices=min(len(choice), MATRIX_BYTES // max(size, 1)))
 
 

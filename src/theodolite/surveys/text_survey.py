@@ -117,7 +117,7 @@ def plan(
         placement = find_placement(source.anatomy)
     hashed()
     found = scanned()
-    by = None if found.by is None else with_matrices(found.by, source.layers)
+    by = None if found.by is None else with_matrices(found.by, source.layers, options.populations)
     for each in kinds:
         each.corpus_key, each.by = int(found.sha256[:16], 16), by
     shards = {shard.index: shard for shard in found.shards}

@@ -81,9 +81,9 @@ def measure(
     for note in () if choice is None else choice.describe("vector"):
         listener.warn(note)
     source = VectorSource(data, corpus_key=int(digest[:16], 16), by=codes)
-    choice = None if choice is None else with_matrices(choice, source.layers)
-    by_settings, by_identity = describe_by(choice, by_top)
     populations = (*POPULATIONS, "without-sinks") if len(source.layers) > 1 else POPULATIONS
+    choice = None if choice is None else with_matrices(choice, source.layers, populations)
+    by_settings, by_identity = describe_by(choice, by_top)
     step, rows = BLOCK * BLOCKS, data.rows
     shards = range((len(rows) + step - 1) // step)
 

@@ -68,7 +68,8 @@
       heat.title("Pairs of groups", `${labels[pair.box.value]} at ${theodolite.layerName()}${pair.box.value === "cosine_between" ? "; on the diagonal within the group" : ""}. The groups are in the order of the table.`);
       const z = matrix();
       if (!z.flat().some((number) => number !== null)) return heat.showMessage("No pair of groups has this number at this layer: it needs documents in at least ten document groups of each.");
-      const small = names.length > 24 ? { tickfont: { size: 9 } } : {};
+      const small = { dtick: 1, ...(names.length > 24 ? { tickfont: { size: 9 } } : {}) };
+      heat.plot.style.height = `${Math.max(420, 160 + 15 * names.length)}px`;
       return heat.draw([{ type: "heatmap", x: shown, y: shown, z, colorscale: "Viridis", hoverongaps: false, colorbar: { thickness: 12 }, hovertemplate: "%{y} and %{x}<br>%{z:.4g}<extra></extra>" }], {
         margin: { l: 140, r: 24, t: 12, b: 120 }, xaxis: { type: "category", tickangle: -60, showgrid: false, ...small }, yaxis: { type: "category", autorange: "reversed", showgrid: false, ...small },
       });
