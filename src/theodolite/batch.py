@@ -30,6 +30,7 @@ class Places:
     context: Tensor  # int64
     window: Tensor  # int64, equal for rows of one window; no window is cut between two batches
     unit_hash: Tensor | None = None  # int64; None: the code is the same on every machine
+    by: Tensor | None = None  # int64, the group of the document by a field of the corpus; None: no field is given
 
     def __len__(self) -> int:
         return int(self.unit.shape[0])
@@ -38,8 +39,8 @@ class Places:
         """Return the rows of the index, in its order."""
         fields = (self.unit, self.group, self.first, self.key, self.context, self.window)
         chosen = index.numpy()  # numpy takes rows in a third of the time
-        hashes = [] if self.unit_hash is None else [self.unit_hash]
-        return Places(*(torch.from_numpy(field.numpy()[chosen]) for field in (*fields, *hashes)))
+        optional = (None if field is None else _take_rows(field, chosen) for field in (self.unit_hash, self.by))
+        return Places(*(_take_rows(field, chosen) for field in fields), *optional)
 
     def by_unit(self) -> Tensor:
         """Return the order that puts rows of one unit side by side, first positions after the others.
@@ -49,6 +50,10 @@ class Places:
         unit, first = self.unit.numpy(), self.first.numpy()
         parts = (np.flatnonzero(~first), np.flatnonzero(first))
         return torch.from_numpy(np.concatenate([part[_stable_order(unit[part])] for part in parts]))
+
+
+def _take_rows(field: Tensor, chosen: NDArray[np.int64]) -> Tensor:
+    return torch.from_numpy(field.numpy()[chosen])
 
 
 def _stable_order(codes: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ from theodolite.statistics.rare_units import KeptUnits
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 UNITS = 9
 MAX_ROWS = 60
+BY_GROUPS = 3
 MAX_SAMPLED = 8
 DIFFICULTIES = ("zero", "duplicates", "nonfinite", "offset", "long first", "short", "huge")
 """Zero vectors; equal vectors; NaN and infinity; one coordinate at 3,000; first rows 150 times as long; norms
@@ -76,6 +77,7 @@ def samples(draw: st.DrawFn, min_rows: int = 0, difficulties: tuple[str, ...] = 
         key=_keys(rows, seed),
         context=torch.randint(5, (rows,), generator=random),
         window=torch.arange(rows) // draw(st.integers(1, 9)),
+        by=torch.randint(BY_GROUPS, (rows,), generator=random),
     )
     frame = Frame(
         centre=draw(centres(dim, states)),
@@ -87,6 +89,8 @@ def samples(draw: st.DrawFn, min_rows: int = 0, difficulties: tuple[str, ...] = 
         occurrences=(draw(st.integers(1, UNITS)), draw(st.integers(1, MAX_SAMPLED))),
         frequent=tuple(sorted(draw(st.sets(st.integers(0, UNITS))))),
         kept=draw(kept_units()),
+        by_groups=BY_GROUPS,
+        by_matrices=draw(st.integers(0, BY_GROUPS)),
     )
     recipe = f"{rows} x {dim} {dtype}, {int(first.sum())} first, seed {seed}: {', '.join(sorted(chosen))}; {frame}"
     return Sample(frame, Batch(0, states, places), recipe)

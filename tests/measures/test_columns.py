@@ -34,9 +34,12 @@ def surveys(small_model: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[
     """Folders of surveys that write different columns: plain, with contextuality, and of vectors."""
     root = tmp_path_factory.mktemp("columns")
     documents = sentences(40, seed=5)
-    theodolite.survey(small_model("bert"), documents, out=root / "plain")
-    theodolite.survey(small_model("gpt2"), documents, units="word", contextuality=True, out=root / "contextual")
-    theodolite.measure(np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32), out=root / "vectors")
+    theodolite.survey(small_model("bert"), documents, by="length", out=root / "plain")
+    theodolite.survey(
+        small_model("gpt2"), documents, units="word", contextuality=True, by="length", out=root / "contextual"
+    )
+    vectors = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+    theodolite.measure(vectors, by=["a", "b", "c"] * 100, out=root / "vectors")
     return {name: root / name for name in ("plain", "contextual", "vectors")}
 
 
@@ -82,6 +85,7 @@ def test_every_measured_column_has_a_registered_formula() -> None:
     }
     plain |= {"units": "row id special tokens_per_unit", "tokens": "n", "scales": "n", "jackknife": "group"}
     plain |= {"contexts": "key document window position"}
+    plain["groups"] = f"documents {plain['layers']}"
     for table, columns in COLUMNS.items():
         for column in columns.values():
             if column.format == "text" or column.name in keys or column.name in plain.get(table, "").split():

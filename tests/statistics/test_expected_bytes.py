@@ -10,7 +10,7 @@ from tests.hard_cases import places
 from tests.laws.harness import discovered, fold
 
 from theodolite.batch import GROUPS, Batch
-from theodolite.statistics.fold import CONTEXTUAL, STATISTICS, expected_bytes
+from theodolite.statistics.fold import BY_FIELD, CONTEXTUAL, STATISTICS, expected_bytes
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.statistic import Statistic
 
@@ -18,7 +18,13 @@ DIM, UNITS, EACH = 256, 40, GROUPS
 CLOSE = 0.05
 """The share by which sizes may differ: some statistics leave small parts out."""
 FRAME = Frame(
-    torch.zeros(DIM), sample_size=100, contextuality=True, occurrences=(8, 4), frequent=tuple(range(UNITS))
+    torch.zeros(DIM),
+    sample_size=100,
+    contextuality=True,
+    occurrences=(8, 4),
+    frequent=tuple(range(UNITS)),
+    by_groups=4,
+    by_matrices=2,
 )
 
 
@@ -27,7 +33,8 @@ def full_batch(cells: int) -> Batch:
     rows = cells * UNITS * EACH
     states = torch.randn(rows, DIM, generator=torch.Generator().manual_seed(0))
     where = places(torch.arange(rows) % UNITS, torch.arange(rows) >= UNITS * EACH)
-    return Batch(0, states, replace(where, group=torch.arange(rows) // UNITS % GROUPS))
+    group = torch.arange(rows) // UNITS % GROUPS
+    return Batch(0, states, replace(where, group=group, by=torch.arange(rows) % FRAME.by_groups))
 
 
 @pytest.mark.parametrize("cells", [1, 2])
@@ -39,7 +46,7 @@ def test_the_expected_size_is_that_of_the_state(kind: type[Statistic], cells: in
 
 
 def test_the_size_of_a_layer_is_the_sum_of_its_statistics() -> None:
-    counted = [kind for kind in (*STATISTICS, *CONTEXTUAL) if kind.in_estimate]
+    counted = [kind for kind in (*STATISTICS, *CONTEXTUAL, *BY_FIELD) if kind.in_estimate]
     assert expected_bytes(FRAME, UNITS, 2) == sum(kind.expected_bytes(FRAME, UNITS, 2) for kind in counted)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from theodolite.cli.options import Memory, Overwrite, Quiet, Resume
+from theodolite.cli.options import HELP, Memory, Overwrite, Quiet, Resume
 
 
 def measure(
@@ -21,6 +21,14 @@ def measure(
             "file, a second .npy or a .txt file."
         ),
     ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="Column or array whose values group the vectors, each with its own rows in groups.parquet; for "
+            "an .npy file, a second .npy or a .txt file."
+        ),
+    ] = None,
+    by_top: Annotated[int, typer.Option(help=HELP["by_top"])] = 32,
     column: Annotated[
         str | None, typer.Option(help="Column or array of the vectors, if the file has several.")
     ] = None,
@@ -48,6 +56,8 @@ def measure(
         made = run(
             file,
             groups=groups,
+            by=by,
+            by_top=by_top,
             column=column,
             out=out,
             sample_size=sample_size,

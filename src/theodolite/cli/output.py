@@ -109,6 +109,8 @@ def finish_survey(survey: Survey, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         summary: dict[str, Any] = {"survey": str(survey.folder) if survey.folder else None, "name": survey.name}
         summary |= {"counts": survey.facts["counts"], "layers": layers_json(survey.layers)}
+        if len(survey.groups):
+            summary["groups"] = to_json_rows(survey.groups)
         if others:
             summary[OTHER_UNITS] = {kind: str(folder) for kind, folder in others.items()}
         print_result(json.dumps(summary))
@@ -117,6 +119,10 @@ def finish_survey(survey: Survey, *, as_json: bool, quiet: bool) -> None:
     if not quiet:
         print_result(LEGEND)
         _print_notes(survey)
+    if len(survey.groups):
+        from theodolite.cli.group_table import MOST, print_groups
+
+        print_groups(survey.groups, survey.facts, default_population([survey.facts]), most=MOST)
     if report is not None:
         print_result(f"survey: {survey.folder}\nreport: {report}")
         for kind, folder in others.items():

@@ -19,12 +19,17 @@ def show(
     columns: Annotated[
         str | None, typer.Option(help="Comma-separated columns of layers.parquet, or headings of the table.")
     ] = None,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="Show the groups of a survey made with --by, at one layer.")
+    ] = False,
+    layer: Annotated[int | None, typer.Option(help="With --groups: the layer. Default: the last.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print every row and column as JSON.")] = False,
 ) -> None:
     """Show the layers of a survey in the terminal."""
     import json as encoder
 
     from theodolite.cli.console import Printer, print_result
+    from theodolite.cli.group_table import print_groups
     from theodolite.cli.layer_table import (
         LEGEND,
         layers_json,
@@ -33,6 +38,7 @@ def show(
         print_layers,
         without_massive_hint,
     )
+    from theodolite.cli.output import to_json_rows
     from theodolite.errors import InputError
     from theodolite.storage.location import parse_location
     from theodolite.storage.lock import find_writer
@@ -42,10 +48,17 @@ def show(
     from theodolite.text import survey_name
 
     _check_is_survey(survey)
-    facts, tables = open_tables(survey, ["layers"])
+    if layer is not None and not groups:
+        raise InputError(f"--layer {layer} requires --groups: all layers are shown otherwise.")
+    if columns is not None and groups:
+        raise InputError("--columns applies to the layers, and --groups shows the groups. Omit one of them.")
+    facts, tables = open_tables(survey, ["layers", *(["groups"] if groups else [])])
     if (writer := find_writer(parse_location(survey))) is not None:
         Printer().warn(f"{writer} is replacing this survey; the old one is shown")
     layers = tables["layers"]
+    if json and groups:
+        print_result(encoder.dumps(to_json_rows(tables["groups"])))
+        return
     if json:
         print_result(encoder.dumps(layers_json(layers)))
         return
@@ -53,6 +66,9 @@ def show(
     if population not in facts["populations"]:
         known = ", ".join(facts["populations"])
         raise InputError(f"--population {population!r} is not in this survey, which has {known}.")
+    if groups:
+        print_groups(tables["groups"], facts, population, layer=layer)
+        return
     chosen = parse_columns(columns, list(layers.columns)) if columns is not None else None
     print_layers(layers, population, survey_name(facts), chosen)
     if chosen is None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from theodolite.corpora.chat import write_conversation
 from theodolite.corpora.options import CorpusOptions
+from theodolite.corpora.text_readers import with_value
 from theodolite.errors import InputError, OfflineError, TheodoliteError, first_line, nearest
 
 PREFIX = "hf:"
@@ -78,9 +79,17 @@ def read_dataset(name: DatasetName, options: CorpusOptions) -> Iterator[list[str
             if column not in block:
                 raise _missing_column(what, column, list(block))
             if options.chat:
-                yield [write_conversation(value, what, f"--column '{column}'") for value in block[column]]
+                texts = [write_conversation(value, what, f"--column '{column}'") for value in block[column]]
             else:
-                yield [_text(value, what, column) for value in block[column]]
+                texts = [_text(value, what, column) for value in block[column]]
+            values = block.get(options.by, [None] * len(texts))
+            yield [with_value(text, value, options) for text, value in zip(texts, values, strict=True)]
+
+
+def list_columns(name: DatasetName) -> list[str]:
+    """Return the names of the columns."""
+    with _blame_dataset(f"{PREFIX}{name.path}"):
+        return list(next(iter(load_rows(name).iter(batch_size=1)), {}))
 
 
 def require_datasets(what: str) -> None:

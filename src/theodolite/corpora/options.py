@@ -25,6 +25,7 @@ class CorpusOptions:
     encoding_errors: str = "strict"
     target: str | None = None  # the field or column of the label, where documents have one
     chat: bool = False  # documents are lists of messages
+    by: str | None = None  # the field or column whose values group the documents
 
     def __post_init__(self) -> None:
         if self.chat and self.target is not None:

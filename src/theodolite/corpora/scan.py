@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.corpora.chat import cut_conversation
+from theodolite.corpora.fields import TOP, FieldChoice, FieldCounter
 from theodolite.corpora.filters import Tally, count_words_within
 from theodolite.corpora.shards import Shard, ShardCutter
 from theodolite.corpora.text_corpus import Corpus
-from theodolite.corpora.text_readers import Labelled
+from theodolite.corpora.text_readers import Labelled, label_of, value_of
 from theodolite.hashing import mix
 
 _LEAST_BUDGET = 8_192
@@ -89,6 +90,7 @@ class Scan:
     shards: tuple[Shard, ...]
     pilot: tuple[tuple[int, str], ...]
     words: tuple[int, ...]  # counts of kept documents with 0, 1, 2 ... words; the last bin is open
+    by: FieldChoice | None = None  # the groups of the kept documents by a field
 
 
 def scan(
@@ -98,12 +100,14 @@ def scan(
     pilot_documents: int = 300,
     pilot_chars: int = 32_768,
     per_document: int = 2_048,
+    by_top: int = TOP,
 ) -> Scan:
     """Read a corpus once. Memory does not grow with the corpus, except for the list of shards.
 
     The sha256 is over the kept documents in order: for each, the length of its UTF-8 form as 8 bytes,
     little-endian, then that form (lone surrogates are allowed), so that moving a boundary changes it and the
     format of the file does not. Shards depend only on the lengths of the kept documents and on `shard_chars`.
+    `by_top` is the number of groups by the field of the corpus options, if they name one.
 
     >>> from theodolite.corpora.text_corpus import open_corpus
     >>> found = scan(open_corpus(["one", "two words"]), shard_chars=3)
@@ -115,6 +119,8 @@ def scan(
     cutter, chooser = ShardCutter(shard_chars), PilotChooser(pilot_documents, per_document, *cut)
     documents = characters = 0
     words = np.zeros(MOST_WORDS + 1, dtype=np.int64)
+    by = corpus.options.by
+    counter = None if by is None else FieldCounter(by, by_top)
     for numbers, texts in corpus.blocks(tally):
         joined = "".join(texts)
         lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
@@ -124,16 +130,27 @@ def scan(
         words += np.bincount(np.minimum(count_words_within(joined, lengths), MOST_WORDS), minlength=len(words))
         cutter.add_all(lengths)
         chooser.add(numbers, texts)
+        if counter is not None:
+            counter.add(map(value_of, texts))
+    if by is not None and counter is not None and not counter.has_values:
+        raise corpus.no_field(by)
     pilot = chooser.choose(compute_pilot_budget(characters, pilot_chars))
     return Scan(
-        digest.hexdigest(), documents, characters, tally.read, cutter.finish(), pilot, tuple(words.tolist())
+        digest.hexdigest(),
+        documents,
+        characters,
+        tally.read,
+        cutter.finish(),
+        pilot,
+        tuple(words.tolist()),
+        None if counter is None else counter.choose(),
     )
 
 
 def _frame_texts(texts: Sequence[str], *, plain: bool = False) -> bytes:
     """Return the bytes that enter the sha256 of a corpus: each text after its length, and likewise each label."""
     if Labelled in set(map(type, texts)):
-        pairs = ((text, text.label) if isinstance(text, Labelled) else (text,) for text in texts)
+        pairs = ((text,) if (label := label_of(text)) is None else (text, label) for text in texts)
         texts, plain = list(chain.from_iterable(pairs)), False
     # Joining strings with one character per byte takes a third of the time of joining bytes.
     forms = texts if plain else [text if text.isascii() else _to_latin1(text) for text in texts]

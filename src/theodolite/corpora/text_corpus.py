@@ -1,5 +1,6 @@
 """Text corpora: numbered documents that can be read repeatedly."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import filterfalse
@@ -7,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from theodolite.corpora.chat import write_conversation
+from theodolite.corpora.fields import FILE, LENGTH, bin_length
 from theodolite.corpora.file_search import find_files, find_reader
 from theodolite.corpora.filters import KeptDocuments, Tally, filter_documents
-from theodolite.corpora.hf_datasets import DatasetName, find_dataset, is_dataset, read_dataset
+from theodolite.corpora.hf_datasets import DatasetName, find_dataset, is_dataset, list_columns, read_dataset
 from theodolite.corpora.options import CorpusOptions
-from theodolite.errors import InputError
+from theodolite.corpora.text_readers import Labelled, label_of, list_fields, read_record
+from theodolite.errors import InputError, nearest
 
 TEXTS = 1024  # documents in memory that are processed together
 
@@ -66,11 +69,37 @@ class Corpus:
         """Yield every document before filters, in non-empty blocks."""
         for start in range(0, len(self.texts), TEXTS):
             if block := _drop_blank(self.texts[start : start + TEXTS]):
-                yield block
+                yield self._with_length(block)
         for path in self.files:
-            yield from _blocks(path, self.options)
+            for block in _blocks(path, self.options):
+                yield self._with_file(block, path) if self.options.by == FILE else self._with_length(block)
         if self.dataset is not None:
-            yield from filter(None, map(_drop_blank, read_dataset(self.dataset, self.options)))
+            blocks = filter(None, map(_drop_blank, read_dataset(self.dataset, self.options)))
+            yield from map(self._with_length, blocks)
+
+    def _with_file(self, texts: list[str], path: Path) -> list[str]:
+        """Return documents whose value is the path of their file below the folder that all files share."""
+        root = os.path.commonpath([file.parent for file in self.files])
+        name = path.relative_to(root).as_posix()
+        return [Labelled(text, label_of(text), name) for text in texts]
+
+    def _with_length(self, texts: list[str]) -> list[str]:
+        """Return documents whose value is their length, if that groups them."""
+        if self.options.by != LENGTH:
+            return texts
+        return [Labelled(text, label_of(text), bin_length(len(text))) for text in texts]
+
+    def no_field(self, by: str) -> InputError:
+        """Return the error for a field that no document has."""
+        found = dict.fromkeys(name for path in self.files for name in list_fields(path, self.options))
+        if self.dataset is not None:
+            found |= dict.fromkeys(list_columns(self.dataset))
+        texts = {self.options.text_field, self.options.text_column}
+        present = [*(name for name in found if name not in texts), *((FILE,) if self.files else ()), LENGTH]
+        return InputError(
+            f"--by '{by}': no document of {self.name} has a value in this field. Fields to group by: "
+            f"{', '.join(present)}.{nearest(by, present)}"
+        )
 
     def _none_kept(self, tally: Tally) -> InputError:
         if not tally.read:
@@ -125,7 +154,9 @@ def _from_memory(what: Iterable[Any], options: CorpusOptions) -> Corpus:
             f"{kind}); give a list of strings."
         )
     texts: tuple[Any, ...] = tuple(what)
-    if options.chat:
+    if options.by is not None and all(isinstance(each, dict) for each in texts):
+        texts = tuple(read_record(each, options, f"document {at}") or "" for at, each in enumerate(texts))
+    elif options.chat:
         written = (write_conversation(each, f"document {index}", "corpus") for index, each in enumerate(texts))
         texts = tuple(text or "" for text in written)
     for index, text in enumerate(texts):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Self, cast
 
 from theodolite.corpora.chat import FIELD, write_conversation
+from theodolite.corpora.fields import FILE, LENGTH, Value, to_value
 from theodolite.corpora.options import CorpusOptions
 from theodolite.errors import InputError, nearest
 
@@ -19,27 +20,47 @@ from theodolite.errors import InputError, nearest
 class Labelled(str):
     """A document with a label: for an encoder-decoder model, the text that its decoder reads.
 
+    `value` is that of the field by which documents are grouped.
+
     >>> pair = Labelled("une maison", "a house")
     >>> pair, pair.label, len(pair)
     ('une maison', 'a house', 10)
     """
 
-    __slots__ = ("label",)
-    label: str
+    __slots__ = ("label", "value")
+    label: str | None
+    value: Value
 
-    def __new__(cls, text: str, label: str) -> Self:
-        """Make a string of the text, with the label as an attribute."""
+    def __new__(cls, text: str, label: str | None, value: Value = None) -> Self:
+        """Make a string of the text, with the label and the value as attributes."""
         labelled = super().__new__(cls, text)
-        labelled.label = label
+        labelled.label, labelled.value = label, value
         return labelled
 
-    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
-        return type(self), (str(self), self.label)
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str | None, Value]]:
+        return type(self), (str(self), self.label, self.value)
+
+
+def label_of(text: str) -> str | None:
+    """Return the label of a document, None if it has none."""
+    return text.label if isinstance(text, Labelled) else None
 
 
 def labels_of(documents: list[tuple[int, str]]) -> dict[int, str]:
     """Return the labels by document number, for the documents that have one."""
-    return {number: text.label for number, text in documents if isinstance(text, Labelled)}
+    return {number: label for number, text in documents if (label := label_of(text)) is not None}
+
+
+def with_value(text: str | None, given: object, options: CorpusOptions) -> str | None:
+    """Return a document with the value of the field that groups documents, if one is given."""
+    if text is None or options.by in (None, LENGTH, FILE):
+        return text
+    return Labelled(text, label_of(text), to_value(given, str(options.by)))
+
+
+def value_of(text: str) -> Value:
+    """Return the value of a document in the field that groups documents."""
+    return text.value if isinstance(text, Labelled) else None
 
 
 BLOCK = 2**18
@@ -143,23 +164,40 @@ def read_jsonl(path: Path, options: CorpusOptions) -> Iterator[list[str | None]]
     """Yield the texts of the field, several hundred at a time; a null is None, and blank lines are skipped."""
     for first, lines in line_blocks(path, options.encoding_errors):
         yield [
-            _document(line, options, f"{path}:{number}")
+            read_record(_record(line, f"{path}:{number}"), options, f"{path}:{number}")
             for number, line in enumerate(lines, first)
             if line and not line.isspace()
         ]
 
 
-def _document(line: str, options: CorpusOptions, where: str) -> str | None:
-    """Return the text of one line, with its label where `target` names one; raise if the line is malformed."""
-    record = _record(line, where)
+def read_record(record: dict[str, object], options: CorpusOptions, where: str) -> str | None:
+    """Return the text of a record, with its label and value where options name them; raise if it has no text."""
+    text: str | None
     if options.chat:
         if options.text_field not in record:
             raise _missing_field(options.text_field, list(record), where, "--field")
-        return write_conversation(record[options.text_field], where, f"--field '{options.text_field}'")
-    text = _text(record, options.field, where)
-    if options.target is None or text is None:
-        return text
-    return Labelled(text, _text(record, options.target, where, "--target") or "")
+        text = write_conversation(record[options.text_field], where, f"--field '{options.text_field}'")
+    else:
+        text = _text(record, options.field, where)
+        if options.target is not None and text is not None:
+            text = Labelled(text, _text(record, options.target, where, "--target") or "")
+    return with_value(text, record.get(str(options.by)), options)
+
+
+def list_fields(path: Path, options: CorpusOptions) -> list[str]:
+    """Return the names of the fields of a file: those of its first record, or its columns; none of a text file."""
+    if path.suffix.lower() == ".parquet":
+        import pyarrow.parquet as pq
+
+        with _blame_file(path):
+            return list(pq.read_schema(path).names)
+    if not path.name.lower().removesuffix(".gz").endswith(".jsonl"):
+        return []
+    for first, lines in line_blocks(path, options.encoding_errors):
+        for number, line in enumerate(lines, first):
+            if line and not line.isspace():
+                return list(_record(line, f"{path}:{number}"))
+    return []
 
 
 def _text(record: dict[str, object], field: str, where: str, option: str = "--field") -> str | None:
@@ -221,13 +259,14 @@ def read_parquet(path: Path, options: CorpusOptions) -> Iterator[list[str | None
 
     with _blame_file(path), pq.ParquetFile(path, **_STREAMED) as table:
         if options.chat:
-            yield from _read_conversations(path, table, options.text_column)
+            yield from _read_conversations(path, table, options)
             return
         _check_column(path, table.schema_arrow, options.column)
         columns = [options.column]
         if options.target is not None:
             _check_column(path, table.schema_arrow, options.target, "--target")
             columns.append(options.target)
+        columns += _value_column(table, options)
         row = 0
         for batch in table.iter_batches(ROWS, columns=list(dict.fromkeys(columns))):
             texts = _texts(batch.column(options.column), options, path, row)
@@ -235,20 +274,35 @@ def read_parquet(path: Path, options: CorpusOptions) -> Iterator[list[str | None
                 labels = _texts(batch.column(options.target), options, path, row)
                 pairs = zip(texts, labels, strict=True)
                 texts = [None if text is None else Labelled(text, label or "") for text, label in pairs]
-            yield texts
+            yield _with_values(texts, batch, options)
             row += len(batch)
 
 
-def _read_conversations(path: Path, table: Any, column: str) -> Iterator[list[str | None]]:
+def _read_conversations(path: Path, table: Any, options: CorpusOptions) -> Iterator[list[str | None]]:
     """Yield the conversations of a column, several hundred at a time."""
+    column = options.text_column
     if column not in table.schema_arrow.names:
         raise _missing_column(path, column, table.schema_arrow.names, "--column")
     row = 0
-    for batch in table.iter_batches(ROWS, columns=[column]):
+    for batch in table.iter_batches(ROWS, columns=[column, *_value_column(table, options)]):
         values = batch.column(column).to_pylist()
         where = ((value, f"{path}: row {number} (from 0)") for number, value in enumerate(values, row))
-        yield [write_conversation(value, place, f"--column '{column}'") for value, place in where]
+        texts = [write_conversation(value, place, f"--column '{column}'") for value, place in where]
+        yield _with_values(texts, batch, options)
         row += len(batch)
+
+
+def _value_column(table: Any, options: CorpusOptions) -> list[str]:
+    """Return the column that groups documents, if the file has it; other files of the corpus may."""
+    return [options.by] if options.by is not None and options.by in table.schema_arrow.names else []
+
+
+def _with_values(texts: list[str | None], batch: Any, options: CorpusOptions) -> list[str | None]:
+    if options.by is None:
+        return texts
+    known = options.by in batch.schema.names
+    values = batch.column(options.by).to_pylist() if known else [None] * len(texts)
+    return [with_value(text, value, options) for text, value in zip(texts, values, strict=True)]
 
 
 def _missing_column(path: Path, column: str, present: list[str], option: str) -> InputError:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import pandas as pd
 
+from theodolite.corpora.fields import FieldChoice
 from theodolite.engines.progress import Listener
 from theodolite.models.norms import Norm
 from theodolite.sources.source import Source
@@ -44,6 +45,7 @@ class Plan:
     device: str | None = None  # where sums are accumulated; None: on the CPU
     norms: dict[int, Norm] = field(default_factory=dict)  # by layer, if its states leave a norm
     others: tuple[Plan, ...] = ()  # by other kinds of units: the same shards, folded in the same pass
+    by: FieldChoice | None = None  # how documents are grouped by a field of the corpus
     remake: Callable[[], Source] | None = None  # makes the same source on another machine; can be pickled
     contexts: Callable[[], pd.DataFrame] | None = None  # reads contexts.parquet from the corpus
     finish: Callable[[Any], None] = lambda survey: None  # called with the finished survey

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from theodolite.batch import Batch
 from theodolite.integrations.model_state import default_torch
-from theodolite.measures import spectrum as spectra
 from theodolite.models.layers import Layer
 from theodolite.sources.source import Sink, Source
 from theodolite.sources.text.batches import TextBatch
@@ -19,19 +17,8 @@ from theodolite.sources.units import Units
 from theodolite.state.pilot import take_pilot
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.sinks import BatchLayers
-from theodolite.tables.curves import scale_curve, spectrum_curve
 from theodolite.tables.layer_row import make_layer_row
-from theodolite.tables.shape import (
-    COUNTS,
-    GRAM,
-    SAMPLED,
-    SPECTRAL,
-    TOO_WIDE,
-    Shape,
-    measure_shape,
-    spectral_numbers,
-    variance_numbers,
-)
+from theodolite.tables.shape import COUNTS, GRAM, SAMPLED, measure_shape, measure_spectrum
 from theodolite.tables.tables import measure_populations
 
 SAMPLE_COLUMNS = (*SAMPLED, *GRAM, "stable_rank", *COUNTS)
@@ -100,29 +87,11 @@ def _rows(
     layer: Layer, fold: LayerFold, special: Sequence[int], populations: Sequence[str]
 ) -> list[dict[str, Any]]:
     def measure(cells: tuple[int, ...]) -> dict[str, Any]:
-        shape = measure_shape(fold, cells) if fold.frame.sample_size else measure_spectrum(fold, cells)
+        shape = (
+            measure_shape(fold, cells) if fold.frame.sample_size else measure_spectrum(fold, cells, NOT_MEASURED)
+        )
         return make_layer_row(fold, cells, with_units=layer.units, special=special, shape=shape)[0]
 
     head = {"layer": layer.index, "layer_name": layer.name, "library_index": layer.library_index}
     measured = measure_populations(fold, populations, measure)
     return [head | {"population": population} | measured[population] for population in populations]
-
-
-def measure_spectrum(fold: LayerFold, cells: Sequence[int]) -> Shape:
-    """Return the measures that need only the eigenvalues of the covariance; all others are undefined.
-
-    This solves one eigenproblem of dim x dim without eigenvectors. A survey solves two, one of them with.
-    """
-    omitted = (NOT_MEASURED, dict.fromkeys((*SAMPLED, *GRAM, "stable_rank"), float("nan")))
-    counts = dict.fromkeys(COUNTS, 0)
-    n, matrix = (0, None) if fold.wide else fold.scatter.covariance(cells)
-    if matrix is None or n < 2:
-        reason = TOO_WIDE if fold.wide else "fewer than two vectors"
-        undefined = (reason, dict.fromkeys(SPECTRAL, float("nan")))
-        return Shape([undefined, omitted], counts, scale_curve(None), spectrum_curve(np.empty(0)))
-    covariance = matrix.numpy()
-    spectrum = spectra.eigenvalues(covariance)
-    numbers = spectral_numbers(spectrum) | variance_numbers(np.diag(covariance))
-    return Shape(
-        [("all vectors are equal", numbers), omitted], counts, scale_curve(None), spectrum_curve(spectrum)
-    )

@@ -621,6 +621,85 @@ _NEIGHBOURS = (
     _key("neighbour", "Key of the neighbour", title="Neighbour"),
     _share("cosine", "cos", "Cosine", "Cosine of the mean vectors of the two units", signed=True, null="n is 0"),
 )
+_OF_GROUPS = (
+    "n dim q m v mean_cosine anisotropy_svd participation_ratio effective_rank iso_score norm_min norm_p1 norm_p5 "
+    "norm_p25 norm_p50 norm_p75 norm_p95 norm_p99 norm_max zero nonfinite massive q_se m_se v_se m_of_q_se "
+    "mean_cosine_se rogue_coordinate rogue_cosine_share rogue_half effective_rank_singular pca_dim_90 pca_dim_95 "
+    "pca_dim_99 rogue_variance_coordinate rogue_variance_share"
+).split()
+NO_MATRIX = "too few vectors, or the group is not among the largest, which have spectra"
+_SPECTRAL = "anisotropy_svd participation_ratio effective_rank iso_score effective_rank_singular".split()
+_SPECTRAL += ["pca_dim_90", "pca_dim_95", "pca_dim_99", "rogue_variance_coordinate", "rogue_variance_share"]
+_GROUP = _key("group", "Value of the field, or (other), or (missing)", title="Group")
+_GROUPS = (
+    _LAYER,
+    _key("layer_name", "Name of the layer", label="name"),
+    _POPULATION,
+    _GROUP,
+    _count("documents", "documents", "Documents", "Documents of the group in the whole corpus", "documents"),
+    *(
+        replace(column, null=NO_MATRIX) if column.name in _SPECTRAL else column
+        for name in _OF_GROUPS
+        for column in _LAYERS
+        if column.name == name
+    ),
+    _key("nearest", "Group whose mean vector is nearest", title="Nearest group", null="there is no other group"),
+    Column(
+        "nearest_distance", "nearest at", "Distance of the nearest group", "Distance of the two mean vectors",
+        unit="length", null="there is no other group"
+    ),
+    _key("undefined", "Why values of this row are missing, by column, as JSON", null="no value is missing"),
+)
+_COSINE_BETWEEN = _share(
+    "cosine_between", "cos between", "Mean cosine between groups",
+    "Mean cosine of all pairs of a vector of one group and a vector of the other", DIRECTION, NO_DIRECTION,
+    signed=True
+)
+_CENTROID_COSINE = _share(
+    "centroid_cosine", "cos of means", "Cosine of means", "Cosine of the mean vectors of the two groups",
+    DIRECTION, "a mean vector is 0", signed=True
+)
+_CENTROID_DISTANCE = Column(
+    "centroid_distance", "distance", "Distance of means", "Distance of the mean vectors of the two groups", LENGTH,
+    "length", null=NO_POSITION
+)
+_SEPARATION = Column(
+    "centroid_separation", "separation", "Separation of means",
+    "Squared distance of the means, without their noise, over the mean variance; 0 or less: not told apart",
+    LENGTH, null=FEW_GROUPS
+)
+
+
+def _differences(of: Column) -> tuple[Column, ...]:
+    """The difference of a number between two groups: value, error, and the ends of the 95% interval."""
+    apart = replace(
+        of, name=f"{of.name}_difference", label=f"{of.label} diff.", bounds=None, format="number", group=OTHER,
+        title=f"Difference of {of.label}", meaning=f"{of.name} of the other group minus that of the group"
+    )
+    ends = (
+        replace(
+            apart, name=f"{apart.name}_{end}", label=f"{apart.label} {end}", title=f"{apart.title}, {end}",
+            meaning=f"{word} end of its 95% interval", null=FEW_GROUPS
+        )
+        for end, word in (("low", "Lower"), ("high", "Upper"))
+    )
+    return apart, _error(apart, DOCUMENTS, FEW_GROUPS), *ends
+
+
+_GROUP_DIFFERENCES = (
+    _LAYER,
+    _key("layer_name", "Name of the layer", label="name"),
+    _POPULATION,
+    _GROUP,
+    _key("other", "The other group", title="Other group"),
+    *(column for of in (_Q, _M, _V, _MEAN_COSINE) for column in _differences(of)),
+    *(
+        column
+        for of in (_COSINE_BETWEEN, _CENTROID_COSINE, _CENTROID_DISTANCE, _SEPARATION)
+        for column in (of, _error(of, DOCUMENTS, FEW_GROUPS))
+    ),
+    _key("undefined", "Why values of this row are missing, by column, as JSON", null="no value is missing"),
+)
 
 # fmt: on
 COLUMNS: dict[str, dict[str, Column]] = {
@@ -635,6 +714,8 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "jackknife": _JACKKNIFE,
         "contexts": _CONTEXTS,
         "neighbours": _NEIGHBOURS,
+        "groups": _GROUPS,
+        "group_differences": _GROUP_DIFFERENCES,
     }.items()
 }
 """Columns by table and name, in the order in which the tables hold them."""

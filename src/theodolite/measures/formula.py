@@ -194,6 +194,11 @@ THEMES = (
         ("energy-distance", "linear-accuracy/"),
     ),
     Theme(
+        "Groups of a corpus",
+        "How the groups of documents by a field differ, and which are not told apart. See [by](by.md).",
+        ("group-difference/", "cosine-between/", "centroid-"),
+    ),
+    Theme(
         "Bridge",
         "How similar two models or layers are over the same positions. See [bridge](bridge.md).",
         ("cka/", "linear-map/", "mutual-knn/", "neighbour-churn/", "recall/"),

@@ -10,9 +10,9 @@ from importlib.resources import files
 
 SCRIPTS = (
     "columns", "numbers", "state", "axes", "theme", "elements", "tooltip", "layer-keys", "webgl", "export",
-    "figure", "sections", "address", "side-by-side", "steps", "profiles", "decomposition", "norms", "spectra",
-    "projection", "token-data", "token-contexts", "token-overlay", "token-search", "token-path", "token-table",
-    "token-axes", "token-traces", "token-map", "toolbar",
+    "figure", "sections", "address", "side-by-side", "steps", "profiles", "groups", "decomposition", "norms",
+    "spectra", "projection", "token-data", "token-contexts", "token-overlay", "token-search", "token-path",
+    "token-table", "token-axes", "token-traces", "token-map", "toolbar",
 )  # fmt: skip
 """The files of the script in the order of their dependencies; `start` is always last."""
 

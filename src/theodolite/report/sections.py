@@ -67,6 +67,14 @@ SECTIONS = (
         _has_layers,
     ),
     Section(
+        "groups",
+        "Groups of documents",
+        "The documents by one field, from the same pass. Groups whose vectors have a mean cosine between them as "
+        "high as within them are not told apart at that layer.",
+        _has_table("groups"),
+        layers_lead="Change the layer to follow the pairs.",
+    ),
+    Section(
         "decomposition",
         "Decomposition of the norm",
         "Q = M + V: the mean squared norm (Q) is the squared norm of the mean (M) plus the variance (V), which is "

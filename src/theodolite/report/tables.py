@@ -52,8 +52,8 @@ class Tables:
 
     `layers` has a row per layer and population, `tokens` a row per layer, population and unit, `units` a row per
     unit. Any key of `facts`, any number and any column except `layer` and `population` may be missing. `scales`
-    and `spectra` are tables of a survey, also `contexts` and `neighbours`; `projections` is that of
-    theodolite.studies.projections. Each may be empty.
+    and `spectra` are tables of a survey, also `contexts`, `neighbours`, `groups` and `group_differences`;
+    `projections` is that of theodolite.studies.projections. Each may be empty.
     """
 
     name: str
@@ -66,6 +66,8 @@ class Tables:
     projections: pd.DataFrame = field(default_factory=pd.DataFrame)
     contexts: pd.DataFrame = field(default_factory=pd.DataFrame)
     neighbours: pd.DataFrame = field(default_factory=pd.DataFrame)
+    groups: pd.DataFrame = field(default_factory=pd.DataFrame)
+    group_differences: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @classmethod
     def of(cls, source: Mapping[str, Any] | object) -> Tables:

@@ -24,6 +24,7 @@ class WindowRows(NamedTuple):
     unit: NDArray[np.int64]  # (rows,)
     position: NDArray[np.int64]  # (rows,)
     context: NDArray[np.uint64]  # (rows,)
+    by: int | None = None  # the group of the document by a field of the corpus
 
 
 def locate_windows(windows: Sequence[WindowRows], corpus_key: int, units: Units | None = None) -> Places:
@@ -37,6 +38,7 @@ def locate_windows(windows: Sequence[WindowRows], corpus_key: int, units: Units 
         unit=np.concatenate([window.unit for window in windows]),
         context=np.concatenate([window.context for window in windows]),
         units=units,
+        by=None if windows[0].by is None else np.repeat([window.by or 0 for window in windows], sizes),
     )
 
 
@@ -51,18 +53,21 @@ def locate_rows(
     ordered: bool = True,
     of: NDArray[np.int64] | None = None,
     units: Units | None = None,
+    by: NDArray[np.int64] | None = None,
 ) -> Places:
     """Return the places of rows, all arrays (rows,). The hashes depend only on the document, window and position.
 
-    If positions are not `ordered`, as in a picture, none is a first position. With `of` (rows,), documents and
-    windows are (windows,), and `of` is the window of each row: the common part of its rows is hashed once. `units`
-    that are numbered as they occur are hashed by their keys.
+    If positions are not `ordered`, as in a picture, none is a first position. With `of` (rows,), documents,
+    windows and `by` are (windows,), and `of` is the window of each row: the common part of its rows is hashed
+    once. `units` that are numbered as they occur are hashed by their keys. `by` are the groups of the documents by
+    a field of the corpus.
     """
     shared = mix(corpus_key, document, window)
     group = (mix(GROUP_SALT, corpus_key, document) % np.uint64(GROUPS)).astype(np.int64)
     of_window = hash_window(document, window)
     if of is not None:
         shared, group, of_window = shared[of], group[of], of_window[of]
+        by = None if by is None else by[of]
     key = mix_on(shared, position) >> np.uint64(1)
     of_window = np.broadcast_to(of_window, key.shape)
     hashes = units.hash_keys(unit) if units is not None and units.open else None
@@ -74,6 +79,7 @@ def locate_rows(
         context=torch.from_numpy(context.view(np.int64)),
         window=torch.from_numpy(of_window.astype(np.int64)),
         unit_hash=None if hashes is None else torch.from_numpy(hashes.view(np.int64)),
+        by=None if by is None else torch.from_numpy(by.astype(np.int64)),
     )
 
 

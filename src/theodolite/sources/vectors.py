@@ -33,6 +33,7 @@ class Vectors:
 
     matrices: dict[str, NDArray[Any]]  # name -> (vectors, dim)
     labels: NDArray[Any] | None = None  # (vectors,); None and NaN are missing labels
+    by: NDArray[Any] | None = None  # (vectors,) the values of the field that groups vectors
 
     @property
     def count(self) -> int:
@@ -47,11 +48,18 @@ class Vectors:
         return np.flatnonzero(~pd.isna(self.labels))
 
 
-def read_vectors(path: Path, *, column: str | None = None, groups: str | None = None) -> Vectors:
+Named = dict[str, str]
+"""Columns of labels by the option that names them."""
+
+
+def read_vectors(
+    path: Path, *, column: str | None = None, groups: str | None = None, by: str | None = None
+) -> Vectors:
     """Read the matrices of a file, or the one named `column`.
 
-    `groups` is the name of the labels in the file, or, for an .npy, which holds one array, the file of the labels.
+    `groups` and `by` are names of labels in the file, or, for an .npy, which holds one array, files of labels.
     """
+    named: Named = {option: name for option, name in (("--groups", groups), ("--by", by)) if name is not None}
     if path.is_dir():
         raise InputError(f"FILE {str(path)!r} is a folder; give a file in it: {', '.join(FORMATS)}.")
     if not path.is_file():
@@ -62,7 +70,7 @@ def read_vectors(path: Path, *, column: str | None = None, groups: str | None = 
             f"FILE {str(path)!r} is not a file of vectors: the name must end in one of {', '.join(FORMATS)}."
         )
     try:
-        arrays = reader(path, column, groups)
+        arrays = reader(path, column, named)
     except InputError:
         raise
     except ValueError as error:
@@ -73,9 +81,9 @@ def read_vectors(path: Path, *, column: str | None = None, groups: str | None = 
         raise InputError(f"FILE {str(path)!r} cannot be read as {path.suffix}: {error}") from error
     except Exception as error:  # the library of each format has its own errors
         raise InputError(f"FILE {str(path)!r} cannot be read as {path.suffix}: {error}") from error
-    if groups is not None and path.suffix.lower() == ".npy":
-        arrays[groups] = _labels_file(Path(groups), path)
-    labels = _labels(arrays, path, groups)
+    if path.suffix.lower() == ".npy":
+        arrays |= {name: _labels_file(Path(name), path, option) for option, name in named.items()}
+    labels = {option: _labels(arrays, path, option, name) for option, name in named.items()}
     matrices = {name: array for name, array in arrays.items() if array.ndim == 2 and array.dtype.kind in "fiu"}
     if column is not None:
         matrices = {column: _named(arrays, column, "--column", path)}
@@ -90,21 +98,22 @@ def read_vectors(path: Path, *, column: str | None = None, groups: str | None = 
                 f"FILE {path.name!r}: {name} is in {array.dtype}, which may be packed signs or quantized numbers. "
                 "Convert it to floats, or use `theodolite store`, which has --packed."
             )
-    return Vectors({name: to_float(array) for name, array in matrices.items()}, labels)
+    floats = {name: to_float(array) for name, array in matrices.items()}
+    return Vectors(floats, labels.get("--groups"), labels.get("--by"))
 
 
-def _npy(path: Path, column: str | None, groups: str | None) -> dict[str, NDArray[Any]]:
+def _npy(path: Path, column: str | None, named: Named) -> dict[str, NDArray[Any]]:
     if column is not None:
         raise InputError(f"--column {column}: {path.name} holds one array and no columns; omit --column.")
     return {"vectors": np.load(path, mmap_mode="r", allow_pickle=False)}
 
 
-def _npz(path: Path, column: str | None, groups: str | None) -> dict[str, NDArray[Any]]:
+def _npz(path: Path, column: str | None, named: Named) -> dict[str, NDArray[Any]]:
     with np.load(path, allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files}
 
 
-def _safetensors(path: Path, column: str | None, groups: str | None) -> dict[str, NDArray[Any]]:
+def _safetensors(path: Path, column: str | None, named: Named) -> dict[str, NDArray[Any]]:
     from safetensors.torch import load_file
 
     tensors = load_file(path)
@@ -114,7 +123,7 @@ def _safetensors(path: Path, column: str | None, groups: str | None) -> dict[str
     }
 
 
-def _parquet(path: Path, column: str | None, groups: str | None) -> dict[str, NDArray[Any]]:
+def _parquet(path: Path, column: str | None, named: Named) -> dict[str, NDArray[Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -122,21 +131,28 @@ def _parquet(path: Path, column: str | None, groups: str | None) -> dict[str, ND
     lists = [f.name for f in schema if pa.types.is_list(f.type) or pa.types.is_fixed_size_list(f.type)]
     lists += [f.name for f in schema if pa.types.is_large_list(f.type)]
     chosen = [column] if column is not None else lists
-    for option, name in (("--column", column), ("--groups", groups)):
-        if name is not None and name not in schema.names:
-            raise _missing(option, name, schema.names, path)
+    for option, asked in (("--column", column), *named.items()):
+        if asked is not None and asked not in schema.names:
+            raise _missing(option, asked, schema.names, path)
     if not chosen:
         raise InputError(f"FILE {path.name!r} has no list column; its columns are {', '.join(schema.names)}.")
     if not set(chosen) <= set(lists):
         raise InputError(f"--column {column}: expected lists of numbers, got {schema.field(column).type}.")
-    columns = [*chosen, *([groups] if groups is not None else [])]
-    table = pq.read_table(path, columns=columns)
+    labels = [name for name in dict.fromkeys(named.values()) if name not in chosen]
+    table = pq.read_table(path, columns=[*chosen, *labels])
     arrays: dict[str, NDArray[Any]] = {}
     for name in chosen:
         arrays[name] = _matrix(table[name].combine_chunks(), name)
-    if groups is not None:
-        arrays[groups] = np.array(table[groups].to_pylist(), dtype=object)
+    for name in labels:
+        arrays[name] = _objects(table[name].to_pylist())
     return arrays
+
+
+def _objects(values: list[Any]) -> NDArray[Any]:
+    """Return an array of objects (values,), also of lists of one length."""
+    made = np.empty(len(values), dtype=object)
+    made[:] = values
+    return made
 
 
 def _matrix(column: Any, name: str) -> NDArray[Any]:
@@ -153,20 +169,21 @@ def _matrix(column: Any, name: str) -> NDArray[Any]:
     return np.asarray(values).reshape(len(column), lengths[0])
 
 
-def _stored(path: Path, column: str | None, groups: str | None) -> dict[str, NDArray[Any]]:
+def _stored(path: Path, column: str | None, named: Named) -> dict[str, NDArray[Any]]:
     """Read a file of any other format that stores are read from."""
     table = open_file(path)
     name = choose_matrix(table.fields, column)
-    if groups is not None and groups not in table.fields:
-        raise _missing("--groups", groups, list(table.fields), path)
-    names = [name, *([groups] if groups is not None else [])]
+    for option, asked in named.items():
+        if asked not in table.fields:
+            raise _missing(option, asked, list(table.fields), path)
+    names = list(dict.fromkeys([name, *named.values()]))
     batches = list(table.batches(names, 0, _ROWS))
     if not batches:
         raise InputError(f"FILE {path.name!r} holds no vectors.")
     return {name: np.concatenate([batch[name] for batch in batches]) for name in names}
 
 
-READERS: dict[str, Callable[[Path, str | None, str | None], dict[str, NDArray[Any]]]] = {
+READERS: dict[str, Callable[[Path, str | None, Named], dict[str, NDArray[Any]]]] = {
     ".npy": _npy,
     ".npz": _npz,
     ".safetensors": _safetensors,
@@ -174,27 +191,23 @@ READERS: dict[str, Callable[[Path, str | None, str | None], dict[str, NDArray[An
 }
 
 
-def _labels(arrays: dict[str, NDArray[Any]], path: Path, groups: str | None) -> NDArray[Any] | None:
-    if groups is None:
-        return None
-    labels = _named(arrays, groups, "--groups", path)
+def _labels(arrays: dict[str, NDArray[Any]], path: Path, option: str, name: str) -> NDArray[Any]:
+    labels = _named(arrays, name, option, path)
     if labels.ndim != 1:
-        raise InputError(
-            f"--groups {groups}: expected one label per vector, got an array of shape {labels.shape}."
-        )
+        raise InputError(f"{option} {name}: expected one label per vector, got an array of shape {labels.shape}.")
     return labels
 
 
-def _labels_file(file: Path, vectors: Path) -> NDArray[Any]:
+def _labels_file(file: Path, vectors: Path, option: str) -> NDArray[Any]:
     """Read the labels of an .npy from a separate file: .npy, or .txt with one label per line."""
     if file.suffix.lower() not in (".npy", ".txt"):
         raise InputError(
-            f"--groups {str(file)!r}: {vectors.name} holds one array and no columns; give a file of labels, .npy "
+            f"{option} {str(file)!r}: {vectors.name} holds one array and no columns; give a file of labels, .npy "
             "or .txt (one per line), or save both in one .npz with numpy.savez(file, vectors=..., labels=...)."
         )
     if not file.is_file():
-        raise InputError(f"--groups {str(file)!r}: there is no such file.")
-    return read_column_file(file, "--groups")
+        raise InputError(f"{option} {str(file)!r}: there is no such file.")
+    return read_column_file(file, option)
 
 
 def read_column_file(file: Path, option: str) -> NDArray[Any]:
@@ -224,7 +237,10 @@ def _missing(option: str, name: str, present: list[str], path: Path) -> InputErr
 
 
 def _check(
-    path: Path, arrays: dict[str, NDArray[Any]], matrices: dict[str, NDArray[Any]], labels: NDArray[Any] | None
+    path: Path,
+    arrays: dict[str, NDArray[Any]],
+    matrices: dict[str, NDArray[Any]],
+    labels: dict[str, NDArray[Any]],
 ) -> None:
     if not matrices:
         shapes = ", ".join(f"{name}: {array.dtype} of shape {array.shape}" for name, array in arrays.items())
@@ -240,8 +256,11 @@ def _check(
     count = next(iter(counts.values()))
     if count == 0 or any(matrix.shape[1] == 0 for matrix in matrices.values()):
         raise InputError(f"FILE {path.name!r} holds no vectors.")
-    if labels is not None and len(labels) != count:
-        raise InputError(f"--groups has {len(labels):,} labels for {count:,} vectors. Give one label per vector.")
+    for option, given in labels.items():
+        if len(given) != count:
+            raise InputError(
+                f"{option} has {len(given):,} labels for {count:,} vectors. Give one label per vector."
+            )
 
 
 def to_float(array: NDArray[Any]) -> NDArray[Any]:
@@ -280,9 +299,10 @@ class Block:
 class VectorSource:
     """Matrices as layers, labels as units; a document is an array of row numbers."""
 
-    def __init__(self, vectors: Vectors, corpus_key: int) -> None:
+    def __init__(self, vectors: Vectors, corpus_key: int, by: NDArray[np.int64] | None = None) -> None:
         self.vectors = vectors
         self.corpus_key = corpus_key
+        self._by = by  # (vectors,) the group of each vector by a field
         self.layers = tuple(
             Layer(index, name, int(matrix.shape[1]))
             for index, (name, matrix) in enumerate(vectors.matrices.items())
@@ -321,6 +341,7 @@ class VectorSource:
             position=np.ones(len(rows), dtype=np.int64),
             unit=self._codes[rows],
             context=mix(self.corpus_key, rows),
+            by=None if self._by is None else self._by[rows],
         )
         order = where.by_unit()
         return Block(rows[order.numpy()], where.take(order))

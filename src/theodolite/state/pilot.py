@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import Batch, Places
+from theodolite.corpora.fields import FieldChoice
 from theodolite.errors import DamagedError, InputError, TheodoliteError
 from theodolite.models.layers import Layer
 from theodolite.sources.batch_limit import BatchLimit, fits_in_memory
@@ -66,9 +67,15 @@ class Pilot:
         return MASSIVE * self.layers[layer].median_norm
 
     def frame(
-        self, layer: int, *, populations: Sequence[str], sample_size: int, contextuality: bool = False
+        self,
+        layer: int,
+        *,
+        populations: Sequence[str],
+        sample_size: int,
+        contextuality: bool = False,
+        by: FieldChoice | None = None,
     ) -> Frame:
-        """Return the frame of a layer's statistics."""
+        """Return the frame of a layer's statistics; `by` are the groups of documents by a field of the corpus."""
         separated = cells_to_separate(populations)
         pilot = self.layers[layer]
         size = min(sample_size, max_sample_size(len(pilot.centre)))
@@ -83,6 +90,8 @@ class Pilot:
             spread=pilot.spread,
             frequent=pilot.frequent,
             kept=self.kept,
+            by_groups=0 if by is None else len(by),
+            by_matrices=0 if by is None else by.matrices,
         )
 
     def save(self, folder: Location) -> None:

@@ -13,6 +13,7 @@ from theodolite.batch import Batch
 from theodolite.statistics.clusters import Clusters
 from theodolite.statistics.contextuality import Contextuality
 from theodolite.statistics.directions import Directions
+from theodolite.statistics.field_groups import FieldGroups
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.groups import Groups
 from theodolite.statistics.moments import Moments
@@ -33,6 +34,8 @@ CONTEXTUAL: Kinds = (Contextuality, Sentences, Occurrences, Clusters)
 """Added if the frame requires them; they double the memory for unit tables."""
 RARE: Kinds = (RareUnits,)
 """Added if not all units have a vector."""
+BY_FIELD: Kinds = (FieldGroups,)
+"""Added if documents are grouped by a field of the corpus."""
 WIDE: Kinds = (Moments, Directions, Norms, Sample)
 """For vectors too wide for a (dim, dim) matrix or 20 groups of sums, such as complete feature maps of an image."""
 MAX_MATRIX_DIM = 8192
@@ -53,7 +56,10 @@ def statistics_for(frame: Frame) -> Kinds:
     """Return the statistics of a layer with this frame."""
     if frame.dim > MAX_MATRIX_DIM:
         return WIDE
-    return STATISTICS + CONTEXTUAL * frame.contextuality + RARE * (frame.kept is not None)
+    optional = (
+        CONTEXTUAL * frame.contextuality + RARE * (frame.kept is not None) + BY_FIELD * (frame.by_groups > 0)
+    )
+    return STATISTICS + optional
 
 
 def expected_bytes(frame: Frame, units: int, cells: int) -> int:
@@ -119,6 +125,14 @@ class LayerFold:
         self.frame = replace(self.frame, centre=centre)
         for statistic in self.statistics.values():
             statistic.frame = self.frame
+
+    def regroup(self, codes: Tensor, groups: int, matrices: int) -> None:
+        """Change the groups of the field: group k becomes codes[k] of this many groups. (groups,)"""
+        self.frame = replace(self.frame, by_groups=groups, by_matrices=matrices)
+        for statistic in self.statistics.values():
+            statistic.frame = self.frame
+        if self.field_groups is not None:
+            self.field_groups.regroup(self.frame, codes)
 
     def recode(self, codes: Tensor) -> None:
         """Change the code of every unit from k to codes[k]."""
@@ -202,6 +216,11 @@ class LayerFold:
     def rare_units(self) -> RareUnits | None:
         """The sums of the units without a vector, if there may be any."""
         return cast("RareUnits | None", self.statistics.get("rare_units"))
+
+    @property
+    def field_groups(self) -> FieldGroups | None:
+        """The sums by group of a field of the corpus, if one is given."""
+        return cast("FieldGroups | None", self.statistics.get("field_groups"))
 
     @property
     def contextuality(self) -> Contextuality | None:

@@ -31,6 +31,8 @@ class Frame:
     separate_sinks: bool = False  # whether batches are held until the positions massive at any layer are known
     frequent: tuple[int, ...] = ()  # frequent units by code or hash, whose sums are also kept by document group
     kept: KeptUnits | None = None  # the units that have a vector; None: all
+    by_groups: int = 0  # groups of documents by a field of the corpus; 0: no field is given
+    by_matrices: int = 0  # how many of them, from the first, have a matrix of second moments
 
     @property
     def dim(self) -> int:

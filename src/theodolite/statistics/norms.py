@@ -44,8 +44,7 @@ class Norms(Statistic):
             self.highest[cell] = torch.maximum(self.highest[cell], norms.max())
             positive = norms[norms > 0]
             self.zero[cell] += len(norms) - len(positive)
-            bins = ((positive.log2() - LOWEST_OCTAVE) * BINS_PER_OCTAVE).long().clamp_(0, BINS - 1)
-            self.counts[cell] += torch.bincount(bins, minlength=BINS)
+            self.counts[cell] += torch.bincount(find_bins(positive), minlength=BINS)
 
     def merge(self, other: Self) -> None:
         """Add the counts, and combine the extremes."""
@@ -74,6 +73,11 @@ class Norms(Statistic):
         """Restore the counts."""
         self.counts, self.zero, self.nonfinite = state["counts"], state["zero"], state["nonfinite"]
         self.lowest, self.highest = state["lowest"], state["highest"]
+
+
+def find_bins(norms: Tensor) -> Tensor:
+    """Return the bin of each norm, which is above 0. (rows,) float64 -> (rows,)"""
+    return ((norms.log2() - LOWEST_OCTAVE) * BINS_PER_OCTAVE).long().clamp_(0, BINS - 1)
 
 
 def bin_edges() -> Tensor:

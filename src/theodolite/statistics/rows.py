@@ -30,6 +30,7 @@ class Rows:
     nonfinite: Tensor  # (cells,) int64, excluded rows: a coordinate or the norm is NaN or infinite
     centre: Tensor  # (dim,)
     kept: Tensor | None = None  # (rows,) bool, whether the unit has a vector; None: all have one
+    nonfinite_by: Tensor | None = None  # (cells, groups) int64, the excluded rows by group of a field
 
     def with_vector(self, part: slice) -> slice | Tensor:
         """Return the rows of a cell whose unit has a vector."""
@@ -71,9 +72,13 @@ class Rows:
         if frame.separate_first:
             cell += places.first
         nonfinite = torch.zeros(len(CELLS), dtype=torch.int64)
+        nonfinite_by = None
         finite = torch.isfinite(norms)
         if not finite.all():
             nonfinite = torch.bincount(cell[~finite], minlength=len(CELLS))
+            if places.by is not None and frame.by_groups:
+                at = cell[~finite] * frame.by_groups + places.by[~finite]
+                nonfinite_by = torch.bincount(at, minlength=len(CELLS) * frame.by_groups).reshape(len(CELLS), -1)
             keep = finite.nonzero().squeeze(1)
             x, norms, places, cell = x[keep], norms[keep], places.take(keep), cell[keep]
         order = torch.argsort(cell * 2**40 + places.unit, stable=True)
@@ -86,7 +91,7 @@ class Rows:
                 cells.append((number, slice(start, start + count)))
             start += count
         kept = None if frame.kept is None else frame.kept.has_vector(places.unit, places.unit_hash)
-        return cls(x, norms, places, tuple(cells), nonfinite, frame.centre.to(x.dtype), kept)
+        return cls(x, norms, places, tuple(cells), nonfinite, frame.centre.to(x.dtype), kept, nonfinite_by)
 
 
 def is_massive(norms: Tensor, frame: Frame) -> Tensor:

@@ -18,7 +18,7 @@ from theodolite.studies.norm_variance.token_set_files import TOKEN_SETS, has_tok
 from theodolite.studies.projections import projections
 from theodolite.studies.series import Series, is_series
 from theodolite.studies.survey_data import SurveyData
-from theodolite.surveys.folder import CURVES, LATER, REPORTED, open_tables
+from theodolite.surveys.folder import BY_FIELD, CURVES, LATER, REPORTED, open_tables
 from theodolite.tables.tables import empty_table
 from theodolite.text import survey_name
 
@@ -61,7 +61,8 @@ def read_report_tables(folder: str | Path | Bucket, *, umap: bool = False) -> di
     """
     facts, _ = open_tables(folder, [])
     path = download(folder, [SAMPLE])
-    later = [name for name in (*CURVES, "contexts", "neighbours") if f"{name}.parquet" in facts["files"]]
+    optional = (*CURVES, "contexts", "neighbours", *BY_FIELD)
+    later = [name for name in optional if f"{name}.parquet" in facts["files"]]
     _, tables = open_tables(folder, [*REPORTED, *later], {"tokens": TOKEN_COLUMNS})
     projected = _project_sample(path, facts, umap=umap)
     return {"name": survey_name(facts), "facts": facts, **tables, "projections": projected}

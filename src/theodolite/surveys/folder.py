@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from theodolite.corpora.fields import FieldChoice
 from theodolite.engines.gpu import Checksums
 from theodolite.errors import DamagedError, InputError
 from theodolite.sources.units import OPEN, Unit, Units
@@ -33,6 +34,7 @@ from theodolite.storage.file_names import (
 from theodolite.storage.files import read_json, verify, write_json
 from theodolite.storage.location import Location, list_output_folder, move, parse_location, remove
 from theodolite.storage.lock import LOCK, find_writer
+from theodolite.surveys.by_field import BY
 from theodolite.surveys.layer_norms import load_norms, norms_table, save_norms
 from theodolite.surveys.options import TEXT_UNITS
 from theodolite.surveys.survey import OTHER_UNITS, Survey
@@ -45,7 +47,8 @@ MAX_SUMS = 2**30
 """Bytes above which a finished survey keeps its sums only if asked to."""
 REPORTED = ("layers", "tokens", "units")
 CURVES = ("scales", "spectra")
-LATER = (*CURVES, "jackknife", "neighbours", "contexts")  # missing in older surveys
+BY_FIELD = ("groups", "group_differences")  # missing if documents are not grouped by a field
+LATER = (*CURVES, "jackknife", "neighbours", "contexts", *BY_FIELD)  # missing in older surveys
 TABLES = (*REPORTED, "coordinates", *LATER)
 FILES = (PILOT, STATE, SAMPLE, LAYER_NORMS, *(f"{table}.parquet" for table in TABLES))
 NORMS_TABLE = "layer_norms"  # the table of what the file of norms holds
@@ -123,6 +126,8 @@ def _replace(folder: Location, new: Location) -> None:
             remove(folder / UNITS / kind, missing_ok=True)
     if not kinds:
         remove(folder / UNITS, missing_ok=True)
+    for name in BY_FIELD if BY not in read_json(new / FACTS) else ():
+        remove(folder / f"{name}.parquet", missing_ok=True)
     if isinstance(folder, Path):
         folder.mkdir(parents=True, exist_ok=True)
     for name in (*FILES, FACTS):
@@ -149,7 +154,7 @@ def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None
     if isinstance(folder, Bucket):
         download.delete_local_copy(folder)
         save(survey, download.local_copy(folder))
-        folder.put_all(download.local_copy(folder), [*FILES, FACTS])
+        folder.put_all(download.local_copy(folder), [*survey.facts["files"], FACTS])
         survey.folder = folder
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -158,7 +163,7 @@ def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None
         PILOT: lambda: survey.pilot.save(folder),
         LAYER_NORMS: lambda: save_norms(survey.norms, folder),
     }
-    for name in TABLES:
+    for name in TABLES if BY in survey.facts else (name for name in TABLES if name not in BY_FIELD):
         path = folder / f"{name}.parquet"
         writers[path.name] = partial(write_table, path, getattr(survey.tables, name))
 
@@ -169,7 +174,7 @@ def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None
     with ThreadPoolExecutor(len(writers)) as pool:
         writing = {name: pool.submit(written, name) for name in writers}
         known = state() | {name: one.result() for name, one in writing.items()}
-    survey.facts["files"] = {name: known[name] for name in FILES}
+    survey.facts["files"] = {name: known[name] for name in FILES if name in known}
     write_json(folder / FACTS, survey.facts | {SEAL: _seal(survey.facts)})
     survey.folder = folder
 
@@ -199,6 +204,8 @@ def open_tables(
 
 
 def _verify(path: Path, facts: dict[str, Any], name: str) -> None:
+    if name not in facts["files"] and name.removesuffix(".parquet") in BY_FIELD:
+        raise InputError(f"{path} has no {name}: the survey was made without --by. Survey again with --by FIELD.")
     if name not in facts["files"]:
         raise InputError(f"{path} was made by an older version that did not write {name}. Survey again to get it.")
     verify(path / name, facts["files"][name])
@@ -239,7 +246,7 @@ def open_survey(folder: str | Path | Bucket) -> Survey:
     """
     place = parse_location(folder)
     facts = _read_facts(place)
-    path = download.download(place, FILES)
+    path = download.download(place, [name for name in FILES if name in facts["files"]])
     missing = {name for name in LATER if f"{name}.parquet" not in facts["files"]}
     for name in FILES:
         if name.removesuffix(".parquet") not in missing:
@@ -249,12 +256,14 @@ def open_survey(folder: str | Path | Bucket) -> Survey:
     )
     pilot = Pilot.load(path)
     settings = facts["settings"]
+    by = FieldChoice.from_dict(facts[BY]) if BY in facts else None
     frames = {
         layer["index"]: pilot.frame(
             layer["index"],
             populations=settings["populations"],
             sample_size=settings["sample_size"],
             contextuality=settings.get("contextuality", False),
+            by=by,
         )
         for layer in facts["layers"]
     }

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import psutil
 import torch
 
+from theodolite.corpora.fields import FieldChoice
 from theodolite.environment import MEMORY_SHARE
 from theodolite.errors import MemoryLimitError
 from theodolite.models.layers import Layer
+from theodolite.statistics.field_groups import FieldGroups
 from theodolite.statistics.fold import expected_bytes, max_sample_size, statistics_for
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rare_units import KeptUnits
@@ -32,21 +34,25 @@ def estimate_bytes(
     contextuality: bool = False,
     sinks: bool = False,
     kept: KeptUnits | None = None,
+    by: FieldChoice | None = None,
 ) -> int:
     """Return the expected bytes of the statistics, each of which states its own size, and of the tables.
 
     The tables need three times the unit sums of one layer, and nine numbers per unit, layer and population. With
     `sinks`, positions that are massive at some layer are apart. `kept` are the units that have a vector, if not
-    all.
+    all. `by` are the groups of documents by a field of the corpus.
     """
     cells = 1 if populations == 1 else 2  # massive positions are too few to count
     total = 0
     for layer in layers:
         size = min(sample_size, max_sample_size(layer.dim))
         frame = Frame(torch.empty(layer.dim), sample_size=size, contextuality=contextuality, kept=kept)
+        if by is not None:
+            frame = replace(frame, by_groups=len(by), by_matrices=by.matrices)
         total += expected_bytes(frame, types, cells)
-        if sinks and Scatter in statistics_for(frame):  # one position is enough for a matrix of its cell
-            total += Scatter.expected_bytes(frame, types, SINK_MATRICES)
+        for kind in (Scatter, FieldGroups) if sinks else ():  # one position is enough for the sums of its cell
+            if kind in statistics_for(frame):
+                total += kind.expected_bytes(frame, types, SINK_MATRICES)
     widest = max((layer.dim for layer in layers), default=0)
     vectors = types if kept is None else kept.vectors
     return total + 3 * 8 * vectors * widest + 8 * 9 * types * len(layers) * populations
@@ -103,6 +109,7 @@ def check_memory(
     others: Sequence[Estimate] = (),
     kept: KeptUnits | None = None,
     counts: Callable[[], UnitCounts] | None = None,
+    by: FieldChoice | None = None,
 ) -> Estimate:
     """Raise if the survey does not fit in the memory of this process; return the estimate.
 
@@ -110,7 +117,7 @@ def check_memory(
     takes a pass over the corpus without the model. `held` is the size of the states that are kept of a batch.
     `others` are surveys by other kinds of units in the same pass, which must fit at the same time. `kept` are the
     units that have a vector, if not all. With `counts`, the occurrences of all units, units may be left without a
-    vector: as few as make the tables fit.
+    vector: as few as make the tables fit. `by` are the groups of documents by a field of the corpus.
     """
     allowed = budget if budget is not None else int(MEMORY_SHARE * psutil.virtual_memory().available)
 
@@ -123,6 +130,7 @@ def check_memory(
             contextuality=contextuality,
             sinks=sinks,
             kept=kept,
+            by=by,
         )
 
     estimate = Estimate(bound, allowed, of, count, kept)
@@ -138,9 +146,11 @@ def check_memory(
         types = estimate.types + sum(other.types for other in others)
         fewer = int(len(layers) * allowed / need)
         hint = f"; about {fewer} would fit" if fewer else ""
+        groups = "" if by is None else f" and {len(by)} groups"
         raise MemoryLimitError(
-            f"This survey needs about {format_bytes(need)} for {len(layers)} layers and {types:,} units, "
+            f"This survey needs about {format_bytes(need)} for {len(layers)} layers and {types:,} units{groups}, "
             f"but only {format_bytes(allowed)} may be used. Survey fewer layers at a time (--layers{hint}), "
+            f"{'' if by is None else 'fewer groups (--by-top), '}"
             f"{'give fewer' if others else 'choose coarser'} --units, or allow more with --memory."
         )
     return estimate

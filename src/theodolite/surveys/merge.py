@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from theodolite.corpora.fields import FieldChoice
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.sources.units import Units
@@ -15,10 +16,12 @@ from theodolite.state.state import State, add_sums
 from theodolite.storage.file_names import UNITS
 from theodolite.storage.location import Location, parse_location
 from theodolite.storage.lock import check_unlocked, exclusive
+from theodolite.surveys.by_field import BY, join_groups
 from theodolite.surveys.folder import SUMS_KEPT, check_free, open_survey, require_sums, write
 from theodolite.surveys.provenance import differences
 from theodolite.surveys.survey import OTHER_UNITS, Survey
 from theodolite.tables.contexts import keep_smallest
+from theodolite.tables.field_groups import make_group_tables
 from theodolite.tables.tables import make_tables, nonfinite
 from theodolite.text import pluralize
 
@@ -102,6 +105,10 @@ def _merge_one_kind(surveys: Iterator[Survey], listener: Listener) -> Survey:
         say=listener.say,
     )
     merged.tables = replace(merged.tables, contexts=keep_smallest(contexts))
+    if BY in merged.facts:
+        choice = FieldChoice.from_dict(merged.facts[BY])
+        groups = make_group_tables(merged.state, merged.layer_objects(), merged.facts["populations"], choice)
+        merged.tables = replace(merged.tables, **groups._asdict())
     merged.facts[SUMS_KEPT] = True
     merged.facts["counts"] |= {
         "positions": merged.state.positions,
@@ -205,7 +212,7 @@ def _add_survey(merged: Survey, other: Survey) -> None:
         if other.state.folds[index].frame.massive_above != fold.frame.massive_above:
             for population in {"without-massive", SINKS} & set(merged.facts["populations"]):
                 lost[population] = OTHER_THRESHOLD
-    theirs = other.state
+    theirs = join_groups(merged.state, merged.facts, other.state, other.facts)
     add_sums(merged.state, lambda index: theirs.folds[index].copy(), theirs.units, theirs.shards, theirs.positions)
     if lost:
         merged.facts["lost"] = lost

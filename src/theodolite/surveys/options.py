@@ -8,6 +8,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_type_hints
 
+from theodolite.corpora.fields import TOP
 from theodolite.corpora.options import CorpusOptions
 from theodolite.errors import InputError, nearest
 from theodolite.statistics.cells import POPULATIONS
@@ -113,6 +114,22 @@ class SurveyOptions:
             kinds=TEXT,
         ),
     ] = None
+    by: Annotated[
+        str | None,
+        Option(
+            "Field or column whose values group the documents, such as language: every group has its own rows in "
+            "groups.parquet, from the same pass. Any corpus has length (characters, in powers of two) and file.",
+            kinds=TEXT,
+        ),
+    ] = None
+    by_top: Annotated[
+        int,
+        Option(
+            "With --by: the number of most frequent values that are groups; all others are one group, (other).",
+            minimum=1,
+            kinds=TEXT,
+        ),
+    ] = TOP
     max_tokens: Annotated[
         int | None,
         Option("Split documents into windows of this many tokens. Default: 512 or the model's limit.", kinds=TEXT),
@@ -253,6 +270,7 @@ class SurveyOptions:
             encoding_errors=self.encoding_errors,
             target=self.target,
             chat=self.chat,
+            by=self.by,
         )
 
     def reject_other_options(self, kind: str) -> None:

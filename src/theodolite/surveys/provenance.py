@@ -12,7 +12,7 @@ from theodolite.state.pilot import MASSIVE
 DEFAULTS: dict[str, Any] = {
     f"settings.{name}": False for name in ("wrap", "clean_words", "contextuality", "end_to_end", "chat")
 }
-DEFAULTS |= {"settings.attn": None, "settings.min_count": 1}
+DEFAULTS |= {"settings.attn": None, "settings.min_count": 1, "settings.by": None, "settings.by_top": None}
 """Settings that older surveys do not record, and their value in those."""
 NOT_RECORDED = ("model.settings",)
 """What older surveys do not record: without it, nothing can be compared."""
@@ -32,6 +32,7 @@ DIGESTS = {
     "tokenizer.sha256": "the vocabulary",
     "corpus.sha256": "the documents",
     "corpus.labels": "the labels",
+    "corpus.by": "the values of --by",
     "corpus.labelled": "the labels, or the positions that are not padding",
 }
 """What is recorded as a digest, in words for people."""

@@ -36,16 +36,19 @@ from theodolite.storage.files import read_json, write_json
 from theodolite.storage.location import Location
 from theodolite.storage.lock import exclusive
 from theodolite.surveys import memory
+from theodolite.surveys.by_field import BY
 from theodolite.surveys.folder import MAX_SUMS, SCHEMA, SUMS_KEPT, claim, finish_replacement, open_survey, save
 from theodolite.surveys.pilots import digest, get_pilots, survey_folders
 from theodolite.surveys.provenance import differences
 from theodolite.surveys.resume import FILTERS, PILOT_DIGEST, TEXT, find_recorded_run, run_identity
 from theodolite.surveys.survey import OTHER_UNITS, Survey
 from theodolite.surveys.unit_counts import UnitCounts, count_units
+from theodolite.tables.field_groups import make_group_tables
 from theodolite.tables.tables import make_tables, nonfinite
 from theodolite.text import format_bytes
 
 TABLES_WITH_FORMULAS = ("layers", "tokens", "coordinates", "scales", "spectra", "jackknife")
+TABLES_BY_FIELD = ("groups", "group_differences")
 
 
 @dataclass
@@ -236,6 +239,7 @@ def _frames(plan: Plan, pilot: Pilot) -> dict[int, Frame]:
             populations=plan.populations,
             sample_size=plan.sample_size,
             contextuality=plan.contextuality,
+            by=plan.by,
         )
         for layer in plan.source.layers
     }
@@ -334,6 +338,7 @@ def _estimate_memory(
         others=others,
         kept=kept,
         counts=counts if min_count is None else None,
+        by=plan.by,
     )
     if estimate.kept is not None:
         _report_rare_units(plan, estimate.kept, listener)
@@ -389,6 +394,9 @@ def _make_survey(
     tables = make_tables(
         state, layers, plan.populations, say=listener.say, device=plan.device, spare=spare, on_device=on_device
     )
+    if plan.by is not None:
+        listener.say(f"measuring groups by {plan.by.field}")
+        tables = replace(tables, **make_group_tables(state, layers, plan.populations, plan.by)._asdict())
     clock.lap("tables")
     if plan.contexts is not None:
         listener.say("reading a few occurrences of each unit")
@@ -413,7 +421,10 @@ def _make_survey(
         "pilot": {**pilot.facts, "sha256": pilot.sha256},
         "settings": plan.identity["settings"],
         "identity": plan.identity,
-        "formulas": {table: formula_of_column(table) for table in TABLES_WITH_FORMULAS},
+        "formulas": {
+            table: formula_of_column(table)
+            for table in (*TABLES_WITH_FORMULAS, *(TABLES_BY_FIELD if plan.by is not None else ()))
+        },
         "versions": versions(),
         "times": {
             "started": clock.started,
@@ -429,6 +440,8 @@ def _make_survey(
         },
         "memory": estimate.facts(),
     }
+    if plan.by is not None:
+        facts[BY] = plan.by.to_dict()
     if plan.others:
         facts[OTHER_UNITS] = [other.source.units.kind for other in plan.others]
     return Survey(facts, tables, state, pilot, norms=plan.norms)

@@ -90,6 +90,16 @@ class Survey:
         return self.tables.jackknife
 
     @property
+    def groups(self) -> pd.DataFrame:
+        """One row per layer, population and group of documents by a field; no rows in surveys made without it."""
+        return self.tables.groups
+
+    @property
+    def group_differences(self) -> pd.DataFrame:
+        """One row per layer, population and pair of groups; no rows in surveys made without groups."""
+        return self.tables.group_differences
+
+    @property
     def name(self) -> str:
         """A short name: model and corpus."""
         return survey_name(self.facts)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from theodolite.corpora.fields import FieldChoice
 from theodolite.corpora.scan import scan
 from theodolite.corpora.shards import shard_documents
 from theodolite.corpora.text_corpus import open_corpus
@@ -31,6 +32,7 @@ from theodolite.sources.text.units import special_ids, token_level
 from theodolite.sources.text.windows import choose_window_length
 from theodolite.statistics.cells import cells_to_separate
 from theodolite.surveys.batch_tokens import choose_batch_tokens
+from theodolite.surveys.by_field import BY, describe_by, with_matrices
 from theodolite.surveys.options import SurveyOptions, select_shards
 from theodolite.surveys.provenance import describe_checkpoint, describe_corpus, describe_settings, make_provenance
 from theodolite.surveys.resume import RecordedRun, describe_units, known_settings
@@ -69,8 +71,12 @@ def plan(
     shard_chars = GPU_SHARD_CHARS if kind == "cuda" else SHARD_CHARS
     # Loading needs the interpreter too, so scanning runs in a process; the driver of a cluster must not fork.
     scanning = run_in_process if kind == "cuda" and local_device is None and documents.plain else run_in_thread
-    scanned = scanning(lambda: scan(documents, shard_chars=shard_chars))
+    scanned = scanning(lambda: scan(documents, shard_chars=shard_chars, by_top=options.by_top))
     hashed = run_in_thread(lambda: checkpoint.sha256)
+    filters = {name: value for name, value in asdict(corpus_options).items() if name != BY}
+    if options.by is not None and (choice := scanned().by) is not None:  # a wrong field is rejected first
+        for note in choice.describe():
+            listener.warn(note)
     if resumed is not None:
         settings = known_settings(
             options,
@@ -86,7 +92,7 @@ def plan(
         )
         model = checkpoint.identity() | {"dtype": options.dtype, "device": device}
         identity = {"model": model, "corpus": {"sha256": scanned().sha256, "part": options.part}}
-        resumed.check(identity | {"settings": settings}, asdict(corpus_options), incomplete=True)
+        resumed.check(identity | {"settings": settings}, filters, incomplete=True)
     if isinstance(checkpoint, Checkpoint):
         listener.say(f"loading {checkpoint.name}")
     tokenizer = _load_tokenizer(checkpoint, options)
@@ -111,8 +117,9 @@ def plan(
         placement = find_placement(source.anatomy)
     hashed()
     found = scanned()
+    by = None if found.by is None else with_matrices(found.by, source.layers, options.populations)
     for each in kinds:
-        each.corpus_key = int(found.sha256[:16], 16)
+        each.corpus_key, each.by = int(found.sha256[:16], 16), by
     shards = {shard.index: shard for shard in found.shards}
     selected = select_shards(list(shards), options.part, listener.warn)
 
@@ -129,10 +136,11 @@ def plan(
         return (lambda: collect_contexts(reader(), read(selected))) if options.text else None
 
     total = sum(shards[index].stop - shards[index].start for index in selected)
+    by_settings, by_identity = describe_by(by, options.by_top)
     provenance = make_provenance(
         model_identity=checkpoint.identity() | {"dtype": options.dtype, "device": device},
         vocabulary_sha256=_vocabulary_sha256(tokenizer),
-        corpus_identity={"part": options.part},
+        corpus_identity={"part": options.part, **by_identity},
         settings=describe_settings(
             source.units.kind,
             [layer.index for layer in source.layers],
@@ -149,6 +157,7 @@ def plan(
             attn=options.attn,
             chat=options.chat and hash_template(tokenizer),
             min_count=options.min_count or 1,  # a smaller memory may require more: see `run`
+            **by_settings,
         ),
         model=describe_checkpoint(
             checkpoint,
@@ -175,7 +184,7 @@ def plan(
             read=found.read,
             words_histogram=list(found.words),
             part=options.part,
-            filters=asdict(corpus_options),
+            filters=filters,
         ),
     )
     made = Plan(
@@ -213,7 +222,9 @@ def plan(
             corpus_key=source.corpus_key,
             batch_tokens=source.batch_tokens,
             end_to_end=source.end_to_end,
+            by=by,
         ),
+        by=by,
         contexts=contexts_of(source),
         finish=warn,
     )
@@ -239,12 +250,13 @@ def remake_source(
     corpus_key: int,
     batch_tokens: int,
     end_to_end: bool,
+    by: FieldChoice | None = None,
 ) -> TextSource:
     """Make the source of a plan on another machine."""
     local = locate_again(checkpoint, sha256)
     tokenizer = _load_tokenizer(local, options)
     _, source = _source(local, options, tokenizer, device, end_to_end=end_to_end)
-    source.corpus_key, source.batch_tokens = corpus_key, batch_tokens
+    source.corpus_key, source.batch_tokens, source.by = corpus_key, batch_tokens, by
     return source
 
 

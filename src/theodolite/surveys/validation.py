@@ -24,6 +24,7 @@ from theodolite.storage.file_names import PILOT
 from theodolite.storage.location import Location, check_writable, nearest_existing
 from theodolite.storage.lock import check_unlocked
 from theodolite.surveys import media_survey
+from theodolite.surveys.by_field import check_by
 from theodolite.surveys.folder import check_free
 from theodolite.surveys.options import (
     TEXT_UNITS,
@@ -50,6 +51,7 @@ def check_survey_options(options: SurveyOptions) -> None:
         raise InputError(
             f"--contextuality requires a vector of every unit, so --min-count must be 1 (got {options.min_count})."
         )
+    check_by(options.by, options.by_top)
     if kinds == ("none",):
         _check_without_units(options)
     unknown = [name for name in options.populations if name not in POPULATIONS]

@@ -106,6 +106,25 @@ def measure_shape(
     return Shape(numbers, counts, scale_curve(near), spectrum_curve(centred))
 
 
+def measure_spectrum(fold: LayerFold, cells: Sequence[int], omitted: str, lacking: str | None = None) -> Shape:
+    """Return the measures that need only the eigenvalues of the covariance; all others are undefined.
+
+    This solves one eigenproblem of dim x dim without eigenvectors. A survey solves two, one of them with.
+    `omitted` is why the others are undefined, `lacking` why there is no covariance, if there is none.
+    """
+    rest = (omitted, dict.fromkeys((*SAMPLED, *GRAM, "stable_rank"), float("nan")))
+    counts = dict.fromkeys(COUNTS, 0)
+    lacking = TOO_WIDE if fold.wide else lacking
+    n, matrix = (0, None) if lacking is not None else fold.scatter.covariance(cells)
+    if matrix is None or n < 2:
+        undefined = (lacking or "fewer than two vectors", dict.fromkeys(SPECTRAL, float("nan")))
+        return Shape([undefined, rest], counts, scale_curve(None), spectrum_curve(np.empty(0)))
+    covariance = matrix.numpy()
+    spectrum = spectra.eigenvalues(covariance)
+    numbers = spectral_numbers(spectrum) | variance_numbers(np.diag(covariance))
+    return Shape([("all vectors are equal", numbers), rest], counts, scale_curve(None), spectrum_curve(spectrum))
+
+
 def _spectral(fold: LayerFold, cells: Sequence[int], device: str | None) -> tuple[Array, Tensor, list[Numbers]]:
     """Return the eigenvalues of the covariance, the eigenvectors of the second moment, and spectral numbers."""
     if fold.wide:

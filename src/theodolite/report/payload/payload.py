@@ -8,6 +8,7 @@ from typing import Any
 
 from theodolite.escaping import make_visible
 from theodolite.report.payload.contexts import pack_contexts, pack_neighbours, pack_points
+from theodolite.report.payload.groups import pack_groups
 from theodolite.report.payload.layers import (
     RANKS,
     choose_opening_layer,
@@ -46,6 +47,8 @@ def build_survey_payload(tables: Tables, surveys: int = 1) -> dict[str, Any]:
         "spectra": pack_spectra(tables, max(RANKS // surveys, FEWEST_RANKS)),
         "scales": pack_scales(tables),
     }
+    if (groups := pack_groups(tables)) is not None:
+        head["groups"] = groups
     spare = max(budget - len(_to_json(head)), 0)
     projected = limit_points(tables, int(POINTS * spare / BYTES_PER_POINT))
     texts = int(TEXTS * spare)

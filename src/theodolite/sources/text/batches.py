@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -42,6 +42,7 @@ class TextBatch:
     decoder: TextBatch | None = None  # the input of the decoder for the same windows, if there is a decoder
     packed: PackedLayout | None = None  # None: the windows are padded
     others: tuple[TextBatch, ...] = ()  # the same windows by other kinds of units
+    by: Ints | None = None  # (windows,) the group of each document by a field; None: no field is given
 
     @property
     def positions(self) -> int:
@@ -82,8 +83,8 @@ class TextBatch:
         decoder = None if self.decoder is None else self.decoder._take(windows)
         rows = self.rows[tokens] - begin
         others = tuple(other._take(windows) for other in self.others)
-        taken = self.places.take(places)
-        return TextBatch(ids, mask, rows, taken, pooling, self.names[windows], decoder, packed, others)
+        taken, by = self.places.take(places), None if self.by is None else self.by[windows]
+        return TextBatch(ids, mask, rows, taken, pooling, self.names[windows], decoder, packed, others, by)
 
 
 class DecoderLabels(NamedTuple):
@@ -120,6 +121,13 @@ class BatchBuilder:
     decoder_start: int | None = None  # the id that starts the input of a decoder; None without an encoder
     language_first: bool = False  # the decoder starts with the last special token of the window instead
     read_word: ReadWord | None = None  # a word as an uncased tokenizer reads it
+    groups: Mapping[int, int] | None = None  # of documents by a field, by document; None: no field is given
+
+    def groups_of(self, documents: Ints) -> Ints | None:
+        """Return the group of each document by a field of the corpus. (any,) -> (any,)"""
+        if self.groups is None:
+            return None
+        return np.array([self.groups[document] for document in documents.tolist()], dtype=np.int64)
 
     def pad(self, windows: WindowArrays) -> TextBatch:
         """Build a padded batch of windows that each have a token; every row is one token."""
@@ -132,7 +140,8 @@ class BatchBuilder:
         order = places.by_unit()
         mask = torch.from_numpy(held.astype(np.int64))
         row_order = torch.from_numpy(rows[order.numpy()])
-        return TextBatch(torch.from_numpy(ids), mask, row_order, places.take(order), None, windows.named)
+        by = self.groups_of(windows.document)
+        return TextBatch(torch.from_numpy(ids), mask, row_order, places.take(order), None, windows.named, by=by)
 
     def pack(self, windows: WindowArrays) -> TextBatch:
         """Build a batch without padding of windows that each have a token; every row is one token."""
@@ -142,8 +151,8 @@ class BatchBuilder:
         order = places.by_unit()
         layout = PackedLayout(torch.from_numpy(position[None] + self.first_position), torch.from_numpy(starts))
         ids, row_order = torch.from_numpy(windows.ids[None]), torch.from_numpy(rows[order.numpy()])
-        places = places.take(order)
-        return TextBatch(ids, torch.ones_like(ids), row_order, places, None, windows.named, packed=layout)
+        places, by = places.take(order), self.groups_of(windows.document)
+        return TextBatch(ids, torch.ones_like(ids), row_order, places, None, windows.named, packed=layout, by=by)
 
     def build(self, windows: Sequence[Window], texts: dict[int, str], labels: DecoderLabels | None) -> TextBatch:
         """Build a padded batch window by window, with the input of the decoder if the model has one."""
@@ -179,7 +188,8 @@ class BatchBuilder:
             words = self._words(window, counted, texts)
             encoder_window = None if encoder_windows is None else encoder_windows[number]
             context = self._window_contexts(window, encoder_window)[words.last]
-            located.append(WindowRows(window.document, window.number, words.code, words.first, context))
+            by = None if self.groups is None else self.groups[window.document]
+            located.append(WindowRows(window.document, window.number, words.code, words.first, context, by))
             rows.append(number * longest + counted)
             pooling.append(count + words.of_token)
             count += len(words.code)
@@ -188,12 +198,13 @@ class BatchBuilder:
         tensors = torch.from_numpy(ids), torch.from_numpy(mask)
         row = torch.from_numpy(np.concatenate(rows))
         names = np.array([(window.document, window.number) for window in windows])
+        groups = self.groups_of(names[:, 0])
         if len(row) == count:  # every row is one token: sorting the rows is sorting the tokens
-            return TextBatch(*tensors, row[order], places.take(order), None, names)
+            return TextBatch(*tensors, row[order], places.take(order), None, names, by=groups)
         rank = torch.empty_like(order)
         rank[order] = torch.arange(len(order))
         pool = rank[torch.from_numpy(np.concatenate(pooling))]
-        return TextBatch(*tensors, row, places.take(order), pool, names)
+        return TextBatch(*tensors, row, places.take(order), pool, names, by=groups)
 
     def _words(self, window: Window, counted: Ints, texts: dict[int, str]) -> Words:
         if self.units.kind == "word":
@@ -226,6 +237,7 @@ class BatchBuilder:
             unit=self.codes[ids[counted]],
             context=context[counted],
             of=of[counted],
+            by=self.groups_of(windows.document),
         )
         return counted, position, places
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import Batch
-from theodolite.corpora.text_readers import labels_of
+from theodolite.corpora.fields import FieldChoice
+from theodolite.corpora.text_readers import Labelled, labels_of, value_of
 from theodolite.devices import to_device
 from theodolite.errors import InputError
 from theodolite.hashing import mix
@@ -89,6 +90,7 @@ class TextSource:
         self.chat = chat
         self.resident = resident
         self.corpus_key = corpus_key
+        self.by: FieldChoice | None = None  # how documents are grouped by a field of the corpus
         self._codes = np.asarray(codes, dtype=np.int64)
         self.device = input_device(model)
         self.devices = dict(enumerate(self.anatomy.devices))  # where the states of each layer appear
@@ -171,7 +173,8 @@ class TextSource:
 
         `only` keeps only these windows, each given by the number of its document and its own number.
         """
-        builders = [each.batch_builder() for each in (self, *self.others)]
+        by_field = self._groups(documents)
+        builders = [each.batch_builder(by_field) for each in (self, *self.others)]
         arrays = self._window_arrays(documents, only)
         if arrays is not None and self.end_to_end:
             bounds = packed_bounds(arrays.lengths, self.batch_tokens) if len(arrays) else []
@@ -205,7 +208,14 @@ class TextSource:
                 "missing rows with resize_token_embeddings."
             )
 
-    def batch_builder(self) -> BatchBuilder:
+    def _groups(self, documents: Sequence[tuple[int, str]]) -> dict[int, int] | None:
+        """Return the groups of documents by the field of the corpus; None for the texts of a pilot."""
+        by = self.by
+        if by is None or not all(isinstance(text, Labelled) for _, text in documents):
+            return None
+        return {number: by.code(value_of(text)) for number, text in documents}
+
+    def batch_builder(self, groups: Mapping[int, int] | None = None) -> BatchBuilder:
         """Return the builder of batches for this model, tokenizer and corpus."""
         return BatchBuilder(
             self.units,
@@ -218,6 +228,7 @@ class TextSource:
             decoder_start=self._decoder_start,
             language_first=self._language_first,
             read_word=find_case_folding(self.tokenizer) if self.units.kind == "word" else None,
+            groups=groups,
         )
 
     def units_of(self, prepared: TextBatch) -> list[int]:
@@ -281,6 +292,7 @@ class TextSource:
             position=position,
             unit=np.zeros(count * width, dtype=np.int64),
             context=mix(document, window, position),
+            by=None if prepared.by is None else prepared.by.repeat(width),
         )
         return Batch(index, states.flatten(0, 1).cpu(), places)
 
