@@ -89,6 +89,15 @@ def test_the_estimate_by_hand() -> None:
     assert memory.estimate_bytes(LAYERS, 1000, sample_size=100, populations=3) == 12 * layer + tables == 37_773_312
 
 
+def test_fewer_vectors_than_coordinates_need_no_matrix() -> None:
+    known = {"sample_size": 100, "populations": 3}
+    base = memory.estimate_bytes(LAYERS, 1, **known)
+    assert memory.estimate_bytes(LAYERS, 1, vectors=64, **known) == base
+    assert memory.estimate_bytes(LAYERS, 1, vectors=10, **known) == base - 12 * 2 * 8 * 64 * 54
+    with_sinks = memory.estimate_bytes(LAYERS, 1, sinks=True, **known)
+    assert memory.estimate_bytes(LAYERS, 1, sinks=True, vectors=10, **known) == with_sinks - 12 * 4 * 8 * 64 * 54
+
+
 def test_without_a_budget_most_of_the_free_memory_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     class Free:
         available = 1000

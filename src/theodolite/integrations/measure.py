@@ -111,18 +111,23 @@ def _rows(
 def measure_spectrum(fold: LayerFold, cells: Sequence[int]) -> Shape:
     """Return the measures that need only the eigenvalues of the covariance; all others are undefined.
 
-    This solves one eigenproblem of dim x dim without eigenvectors. A survey solves two, one of them with.
+    This solves one eigenproblem without eigenvectors, of dim x dim or of fewer vectors. A survey solves two.
     """
     omitted = (NOT_MEASURED, dict.fromkeys((*SAMPLED, *GRAM, "stable_rank"), float("nan")))
     counts = dict.fromkeys(COUNTS, 0)
-    n, matrix = (0, None) if fold.wide else fold.scatter.covariance(cells)
-    if matrix is None or n < 2:
+    n = 0 if fold.wide else int(fold.scatter.n[list(cells)].sum())
+    if n < 2:
         reason = TOO_WIDE if fold.wide else "fewer than two vectors"
         undefined = (reason, dict.fromkeys(SPECTRAL, float("nan")))
         return Shape([undefined, omitted], counts, scale_curve(None), spectrum_curve(np.empty(0)))
-    covariance = matrix.numpy()
-    spectrum = spectra.eigenvalues(covariance)
-    numbers = spectral_numbers(spectrum) | variance_numbers(np.diag(covariance))
+    few = fold.scatter.few_vectors(cells)
+    if few is not None:
+        spectrum = np.pad(spectra.gram_eigenvalues(few.numpy()), (0, fold.frame.dim - n))
+        variances = few.var(dim=0, correction=0).numpy()
+    else:
+        covariance = fold.scatter.covariance(cells)[1].numpy()
+        spectrum, variances = spectra.eigenvalues(covariance), np.diag(covariance)
+    numbers = spectral_numbers(spectrum) | variance_numbers(variances)
     return Shape(
         [("all vectors are equal", numbers), omitted], counts, scale_curve(None), spectrum_curve(spectrum)
     )

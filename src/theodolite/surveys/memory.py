@@ -32,12 +32,13 @@ def estimate_bytes(
     contextuality: bool = False,
     sinks: bool = False,
     kept: KeptUnits | None = None,
+    vectors: int | None = None,
 ) -> int:
     """Return the expected bytes of the statistics, each of which states its own size, and of the tables.
 
     The tables need three times the unit sums of one layer, and nine numbers per unit, layer and population. With
     `sinks`, positions that are massive at some layer are apart. `kept` are the units that have a vector, if not
-    all.
+    all. `vectors` is an upper bound of the positions of a layer, if one is known.
     """
     cells = 1 if populations == 1 else 2  # massive positions are too few to count
     total = 0
@@ -45,11 +46,15 @@ def estimate_bytes(
         size = min(sample_size, max_sample_size(layer.dim))
         frame = Frame(torch.empty(layer.dim), sample_size=size, contextuality=contextuality, kept=kept)
         total += expected_bytes(frame, types, cells)
-        if sinks and Scatter in statistics_for(frame):  # one position is enough for a matrix of its cell
+        matrices = cells
+        if sinks and Scatter in statistics_for(frame):  # of many documents, the sinks may be more than coordinates
             total += Scatter.expected_bytes(frame, types, SINK_MATRICES)
+            matrices += SINK_MATRICES
+        if vectors is not None and Scatter in statistics_for(frame):  # kept instead of a matrix
+            total -= 8 * layer.dim * max(layer.dim - vectors, 0) * matrices
     widest = max((layer.dim for layer in layers), default=0)
-    vectors = types if kept is None else kept.vectors
-    return total + 3 * 8 * vectors * widest + 8 * 9 * types * len(layers) * populations
+    units = types if kept is None else kept.vectors
+    return total + 3 * 8 * units * widest + 8 * 9 * types * len(layers) * populations
 
 
 @dataclass
@@ -102,6 +107,7 @@ def check_memory(
     held: int = 0,
     others: Sequence[Estimate] = (),
     kept: KeptUnits | None = None,
+    vectors: int | None = None,
     counts: Callable[[], UnitCounts] | None = None,
 ) -> Estimate:
     """Raise if the survey does not fit in the memory of this process; return the estimate.
@@ -110,7 +116,7 @@ def check_memory(
     takes a pass over the corpus without the model. `held` is the size of the states that are kept of a batch.
     `others` are surveys by other kinds of units in the same pass, which must fit at the same time. `kept` are the
     units that have a vector, if not all. With `counts`, the occurrences of all units, units may be left without a
-    vector: as few as make the tables fit.
+    vector: as few as make the tables fit. `vectors` is an upper bound of the positions of a layer, if known.
     """
     allowed = budget if budget is not None else int(MEMORY_SHARE * psutil.virtual_memory().available)
 
@@ -123,6 +129,7 @@ def check_memory(
             contextuality=contextuality,
             sinks=sinks,
             kept=kept,
+            vectors=vectors,
         )
 
     estimate = Estimate(bound, allowed, of, count, kept)

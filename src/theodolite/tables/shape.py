@@ -75,7 +75,7 @@ class Shape:
 def measure_shape(
     fold: LayerFold, cells: Sequence[int], device: str | None = None, sample: Mapping[str, Tensor] | None = None
 ) -> Shape:
-    """Measure the union of the cells: one or two dim x dim eigenproblems, and all pairs of the sample.
+    """Measure the union of the cells: two eigenproblems of dim x dim or of n x n, and all pairs of the sample.
 
     With a device, both are computed there. `sample` is that of the cells, if it is known.
     """
@@ -111,12 +111,11 @@ def _spectral(fold: LayerFold, cells: Sequence[int], device: str | None) -> tupl
     if fold.wide:
         none = dict.fromkeys((*SPECTRAL, "stable_rank"), float("nan"))
         return np.empty(0), torch.empty(fold.frame.dim, 0), [(TOO_WIDE, none)]
-    n, covariance = fold.scatter.covariance(cells, device)
+    n = int(fold.scatter.n[list(cells)].sum())
     if not n:
         none = {column: float("nan") for column in (*SPECTRAL, "stable_rank")}
         return np.empty(0), torch.empty(fold.frame.dim, 0), [("fewer than two vectors", none)]
-    mean = _on_device(fold.scatter.sum[list(cells)].sum(0) / n + fold.frame.centre.double(), device)
-    second, directions = spectra.eigenvectors(covariance + torch.outer(mean, mean))
+    centred, second, directions, variances = _solve(fold, cells, device)
     if _underflowed(fold, cells, n, float(second.sum())):
         none = dict.fromkeys((*SPECTRAL, "stable_rank"), float("nan"))
         return np.empty(0), torch.empty(fold.frame.dim, 0), [(UNDERFLOW, none)]
@@ -124,12 +123,25 @@ def _spectral(fold: LayerFold, cells: Sequence[int], device: str | None) -> tupl
     if n < 2:
         few: Numbers = ("fewer than two vectors", dict.fromkeys(SPECTRAL, float("nan")))
         return np.empty(0), directions, [few, uncentred]
+    numbers = spectral_numbers(centred) | variance_numbers(variances)
+    return centred, directions, [("all vectors are equal", numbers), uncentred]
+
+
+def _solve(fold: LayerFold, cells: Sequence[int], device: str | None) -> tuple[Array, Array, Tensor, Array]:
+    """Return the eigenvalues of the covariance, those of the second moment with its axes, and the variances."""
+    centre = fold.frame.centre.double()
+    few = fold.scatter.few_vectors(cells)
+    if few is not None:
+        centred, second, directions = spectra.few_vectors_spectrum(_on_device(few, device), centre)
+        return centred, second, directions, few.var(dim=0, correction=0).numpy()
+    n, covariance = fold.scatter.covariance(cells, device)
+    mean = _on_device(fold.scatter.sum[list(cells)].sum(0) / n + centre, device)
+    second, directions = spectra.eigenvectors(covariance + torch.outer(mean, mean))
     if covariance.is_cuda and float(mean @ mean) < MOST_MEAN * float(covariance.trace()):
         centred = spectra.eigenvalues_about_mean(second, directions, mean)
     else:
         centred = spectra.eigenvalues(covariance)
-    numbers = spectral_numbers(centred) | variance_numbers(covariance.diagonal().cpu().numpy())
-    return centred, directions, [("all vectors are equal", numbers), uncentred]
+    return centred, second, directions, covariance.diagonal().cpu().numpy()
 
 
 def _underflowed(fold: LayerFold, cells: Sequence[int], n: int, total: float) -> bool:
