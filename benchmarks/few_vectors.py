@@ -31,7 +31,15 @@ def run(quick: bool = False, pictures: int = 24) -> dict[str, Any]:
         write_model(Path(folder) / "model")
         write_pictures(Path(folder) / "pictures", 2 if quick else pictures)
         started, clock = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        command = [sys.executable, "-m", "theodolite", "survey", f"{folder}/model", "--corpus", f"{folder}/pictures"]
+        command = [
+            sys.executable,
+            "-m",
+            "theodolite",
+            "survey",
+            f"{folder}/model",
+            "--corpus",
+            f"{folder}/pictures",
+        ]
         subprocess.run([*command, "--out", f"{folder}/out"], check=True, capture_output=True)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent = used.ru_utime + used.ru_stime - started.ru_utime - started.ru_stime
