@@ -43,7 +43,7 @@ def estimate_bytes(
     cells = 1 if populations == 1 else 2  # massive positions are too few to count
     total = 0
     for layer in layers:
-        size = min(sample_size, max_sample_size(layer.dim))
+        size = min(sample_size, max_sample_size(layer.dim), sample_size if vectors is None else vectors)
         frame = Frame(torch.empty(layer.dim), sample_size=size, contextuality=contextuality, kept=kept)
         total += expected_bytes(frame, types, cells)
         matrices = cells
@@ -75,7 +75,7 @@ class Estimate:
     def bytes_within(self, allowed: int) -> int:
         """Return the bytes needed; the units are counted first if the upper bound needs more than `allowed`."""
         if self.bytes > allowed and self.count is not None:
-            self.types, self.count = self.count(), None
+            self.types, self.count = min(self.types, self.count()), None  # some sources count only a bound
         return self.bytes
 
     def facts(self) -> dict[str, int]:
