@@ -190,7 +190,7 @@ def gram_eigenvalues(x: Array) -> Array:
     "anisotropy_svd",
     definition="s_1^2 / sum s_i^2 of the vectors centred at their mean: the share of variance along the first "
     "principal direction.",
-    cost="exact; one dim x dim matrix per layer, and its eigenvalues",
+    cost="exact; one dim x dim matrix per layer, or up to dim vectors, and its eigenvalues",
     citation="Razzhigaev et al. 2024, The Shape of Learning",
 )
 def anisotropy_svd(spectrum: Array) -> float:
