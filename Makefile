@@ -48,6 +48,7 @@ demo: $(RUNTIME)
 gallery: setup
 	$(BIN)/theodolite reproduce norm-variance $(BOTH) --corpus chitchat --limit 100 --out $(GALLERY)/norm-variance
 	$(BIN)/theodolite reproduce anisotropy-inherent $(BOTH) --model antiberty=gallery/antibodies.txt --model whisper-tiny-en=speech \
+	    --model dinov2-small-focus=pictures --model resnet-50=pictures \
 	    --corpus chitchat --limit 100 --out $(GALLERY)/anisotropy-inherent
 	mkdir -p $(GALLERY)/dynamics && cp -r $(GALLERY)/anisotropy-inherent/surveys $(GALLERY)/dynamics/
 	$(BIN)/python examples/train_series.py --out $(SERIES)

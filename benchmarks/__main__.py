@@ -29,6 +29,7 @@ PARTS = (
     "iso_score",
     "mean_cosine",
     "memory",
+    "few_vectors",
     "corpus_size",
     "merging",
     "tables",

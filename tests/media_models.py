@@ -39,6 +39,14 @@ _BLOCKS = ("embeddings", "block 1", "block 2", "block 3")
 VISION = {
     "ViT": Kind(_VIT, (*_BLOCKS, "final norm"), (0, 1, 2, 3, None), (32,) * 5, (17,) * 5, first=True),
     "DeiT": Kind(_VIT, (*_BLOCKS, "final norm"), (0, 1, 2, 3, None), (32,) * 5, (18,) * 5, first=True),
+    "Dinov2": Kind(
+        _VIT | {"mlp_ratio": 2},
+        ("embeddings", "block 1", "block 2", "block 3", "final norm"),
+        (0, 1, 2, 3, None),
+        (32,) * 5,
+        (17,) * 5,
+        first=True,
+    ),
     "Beit": Kind(_VIT, _BLOCKS, (0, 1, 2, 3), (32,) * 4, (17,) * 4, first=True),
     "Segformer": Kind(
         _STAGES | {"num_attention_heads": [1, 2, 2, 2], "decoder_hidden_size": 16},

@@ -22,6 +22,8 @@ def test_models_and_corpora_are_listed(theodolite):
         "smollm2-135m",
         "whisper-tiny-en",
         "antiberty",
+        "dinov2-small-focus",
+        "resnet-50",
     ]
     assert {row["name"] for row in json.loads(theodolite("corpora", "--json").out)} == {
         "chitchat",
@@ -30,6 +32,8 @@ def test_models_and_corpora_are_listed(theodolite):
         "enwik8-clean",
         "speech",
         "pictures",
+        "fashion-mnist",
+        "digits",
     }
     kinds = {row["name"]: row["kind"] for row in json.loads(theodolite("corpora", "--json").out)}
     assert (kinds["enwik8-clean"], kinds["speech"], kinds["pictures"]) == ("text", "audio", "images")

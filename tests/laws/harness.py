@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pkgutil
 
+import numpy as np
 import torch
 from tests.laws.strategies import Sample
 from torch import Tensor
@@ -78,9 +79,11 @@ def snapshot(statistic: Statistic) -> State:
 
 
 def canonical(state: State) -> State:
-    """Return the state with the units of each cell sorted by code, since their order has no meaning."""
+    """Return the state with units sorted by code and vectors by value, since their order has no meaning."""
     ordered = dict(state)
     for name, codes in state.items():
+        if name.endswith(".vectors"):
+            ordered[name] = codes[np.lexsort(codes.numpy().T[::-1])]
         if name.endswith(".codes"):
             cell = name.removesuffix("codes")
             order = codes.argsort()

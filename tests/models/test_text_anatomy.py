@@ -133,6 +133,7 @@ FURTHER = {
     "Qwen3": (GROUPED, True),
     "Gemma3Text": (GROUPED, True),
     "OpenAIGPT": ({"vocab_size": 120, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64}, False),
+    "Albert": (COMMON | {"embedding_size": 16}, False),
     "FNet": (COMMON, False),
     "ConvBert": (COMMON | {"embedding_size": 32}, False),
 }
@@ -173,7 +174,6 @@ REFUSED = {
         r"embeddings has the shape \(1, 8, 32\) for \(1, 7\) tokens",
     ),
     "SqueezeBert": (COMMON | {"embedding_size": 32}, "embeddings was not reached in a forward pass"),
-    "Albert": (COMMON | {"embedding_size": 16}, "no list of 3 equal blocks, .* share one block between layers"),
     "TimeSeriesTransformer": ({"prediction_length": 4}, "states no vocabulary size"),
 }
 

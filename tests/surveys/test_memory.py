@@ -89,6 +89,25 @@ def test_the_estimate_by_hand() -> None:
     assert memory.estimate_bytes(LAYERS, 1000, sample_size=100, populations=3) == 12 * layer + tables == 37_773_312
 
 
+def test_fewer_vectors_than_coordinates_need_no_matrix() -> None:
+    known = {"sample_size": 100, "populations": 3}
+    base = memory.estimate_bytes(LAYERS, 1, **known)
+    assert memory.estimate_bytes(LAYERS, 1, vectors=100, **known) == base
+    sample = 2 * 90 * (4 * 64 + 24)  # which holds at most all vectors
+    assert memory.estimate_bytes(LAYERS, 1, vectors=10, **known) == base - 12 * (2 * 8 * 64 * 54 + sample)
+    with_sinks = memory.estimate_bytes(LAYERS, 1, sinks=True, **known)
+    few = memory.estimate_bytes(LAYERS, 1, sinks=True, vectors=10, **known)
+    assert few == with_sinks - 12 * (4 * 8 * 64 * 54 + sample)
+
+
+def test_counting_never_finds_more_units_than_the_bound() -> None:
+    """Files count the items of a batch, which is more than one unit for all of them."""
+    known = {"sample_size": 100, "populations": 3}
+    budget = memory.estimate_bytes(LAYERS, 1, **known)
+    with pytest.raises(InputError, match="12 layers and 1 units"):
+        memory.check_memory(LAYERS, 1, lambda: 16, budget=budget - 1, **known)
+
+
 def test_without_a_budget_most_of_the_free_memory_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     class Free:
         available = 1000

@@ -271,3 +271,66 @@ def test_sums_of_squares_that_underflowed_are_null_with_a_reason() -> None:
     row = measured(fold)
     assert row["anisotropy_svd"] is None
     assert reasons(row)["anisotropy_svd"] == "the squares of the vectors are too small for float32"
+
+
+class TestFewVectors:
+    """At most as many vectors as coordinates: numbers come from the products of the vectors with each other."""
+
+    @staticmethod
+    def states(rows: int, dim: int, offset: float = OFFSET) -> torch.Tensor:
+        random = torch.Generator().manual_seed(rows)
+        x = torch.randn(rows, dim, generator=random) * torch.linspace(0.1, 2, dim)
+        x[:3] *= 150
+        x[:, 7] += offset
+        return x
+
+    @pytest.mark.parametrize("offset", [0.0, OFFSET])
+    @pytest.mark.parametrize(("rows", "dim"), [(2, 40), (20, 64), (63, 64), (64, 64)])
+    def test_numbers_are_those_of_the_matrix_and_of_the_definition(
+        self, rows: int, dim: int, offset: float
+    ) -> None:
+        case = of_states(self.states(rows, dim, offset))
+        fold, dense = case.fold(), case.fold()
+        dense.scatter._matrix(0)
+        assert fold.scatter.few_vectors([0]) is not None
+        assert dense.scatter.few_vectors([0]) is None
+        row, other = measured(fold), measured(dense)
+        assert row.keys() == other.keys()
+        assert row["undefined"] == other["undefined"]
+        for column in (*SHAPE, *(name for name in row if name.startswith(("q", "v", "m", "rogue")))):
+            near = 1e-3 if column == "effective_rank_singular" else 2e-5
+            if isinstance(row.get(column), float):
+                assert row[column] == pytest.approx(other[column], rel=near, abs=1e-9), column
+        x = case.x
+        spectrum = np.linalg.svd(x - x.mean(axis=0), compute_uv=False)[: rows - 1] ** 2
+        assert row["anisotropy_svd"] == pytest.approx(spectrum[0] / spectrum.sum(), rel=SPECTRAL)
+        pr = spectrum.sum() ** 2 / (spectrum**2).sum()
+        assert row["participation_ratio"] == pytest.approx(pr, rel=SPECTRAL)
+        assert row["iso_score"] == pytest.approx((pr - 1) / (dim - 1), rel=SPECTRAL, abs=1e-7)
+        assert row["stable_rank"] == pytest.approx((x**2).sum() / np.linalg.norm(x, 2) ** 2, rel=SPECTRAL)
+        curve = measure_shape(fold, [0]).spectrum
+        assert len(curve) == dim
+        expected = np.pad(spectrum, (0, dim - rows + 1)) / rows
+        np.testing.assert_allclose(curve["eigenvalue"], expected, rtol=1e-4, atol=1e-7 * expected[0])
+
+    def test_products_about_zero_in_float32_fail(self) -> None:
+        x = self.states(20, 64)
+        gram = (x @ x.T).double().numpy()
+        centring = np.eye(20) - 1 / 20
+        values = np.linalg.eigvalsh(centring @ gram @ centring)[::-1]
+        truth = np.linalg.svd(x.double() - x.double().mean(0), compute_uv=False) ** 2
+        assert abs(values[10] / truth[10] - 1) > 100 * SPECTRAL
+
+    def test_one_vector_equal_vectors_and_none(self) -> None:
+        one = measured(of_states(torch.ones(1, 9)).fold())
+        assert (one["anisotropy_svd"], one["stable_rank"]) == (None, pytest.approx(1))
+        assert reasons(one)["anisotropy_svd"] == "fewer than two vectors"
+        equal = measured(of_states(torch.full((5, 9), 1.7)).fold())
+        assert (equal["anisotropy_svd"], equal["stable_rank"]) == (None, pytest.approx(1))
+        assert reasons(equal)["anisotropy_svd"] == "all vectors are equal"
+        assert measured(of_states(torch.zeros(5, 9)).fold())["stable_rank"] is None
+
+    def test_partition_isotropy_has_directions_without_any_vector(self) -> None:
+        x = torch.randn(6, 30, generator=torch.Generator().manual_seed(2)) + 1
+        row = measured(of_states(x).fold())
+        assert row["partition_isotropy"] == pytest.approx(float(by_definition(x.double().numpy())), rel=1e-4)

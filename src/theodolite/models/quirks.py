@@ -61,6 +61,18 @@ def canine_stacks(model: Any) -> tuple[Stack, ...] | None:
     )
 
 
+def albert_stacks(model: Any) -> tuple[Stack, ...] | None:
+    """Return the stack of ALBERT, whose layers share blocks: its block for each layer; None for other models."""
+    if model.config.model_type != "albert":
+        return None
+    from theodolite.models.stacks import Stack
+
+    groups, count = model.encoder.albert_layer_groups, model.config.num_hidden_layers
+    # The layers of a group follow each other, as in transformers.
+    of_layer = (groups[int(layer / (count / len(groups)))] for layer in range(count))
+    return (Stack("", tuple(block for group in of_layer for block in group.albert_layers)),)
+
+
 def vocabulary_size(config: Any) -> int | None:
     """Return the number of input ids, or None if the configuration does not state it."""
     return CODE_POINTS if config.model_type == "canine" else getattr(config, "vocab_size", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,7 +16,10 @@ from theodolite.models.hooks import HookPoint, first_tensor
 
 @dataclass(frozen=True)
 class Stack:
-    """Consecutive blocks, and the norm that is applied to the output of the last one, if there is one."""
+    """Consecutive blocks, and the norm that is applied to the output of the last one, if there is one.
+
+    A block that layers share is listed once for every layer.
+    """
 
     name: str  # "" if a model has one stack
     blocks: tuple[nn.Module, ...]
@@ -25,11 +29,27 @@ class Stack:
 
     def hook_points(self) -> list[tuple[str, HookPoint]]:
         """Return the hook points in order, with the names of their layers."""
-        found = [("embeddings", HookPoint(self.blocks[0], reads_input=True))] if self.embeddings else []
-        found += [(f"{self.word} {number}", HookPoint(block)) for number, block in enumerate(self.blocks, start=1)]
+        calls = number_calls(self.blocks)
+        found = [("embeddings", HookPoint(self.blocks[0], True, calls[0]))] if self.embeddings else []
+        found += [
+            (f"{self.word} {number}", HookPoint(block, call=call))
+            for number, (block, call) in enumerate(zip(self.blocks, calls, strict=True), start=1)
+        ]
         if self.final_norm is not None:
             found.append(("final norm", HookPoint(self.final_norm)))
         return [(f"{self.name} {name}".strip(), point) for name, point in found]
+
+
+def number_calls(blocks: Sequence[nn.Module]) -> list[int | None]:
+    """Return for each layer which call of its block it is, from 0; None if no other layer has the same block.
+
+    >>> one, other = nn.Identity(), nn.Identity()
+    >>> number_calls([one, one, other])
+    [0, 1, None]
+    """
+    seen = [[id(block) for block in blocks[:place]].count(id(one)) for place, one in enumerate(blocks)]
+    times = Counter(map(id, blocks))
+    return [call if times[id(block)] > 1 else None for call, block in zip(seen, blocks, strict=True)]
 
 
 def find_module_lists(root: nn.Module) -> list[tuple[nn.Module, ...]]:
@@ -59,7 +79,7 @@ def find_final_norm(
 
     def compare(module: nn.Module, args: Any, output: Any) -> None:
         # By value, because models reshape or slice between the block and the norm.
-        if last and args and equal_states(args[0], last[0]):
+        if last and args and equal_states(args[0], last[-1]):
             found.append(module)
 
     with ExitStack() as hooks, torch.no_grad():

@@ -139,7 +139,7 @@ def _stacks(model: nn.Module) -> tuple[Stack, ...]:
     """Return the stacks of a model in the order in which they run."""
     config: Any = model.config
     quirks.check_attention(model)
-    if (special := quirks.canine_stacks(model)) is not None:
+    if (special := quirks.canine_stacks(model) or quirks.albert_stacks(model)) is not None:
         return special
     if getattr(config, "is_encoder_decoder", False):
         halves = {"encoder": getattr(model, "encoder", None), "decoder": getattr(model, "decoder", None)}

@@ -1,4 +1,4 @@
-"""Scatter: the second moments about the centre, one (dim, dim) matrix per cell, for all spectral measures."""
+"""Scatter: the second moments about the centre, for all spectral measures; of few vectors, the vectors."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ BLOCK = 192  # columns multiplied at a time
 
 
 class Scatter(Statistic):
-    """By cell: n, sum of (x - c), and sum of (x - c)(x - c)^T.
+    """By cell: n, sum of (x - c), and sum of (x - c)(x - c)^T; up to n = dim, the vectors x - c instead of it.
 
     The product is float32 within a batch and accumulated in float64; the matrix is symmetric, so only blocks on
-    and above the diagonal are computed. Empty cells have no matrix. Memory: 8 dim^2 bytes per cell seen.
+    and above the diagonal are computed. Vectors are float64. Memory per cell seen: 8 dim min(n, dim) bytes.
     """
 
     name: ClassVar[str] = "scatter"
@@ -31,44 +31,48 @@ class Scatter(Statistic):
         self.n = torch.zeros(len(CELLS), dtype=torch.int64)
         self.sum = torch.zeros(len(CELLS), frame.dim, dtype=torch.float64)
         self.products: dict[int, Tensor | DeviceTensor] = {}
+        self.vectors: dict[int, list[Tensor]] = {}  # of cells without products, in the order of their arrival
 
     def update(self, rows: Rows) -> None:
-        """Add the products of the rows. O(rows x dim^2), half of it saved by symmetry."""
+        """Add the rows, or their products: O(rows x dim^2), half of it saved by symmetry."""
         for cell, part in rows.cells:
             y = rows.centred[part]
             self.n[cell] += len(y)
             self.sum[cell] += y.sum(dim=0, dtype=torch.float64)
-            matrix = self._matrix(cell)
-            for start in range(0, self.frame.dim, BLOCK):
-                block = slice(start, start + BLOCK)
-                matrix[block, start:] += y[:, block].T @ y[:, start:]
+            self._add(cell, y)
 
     def merge(self, other: Self) -> None:
-        """Add the sums."""
+        """Add the sums and the vectors."""
         self.n += other.n
         self.sum += other.sum
+        for cell in other.vectors:
+            self._add(cell, other._joined(cell))
         for cell, matrix in other.products.items():
             self._matrix(cell).add_(to_cpu(matrix))
 
     def state(self) -> State:
-        """Return n and sum by cell, and the upper blocks of each matrix."""
+        """Return n and sum by cell, and of each cell the vectors or the upper blocks of the matrix."""
         return {name: to_cpu(part) for name, part in self.state_in_place().items()}
 
     def state_in_place(self) -> StateInPlace:
         """Return the same, without copying matrices that are on a device."""
         products = {f"{CELLS[cell]}.products": matrix for cell, matrix in sorted(self.products.items())}
-        return {"n": self.n, "sum": self.sum, **products}
+        vectors = {f"{CELLS[cell]}.vectors": self._joined(cell) for cell in sorted(self.vectors)}
+        return {"n": self.n, "sum": self.sum, **products, **vectors}
 
     @classmethod
     def expected_bytes(cls, frame: Frame, units: int, cells: int) -> int:
-        """Return the size of the matrices, without n and sum."""
+        """Return the size of the matrices, without n and sum; fewer vectors than coordinates need less."""
         return 8 * frame.dim**2 * cells
 
     def load(self, state: State) -> None:
-        """Restore the sums."""
+        """Restore the sums; those of older surveys have a matrix whatever n is."""
         self.n, self.sum = state["n"], state["sum"]
         self.products = {
             cell: state[f"{name}.products"] for cell, name in enumerate(CELLS) if f"{name}.products" in state
+        }
+        self.vectors = {
+            cell: [state[f"{name}.vectors"]] for cell, name in enumerate(CELLS) if f"{name}.vectors" in state
         }
 
     def recentre(self, centre: Tensor) -> None:
@@ -78,7 +82,20 @@ class Scatter(Statistic):
             matrix = self._matrix(cell)
             cross = torch.outer(self.sum[cell], shift)
             matrix += cross + cross.T + self.n[cell] * torch.outer(shift, shift)
+        for cell in self.vectors:
+            self.vectors[cell] = [self._joined(cell) + shift]
         self.sum += self.n[:, None] * shift
+
+    def few_vectors(self, cells: Iterable[int]) -> Tensor | None:
+        """Return x - c of all vectors of these cells if there are at most `dim`; None if only sums are known.
+
+        (n, dim) float64
+        """
+        chosen = list(cells)
+        if self.products.keys() & chosen or int(self.n[chosen].sum()) > self.frame.dim:
+            return None
+        held = [self._joined(cell) for cell in chosen if cell in self.vectors]
+        return torch.cat(held) if held else self.sum.new_zeros(0, self.frame.dim)
 
     def covariance(self, cells: Iterable[int], device: str | None = None) -> tuple[int, Tensor]:
         """Return n and the covariance about the exact mean of these cells together, on a device if one is given.
@@ -91,6 +108,9 @@ class Scatter(Statistic):
         for cell in chosen:
             if cell in self.products:
                 total += read_on(self.products[cell], total.device)
+            elif cell in self.vectors:
+                y = read_on(self._joined(cell), total.device)
+                total += y.T @ y
         upper = torch.triu(total)
         mean = self.sum[chosen].sum(dim=0).to(total.device) / max(n, 1)
         return n, (upper + torch.triu(upper, 1).T) / max(n, 1) - torch.outer(mean, mean)
@@ -105,11 +125,35 @@ class Scatter(Statistic):
                 matrix = self.products[cell]
                 held = matrix.on_device if isinstance(matrix, DeviceTensor) else None
                 second += (to_cpu(matrix) if held is None else held).diagonal().cpu()
+            elif cell in self.vectors:
+                second += self._joined(cell).square().sum(dim=0)
         second /= n
         return second, second - (self.sum[chosen].sum(dim=0) / n).square()
 
+    def _add(self, cell: int, y: Tensor) -> None:
+        """Add vectors of a cell, whose n counts them already, in the form that this n requires."""
+        if cell not in self.products and self.n[cell] <= self.frame.dim:
+            self.vectors.setdefault(cell, []).append(y.to(torch.float64, copy=True))
+        else:
+            self._add_products(self._matrix(cell), y)
+
+    def _add_products(self, matrix: Tensor, y: Tensor) -> None:
+        for start in range(0, self.frame.dim, BLOCK):
+            block = slice(start, start + BLOCK)
+            matrix[block, start:] += y[:, block].T @ y[:, start:]
+
     def _matrix(self, cell: int) -> Tensor:
+        """Return the matrix of a cell, on the CPU; vectors that are held of it are added first."""
         if cell not in self.products:
             self.products[cell] = torch.zeros(self.frame.dim, self.frame.dim, dtype=torch.float64)
         self.products[cell] = matrix = to_cpu(self.products[cell])
+        if cell in self.vectors:
+            self._add_products(matrix, self._joined(cell))
+            del self.vectors[cell]
         return matrix
+
+    def _joined(self, cell: int) -> Tensor:
+        """Return the vectors of a cell as one tensor. (n, dim)"""
+        if len(self.vectors[cell]) > 1:
+            self.vectors[cell] = [torch.cat(self.vectors[cell])]
+        return self.vectors[cell][0]

@@ -116,6 +116,7 @@ def plan(
         populations=tuple(options.populations),
         sample_size=options.sample_size,
         types_bound=_types_bound(source, found),
+        vectors_bound=total if flat and source.anatomy.rows == 1 else None,
         budget=options.memory_bytes,
         pilot_from=options.pilot_location,
         remake=partial(remake_source, checkpoint, checkpoint.sha256, kind, options, device, corpus_key=key),

@@ -35,27 +35,34 @@ def estimate_bytes(
     sinks: bool = False,
     kept: KeptUnits | None = None,
     by: FieldChoice | None = None,
+    vectors: int | None = None,
 ) -> int:
     """Return the expected bytes of the statistics, each of which states its own size, and of the tables.
 
     The tables need three times the unit sums of one layer, and nine numbers per unit, layer and population. With
     `sinks`, positions that are massive at some layer are apart. `kept` are the units that have a vector, if not
-    all. `by` are the groups of documents by a field of the corpus.
+    all. `by` are the groups of documents by a field of the corpus. `vectors` is an upper bound of the positions of
+    a layer, if one is known.
     """
     cells = 1 if populations == 1 else 2  # massive positions are too few to count
     total = 0
     for layer in layers:
-        size = min(sample_size, max_sample_size(layer.dim))
+        size = min(sample_size, max_sample_size(layer.dim), sample_size if vectors is None else vectors)
         frame = Frame(torch.empty(layer.dim), sample_size=size, contextuality=contextuality, kept=kept)
         if by is not None:
             frame = replace(frame, by_groups=len(by), by_matrices=by.matrices)
         total += expected_bytes(frame, types, cells)
-        for kind in (Scatter, FieldGroups) if sinks else ():  # one position is enough for the sums of its cell
+        matrices = cells + (SINK_MATRICES if sinks else 0)
+        for kind in (
+            (Scatter, FieldGroups) if sinks else ()
+        ):  # sinks may be more than coordinates
             if kind in statistics_for(frame):
                 total += kind.expected_bytes(frame, types, SINK_MATRICES)
+        if vectors is not None and Scatter in statistics_for(frame):  # kept instead of a matrix
+            total -= 8 * layer.dim * max(layer.dim - vectors, 0) * matrices
     widest = max((layer.dim for layer in layers), default=0)
-    vectors = types if kept is None else kept.vectors
-    return total + 3 * 8 * vectors * widest + 8 * 9 * types * len(layers) * populations
+    units = types if kept is None else kept.vectors
+    return total + 3 * 8 * units * widest + 8 * 9 * types * len(layers) * populations
 
 
 @dataclass
@@ -76,7 +83,7 @@ class Estimate:
     def bytes_within(self, allowed: int) -> int:
         """Return the bytes needed; the units are counted first if the upper bound needs more than `allowed`."""
         if self.bytes > allowed and self.count is not None:
-            self.types, self.count = self.count(), None
+            self.types, self.count = min(self.types, self.count()), None  # some sources count only a bound
         return self.bytes
 
     def facts(self) -> dict[str, int]:
@@ -108,6 +115,7 @@ def check_memory(
     held: int = 0,
     others: Sequence[Estimate] = (),
     kept: KeptUnits | None = None,
+    vectors: int | None = None,
     counts: Callable[[], UnitCounts] | None = None,
     by: FieldChoice | None = None,
 ) -> Estimate:
@@ -117,7 +125,8 @@ def check_memory(
     takes a pass over the corpus without the model. `held` is the size of the states that are kept of a batch.
     `others` are surveys by other kinds of units in the same pass, which must fit at the same time. `kept` are the
     units that have a vector, if not all. With `counts`, the occurrences of all units, units may be left without a
-    vector: as few as make the tables fit. `by` are the groups of documents by a field of the corpus.
+    vector: as few as make the tables fit. `by` are the groups of documents by a field of the corpus. `vectors` is
+    an upper bound of the positions of a layer, if known.
     """
     allowed = budget if budget is not None else int(MEMORY_SHARE * psutil.virtual_memory().available)
 
@@ -131,6 +140,7 @@ def check_memory(
             sinks=sinks,
             kept=kept,
             by=by,
+            vectors=vectors,
         )
 
     estimate = Estimate(bound, allowed, of, count, kept)

@@ -337,6 +337,7 @@ def _estimate_memory(
         held=_held_bytes(plan),
         others=others,
         kept=kept,
+        vectors=plan.vectors_bound,
         counts=counts if min_count is None else None,
         by=plan.by,
     )

@@ -75,7 +75,7 @@ class Shape:
 def measure_shape(
     fold: LayerFold, cells: Sequence[int], device: str | None = None, sample: Mapping[str, Tensor] | None = None
 ) -> Shape:
-    """Measure the union of the cells: one or two dim x dim eigenproblems, and all pairs of the sample.
+    """Measure the union of the cells: two eigenproblems of dim x dim or of n x n, and all pairs of the sample.
 
     With a device, both are computed there. `sample` is that of the cells, if it is known.
     """
@@ -109,19 +109,24 @@ def measure_shape(
 def measure_spectrum(fold: LayerFold, cells: Sequence[int], omitted: str, lacking: str | None = None) -> Shape:
     """Return the measures that need only the eigenvalues of the covariance; all others are undefined.
 
-    This solves one eigenproblem of dim x dim without eigenvectors. A survey solves two, one of them with.
+    This solves one eigenproblem without eigenvectors, of dim x dim or of fewer vectors. A survey solves two.
     `omitted` is why the others are undefined, `lacking` why there is no covariance, if there is none.
     """
     rest = (omitted, dict.fromkeys((*SAMPLED, *GRAM, "stable_rank"), float("nan")))
     counts = dict.fromkeys(COUNTS, 0)
     lacking = TOO_WIDE if fold.wide else lacking
-    n, matrix = (0, None) if lacking is not None else fold.scatter.covariance(cells)
-    if matrix is None or n < 2:
+    n = 0 if lacking is not None else int(fold.scatter.n[list(cells)].sum())
+    if n < 2:
         undefined = (lacking or "fewer than two vectors", dict.fromkeys(SPECTRAL, float("nan")))
         return Shape([undefined, rest], counts, scale_curve(None), spectrum_curve(np.empty(0)))
-    covariance = matrix.numpy()
-    spectrum = spectra.eigenvalues(covariance)
-    numbers = spectral_numbers(spectrum) | variance_numbers(np.diag(covariance))
+    few = fold.scatter.few_vectors(cells)
+    if few is not None:
+        spectrum = np.pad(spectra.gram_eigenvalues(few.numpy()), (0, fold.frame.dim - n))
+        variances = few.var(dim=0, correction=0).numpy()
+    else:
+        covariance = fold.scatter.covariance(cells)[1].numpy()
+        spectrum, variances = spectra.eigenvalues(covariance), np.diag(covariance)
+    numbers = spectral_numbers(spectrum) | variance_numbers(variances)
     return Shape([("all vectors are equal", numbers), rest], counts, scale_curve(None), spectrum_curve(spectrum))
 
 
@@ -130,12 +135,11 @@ def _spectral(fold: LayerFold, cells: Sequence[int], device: str | None) -> tupl
     if fold.wide:
         none = dict.fromkeys((*SPECTRAL, "stable_rank"), float("nan"))
         return np.empty(0), torch.empty(fold.frame.dim, 0), [(TOO_WIDE, none)]
-    n, covariance = fold.scatter.covariance(cells, device)
+    n = int(fold.scatter.n[list(cells)].sum())
     if not n:
         none = {column: float("nan") for column in (*SPECTRAL, "stable_rank")}
         return np.empty(0), torch.empty(fold.frame.dim, 0), [("fewer than two vectors", none)]
-    mean = _on_device(fold.scatter.sum[list(cells)].sum(0) / n + fold.frame.centre.double(), device)
-    second, directions = spectra.eigenvectors(covariance + torch.outer(mean, mean))
+    centred, second, directions, variances = _solve(fold, cells, device)
     if _underflowed(fold, cells, n, float(second.sum())):
         none = dict.fromkeys((*SPECTRAL, "stable_rank"), float("nan"))
         return np.empty(0), torch.empty(fold.frame.dim, 0), [(UNDERFLOW, none)]
@@ -143,12 +147,25 @@ def _spectral(fold: LayerFold, cells: Sequence[int], device: str | None) -> tupl
     if n < 2:
         few: Numbers = ("fewer than two vectors", dict.fromkeys(SPECTRAL, float("nan")))
         return np.empty(0), directions, [few, uncentred]
+    numbers = spectral_numbers(centred) | variance_numbers(variances)
+    return centred, directions, [("all vectors are equal", numbers), uncentred]
+
+
+def _solve(fold: LayerFold, cells: Sequence[int], device: str | None) -> tuple[Array, Array, Tensor, Array]:
+    """Return the eigenvalues of the covariance, those of the second moment with its axes, and the variances."""
+    centre = fold.frame.centre.double()
+    few = fold.scatter.few_vectors(cells)
+    if few is not None:
+        centred, second, directions = spectra.few_vectors_spectrum(_on_device(few, device), centre)
+        return centred, second, directions, few.var(dim=0, correction=0).numpy()
+    n, covariance = fold.scatter.covariance(cells, device)
+    mean = _on_device(fold.scatter.sum[list(cells)].sum(0) / n + centre, device)
+    second, directions = spectra.eigenvectors(covariance + torch.outer(mean, mean))
     if covariance.is_cuda and float(mean @ mean) < MOST_MEAN * float(covariance.trace()):
         centred = spectra.eigenvalues_about_mean(second, directions, mean)
     else:
         centred = spectra.eigenvalues(covariance)
-    numbers = spectral_numbers(centred) | variance_numbers(covariance.diagonal().cpu().numpy())
-    return centred, directions, [("all vectors are equal", numbers), uncentred]
+    return centred, second, directions, covariance.diagonal().cpu().numpy()
 
 
 def _underflowed(fold: LayerFold, cells: Sequence[int], n: int, total: float) -> bool:

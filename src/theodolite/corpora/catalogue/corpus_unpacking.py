@@ -6,6 +6,7 @@ any; sound and images become a folder of files, with a sub-folder per package.
 
 import gzip
 import json
+import math
 import re
 import shutil
 import unicodedata
@@ -134,6 +135,44 @@ def unpack_files(archive: Path, member: str, folder: Path) -> Facts:
 
 def _to_ascii(name: str) -> str:
     return unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii")
+
+
+FASHION = "t-shirt trouser pullover dress coat sandal shirt sneaker bag ankle-boot".split()
+"""The classes of Fashion-MNIST, in order."""
+_EACH = 100  # pictures of each class
+
+
+def unpack_fashion(archive: Path, member: str, folder: Path) -> Facts:
+    """Write the first pictures of each class; `member` matches one file per class, named by its number."""
+    count = 0
+    for name, stream in iterate_members(archive, member):
+        label = FASHION[int(name.rpartition("/")[2].removesuffix(".json"))]
+        for number, values in enumerate(json.load(stream)["data"][:_EACH]):
+            _write_grey(folder, label, number, bytes(values))
+            count += 1
+    return {"documents": count}
+
+
+def unpack_digits(archive: Path, member: str, folder: Path) -> Facts:
+    """Write a picture for each line of 64 values from 0 to 16 and a digit; 16 becomes white."""
+    count = 0
+    for _, stream in iterate_members(archive, member):
+        with gzip.open(stream, "rt", encoding="ascii") as lines:
+            for line in lines:
+                *values, digit = (int(float(value)) for value in line.split(","))
+                _write_grey(folder, str(digit), count, bytes(value * 255 // 16 for value in values))
+                count += 1
+    return {"documents": count}
+
+
+def _write_grey(folder: Path, label: str, number: int, values: bytes) -> None:
+    """Write a square grey picture as a bitmap, whose bytes no version of a compressor changes."""
+    from PIL import Image
+
+    side = math.isqrt(len(values))
+    path = folder / MEDIA_FOLDER / label / f"{number:04}.bmp"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.frombytes("L", (side, side), values).save(path)
 
 
 _TITLE = re.compile(rb"<title>(.*?)</title>", re.DOTALL)

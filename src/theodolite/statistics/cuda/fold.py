@@ -85,6 +85,7 @@ class GpuFold:
         self._tables = {offset: GpuUnitTable(dim, device) for offset in self._rows}
         self.samples = [GpuReservoir(frame.sample_size, device) for _ in CELLS]
         self._products: dict[int, Tensor] = {}
+        self._vectors: dict[int, list[Tensor]] = {}  # of cells without products: x - c, NaN for flagged rows
         self._rest_sum = torch.zeros(cells, dim, dtype=torch.float64)  # over all units without a vector
         self._rest_squares = torch.zeros(cells, dtype=torch.float64)
         self._count_rows = {ORDINARY_CELLS: context.count_rows, MASSIVE_CELLS: RowIndex(), SINK_CELLS: RowIndex()}
@@ -251,14 +252,43 @@ class GpuFold:
         )
         if layout.frequent.runs:
             self._frequent[offset].add(*backend.sum_frequent(states, layout, measured.flags, centre))
-        stream = self.context.side_stream
-        with stream.run((gram_rows.rows, n, by_cell)) if stream is not None else nullcontext():
-            for chunks, parts in gram_rows.rounds(gram_format.dim):
+        summed, full = self._hold_few(states, layout, measured.flags, offset)
+        stream, vectors = self.context.side_stream, [part for parts in full.values() for part in parts]
+        with stream.run((gram_rows.rows, n, by_cell, *vectors)) if stream is not None else nullcontext():
+            for cell, parts in full.items():
+                y = torch.cat(parts).double().nan_to_num_(nan=0.0)
+                self._matrix(cell).addmm_(y.T, y)
+            for chunks, ranges in gram_rows.rounds(gram_format.dim) if any(summed) else ():
                 partial = backend.products(chunks, gram_format)
-                for part, chunk_range, last in parts:
-                    matrix = self._matrix(offset + part)
-                    backend.add_products(matrix, partial[chunk_range], n[part], by_cell[part], gram_format, last)
+                for part, chunk_range, last in ranges:
+                    if summed[part]:
+                        matrix = self._matrix(offset + part)
+                        backend.add_products(
+                            matrix, partial[chunk_range], n[part], by_cell[part], gram_format, last
+                        )
         return measured.flags, flagged
+
+    def _hold_few(
+        self, states: Tensor, layout: Layout, flags: Tensor, offset: int
+    ) -> tuple[list[bool], dict[int, list[Tensor]]]:
+        """Hold the rows of cells that have had at most `dim` rows, flagged ones included.
+
+        Return which of the two cells need products, and the vectors of those that had none before. The CPU does
+        not know yet which rows are flagged, so these are held as NaN.
+        """
+        summed, full = [], {}
+        for cell, rows in ((offset, slice(0, layout.others)), (offset + 1, slice(layout.others, len(layout)))):
+            count = rows.stop - rows.start
+            held = sum(map(len, self._vectors.get(cell, ())))
+            fits = cell not in self._products and held + count <= self.frame.dim
+            summed.append(not fits)
+            if fits and count:
+                x = states.index_select(0, layout.index[rows])
+                y = (x if x.dtype == torch.float64 else x.float()) - self._centre(torch.float32)
+                self._vectors.setdefault(cell, []).append(torch.where(flags[rows, None] == 0, y, torch.nan))
+            elif not fits and cell in self._vectors:
+                full[cell] = self._vectors.pop(cell)
+        return summed, full
 
     def _finish_batch(
         self,
@@ -373,7 +403,8 @@ class GpuFold:
     def nbytes(self) -> int:
         """The size of the state, nearly: of its large tensors."""
         sums = [*(table.sum for table in self._tables.values()), *(table.sum for table in self._frequent.values())]
-        held = sum(part.nbytes for part in (*sums, *self._products.values()))
+        vectors = (part for parts in self._vectors.values() for part in parts)
+        held = sum(part.nbytes for part in (*sums, *self._products.values(), *vectors))
         held += sum(sample.nbytes for sample in self.samples)
         return held + (self._host.nbytes if self._host is not None else 0)
 
@@ -426,6 +457,10 @@ class GpuFold:
         low, high = self._extremes.cpu().unbind(dim=1)
         state |= {"norms.counts": self._bins.cpu(), "norms.zero": self._zero.cpu()}
         state |= {"norms.nonfinite": self._nonfinite, "norms.lowest": low, "norms.highest": high}
+        for cell, parts in sorted(self._vectors.items()):
+            vectors = torch.cat(parts).cpu().double()
+            if len(vectors := vectors[~vectors[:, 0].isnan()]):
+                state[f"scatter.{CELLS[cell]}.vectors"] = vectors
         for name, sample in zip(CELLS, self.samples, strict=True):
             state |= {f"sample.{name}.{field}": values for field, values in sample.state().items()}
         state |= {"groups.n": sums.n[..., 0], "groups.sum": sums.groups[:, :, 0], "groups.squares": sums.squares}
@@ -459,6 +494,8 @@ class GpuFold:
                 self._load_rare(cell, state)
             if f"scatter.{name}.products" in state:
                 self._products[cell] = state[f"scatter.{name}.products"].to(device, copy=True)
+            if f"scatter.{name}.vectors" in state:
+                self._vectors[cell] = [state[f"scatter.{name}.vectors"].to(device, copy=True)]
             if f"sample.{name}.key" in state:
                 self.samples[cell].load({field: state[f"sample.{name}.{field}"] for field in FIELDS})
         codes = state.get("frequent_units.slots", torch.zeros(0, dtype=torch.int64)).numpy()
@@ -507,7 +544,7 @@ class GpuFold:
         fold.scatter.products = {cell: DeviceTensor(matrix) for cell, matrix in self._filled_products()}
         for cell, (codes, n, total, squares) in self._filled_frequent():
             fold.frequent_units.tables[cell].load(codes, n, DeviceTensor(total), squares)
-        self._products, self._frequent = {}, {}
+        self._products, self._vectors, self._frequent = {}, {}, {}
         for cell, (codes, n, total, squares) in tables.items():
             fold.moments.tables[cell].load(codes, n, DeviceTensor(total) if on_device[cell] else total, squares)
         return fold

@@ -28,6 +28,7 @@ from theodolite.measures.laboratories.attention import (
 )
 from theodolite.measures.uncertainty import jackknife
 from theodolite.models.hooks import first_input
+from theodolite.models.stacks import number_calls
 from theodolite.sources.text.batches import TextBatch
 from theodolite.sources.text.encoding import UNWRAPPED, find_wrap
 from theodolite.sources.text.source import TextSource
@@ -47,6 +48,7 @@ COLUMNS = [
 ROW_COLUMNS = ["layer", "layer_name", "length_low", "length_high", "rows", *SHARP]
 STACKS = {"": "attentions", "encoder": "encoder_attentions", "decoder": "decoder_attentions"}
 NO_WEIGHTS = "the library of the model does not return attention weights for this block"
+SHARED = "layers share the block, and queries and keys are recorded only for blocks of one layer"
 NO_TEXT = "no selected document has two or more tokens"
 NOT_FINITE = "not finite"
 TOLERANCE = 0.02
@@ -63,6 +65,7 @@ class BlockAttention:
     number: int  # in its stack, from 0
     module: nn.Module
     projections: QueryKeyProjections | None
+    call: int = 0  # of the module, from 0: layers may share one
     reasons: dict[str, str] = field(default_factory=dict)
     vectors: list[dict[str, dict[str, HeadSums]]] = field(default_factory=list)  # population, kind
     sharp: list[tuple[NDArray[np.int64], Sharpness]] = field(default_factory=list)  # lengths; (heads, rows)
@@ -104,10 +107,12 @@ def _find_blocks(source: TextSource, network: Any) -> list[BlockAttention]:
     layers = {layer.name: layer.index for layer in source.anatomy.layers}
     found = []
     for stack in source.anatomy.stacks:
-        for number, module in enumerate(stack.blocks):
+        for number, (module, call) in enumerate(zip(stack.blocks, number_calls(stack.blocks), strict=True)):
             name = f"{stack.name} block {number + 1}".strip()
-            block = BlockAttention(layers[name], name, stack.name, number, module, None)
+            block = BlockAttention(layers[name], name, stack.name, number, module, None, call or 0)
             try:
+                if call is not None:
+                    raise InputError(SHARED)
                 block.projections = QueryKeyProjections.of(module, network.config, type(network).__name__)
             except InputError as error:
                 block.reasons |= dict.fromkeys((c for c in VECTORS if not c.startswith("state_")), str(error))
@@ -125,7 +130,7 @@ def _read_document(source: TextSource, network: Any, blocks: Sequence[BlockAtten
     with _record_inputs(blocks) as held:
         output = network(**given, output_attentions=True)
     for at, block in enumerate(blocks):
-        seen = {"state": held[at].states[0]}  # (1, positions, dim)
+        seen = {"state": held[at].states[block.call]}  # (1, positions, dim)
         if block.projections is not None and held[at].projected:
             made = block.projections.split_heads(held[at].projected)
             seen |= {"input": made.reads, "query": made.queries[0], "key": made.keys[0]}
