@@ -117,8 +117,9 @@ def _select(rule: Rule, one: Subject, baseline: Subject, where: str) -> dict[tup
             raise InputError(f"{where}: the table {rule.table} has no column {column!r} to select rows by.")
         table = table[table[column] == value]
     keys = [name for name in ROW_KEYS.get(rule.table, ()) if name in table and name not in rule.where]
+    needed = [*keys, "layer", "undefined", "reason", rule.column, *PARTS.get(rule.column, ())]
     found = {}
-    for row in table.to_dict("records"):
+    for row in table[[name for name in dict.fromkeys(needed) if name in table]].to_dict("records"):
         layer = int(row["layer"]) if "layer" in row else None
         key = (layer, population, ", ".join(str(row[name]) for name in keys))
         if key in found:

@@ -22,7 +22,6 @@ from theodolite.checks.subject import COUNTS, STORE, VECTORS, Subject
 from theodolite.errors import InputError
 from theodolite.hashing import mix
 from theodolite.measures.resampling import MIN_GROUPS, group_error
-from theodolite.measures.uncertainty import holm
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.storage.download import download
 from theodolite.storage.file_names import SAMPLE, STATE
@@ -165,22 +164,14 @@ def _pseudo_values(baseline: Subject, tested: Mapping[str, Sequence[int]]) -> Ar
 
 
 def _split_halves(values: Array, rng: np.random.Generator) -> Array:
-    """Return the smallest corrected p-value of each of SPLITS random splits. values: (numbers, groups)"""
-    groups = values.shape[1]
-    smallest = []
-    for _ in range(SPLITS):
-        order = rng.permutation(groups)
-        halves = values[:, order[: groups // 2]], values[:, order[groups // 2 :]]
-        means = [half.mean(axis=1) for half in halves]
-        errors = [half.std(axis=1, ddof=1) / np.sqrt(half.shape[1]) for half in halves]
-        sizes = [half.shape[1] for half in halves]
-        spreads = [[Spread(se, size) for se in part] for part, size in zip(errors, sizes, strict=True)]
-        p = [
-            p_of_difference(b - a, IGNORE * abs(a), *combine_spreads(first, other))
-            for a, b, first, other in zip(*means, *spreads, strict=True)
-        ]
-        smallest.append(holm(p).min())
-    return np.array(smallest)
+    """Return the smallest p-value, corrected, of each of SPLITS random splits. values: (numbers, groups)"""
+    numbers, groups = values.shape
+    order = rng.permuted(np.tile(np.arange(groups), (SPLITS, 1)), axis=1)
+    halves = values[:, order[:, : groups // 2]], values[:, order[:, groups // 2 :]]  # (numbers, splits, half)
+    means = [half.mean(axis=2) for half in halves]
+    spreads = [Spread(half.std(axis=2, ddof=1) / np.sqrt(half.shape[2]), half.shape[2]) for half in halves]
+    p = p_of_difference(means[1] - means[0], IGNORE * np.abs(means[0]), *combine_spreads(*spreads))
+    return np.asarray(p.min(axis=0) * numbers)  # the first step of Holm's correction
 
 
 # Tolerances
@@ -290,25 +281,24 @@ def _sampled(baseline: Subject, layer: int) -> tuple[NDArray[np.int64], NDArray[
 
 
 def _jackknife_spectrum(vectors: Array, group: NDArray[np.int64]) -> dict[str, float]:
-    """Return the jackknife errors of SPECTRAL over groups. (vectors, dim), (vectors,) -> by name"""
+    """Return the jackknife errors of SPECTRAL over groups, to first order. (vectors, dim), (vectors,) -> by name
+
+    Without a group, the variances along the principal directions change; that these turn changes eigenvalues only
+    to second order.
+    """
     vectors = vectors - vectors.mean(axis=0)
-    present = np.unique(group)
+    present, group = np.unique(group, return_inverse=True)
     if len(present) < MIN_GROUPS:
         return {}
-    parts = [vectors[group == one] for one in present]
-    n = np.array([len(part) for part in parts])
-    sums = np.stack([part.sum(axis=0) for part in parts])
-    products = [part.T @ part for part in parts]
-    total, whole = sums.sum(axis=0), np.sum(products, axis=0)
-    without = []
-    for number in range(len(parts)):
-        left = n.sum() - n[number]
-        mean = (total - sums[number]) / left
-        covariance = (whole - products[number]) / left - np.outer(mean, mean)
-        eigenvalues = np.maximum(np.linalg.eigvalsh(covariance)[::-1], 0.0)
-        numbers = spectral_numbers(eigenvalues)
-        without.append([numbers[name] for name in SPECTRAL])
-    return dict(zip(SPECTRAL, group_error(np.array(without)).tolist(), strict=True))
+    along = vectors @ np.linalg.eigh(vectors.T @ vectors)[1]
+    members = (group == np.arange(len(present))[:, None]).astype(np.float64)
+    left = (len(vectors) - members.sum(axis=1))[:, None]
+    sums, squares = members @ along, members @ np.square(along)
+    means = (along.sum(axis=0) - sums) / left
+    variances = np.maximum((np.square(along).sum(axis=0) - squares) / left - np.square(means), 0.0)
+    numbers = [spectral_numbers(np.sort(row)[::-1]) for row in variances]
+    without = np.array([[each[name] for name in SPECTRAL] for each in numbers])
+    return dict(zip(SPECTRAL, group_error(without).tolist(), strict=True))
 
 
 # Stores

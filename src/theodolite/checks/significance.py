@@ -30,6 +30,7 @@ from theodolite.stores.scan import Scan
 from theodolite.tables.document_groups import BY_UNIT, WITHOUT_UNITS
 from theodolite.tables.unit_sets import NEEDED
 
+Array = NDArray[np.float64]
 GROUPS = 20
 DOCUMENT_COLUMNS = frozenset(
     [*WITHOUT_UNITS, *BY_UNIT, *(f"{prefix}{name}" for prefix in NEEDED for name in (*WITHOUT_UNITS, *BY_UNIT))]
@@ -38,36 +39,39 @@ DOCUMENT_COLUMNS = frozenset(
 
 
 class Spread(NamedTuple):
-    """The standard error of a number over documents, and the number of groups it comes from."""
+    """The standard errors of numbers over documents, and the number of groups they come from."""
 
-    se: float
+    se: Array | float
     groups: int
 
 
-def p_of_difference(difference: float, ignored: float, se: float, freedom: float) -> float:
-    """Return the two-sided p-value of a difference that exceeds what is ignored, by Student's t.
+def p_of_difference(
+    difference: Array | float, ignored: Array | float, se: Array | float, freedom: Array | float
+) -> Array:
+    """Return the two-sided p-values of differences that exceed what is ignored, by Student's t.
 
-    >>> round(p_of_difference(2.0, 0.0, 1.0, 1e9), 3), p_of_difference(1e-9, 1e-6, 0.0, 19)
-    (0.046, 1.0)
+    >>> p_of_difference(2.0, 0.0, 1.0, 1e9).round(3), p_of_difference(1e-9, 1e-6, 0.0, 19)
+    (array(0.046), array(1.))
     """
-    excess = max(abs(difference) - ignored, 0.0)
-    if excess == 0:
-        return 1.0
-    return float(2 * stats.t.sf(excess / se, freedom)) if se > 0 else 0.0
+    excess = np.abs(np.asarray(difference, dtype=np.float64)) - ignored
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = 2 * stats.t.sf(excess / se, freedom)
+    return np.where(excess > 0, p, 1.0)
 
 
-def combine_spreads(first: Spread, other: Spread) -> tuple[float, float]:
-    """Return the standard error of the difference of independent numbers, and its degrees of freedom (Welch).
+def combine_spreads(first: Spread, other: Spread) -> tuple[Array, Array]:
+    """Return standard errors of the differences of independent numbers, and degrees of freedom (Welch).
 
-    >>> combine_spreads(Spread(3.0, 20), Spread(4.0, 20))
-    (5.0, 35.2...)
+    >>> se, freedom = combine_spreads(Spread(3.0, 20), Spread(4.0, 20))
+    >>> float(se), round(float(freedom), 1)
+    (5.0, 35.2)
     """
-    squares = np.array([first.se, other.se]) ** 2
-    freedom = np.array([first.groups, other.groups]) - 1
-    total = float(squares.sum())
-    if total == 0:
-        return 0.0, float(freedom.min())
-    return float(np.sqrt(total)), float(total**2 / (squares**2 / freedom).sum())
+    squares = np.square(first.se), np.square(other.se)
+    total = squares[0] + squares[1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom = total**2 / (squares[0] ** 2 / (first.groups - 1) + squares[1] ** 2 / (other.groups - 1))
+    fewest = float(min(first.groups, other.groups) - 1)
+    return np.sqrt(total), np.where(total > 0, freedom, fewest)
 
 
 @dataclass
@@ -95,14 +99,15 @@ class SurveyTests:
             return
         mine, theirs = (self._groups(one, rule, cell) for one in (self.subject, self.baseline))
         if self.paired and mine is not None and theirs is not None and mine.index.equals(theirs.index):
-            se, freedom = float(group_error((mine - theirs).to_numpy(np.float64))), float(len(mine) - 1)
+            se, freedom = group_error((mine - theirs).to_numpy(np.float64)), np.asarray(len(mine) - 1.0)
         else:
-            spreads = (self._spread(one, rule, cell, where) for one in (self.subject, self.baseline))
+            spreads = [self._spread(one, rule, cell, where) for one in (self.subject, self.baseline)]
             se, freedom = combine_spreads(*spreads)
         if np.isnan(se):
             self._reject(self.subject, rule, cell, where)
-        cell.se = se
-        cell.p = p_of_difference(cell.value - cell.baseline, rule.ignore * abs(cell.baseline), se, freedom)
+        cell.se = float(se)
+        p = p_of_difference(cell.value - cell.baseline, rule.ignore * abs(cell.baseline), se, freedom)
+        cell.p = float(p)
 
     def _groups(self, one: Subject, rule: Rule, cell: Cell) -> pd.Series[Any] | None:
         """Return the number without each group of documents; None if it was not stored."""
