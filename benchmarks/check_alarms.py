@@ -14,8 +14,8 @@ import multiprocessing
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -65,6 +65,7 @@ class States:
     token: NDArray[np.int64]
     special: frozenset[int]
     documents: int
+    corpus: str = ""  # other texts of the same documents have another name
 
     def of(self, documents: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the positions of these documents."""
@@ -105,7 +106,7 @@ def read_states(model: TextModel, texts: list[str], batch: int = 32) -> States:
 def make_survey(states: States, documents: NDArray[np.int64], model: str = "model") -> Survey:
     """Return the survey of some documents of the pool, from the sums that `theodolite.survey` makes."""
     chosen = states.of(documents)
-    digest = sha256(np.sort(documents).tobytes()).hexdigest()
+    digest = sha256(np.sort(documents).tobytes() + states.corpus.encode()).hexdigest()
     key = int(digest[:16], 16)
     places = locate_rows(
         key,
@@ -224,10 +225,8 @@ def plant(name: str, finetuned: str, pool: list[str]) -> Iterator[tuple[str, Sta
     yield "a tokenizer that keeps case", read_states(keep_case(load_text_model(name)), pool)
     if finetuned:
         yield "fine-tuned", read_states(load_text_model(finetuned), pool)
-    yield (
-        "documents cut to 20 words",
-        read_states(load_text_model(name), [" ".join(text.split()[:20]) for text in pool]),
-    )
+    cut = [" ".join(text.split()[: len(text.split()) // 2]) for text in pool]
+    yield "documents cut to half", replace(read_states(load_text_model(name), cut), corpus="cut")
 
 
 def run(
@@ -248,41 +247,56 @@ def run(
     torch.set_num_threads(1)
     pool = read_documents(corpus, documents, words)
     POOL["model"] = read_states(load_text_model(model), pool)
+    found: dict[str, Any] = {"documents": len(pool), "positions": len(POOL["model"].document)}
+    rows = []
+    if splits:
+        found |= count_alarms(splits, workers)
+        share = f"{found['alarms']} of {splits} splits"
+        rows.append(Row("false alarms", found["alarms"] / splits, 0.05, share).to_dict())
+    if planted_splits:
+        found["planted"] = dict(catch_changes(plant(model, finetuned, pool), planted_splits, workers))
+        for what, one in found["planted"].items():
+            same = f"same documents: {len(one['same documents'])} rules broken"
+            rows.append(Row(f"caught: {what}", one["other documents"] / planted_splits, None, same).to_dict())
+    return {"rows": rows, **found}
+
+
+def count_alarms(splits: int, workers: int) -> dict[str, Any]:
+    """Count the splits that break a rule."""
     started = time.perf_counter()
+    broken = []
     with multiprocessing.get_context("fork").Pool(workers) as helpers:
-        broken = []
         for one in helpers.imap_unordered(check_split, range(splits)):
             broken.append(one)
             if len(broken) % 50 == 0:
                 print(f"{sum(map(bool, broken))} alarms in {len(broken)} splits", file=sys.stderr, flush=True)
-    alarms = sum(bool(one) for one in broken)
-    rows = [Row("false alarms", alarms / splits, 0.05, f"{alarms} of {splits} splits").to_dict()]
-    found: dict[str, Any] = {
-        "documents": len(pool),
-        "positions": len(POOL["model"].document),
-        "seconds": round(time.perf_counter() - started),
-        "alarms": alarms,
+    return {
         "splits": splits,
+        "alarms": sum(map(bool, broken)),
         "alarms_by_rule": dict(Counter(rule for one in broken for rule in one)),
-        "planted": {},
+        "seconds": round(time.perf_counter() - started),
     }
-    first, _ = split(len(pool), 0)
+
+
+def catch_changes(
+    changes: Iterable[tuple[str, States]], splits: int, workers: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield for each change the rules that it breaks on the same documents, and how often on other documents."""
+    first, second = split(POOL["model"].documents, 0)
     baseline = make_survey(POOL["model"], first)
-    for what, states in plant(model, finetuned, pool):
+    for what, states in changes:
         POOL["changed"] = states
         same = list_broken(theodolite.check(make_survey(states, first, what), baseline))
         with multiprocessing.get_context("fork").Pool(workers) as helpers:
-            others = helpers.starmap(check_split, [(seed, "changed") for seed in range(planted_splits)])
-        caught = sum(bool(one) for one in others)
-        found["planted"][what] = {"same documents": same, "other documents": caught, "of": planted_splits}
-        rows.append(
-            Row(what, caught / planted_splits, None, f"same documents: {len(same)} rules broken").to_dict()
-        )
-    cut = make_survey(POOL["model"], first[: len(first) // 2])
-    found["planted"]["half of the documents missing"] = {
-        "same documents": list_broken(theodolite.check(cut, baseline))
-    }
-    return {"rows": rows, **found}
+            others = helpers.starmap(check_split, [(seed, "changed") for seed in range(splits)])
+        yield what, {"same documents": same, "other documents": sum(map(bool, others)), "of": splits}
+        print(f"{what}: {len(same)} rules, {sum(map(bool, others))} of {splits}", file=sys.stderr, flush=True)
+    missing = [make_survey(POOL["model"], part[: len(part) // 2]) for part in (first, second)]
+    same, other = (list_broken(theodolite.check(one, baseline)) for one in missing)
+    yield (
+        "half of the documents missing",
+        {"same documents": same, "other documents": splits * bool(other), "of": splits},
+    )
 
 
 if __name__ == "__main__":
