@@ -51,7 +51,8 @@ from theodolite.tables.tables import SurveyTables
 ALL = (0,)
 """The cells of the population: no position is kept apart."""
 LAYERS = (0, 3, 6)
-SAMPLE = 1024
+SAMPLE, TWONN_SAMPLE = 1024, 512
+"""Fewer vectors than a survey has, for speed: the limits that come from them are wider."""
 POPULATIONS = ["all"]
 
 
@@ -159,7 +160,7 @@ def measure_few(fold: LayerFold) -> Shape:
     """Return the numbers of the spectrum and TwoNN, without the other measures that need the sample."""
     spectrum = eigenvalues(fold.scatter.covariance(ALL, None)[1])
     sample = fold.sample.population(ALL)
-    dimension = twonn(sample["vector"], contexts=sample["context"])
+    dimension = twonn(sample["vector"][:TWONN_SAMPLE], contexts=sample["context"][:TWONN_SAMPLE])
     numbers = spectral_numbers(spectrum) | {"twonn": dimension.keep90, "twonn_se": dimension.se}
     return Shape([("", numbers)], {}, pd.DataFrame(), pd.DataFrame())
 
