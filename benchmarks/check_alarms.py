@@ -1,11 +1,15 @@
 """How often rules of `theodolite check --init` give a false alarm, and which planted changes they catch.
 
-    python -m benchmarks.check_alarms --splits 1000 --workers 2 --finetuned FOLDER
+    python -m benchmarks.check_alarms --finetuned FOLDER
 
-A pool of documents runs through the model once, and its states at three layers are kept. Each split divides the
-documents at random into two halves. Both become surveys by the sums and tables of any survey, rules are proposed
-from the first half, and the second is checked. A changed model, tokenizer or corpus is checked on the documents of
-the baseline, and on the other halves of splits.
+Documents run through the model once, and its states at three layers are kept. Surveys are made of them by the sums
+and tables of any survey. Three counts, each of which 0 leaves out:
+
+--parts   the corpus is split into disjoint parts; every ordered pair is a baseline, from which rules are proposed,
+          and a fresh survey, which is checked
+--splits  the same for random halves of one pool of documents
+--planted-splits
+          a changed model, tokenizer or corpus, on the documents of the baseline and on the other halves of splits
 """
 
 from __future__ import annotations
@@ -28,7 +32,10 @@ import theodolite
 from benchmarks.results import Row
 from benchmarks.runner import run_from_command_line
 from theodolite.batch import Batch
+from theodolite.checks.judge import judge
+from theodolite.checks.proposal import propose_rules
 from theodolite.checks.result import CheckResult
+from theodolite.checks.subject import open_subject
 from theodolite.corpora.options import CorpusOptions
 from theodolite.corpora.text_corpus import open_corpus
 from theodolite.measures.intrinsic_dimension import twonn
@@ -233,6 +240,8 @@ def plant(name: str, finetuned: str, pool: list[str]) -> Iterator[tuple[str, Sta
 def run(
     *,
     quick: bool = False,
+    parts: int = 46,
+    documents_of_part: int = 150,
     splits: int = 1000,
     planted_splits: int = 20,
     workers: int = 1,
@@ -244,12 +253,17 @@ def run(
 ) -> dict[str, Any]:
     """Count false alarms over splits of the pool, and the planted changes that are caught."""
     if quick:
-        splits, planted_splits, documents, words = 2, 1, 120, 12
+        parts, documents_of_part, splits, planted_splits, documents, words = 2, 60, 2, 1, 120, 12
     torch.set_num_threads(1)
     pool = read_documents(corpus, documents, words)
     POOL["model"] = read_states(load_text_model(model), pool)
     found: dict[str, Any] = {"documents": len(pool), "positions": len(POOL["model"].document)}
     rows = []
+    if parts:
+        found["pairs"] = check_pairs(load_text_model(model), corpus, parts, documents_of_part, words)
+        one = found["pairs"]
+        share = f"{one['alarms']} of {one['pairs']} pairs"
+        rows.append(Row("false alarms, disjoint parts", one["alarms"] / one["pairs"], 0.05, share).to_dict())
     if splits:
         found |= count_alarms(splits, workers)
         share = f"{found['alarms']} of {splits} splits"
@@ -260,6 +274,30 @@ def run(
             same = f"same documents: {len(one['same documents'])} rules broken"
             rows.append(Row(f"caught: {what}", one["other documents"] / planted_splits, None, same).to_dict())
     return {"rows": rows, **found}
+
+
+def check_pairs(model: TextModel, corpus: str, parts: int, size: int, words: int) -> dict[str, Any]:
+    """Check every part of a corpus against every other; return the pairs that break a rule."""
+    states = read_states(model, read_documents(corpus, parts * size, words))
+    order = np.random.default_rng(0).permutation(states.documents)
+    subjects = [open_subject(make_survey(states, order[start::parts])) for start in range(parts)]
+    del states
+    print(f"{parts} surveys", file=sys.stderr, flush=True)
+    broken: list[list[str]] = []
+    for baseline in subjects:
+        rules, _ = propose_rules(baseline)
+        for other in subjects:
+            if other is not baseline:
+                outcomes = judge(other, baseline, rules)
+                broken.append([outcome.rule.title for outcome in outcomes if outcome.broken])
+        print(f"{sum(map(bool, broken))} alarms in {len(broken)} pairs", file=sys.stderr, flush=True)
+    return {
+        "parts": parts,
+        "documents": size,
+        "pairs": len(broken),
+        "alarms": sum(map(bool, broken)),
+        "alarms_by_rule": dict(Counter(rule for one in broken for rule in one)),
+    }
 
 
 def count_alarms(splits: int, workers: int) -> dict[str, Any]:
@@ -302,5 +340,6 @@ def catch_changes(
 
 if __name__ == "__main__":
     run_from_command_line(
-        run, __doc__, splits=1000, planted_splits=20, workers=1, documents=400, words=24, finetuned="",
+        run, __doc__, parts=46, documents_of_part=150, splits=1000, planted_splits=20, workers=1, documents=400,
+        words=24, finetuned="",
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ class Outcome:
     @property
     def worst(self) -> Cell:
         """The cell that breaks the rule most, or is nearest to it."""
-        return max(self.cells, key=_severity)
+        return max(self.cells, key=partial(_severity, self.rule))
 
     @property
     def sentence(self) -> str:
@@ -95,11 +96,16 @@ def _apply_limits(rule: Rule, cell: Cell) -> None:
         cell.broken |= value is None or not value <= rule.max
 
 
-def _severity(cell: Cell) -> tuple[bool, float]:
+def _severity(rule: Rule, cell: Cell) -> tuple[bool, float]:
+    """Return a key that sorts cells by how far they are beyond what the rule allows."""
     if cell.p_adjusted is not None:
         return cell.broken, -cell.p_adjusted if cell.p_adjusted else abs(cell.difference or 0.0)
-    size = abs(cell.difference) if cell.difference is not None else 0.0
-    return cell.broken, size / cell.allowed if cell.allowed else size
+    if not isinstance(cell.value, float):
+        return cell.broken, float("inf") if cell.broken else 0.0
+    size = abs(cell.difference or 0.0) / cell.allowed if cell.allowed else abs(cell.difference or 0.0)
+    beyond = [rule.min - cell.value] if rule.min is not None else []
+    beyond += [cell.value - rule.max] if rule.max is not None else []
+    return cell.broken, max([size, *beyond] if cell.allowed is not None else beyond or [size])
 
 
 def _describe(rule: Rule, cell: Cell) -> str:
@@ -111,8 +117,8 @@ def _describe(rule: Rule, cell: Cell) -> str:
         text = f"{shown} (expected {before})" if cell.value is not None else "not tested"
     elif rule.test or rule.equal or rule.absolute is not None or rule.relative is not None:
         text += f", baseline {before}"
-    if cell.difference is not None and rule.table != VECTORS and cell.baseline and not rule.equal:
-        text += f" ({_signed(100 * cell.difference / abs(cell.baseline))}%)"
+        if cell.difference is not None and cell.baseline:
+            text += f" ({_signed(100 * cell.difference / abs(cell.baseline))}%)"
     if cell.p_adjusted is not None:
         return f"{text}; p = {format_number(cell.p_adjusted, 2)} after correction"
     if cell.allowed is not None:
