@@ -63,7 +63,7 @@ def test_wrong_rules_are_explained(content: dict[str, Any], message: str) -> Non
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Any) -> None:
-    with pytest.raises(InputError, match="there is no such file. Write one with --init"):
+    with pytest.raises(InputError, match=r"there is no such file\. Write one with --init"):
         read_rules(tmp_path / "missing.toml")
     (tmp_path / "bad.toml").write_text("[[rule]\ncolumn = 1", encoding="utf-8")
     with pytest.raises(InputError, match=r"bad.toml is not valid TOML: .*line 1"):

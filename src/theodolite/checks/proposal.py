@@ -220,7 +220,7 @@ def _guards(baseline: Subject) -> Iterator[Rule]:
     if "positions" in counts and _count_error(baseline) is None:
         yield Rule("positions", table=COUNTS, relative=COUNT_TOLERANCE)
     rows = baseline.table("layers")
-    if "nonfinite" in rows and rows["nonfinite"].fillna(0).max() == 0:
+    if "nonfinite" in rows and (rows["nonfinite"] == 0).fillna(False).all():
         yield Rule("nonfinite", population=baseline.population, max=0)
 
 
