@@ -16,6 +16,7 @@ from tests.synthetic_series import make_series
 
 import theodolite as package
 from theodolite.errors import InputError
+from theodolite.studies.series import Series
 from theodolite.testing import assert_geometry
 
 OPTIONS = {"sample_size": 256, "populations": ["all", "without-first"]}
@@ -159,6 +160,22 @@ def test_steps_of_a_series_are_chosen(theodolite, tmp_path):
         2,
         f"theodolite: --step 7: the series in {tmp_path / 'run'} has the steps 0, 10, 100.\n",
     )
+
+
+def test_a_series_that_kept_its_surveys_is_tested_over_documents(theodolite, surveys, tmp_path):
+    series = Series.of("tiny", "notes.txt")
+    for step, name in ((10, "base"), (20, "changed")):
+        shutil.copytree(surveys[name], tmp_path / "run" / f"step-{step}")
+        layers = pd.read_parquet(surveys[name] / "layers.parquet")
+        series.append(step, name, name, layers, survey=f"step-{step}")
+    series.write(tmp_path / "run")
+    args = ("check", tmp_path / "run", "--baseline", tmp_path / "run", "--baseline-step", 10)
+    assert theodolite(*args, "--step", 10).code == 0
+    ran = theodolite(*args, "--page", tmp_path / "a.html")
+    assert ran.code == 1
+    expected = theodolite("check", surveys["changed"], "--baseline", surveys["base"])
+    assert ran.out == expected.out  # the last step, by the same rules
+    assert "step 20" in (tmp_path / "a.html").read_text("utf-8")
 
 
 def test_wrong_input_is_one_sentence(theodolite, surveys, rules, tmp_path):
