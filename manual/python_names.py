@@ -45,6 +45,12 @@ CHAPTERS = (
         ),
     ),
     (
+        "Geometry as a test",
+        "See [check](../check.md).",
+        "theodolite.testing",
+        ("assert_geometry",),
+    ),
+    (
         "While a model trains",
         "`theodolite.integrations`; see [training](../training.md).",
         "theodolite.integrations",

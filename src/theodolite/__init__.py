@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from theodolite import measures
+    from theodolite.api.check import check
     from theodolite.api.figures import compare, exhibit
     from theodolite.api.lists import list_corpora, list_exhibits, list_models
     from theodolite.api.report import report
@@ -47,6 +48,7 @@ __all__ = [
     "block",
     "bridge",
     "cautions",
+    "check",
     "clouds",
     "compare",
     "contrast",
@@ -82,6 +84,7 @@ _HOMES = {
     "block": ("theodolite.studies.block.block", "block"),
     "bridge": ("theodolite.studies.bridge.bridge", "bridge"),
     "cautions": ("theodolite.studies.cautions", "cautions"),
+    "check": ("theodolite.api.check", "check"),
     "clouds": ("theodolite.studies.clouds.clouds", "clouds"),
     "compare": ("theodolite.api.figures", "compare"),
     "contrast": ("theodolite.studies.contrast.contrast", "contrast"),

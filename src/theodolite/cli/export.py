@@ -1,23 +1,41 @@
-"""theodolite export: the sampled vectors for embedding-atlas or TensorBoard's projector."""
+"""theodolite export: sampled vectors for other viewers, numbers by layer for experiment trackers."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from theodolite.cli.study_options import Population, SurveyFolder
+from theodolite.cli.study_options import Population
 from theodolite.text import pluralize
 
 
 def export(
-    folder: SurveyFolder,
-    to: Annotated[str, typer.Option(help="embedding-atlas, or projector for TensorBoard's projector.")],
-    out: Annotated[Path, typer.Option(help="A .parquet file for embedding-atlas, a folder for projector.")],
+    folder: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIR",
+            help="Folder of a finished survey. Numbers also of a series of checkpoints, or of the JSON file of a "
+            "check.",
+        ),
+    ],
+    to: Annotated[
+        str,
+        typer.Option(
+            help="Vectors: embedding-atlas, or projector for TensorBoard's projector. Numbers by layer: mlflow, "
+            "wandb (offline), tensorboard or prometheus."
+        ),
+    ],
+    out: Annotated[
+        str,
+        typer.Option(
+            help="A .parquet file for embedding-atlas, a .prom file for prometheus, a server or .db file for "
+            "mlflow; otherwise a folder."
+        ),
+    ],
     layer: Annotated[
         str | None,
-        typer.Option(help="Layers, such as 6 or -1 or 0,6,12. Default: the last one; for projector all of them."),
+        typer.Option(help="Layers, such as 6 or -1 or 0,6,12. Default: all; for embedding-atlas the last one."),
     ] = None,
     population: Population = "all",
     limit: Annotated[
@@ -30,12 +48,27 @@ def export(
         str | None,
         typer.Option(help="Projection to x and y for embedding-atlas: pca, umap or tsne. Default: pca."),
     ] = None,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of layers.parquet to export as a number; may be repeated. Default: most."),
+    ] = None,
 ) -> None:
-    """Write the sampled vectors of a survey for another viewer, and print the command that shows them."""
+    """Write the sampled vectors or the numbers of a survey for another program, and print how to see them."""
     from theodolite.cli.console import print_result
+    from theodolite.studies.number_export.trackers import TRACKERS
     from theodolite.studies.sample_export.export import export as exported
 
-    made = exported(folder, to=to, out=out, layer=layer, population=population, limit=limit, project=project)
-    vectors, layers = pluralize(sum(made.layers.values()), "vector"), pluralize(len(made.layers), "layer")
-    print_result(f"{made.out}: {vectors} of {layers}, population {population}")
+    made = exported(
+        folder,
+        to=to,
+        out=out,
+        layer=layer,
+        population=population,
+        limit=limit,
+        project=project,
+        measures=measure or (),
+    )
+    what = "number" if to in TRACKERS else "vector"
+    total, layers = pluralize(sum(made.layers.values()), what), pluralize(len(made.layers), "layer")
+    print_result(f"{made.out}: {total} of {layers}, population {population}")
     print_result(made.command)

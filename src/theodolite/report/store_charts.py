@@ -65,6 +65,25 @@ def draw_curves(curves: Sequence[Curve], x_label: str, title: str) -> str:
     return _frame("".join(parts), title)
 
 
+def draw_lines(lines: Sequence[Curve], x_label: str, y_label: str, title: str) -> str:
+    """Return lines through points, each with a dot; numbers that are not finite are left out."""
+    drawn = [[(x, y) for x, y in zip(one.x, one.y, strict=True) if math.isfinite(y)] for one in lines]
+    if not any(drawn):
+        return ""
+    across = fit_scale([x for one in drawn for x, _ in one], (), LEFT, WIDTH - RIGHT, log=False)
+    up = fit_scale([y for one in drawn for _, y in one], (), HEIGHT - BOTTOM, TOP, log=False)
+    parts = [_draw_axes(across, up, x_label, y_label)]
+    for number, points in enumerate(drawn):
+        path = "L".join(f"{across(x):.1f} {up(y):.1f}" for x, y in points)
+        dots = "".join(
+            f'<circle class="dot" cx="{across(x):.1f}" cy="{up(y):.1f}" r="3.4">'
+            f"<title>{escape_html(lines[number].name)}, {x:g}: {format_number(y)}</title></circle>"
+            for x, y in points
+        )
+        parts.append(f'<g class="s{number}"><path class="line" d="M{path}"/>{dots}</g>' if points else "")
+    return _frame("".join(parts), title)
+
+
 def draw_points(points: Sequence[Point], x_label: str, y_label: str, title: str) -> str:
     """Return points with intervals on a logarithmic x axis; the best ones of each series are joined.
 

@@ -65,25 +65,34 @@ COST_COLUMNS = (
 
 def render_store(name: str, facts: Mapping[str, Any], sections: Sequence[Section]) -> str:
     """Return the report on a store as HTML; it can always be encoded as UTF-8."""
-    script = read_store_script()
     links = {"verdict": "Verdict"} | {section.name: _title(section) for section in sections}
+    body = f"{_render_opening(facts, sections)}{''.join(map(_render_section, sections))}"
+    return render_shell(
+        "store report", short_path(name), links, body, "Store, settings, versions and times", facts
+    )
+
+
+def render_shell(
+    kind: str, name: str, links: Mapping[str, str], body: str, provenance: str, facts: Mapping[str, Any]
+) -> str:
+    """Return a page without interactive charts around its body: head, contents, and provenance at the end."""
+    script = read_store_script()
     items = "".join(
         f'<li><a href="#{escape_html(key)}">{escape_html(title)}</a></li>'
         for key, title in {**links, "provenance": "Provenance"}.items()
     )
-    title = escape_html(short_path(name))
+    title = escape_html(name)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{security_policy(script)}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><meta name="generator" content="theodolite">'
         f"<title>{title} · Theodolite</title><style>{read_css()}</style></head><body>"
-        f'<header class="page"><p class="kicker">{SIGN}Theodolite store report</p>'
+        f'<header class="page"><p class="kicker">{SIGN}Theodolite {kind}</p>'
         f'<h1>{title}</h1><button type="button" id="theme" hidden></button></header>'
-        f'<main><nav class="contents" aria-label="Contents"><ul>{items}</ul></nav>'
-        f"{_render_opening(facts, sections)}{''.join(map(_render_section, sections))}"
-        '<section class="part"><h2 id="provenance">Provenance</h2><details class="provenance"><summary>Store, '
-        f"settings, versions and times</summary>{render_provenance(facts)}</details></section></main>"
+        f'<main><nav class="contents" aria-label="Contents"><ul>{items}</ul></nav>{body}'
+        '<section class="part"><h2 id="provenance">Provenance</h2><details class="provenance">'
+        f"<summary>{provenance}</summary>{render_provenance(facts)}</details></section></main>"
         '<footer class="page">Made with Theodolite. This page loads nothing from the network.</footer>'
         f"<script>{script}</script></body></html>\n"
     )
@@ -91,10 +100,14 @@ def render_store(name: str, facts: Mapping[str, Any], sections: Sequence[Section
 
 def write_store_page(path: Path, name: str, facts: Mapping[str, Any], sections: Sequence[Section]) -> None:
     """Write the report on a store; a failed write leaves the file as it was."""
-    page = render_store(name, facts, sections).encode("utf-8", "replace")
+    write_page(path, render_store(name, facts, sections))
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write a page; a failed write leaves the file as it was."""
 
     def write(file: Path) -> None:
-        file.write_bytes(page)
+        file.write_bytes(page.encode("utf-8", "replace"))
 
     write_atomically(path, write)
 
@@ -185,7 +198,7 @@ def _draw_floor(section: Section) -> str:
         for kind, part in section.tables["score_curve"].groupby("pairs", sort=False)
     ]
     metric, rate = section.facts["metric"], section.facts["false_match_rate"]
-    legend = _draw_legend([one.name for one in curves])
+    legend = draw_legend([one.name for one in curves])
     caption = (
         "<figcaption><b>Scores of random pairs</b>Nearly all pairs are unrelated. A share of "
         f"{format_number(rate)} of them scores better than the line.</figcaption>"
@@ -214,12 +227,13 @@ def _draw_cost(table: pd.DataFrame) -> str:
         f"<figcaption><b>{title}</b>Share of the 10 nearest documents that are still found. Of one kind, no "
         "other transform is both smaller and better than those on the line.</figcaption>"
     )
-    legend = _draw_legend(["alone", "candidates scored again with the originals, which are kept elsewhere"])
+    legend = draw_legend(["alone", "candidates scored again with the originals, which are kept elsewhere"])
     legend = legend if any(one.series for one in points) else ""
     return f'<figure class="store-chart">{caption}{legend}{drawn}</figure>' if drawn else ""
 
 
-def _draw_legend(names: Sequence[str]) -> str:
+def draw_legend(names: Sequence[str]) -> str:
+    """Return the names of the series with their colours; empty for one."""
     line = '<svg class="sign wide" viewBox="0 0 28 12" aria-hidden="true"><path class="line" d="M0 6H28"/></svg>'
     items = "".join(f'<li class="s{i}">{line}{escape_html(name)}</li>' for i, name in enumerate(names))
     return f'<ul class="signs">{items}</ul>' if len(names) > 1 else ""
@@ -235,7 +249,14 @@ def _render_table(name: str, table: pd.DataFrame, title: str) -> str:
     shown = _choose_rows(name, table)
     dropped = [name for name in ("undefined",) if name in shown and not shown[name].fillna("").any()]
     dropped += [name for name in ("pairs",) if name in shown and shown[name].nunique() == 1]
-    shown = shown.drop(columns=dropped)
+    more = f"{len(shown):,} of {len(table):,} rows; all are in {name}.parquet." if len(shown) < len(table) else ""
+    label = name.replace("_", " ").capitalize()
+    head = "" if label == title else f'<h3 class="store-table">{escape_html(label)}</h3>'
+    return f'{head}{render_rows(label, shown.drop(columns=dropped))}<p class="quiet">{more}</p>'
+
+
+def render_rows(label: str, shown: pd.DataFrame) -> str:
+    """Return a table, whose label is read to those who cannot see it."""
     texts = {name for name in shown if not pd.api.types.is_numeric_dtype(shown[name])}
     heads = "".join(
         f'<th scope="col"{_text_class(name in texts)}>{escape_html(HEADS.get(name, name.replace("_", " ")))}</th>'
@@ -245,14 +266,9 @@ def _render_table(name: str, table: pd.DataFrame, title: str) -> str:
         f"<tr>{''.join(_render_cell(value) for value in values)}</tr>"
         for values in shown.itertuples(index=False, name=None)
     )
-    more = f"{len(shown):,} of {len(table):,} rows; all are in {name}.parquet." if len(shown) < len(table) else ""
-    label = escape_html(name.replace("_", " ").capitalize())
-    head = "" if label == title else f'<h3 class="store-table">{label}</h3>'
     return (
-        f'{head}<div class="scroll side store-rows" tabindex="0" role="region" '
-        f'aria-label="{label}">'
+        f'<div class="scroll side store-rows" tabindex="0" role="region" aria-label="{escape_html(label)}">'
         f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
-        f'<p class="quiet">{more}</p>'
     )
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,8 +15,10 @@ from theodolite.errors import InputError, nearest
 from theodolite.hashing import mix, unmix
 from theodolite.measures.projection import find_rotation, principal_plane
 from theodolite.storage.location import local_path
+from theodolite.studies.number_export.trackers import TRACKERS, ExportResult, export_numbers
 from theodolite.studies.sample_export import viewers
 from theodolite.studies.sample_file import SampledRows, SampleFile
+from theodolite.studies.survey_data import SurveyData
 from theodolite.surveys.survey import Survey, folder_of
 
 VIEWERS = ("embedding-atlas", "projector")
@@ -29,15 +30,6 @@ POSITION_LIMITS = (2048, 16384)
 """Positions to try if the survey does not record the length of windows."""
 MAX_WINDOWS, MIN_WINDOWS = 256, 16
 """Windows to try per document; the search stops after MIN_WINDOWS if nothing is found at all."""
-
-
-@dataclass(frozen=True)
-class ExportResult:
-    """The path that was written, and the command that shows it."""
-
-    out: Path
-    layers: dict[int, int]  # number of vectors by layer
-    command: str
 
 
 class LayerPoints(NamedTuple):
@@ -56,16 +48,30 @@ def export(
     population: str = "all",
     limit: int | None = None,
     project: str | None = None,
+    measures: Sequence[str] = (),
 ) -> ExportResult:
-    """Write the sampled vectors of a survey for embedding-atlas or the TensorBoard projector.
+    """Write a survey for other programs: its sampled vectors, or its numbers by layer.
+
+    `to` is "embedding-atlas" or "projector" for vectors. For numbers it is "mlflow", "wandb" (offline),
+    "tensorboard" or "prometheus"; `folder` may then also be that of a series, or the JSON file of a check, and
+    `measures` selects columns.
 
     `layer` names one layer or several: 6, "0,6,12", "0-3" or "-1". By default embedding-atlas gets the last layer,
     and the projector gets all layers, each as a separate embedding. `project` (pca, umap or tsne) computes x and y
     for embedding-atlas; the projector computes its own. `limit` is the maximum number of vectors per layer (by
     default 10,000 for the projector); they are again a uniform sample.
     """
-    if to not in VIEWERS:
-        raise InputError(f"--to {to!r} is not one of {', '.join(VIEWERS)}.{nearest(to, list(VIEWERS))}")
+    if to not in (*VIEWERS, *TRACKERS):
+        known = [*VIEWERS, *TRACKERS]
+        raise InputError(f"--to {to!r} is not one of {', '.join(known)}.{nearest(to, known)}")
+    if to in TRACKERS:
+        for option, given in (("--limit", limit), ("--project", project)):
+            if given is not None:
+                raise InputError(f"{option} is for vectors; --to {to} writes numbers.")
+        source = SurveyData(folder.facts, {"layers": folder.layers}) if isinstance(folder, Survey) else folder
+        return export_numbers(source, to=to, out=out, layer=layer, population=population, measures=measures)
+    if measures:
+        raise InputError(f"--measure is for numbers; --to {to} writes vectors.")
     if limit is not None and limit < 1:
         raise InputError(f"--limit requires a number of 1 or more (got {limit}).")
     folder, path = folder_of(folder), local_path(out, "export")

@@ -1,0 +1,1 @@
+"""Exporting the numbers of surveys, series and checks to experiment trackers and monitoring."""
