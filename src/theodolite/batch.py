@@ -30,6 +30,7 @@ class Places:
     context: Tensor  # int64
     window: Tensor  # int64, equal for rows of one window; no window is cut between two batches
     unit_hash: Tensor | None = None  # int64; None: the code is the same on every machine
+    position: Tensor | None = None  # int64, the position in the window; None: the rows have no order
 
     def __len__(self) -> int:
         return int(self.unit.shape[0])
@@ -38,8 +39,12 @@ class Places:
         """Return the rows of the index, in its order."""
         fields = (self.unit, self.group, self.first, self.key, self.context, self.window)
         chosen = index.numpy()  # numpy takes rows in a third of the time
-        hashes = [] if self.unit_hash is None else [self.unit_hash]
-        return Places(*(torch.from_numpy(field.numpy()[chosen]) for field in (*fields, *hashes)))
+        taken = (torch.from_numpy(field.numpy()[chosen]) for field in fields)
+        optional = (
+            None if field is None else torch.from_numpy(field.numpy()[chosen])
+            for field in (self.unit_hash, self.position)
+        )
+        return Places(*taken, *optional)
 
     def by_unit(self) -> Tensor:
         """Return the order that puts rows of one unit side by side, first positions after the others.

@@ -29,6 +29,7 @@ TOLERANCE = {
     "contextuality": FLOAT64,
     "clusters": FLOAT64,
     "sentences": FLOAT64,
+    "sequences": FLOAT64,
     "frequent_units": FLOAT64,
     "rare_units": FLOAT64,
 }
@@ -116,6 +117,8 @@ def size_of_term(kind: type[Statistic], name: str, reach: float) -> float:
     """Return a bound for one row's contribution to a sum: L for a vector, L^2 for a square, 1 for a direction."""
     if (kind.name, name) in DIRECTED or kind.name in ("contextuality", "sentences"):
         return 1.0
+    if kind.name == "sequences":  # angles in degrees
+        return 180.0
     return reach**2 if name.endswith(("squares", "products", "lengths")) else reach
 
 

@@ -37,6 +37,7 @@ class Plan:
     sample_size: int
     types_bound: int
     contextuality: bool = False
+    layer_scores: bool = False
     min_count: int | None = 1  # units with fewer occurrences have no vector; None: as few as the memory requires
     corpus_shards: Sequence[int] | None = None  # of the whole corpus, if `shards` are a part of it
     budget: int | None = None

@@ -27,14 +27,16 @@ from theodolite.tables.shape import (
     SAMPLED,
     SPECTRAL,
     TOO_WIDE,
+    UNCENTRED,
     Shape,
+    decay_numbers,
     measure_shape,
     spectral_numbers,
     variance_numbers,
 )
 from theodolite.tables.tables import measure_populations
 
-SAMPLE_COLUMNS = (*SAMPLED, *GRAM, "stable_rank", *COUNTS)
+SAMPLE_COLUMNS = (*SAMPLED, *GRAM, *UNCENTRED, *COUNTS)
 """Columns that are measured only with dimension=True."""
 NOT_MEASURED = "not measured while training; set dimension=True to compute it from a sample"
 
@@ -113,7 +115,7 @@ def measure_spectrum(fold: LayerFold, cells: Sequence[int]) -> Shape:
 
     This solves one eigenproblem of dim x dim without eigenvectors. A survey solves two, one of them with.
     """
-    omitted = (NOT_MEASURED, dict.fromkeys((*SAMPLED, *GRAM, "stable_rank"), float("nan")))
+    omitted = (NOT_MEASURED, dict.fromkeys((*SAMPLED, *GRAM, *UNCENTRED), float("nan")))
     counts = dict.fromkeys(COUNTS, 0)
     n, matrix = (0, None) if fold.wide else fold.scatter.covariance(cells)
     if matrix is None or n < 2:
@@ -123,6 +125,5 @@ def measure_spectrum(fold: LayerFold, cells: Sequence[int]) -> Shape:
     covariance = matrix.numpy()
     spectrum = spectra.eigenvalues(covariance)
     numbers = spectral_numbers(spectrum) | variance_numbers(np.diag(covariance))
-    return Shape(
-        [("all vectors are equal", numbers), omitted], counts, scale_curve(None), spectrum_curve(spectrum)
-    )
+    found = [("all vectors are equal", numbers), decay_numbers(spectrum), omitted]
+    return Shape(found, counts, scale_curve(None), spectrum_curve(spectrum))

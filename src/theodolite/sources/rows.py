@@ -74,6 +74,7 @@ def locate_rows(
         context=torch.from_numpy(context.view(np.int64)),
         window=torch.from_numpy(of_window.astype(np.int64)),
         unit_hash=None if hashes is None else torch.from_numpy(hashes.view(np.int64)),
+        position=torch.from_numpy(position) if ordered else None,
     )
 
 

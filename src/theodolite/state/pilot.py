@@ -66,7 +66,13 @@ class Pilot:
         return MASSIVE * self.layers[layer].median_norm
 
     def frame(
-        self, layer: int, *, populations: Sequence[str], sample_size: int, contextuality: bool = False
+        self,
+        layer: int,
+        *,
+        populations: Sequence[str],
+        sample_size: int,
+        contextuality: bool = False,
+        layer_scores: bool = False,
     ) -> Frame:
         """Return the frame of a layer's statistics."""
         separated = cells_to_separate(populations)
@@ -80,6 +86,7 @@ class Pilot:
             separate_sinks=separated.sinks,
             sample_size=size,
             contextuality=contextuality,
+            layer_scores=layer_scores,
             spread=pilot.spread,
             frequent=pilot.frequent,
             kept=self.kept,

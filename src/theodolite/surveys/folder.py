@@ -255,6 +255,7 @@ def open_survey(folder: str | Path | Bucket) -> Survey:
             populations=settings["populations"],
             sample_size=settings["sample_size"],
             contextuality=settings.get("contextuality", False),
+            layer_scores=settings.get("layer_scores", False),
         )
         for layer in facts["layers"]
     }

@@ -236,6 +236,7 @@ def _frames(plan: Plan, pilot: Pilot) -> dict[int, Frame]:
             populations=plan.populations,
             sample_size=plan.sample_size,
             contextuality=plan.contextuality,
+            layer_scores=plan.layer_scores,
         )
         for layer in plan.source.layers
     }
