@@ -45,13 +45,13 @@ EXPECTED = {
     "prompt_entropy": 1,
     "curvature": -1,
     "mean_cosine": -1,
-    "twonn": -1,
+    "twonn": 0,
     "depth": 1,
 }
 """The sign of the correlation that the works that propose a score lead one to expect.
 
-`depth` is the number of the layer: a score that predicts no better than it adds nothing. alpha-ReQ is expected
-near 1, and below 1 at most layers here.
+`depth` is the number of the layer: a score that predicts no better than it adds nothing. No sign is known for
+`twonn`. alpha-ReQ is said to be best near 1: a smaller one is better above 1, which few layers here reach.
 """
 POPULATION = "without-sinks"
 SURVEY: dict[str, Any] = {
@@ -145,15 +145,15 @@ def correlate(layers: pd.DataFrame, hits: Array) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"score": score, "expected": sign, "layers": int(known.sum())}
         if known.sum() > 2:
             draws = spearman(values[known], resampled[:, known])
-            chosen = np.flatnonzero(known)[np.argmax(sign * values[known])]
             row |= {
                 "rho": float(spearman(values[known], target[known])[0]),
                 "low": float(np.nanquantile(draws, 0.025)),
                 "high": float(np.nanquantile(draws, 0.975)),
                 "p": permutation_p(values[known], target[known]),
-                "chosen": int(layers["layer"].iloc[chosen]),
-                "lost": float(target.max() - target[chosen]),
             }
+        if known.sum() > 2 and sign:
+            chosen = np.flatnonzero(known)[np.argmax(sign * values[known])]
+            row |= {"chosen": int(layers["layer"].iloc[chosen]), "lost": float(target.max() - target[chosen])}
         rows.append(row)
     return rows
 
@@ -196,7 +196,7 @@ def draw(tables: Mapping[str, pd.DataFrame], path: Path) -> None:
                 line = {"c": style.colour, "marker": style.marker, "ls": style.dash, "ms": 3, "lw": 1.1}
                 left.plot(rows["layer"], rows["accuracy"], label=target, **line)
             left.set(title=model, xlabel="layer", ylabel="share of nearest neighbours that are right", ylim=(0, 1))
-            left.legend(loc="best")
+            left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3, columnspacing=1.2)
             found = tables["correlations"].query("model == @model")
             wide = found.pivot(index="score", columns="target", values="rho")
             wide = wide.loc[list(EXPECTED), list(dict.fromkeys(found["target"]))]
@@ -213,7 +213,8 @@ def draw(tables: Mapping[str, pd.DataFrame], path: Path) -> None:
 
 def name_score(score: str) -> str:
     """Return the score with the sign that is expected of its correlation."""
-    return score if score == "depth" else f"{score} ({'+' if EXPECTED[score] > 0 else '−'})"
+    sign = {1: " (+)", -1: " (−)", 0: ""}[EXPECTED[score]]
+    return score if score == "depth" else f"{score}{sign}"
 
 
 def format_markdown(correlations: pd.DataFrame) -> str:
@@ -227,8 +228,9 @@ def format_markdown(correlations: pd.DataFrame) -> str:
             for target in targets:
                 row = rows[(rows["score"] == score) & (rows["target"] == target)].iloc[0]
                 undefined = pd.isna(row.get("rho"))
-                span = "" if undefined else f" ({row['low']:.2f} to {row['high']:.2f}), p {row['p']:.2g}"
-                cells.append("–" if undefined else f"{row['rho']:.2f}{span}; −{row['lost']:.2f}")
+                span = "" if undefined else f" ({row['low']:.2f} to {row['high']:.2f})"
+                lost = "" if pd.isna(row.get("lost")) else f"; loses {row['lost']:.2f}"
+                cells.append("–" if undefined else f"{row['rho']:.2f}{span}{lost}")
             lines.append(f"| {score} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
