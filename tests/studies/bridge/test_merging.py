@@ -17,7 +17,7 @@ from theodolite.engines.progress import Listener, Progress
 from theodolite.errors import InputError
 from theodolite.measures.laboratories.bridge import debiased_cka
 from theodolite.statistics.pairs import PairSums
-from theodolite.studies.bridge import positions
+from theodolite.studies.bridge import positions, reading
 from theodolite.studies.bridge.bridge import bridge
 from theodolite.studies.bridge.positions import GROUPS
 from theodolite.studies.bridge.reading import CHECKPOINT
@@ -44,6 +44,7 @@ class StopsAt(Listener):
 @pytest.fixture
 def models(small_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     monkeypatch.setattr(positions, "CHUNK", 700)  # several chunks
+    monkeypatch.setattr(reading, "WRITE_SHARE", 1e9)  # a checkpoint after each
     return small_model("bert"), small_model("gpt2")
 
 
@@ -74,7 +75,7 @@ def test_without_a_checkpoint_it_starts_and_without_a_folder_it_says_so(
     models: tuple[Path, Path], tmp_path: Path
 ) -> None:
     assert bridge(*models, corpus=TEXTS[:20], neighbours=2, out=tmp_path / "new", resume=True).tables
-    with pytest.raises(InputError, match="resume requires .*out"):
+    with pytest.raises(InputError, match=r"resume requires .*out"):
         bridge(*models, corpus=TEXTS[:20], resume=True)
 
 
