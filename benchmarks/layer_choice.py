@@ -195,7 +195,7 @@ def draw(tables: Mapping[str, pd.DataFrame], path: Path) -> None:
                 style = get_line_style(number)
                 line = {"c": style.colour, "marker": style.marker, "ls": style.dash, "ms": 3, "lw": 1.1}
                 left.plot(rows["layer"], rows["accuracy"], label=target, **line)
-            left.set(title=model, xlabel="layer", ylabel="share of nearest neighbours that are right", ylim=(0, 1))
+            left.set(title=model, xlabel="layer", ylabel="share of right nearest neighbours", ylim=(0, 1))
             left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3, columnspacing=1.2)
             found = tables["correlations"].query("model == @model")
             wide = found.pivot(index="score", columns="target", values="rho")
