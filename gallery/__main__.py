@@ -63,7 +63,7 @@ def write_bridges(bridges: list[Path], docs: Path) -> tuple[str, str, int]:
         facts = json.loads((folder / "laboratory.json").read_text("utf-8"))
         names = [facts[key]["name"] for key in ("model", "model_b") if facts[key] is not None]
         models += names
-        shrink(folder / "cka.png", docs / f"{folder.name}.png")
+        shrink(folder / "cka.png", docs / f"{folder.name}.png", 256)  # shades are numbers here
         title = f"CKA of the layers of {' and '.join(names)}"
         about = f"{title}, {facts['positions']['matched']:,} positions of {facts['corpus']['name']}."
         lines.append(f"## {folder.name}\n\n{_plain(about)}\n\n![{_plain(title)}]({folder.name}.png)\n")
@@ -75,7 +75,7 @@ def contents(listed: list[tuple[str, str, int]], docs: Path) -> str:
     """Return the page that lists the others, with a thumbnail of every picture."""
     lines = ["# Gallery\n", "Drawn by `make gallery`, which overwrites them. Pictures link to their pages.\n"]
     for paper, models, count in listed:
-        lines += [f"## [`{paper}`]({paper}/README.md)\n", f"{count} pictures of {models}.\n"]
+        lines += [f"## [`{paper}`]({paper}/README.md)\n", f"{count} picture{'s' * (count > 1)} of {models}.\n"]
         lines += ['<div class="gallery" markdown="1">\n']
         lines += [
             f"[![{picture.stem}]({paper}/{picture.name}) {picture.stem}]({paper}/README.md#{picture.stem})"
@@ -96,7 +96,7 @@ def models_of(made: dict[str, Any]) -> str:
     return ", ".join(f"`{name}`" for name in dict.fromkeys(row["model"] for row in rows))
 
 
-def shrink(picture: Path, out: Path) -> None:
+def shrink(picture: Path, out: Path, colours: int = COLOURS) -> None:
     """Write a picture with a smaller width, fewer colours and no metadata.
 
     Colours are chosen by how different they are. Chosen by area, the few pixels of coloured marks would share one.
@@ -105,7 +105,7 @@ def shrink(picture: Path, out: Path) -> None:
         image = found.convert("RGB")
     if image.width > WIDTH:
         image = image.resize((WIDTH, round(image.height * WIDTH / image.width)), Image.Resampling.LANCZOS)
-    palette = image.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    palette = image.quantize(colours, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     palette.save(out, optimize=True)
 
 
