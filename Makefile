@@ -56,6 +56,7 @@ gallery: setup
 	$(BIN)/theodolite reproduce dynamics $(BOTH) --corpus chitchat --limit 100 --series $(SERIES)/decoder-steps --series $(SERIES)/encoder-series \
 	    --out $(GALLERY)/dynamics
 	$(BIN)/theodolite reproduce bert-spaces --model minilm-l6 --corpus chitchat --out $(GALLERY)/bert-spaces
+	$(BIN)/theodolite bridge minilm-l6 --corpus chitchat --limit 60 --out $(GALLERY)/bridge/minilm-l6 --overwrite
 	$(BIN)/python -m gallery $(GALLERY) docs/gallery
 	$(BIN)/python -m manual
 

@@ -12,6 +12,8 @@ from typing import Any
 from PIL import Image
 
 WIDTH, COLOURS, MOST_BYTES = 800, 64, 5_000_000
+BRIDGE = "bridge"
+"""The folder of REPRODUCTIONS that contains folders written by `theodolite bridge`, and its page."""
 PAGES = {name: f"{name}.md" for name in ("norm-variance", "bert-spaces", "dynamics")}
 
 
@@ -28,6 +30,9 @@ def main() -> None:
         write_paper(json.loads(index.read_text("utf-8")), index.parent, arguments.docs / index.parent.name)
         for index in sorted(arguments.reproductions.glob("*/index.json"))
     ]
+    bridges = sorted((arguments.reproductions / BRIDGE).glob("*/laboratory.json"))
+    if bridges:
+        listed.append(write_bridges([path.parent for path in bridges], arguments.docs / BRIDGE))
     (arguments.docs / "README.md").write_text(contents(listed, arguments.docs), encoding="utf-8")
     size = sum(path.stat().st_size for path in arguments.docs.rglob("*") if path.is_file())
     print(f"{sum(count for _, _, count in listed)} pictures, {size / 1e6:.2f} MB: {arguments.docs / 'README.md'}")
@@ -45,11 +50,32 @@ def write_paper(made: dict[str, Any], reproduction: Path, docs: Path) -> tuple[s
     return made["paper"], models_of(made), len(drawn)
 
 
+def write_bridges(bridges: list[Path], docs: Path) -> tuple[str, str, int]:
+    """Write the heat maps of bridges and their page; return its name, the models and the number of pictures."""
+    docs.mkdir(parents=True)
+    lines = [
+        "# `bridge`\n",
+        "The similarity of layers, drawn by `make gallery`. [How to draw them for your own models, and how to "
+        "read them](../../bridge.md). Do not edit: the next `make gallery` overwrites this page.\n",
+    ]
+    models = []
+    for folder in bridges:
+        facts = json.loads((folder / "laboratory.json").read_text("utf-8"))
+        names = [facts[key]["name"] for key in ("model", "model_b") if facts[key] is not None]
+        models += names
+        shrink(folder / "cka.png", docs / f"{folder.name}.png", 256)  # shades are numbers here
+        title = f"CKA of the layers of {' and '.join(names)}"
+        about = f"{title}, {facts['positions']['matched']:,} positions of {facts['corpus']['name']}."
+        lines.append(f"## {folder.name}\n\n{_plain(about)}\n\n![{_plain(title)}]({folder.name}.png)\n")
+    (docs / "README.md").write_text("\n".join(lines), encoding="utf-8")
+    return BRIDGE, ", ".join(f"`{name}`" for name in dict.fromkeys(models)), len(bridges)
+
+
 def contents(listed: list[tuple[str, str, int]], docs: Path) -> str:
     """Return the page that lists the others, with a thumbnail of every picture."""
     lines = ["# Gallery\n", "Drawn by `make gallery`, which overwrites them. Pictures link to their pages.\n"]
     for paper, models, count in listed:
-        lines += [f"## [`{paper}`]({paper}/README.md)\n", f"{count} pictures of {models}.\n"]
+        lines += [f"## [`{paper}`]({paper}/README.md)\n", f"{count} picture{'s' * (count > 1)} of {models}.\n"]
         lines += ['<div class="gallery" markdown="1">\n']
         lines += [
             f"[![{picture.stem}]({paper}/{picture.name}) {picture.stem}]({paper}/README.md#{picture.stem})"
@@ -70,7 +96,7 @@ def models_of(made: dict[str, Any]) -> str:
     return ", ".join(f"`{name}`" for name in dict.fromkeys(row["model"] for row in rows))
 
 
-def shrink(picture: Path, out: Path) -> None:
+def shrink(picture: Path, out: Path, colours: int = COLOURS) -> None:
     """Write a picture with a smaller width, fewer colours and no metadata.
 
     Colours are chosen by how different they are. Chosen by area, the few pixels of coloured marks would share one.
@@ -79,7 +105,7 @@ def shrink(picture: Path, out: Path) -> None:
         image = found.convert("RGB")
     if image.width > WIDTH:
         image = image.resize((WIDTH, round(image.height * WIDTH / image.width)), Image.Resampling.LANCZOS)
-    palette = image.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    palette = image.quantize(colours, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     palette.save(out, optimize=True)
 
 

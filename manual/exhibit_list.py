@@ -14,6 +14,7 @@ PAPERS = {
     "anisotropy-inherent": ("Is anisotropy inherent?", "Godey et al. 2023", "anisotropy.md"),
     "dynamics": ("The shape of learning", "Razzhigaev et al. 2024", "dynamics.md"),
     "bert-spaces": ("BERT's spaces", "Luisto 2024", "bert-spaces.md"),
+    "bridge": ("Bridge", "not of a paper", "bridge.md"),
 }
 HEAD = f"""\
 # Exhibits

@@ -40,7 +40,7 @@ CHAPTERS = (
         "Each returns its tables as data frames (`.tables`). `out` or `.save` writes them to a folder.",
         "theodolite",
         tuple(
-            "what_if sets batches dynamics weights probe trace groups contrast clouds bridge block "
+            "what_if sets batches dynamics weights probe trace groups contrast clouds bridge merge_bridges block "
             "cautions".split()
         ),
     ),

@@ -83,6 +83,7 @@ def places(unit: Tensor, first: Tensor | None = None, document: Tensor | None = 
         key=key,
         context=torch.arange(n),
         window=document,
+        position=torch.arange(n),
     )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from theodolite.studies.anisotropy.batches import make_batches as batches
     from theodolite.studies.block.block import block
     from theodolite.studies.bridge.bridge import bridge
+    from theodolite.studies.bridge.merging import merge_bridges
     from theodolite.studies.cautions import cautions
     from theodolite.studies.clouds.clouds import clouds
     from theodolite.studies.contrast.contrast import contrast
@@ -63,6 +64,7 @@ __all__ = [
     "measure",
     "measures",
     "merge",
+    "merge_bridges",
     "open",
     "probe",
     "report",
@@ -99,6 +101,7 @@ _HOMES = {
     "measure": ("theodolite.surveys.vectors", "measure"),
     "measures": ("theodolite.measures", ""),
     "merge": ("theodolite.surveys.merge", "merge"),
+    "merge_bridges": ("theodolite.studies.bridge.merging", "merge_bridges"),
     "open": ("theodolite.surveys.folder", "open_survey"),
     "probe": ("theodolite.studies.probe.probe", "probe"),
     "report": ("theodolite.report", ""),

@@ -31,6 +31,7 @@ class Places:
     window: Tensor  # int64, equal for rows of one window; no window is cut between two batches
     unit_hash: Tensor | None = None  # int64; None: the code is the same on every machine
     by: Tensor | None = None  # int64, the group of the document by a field of the corpus; None: no field is given
+    position: Tensor | None = None  # int64, the position in the window; None: the rows have no order
 
     def __len__(self) -> int:
         return int(self.unit.shape[0])
@@ -39,7 +40,10 @@ class Places:
         """Return the rows of the index, in its order."""
         fields = (self.unit, self.group, self.first, self.key, self.context, self.window)
         chosen = index.numpy()  # numpy takes rows in a third of the time
-        optional = (None if field is None else _take_rows(field, chosen) for field in (self.unit_hash, self.by))
+        optional = (
+            None if field is None else _take_rows(field, chosen)
+            for field in (self.unit_hash, self.by, self.position)
+        )
         return Places(*(_take_rows(field, chosen) for field in fields), *optional)
 
     def by_unit(self) -> Tensor:

@@ -13,7 +13,10 @@ show_flags = False
 _FLAG = re.compile(r"(?<![\w/-])--(no-)?([a-z][a-z0-9-]*[a-z0-9])")
 _PLACEHOLDER = re.compile(r"\b(MODEL|CORPUS|FILE|SOURCE)\b(?=[ :.,;]|$)")
 _SWITCHES = frozenset(
-    "resume overwrite trust_remote_code chat wrap clean_words contextuality drop_special skip_bad quick".split()
+    (
+        "resume overwrite trust_remote_code chat wrap clean_words contextuality layer_scores drop_special "
+        "skip_bad quick"
+    ).split()
 )
 """Options without a value on the command line."""
 

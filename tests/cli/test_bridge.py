@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.cli.conftest import Theodolite
+from tests.small_models import sentences
 
 
 def test_two_models(
@@ -53,3 +55,23 @@ def test_bad_input_is_one_sentence(
         assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
         assert message in ran.err
         assert not (tmp_path / "x").exists()
+
+
+def test_bridges_of_other_documents_are_merged_and_reported(
+    theodolite: Theodolite, model: Path, tmp_path: Path
+) -> None:
+    for number in range(2):
+        text = tmp_path / f"{number}.txt"
+        text.write_text("\n".join(sentences(40, seed=number)), encoding="utf-8")
+        options = ("--corpus", text, "--out", tmp_path / str(number), "--keep-sums", "--quiet")
+        assert theodolite("bridge", model, *options, "--layers", "0,-1", "--neighbours", 2).code == 0
+    merged = theodolite("merge", tmp_path / "0", tmp_path / "1", "--out", tmp_path / "both")
+    assert merged.code == 0, merged.err
+    assert re.search(r"0\.txt \+ \S*1\.txt", merged.out)
+    assert (tmp_path / "both" / "cka.png").is_file()
+    page = tmp_path / "page.html"
+    assert theodolite("report", tmp_path / "both", "--out", page).code == 0
+    assert "bridge/cka" in page.read_text("utf-8")
+    twice = theodolite("merge", tmp_path / "both", tmp_path / "1", "--out", tmp_path / "twice")
+    assert (twice.code, twice.err.count("\n")) == (2, 1)
+    assert "would count twice" in twice.err

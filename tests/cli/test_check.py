@@ -1,4 +1,4 @@
-"""theodolite check: exit codes, the files it writes, proposed rules, stores, steps of a series, and wrong input."""
+"""theodolite check: exit codes, the files it writes, proposed rules, stores, steps of series, and wrong input."""
 
 from __future__ import annotations
 

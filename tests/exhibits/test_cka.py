@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 
 from theodolite.exhibits.cka import draw_cka
+from theodolite.exhibits.registry import find, make
 from theodolite.exhibits.saving import compose
+from theodolite.studies.survey_data import SurveyData
 
 FACTS = {
     "model": {"name": "one"},
@@ -39,3 +41,19 @@ def test_many_layers_have_no_numbers_and_fewer_labels() -> None:
     ax = compose(draw_cka(FACTS | {"model_b": None}, make_table(list(range(33)), list(range(33))))).axes[0]
     assert not ax.texts
     assert len(ax.get_xticklabels()) <= 14
+
+
+def test_several_bridges_stand_side_by_side() -> None:
+    bridges = [
+        SurveyData(
+            FACTS | {"laboratory": "bridge", "populations": ["all"]}, {"cka": make_table([0, 1], [0, 1, 2])}
+        ),
+        SurveyData(
+            FACTS | {"laboratory": "bridge", "populations": ["all"], "model_b": None},
+            {"cka": make_table([0, 1], [0, 1])},
+        ),
+    ]
+    plate = make(find("bridge/cka"), bridges)
+    first, second = (ax.images[0].get_array().shape for ax in compose(plate).axes[:2])
+    assert (first, second) == ((2, 3), (2, 2))
+    assert plate.data["bridge"].unique().tolist() == ["one · other", "one · one"]

@@ -32,6 +32,7 @@ TOLERANCE = {
     "contextuality": FLOAT64,
     "clusters": FLOAT64,
     "sentences": FLOAT64,
+    "sequences": FLOAT64,
     "frequent_units": FLOAT64,
     "rare_units": FLOAT64,
 }
@@ -123,6 +124,8 @@ def size_of_term(kind: type[Statistic], name: str, reach: float) -> float:
     directed = (kind.name, name) in DIRECTED or name.endswith((".directions", ".direction_squares"))
     if directed or kind.name in ("contextuality", "sentences"):
         return 1.0
+    if kind.name == "sequences":  # angles in degrees
+        return 180.0
     return reach**2 if name.endswith(("squares", "products", "lengths")) else reach
 
 

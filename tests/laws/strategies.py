@@ -70,14 +70,16 @@ def samples(draw: st.DrawFn, min_rows: int = 0, difficulties: tuple[str, ...] = 
     first = torch.rand(rows, generator=random) < draw(st.sampled_from([0.0, 0.1, 1.0]))
     dtype = draw(st.sampled_from(DTYPES))
     states = _states(rows, dim, first, chosen, random).to(dtype)
+    length = draw(st.integers(1, 9))  # of a window
     places = Places(
         unit=torch.randint(UNITS, (rows,), generator=random),
         group=torch.randint(GROUPS, (rows,), generator=random),
         first=first,
         key=_keys(rows, seed),
         context=torch.randint(5, (rows,), generator=random),
-        window=torch.arange(rows) // draw(st.integers(1, 9)),
+        window=torch.arange(rows) // length,
         by=torch.randint(BY_GROUPS, (rows,), generator=random),
+        position=torch.arange(rows) % length,
     )
     frame = Frame(
         centre=draw(centres(dim, states)),
@@ -86,6 +88,7 @@ def samples(draw: st.DrawFn, min_rows: int = 0, difficulties: tuple[str, ...] = 
         separate_massive=draw(st.booleans()),
         sample_size=draw(st.integers(0, MAX_SAMPLED)),
         contextuality=True,
+        layer_scores=True,
         occurrences=(draw(st.integers(1, UNITS)), draw(st.integers(1, MAX_SAMPLED))),
         frequent=tuple(sorted(draw(st.sets(st.integers(0, UNITS))))),
         kept=draw(kept_units()),

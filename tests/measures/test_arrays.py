@@ -112,6 +112,7 @@ def test_the_numbers_are_those_of_a_survey_of_the_array() -> None:
         "effective_rank_singular": measures.effective_rank_singular(x),
         "iso_score": measures.iso_score(x),
         "stable_rank": measures.stable_rank(x),
+        "rankme": measures.rankme(x),
         "pca_dim_90": measures.pca_dimension(x, 0.9),
         "rogue_variance_share": measures.rogue_dimension(x),
         "partition_isotropy": measures.partition_isotropy(x),

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from theodolite.statistics.pairs import PairSums
@@ -62,3 +62,32 @@ def test_moments_equal_their_definitions() -> None:
 def test_sums_about_other_centres_are_not_merged() -> None:
     with pytest.raises(ValueError, match="different centres"):
         PairSums(torch.zeros(2), torch.zeros(2)).merge(PairSums(torch.ones(2), torch.zeros(2)))
+
+
+@given(seed=st.integers(0, 99), far=st.sampled_from([0.0, 1.0, 1000.0]))
+@settings(derandomize=True, deadline=None, max_examples=25)
+def test_sums_about_another_centre_are_those_of_the_same_rows(seed: int, far: float) -> None:
+    random = torch.Generator().manual_seed(seed)
+    x, y = (torch.randn(20, dim, generator=random, dtype=torch.float64) for dim in (5, 3))
+    there = torch.full((5,), far).double(), torch.randn(3, generator=random, dtype=torch.float64)
+    moved, direct = PairSums(torch.zeros(5), torch.ones(3)), PairSums(*there)
+    for sums in (moved, direct):
+        sums.update(x, y)
+    moved.recentre(*there)
+    for name, expected in direct.state().items():
+        size = float(expected.abs().max()) if expected.numel() else 0.0
+        torch.testing.assert_close(moved.state()[name], expected, rtol=1e-11, atol=1e-11 * max(size, 1.0))
+    with_other = PairSums(*there)
+    with_other.merge(moved)
+    assert with_other.n == 20
+
+
+def test_a_state_restores_the_sums_bit_for_bit() -> None:
+    random = torch.Generator().manual_seed(0)
+    x, y = torch.randn(9, 4, generator=random), torch.randn(9, 2, generator=random)
+    sums, restored = PairSums(x[0], y[0]), PairSums(x[0], y[0])
+    sums.update(x, y)
+    restored.load(sums.state())
+    for one in (sums, restored):
+        one.update(x, y)
+    assert all(torch.equal(sums.state()[name], part) for name, part in restored.state().items())

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from theodolite.studies.laboratory import Findings
 
 LEGEND = (
-    "CKA: debiased linear CKA, 1 for rotated and scaled copies, about 0 for unrelated vectors. linear, rotation: "
+    "CKA: debiased linear CKA, 1 for rotated and scaled copies, about 0 for unrelated vectors, with its standard "
+    "error over groups of documents. linear, rotation: "
     "R^2 on held-out documents of the best linear map, and of the best rotation with one scale. shared: share of "
     "the k nearest neighbours by cosine that are the same in both (and by chance). churn: share of positions "
     "whose nearest neighbour in the first is not among the k nearest in the second. recall: share of the k "
@@ -46,8 +47,8 @@ def bridge(
     match: Annotated[
         str,
         typer.Option(
-            help="How positions are matched: token (same tokenizer), word (by characters), document (means of its "
-            "tokens), or auto, the first of these that is possible."
+            help="How positions are matched: token (same tokenizer), word or sentence (by characters), document "
+            "(means of its tokens), or auto: token, word or document, the first that is possible."
         ),
     ] = "auto",
     population: Annotated[
@@ -68,6 +69,13 @@ def bridge(
             "are compared. Default: half of what is available."
         ),
     ] = None,
+    keep_sums: Annotated[
+        bool,
+        typer.Option("--keep-sums", help="Store the sums, so that `theodolite merge` can add other documents."),
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted run, or start it if there is none.")
+    ] = False,
     device: DeviceOrCpu = "cpu",
     overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
@@ -76,9 +84,6 @@ def bridge(
 ) -> None:
     """Compare two models, or all layers of one, over the same text in one pass: CKA, maps, shared neighbours."""
     from theodolite.cli.console import Printer, print_result, silence_transformers
-    from theodolite.cli.output import print_findings
-    from theodolite.exhibits.cka import save_cka
-    from theodolite.studies.bridge.bridge import FIGURE
     from theodolite.studies.bridge.bridge import bridge as bridged
 
     silence_transformers()
@@ -98,12 +103,25 @@ def bridge(
         revision_b=revision_b,
         memory=None if memory is None else parse_size(memory),
         device=device,
+        keep_sums=keep_sums,
+        resume=resume,
         overwrite=overwrite,
         listener=Printer(quiet=quiet),
         **options,
     )
-    figure = out / FIGURE
-    save_cka(found.facts, found.tables["cka"], figure)
+    finish_bridge(found, out, as_json=json, quiet=quiet)
+    if not json and save_map is not None:
+        print_result(f"map: {save_map}")
+
+
+def finish_bridge(found: Findings, out: Path, *, as_json: bool, quiet: bool) -> None:
+    """Draw the heat map into the folder, and print the results."""
+    from theodolite.cli.console import print_result
+    from theodolite.cli.output import print_findings
+    from theodolite.exhibits.cka import save_cka
+    from theodolite.studies.bridge.bridge import FIGURE
+
+    save_cka(found.facts, found.tables["cka"], out / FIGURE)
     print_findings(
         found,
         out,
@@ -111,13 +129,11 @@ def bridge(
         facts=["matched", "positions", "seconds", "warnings"],
         tables=["cka", "maps"],
         legend=LEGEND,
-        as_json=json,
+        as_json=as_json,
         quiet=quiet,
     )
-    if not json:
-        print_result(f"figure: {figure}")
-        if save_map is not None:
-            print_result(f"map: {save_map}")
+    if not as_json:
+        print_result(f"figure: {out / FIGURE}")
 
 
 def _print(found: Findings) -> None:
@@ -128,7 +144,7 @@ def _print(found: Findings) -> None:
     names = [facts[key]["name"] for key in ("model", "model_b") if facts[key] is not None]
     print_result(" · ".join([*names, facts["corpus"]["name"], f"{facts['positions']['matched']:,} positions"]))
     print_result(facts["matched"])
-    values = cka.set_index(["layer_a", "layer_b"])["cka"]
+    values = cka.set_index(["layer_a", "layer_b"])[["cka", "cka_se"]]
     rows = [_link(row, values) for row in found.tables["maps"].to_dict("records")]
     print_rows(rows if facts["model_b"] else [{k: v for k, v in row.items() if k != "most alike"} for row in rows])
     seconds = facts["seconds"]
@@ -139,11 +155,12 @@ def _print(found: Findings) -> None:
 
 
 def _link(row: dict[Any, Any], cka: Any) -> dict[str, Any]:
-    alike = cka.loc[row["layer_a"]]
+    alike = cka.loc[row["layer_a"], "cka"]
+    value, error = cka.loc[(row["layer_a"], row["layer_b"])]
     return {
         "layer": row["layer_a_name"],
         "and": row["layer_b_name"],
-        "CKA": format_fixed(cka.loc[row["layer_a"], row["layer_b"]]),
+        "CKA": format_fixed(value) + ("" if error != error else f" ± {format_fixed(error)}"),
         "most alike": "–" if alike.isna().all() else f"{alike.idxmax()} ({format_fixed(alike.max())})",
         "linear": format_fixed(row["linear_r2"]),
         "rotation": format_fixed(row["procrustes_r2"]),

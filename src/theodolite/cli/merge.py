@@ -12,21 +12,30 @@ from theodolite.cli.options import Overwrite, Quiet
 
 def merge(
     surveys: Annotated[
-        list[Path], typer.Argument(help="Folders of surveys of the same model with the same settings.")
+        list[Path],
+        typer.Argument(help="Folders of surveys, or of bridges, of the same models with the same settings."),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the merged survey.")],
     overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print the layers as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Merge surveys of different documents into one, as if the documents had been surveyed together.
+    """Merge surveys, or bridges, of different documents into one, as if the documents had been read together.
 
     Merging the parts of one corpus (--part) gives the same sample of vectors as a single survey. Merging surveys
     of different files gives another sample, so measures that use the sample, such as TwoNN, differ slightly.
+    Results of `theodolite bridge` are merged if all of them were made with --keep-sums.
     """
+    from theodolite.cli.bridge import finish_bridge
     from theodolite.cli.console import Printer
     from theodolite.cli.output import finish_survey
+    from theodolite.studies.bridge.merging import is_bridge, merge_bridges
     from theodolite.surveys.merge import merge as run
+
+    if any(is_bridge(folder) for folder in surveys):
+        found = merge_bridges(surveys, out=out, overwrite=overwrite, listener=Printer(quiet=quiet))
+        finish_bridge(found, out, as_json=json, quiet=quiet)
+        return
 
     with Printer(quiet=quiet).listening() as printer:
         made = run(list(surveys), out=out, overwrite=overwrite, listener=printer)

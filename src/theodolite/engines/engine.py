@@ -39,6 +39,7 @@ class Plan:
     types_bound: int
     vectors_bound: int | None = None  # upper bound of the positions of a layer, if known
     contextuality: bool = False
+    layer_scores: bool = False
     min_count: int | None = 1  # units with fewer occurrences have no vector; None: as few as the memory requires
     corpus_shards: Sequence[int] | None = None  # of the whole corpus, if `shards` are a part of it
     budget: int | None = None

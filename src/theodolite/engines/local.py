@@ -177,7 +177,8 @@ class LocalEngine:
 
     def _limit_threads(self, plan: Plan) -> AbstractContextManager[None]:
         """Leave the cores to the processes that prepare text, unless sums are accumulated on the CPU."""
-        return one_torch_thread() if gpu_waits(plan.source) and not plan.contextuality else nullcontext()
+        on_cpu = plan.contextuality or plan.layer_scores
+        return one_torch_thread() if gpu_waits(plan.source) and not on_cpu else nullcontext()
 
     def fold(self, work: Work) -> State:
         """Fold the shards that are in no checkpoint and no worker's state, then add the workers' states."""

@@ -18,10 +18,10 @@ from theodolite.state.pilot import take_pilot
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.sinks import BatchLayers
 from theodolite.tables.layer_row import make_layer_row
-from theodolite.tables.shape import COUNTS, GRAM, SAMPLED, measure_shape, measure_spectrum
+from theodolite.tables.shape import COUNTS, GRAM, SAMPLED, UNCENTRED, measure_shape, measure_spectrum
 from theodolite.tables.tables import measure_populations
 
-SAMPLE_COLUMNS = (*SAMPLED, *GRAM, "stable_rank", *COUNTS)
+SAMPLE_COLUMNS = (*SAMPLED, *GRAM, *UNCENTRED, *COUNTS)
 """Columns that are measured only with dimension=True."""
 NOT_MEASURED = "not measured while training; set dimension=True to compute it from a sample"
 

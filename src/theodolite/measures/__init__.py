@@ -25,8 +25,10 @@ if TYPE_CHECKING:
         mle_dimension,
         twonn,
     )
+    from theodolite.measures.arrays.layer_scores import curvature, lidar, prompt_entropy
     from theodolite.measures.arrays.result import Result
     from theodolite.measures.arrays.spectrum import (
+        alpha_req,
         anisotropy_svd,
         effective_rank,
         effective_rank_singular,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
         iso_score,
         participation_ratio,
         pca_dimension,
+        rankme,
         rogue_dimension,
         stable_rank,
     )
@@ -55,8 +58,10 @@ __all__ = [
     "IntrinsicDimension",
     "Result",
     "Tradeoff",
+    "alpha_req",
     "anisotropy_svd",
     "count_duplicates",
+    "curvature",
     "decompose",
     "effective_rank",
     "effective_rank_singular",
@@ -64,11 +69,14 @@ __all__ = [
     "gride",
     "hubness",
     "iso_score",
+    "lidar",
     "mean_cosine",
     "mle_dimension",
     "participation_ratio",
     "partition_isotropy",
     "pca_dimension",
+    "prompt_entropy",
+    "rankme",
     "rogue_dimension",
     "sampled_cosine",
     "self_similarity",
@@ -81,6 +89,7 @@ _MODULES = (
     "theodolite.measures.arrays.spread",
     "theodolite.measures.arrays.spectrum",
     "theodolite.measures.arrays.dimension",
+    "theodolite.measures.arrays.layer_scores",
     "theodolite.measures.arrays.result",
 )
 

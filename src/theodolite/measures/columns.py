@@ -25,6 +25,7 @@ NO_POSITION = "no position belongs to this population"
 NO_UNITS = "the vectors belong to no units"
 NO_VECTOR = "the unit has fewer occurrences in the corpus than min_count, so no vector of it was kept"
 NOT_REQUESTED = "the survey was made without --contextuality"
+NOT_SCORED = "the survey was made without --layer-scores"
 FEW_FREQUENT = "fewer than three units with 1 <= log10 n <= 5"
 FEW_VECTORS = "fewer than two vectors"
 EQUAL_VECTORS = "all vectors are equal"
@@ -265,6 +266,15 @@ _MEV = _share(
     "Share of the variance of one unit's occurrences along their first principal component, averaged over units",
     CONTEXT, NOT_REQUESTED
 )
+_ENTROPY = _share(
+    "prompt_entropy", "entropy", "Prompt entropy",
+    "Entropy of the directions of a window's vectors, as a share of the largest possible", CONTEXT, NOT_SCORED
+)
+_CURVATURE = Column(
+    "curvature", "curvature", "Curvature",
+    "Mean angle between the steps from each position of a window to the next", CONTEXT, "degrees",
+    null=NOT_SCORED, bounds=(0.0, 180.0)
+)
 
 
 def _norm(name: str, label: str, title: str, meaning: str, group: str = OTHER) -> Column:
@@ -395,6 +405,15 @@ _LAYERS = (
         "Trace over largest eigenvalue of the second moment, not centred", DIMENSION, "dimensions",
         null="all vectors are 0"
     ),
+    Column(
+        "rankme", "RankMe", "RankMe", "Exponential of the entropy of the singular values, not centred",
+        unit="dimensions", null="all vectors are 0"
+    ),
+    Column(
+        "alpha_req", "alpha", "Decay of the spectrum (alpha-ReQ)",
+        "Exponent of the power law by which the eigenvalues of the covariance decay", DIMENSION,
+        null="too few eigenvalues are above rounding"
+    ),
     _SAMPLED_COSINE,
     _error(_SAMPLED_COSINE, "for independent pairs"),
     _share(
@@ -480,6 +499,23 @@ _LAYERS = (
     _count(
         "mev_units", "MEV units", "Units in the explainable variance",
         "Units over which maximum explainable variance is averaged", "units", null=NOT_REQUESTED
+    ),
+    Column(
+        "lidar", "LiDAR", "LiDAR of the units",
+        "Effective rank of the spread between units, measured by the spread within units", DIMENSION,
+        "dimensions", null=NOT_SCORED
+    ),
+    _ENTROPY,
+    _error(_ENTROPY, DOCUMENTS),
+    _count(
+        "prompt_entropy_windows", "entropy windows", "Windows in the prompt entropy",
+        "Windows over which prompt entropy is averaged", "windows", null=NOT_SCORED
+    ),
+    _CURVATURE,
+    _error(_CURVATURE, DOCUMENTS),
+    _count(
+        "curvature_windows", "curvature windows", "Windows in the curvature",
+        "Windows over which curvature is averaged", "windows", null=NOT_SCORED
     ),
     _key(
         "undefined", "JSON object: for each column that is null, the reason", title="Reasons",

@@ -150,6 +150,12 @@ THEMES = (
         ("self-similarity/", "intra-sentence-similarity/", "mev/"),
     ),
     Theme(
+        "Layer scores",
+        "Numbers by which a layer may be chosen without labels, and [how well they predict](which-layer.md) what "
+        "it is good for. LiDAR, prompt entropy and curvature are computed with `--layer-scores`.",
+        ("rankme/", "alpha-req/", "lidar/", "prompt-entropy/", "curvature/"),
+    ),
+    Theme(
         "What if",
         "The measures of a survey after its vectors are transformed. See [what if](what-if.md).",
         ("what-if/",),

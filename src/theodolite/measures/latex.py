@@ -53,6 +53,15 @@ LATEX: dict[str, str] = {
     "intra-sentence-similarity/windows": r"\frac{1}{\lvert w\rvert} \sum_{x \in w} \cos(x, \bar{x}_w),\qquad "
     r"\bar{x}_w = \frac{1}{\lvert w\rvert} \sum_{x \in w} x",
     "mev/centred": r"\frac{s_1^2}{\sum_i s_i^2}\quad\mathrm{of}\quad X_t - \mu_t",
+    # Layer scores
+    "rankme/uncentred": r"\exp\left(-\sum_i p_i \log p_i\right),\qquad "
+    r"p_i = \frac{s_i}{\sum_j s_j},\quad s_i\ \mathrm{of}\ X",
+    "alpha-req/ranks-4-100": r"\lambda_i \propto i^{-\alpha},\qquad 4 \leq i \leq 100",
+    "lidar/units": r"\exp\left(-\sum_i p_i \log p_i\right),\qquad "
+    r"p_i \propto \lambda_i\left(W^{-1/2}\, B\, W^{-1/2}\right)",
+    "prompt-entropy/gram": r"-\frac{\sum_i p_i \log p_i}{\log \min(n, d)},\qquad "
+    r"p_i = \frac{\lambda_i(X X^{\top})}{\mathrm{tr}\, X X^{\top}}",
+    "curvature/steps": r"\angle\left(x_{k+1} - x_k,\ x_{k+2} - x_{k+1}\right)",
     # Bridge
     "cka/debiased": r"\frac{\mathrm{HSIC}(X, Y)}{\sqrt{\mathrm{HSIC}(X, X)\,\mathrm{HSIC}(Y, Y)}}",
     "cka/biased": r"\frac{\lVert \mathrm{Cov}(X, Y)\rVert^2}"

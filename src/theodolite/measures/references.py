@@ -18,6 +18,12 @@ class Reference:
 
 REFERENCES = (
     Reference(
+        "agrawal-2022",
+        r"Agrawal et al\. 2022",
+        "Kumar Krishna Agrawal, Arnab Kumar Mondal, Arna Ghosh and Blake A. Richards. alpha-ReQ: Assessing "
+        "representation quality in self-supervised learning by measuring eigenspectrum decay. NeurIPS 2022.",
+    ),
+    Reference(
         "alain-2016",
         "Alain and Bengio 2016",
         "Guillaume Alain and Yoshua Bengio. Understanding intermediate layers using linear classifier probes. "
@@ -99,6 +105,13 @@ REFERENCES = (
         "Ganguli. A theory of multineuronal dimensionality, dynamics and measurement. bioRxiv 214262, 2017.",
     ),
     Reference(
+        "garrido-2023",
+        r"Garrido et al\. 2023",
+        "Quentin Garrido, Randall Balestriero, Laurent Najman and Yann LeCun. RankMe: Assessing the "
+        "downstream performance of pretrained self-supervised representations by their rank. ICML 2023. "
+        "arXiv:2210.02885.",
+    ),
+    Reference(
         "gauss-1833",
         "Gauss 1833",
         "Carl Friedrich Gauss. Note of 22 January 1833, in Zur mathematischen Theorie der electrodynamischen "
@@ -133,6 +146,13 @@ REFERENCES = (
         "Holm, A simple sequentially rejective multiple test procedure, 1979",
         "Sture Holm. A simple sequentially rejective multiple test procedure. Scandinavian Journal of "
         "Statistics 6, 1979.",
+    ),
+    Reference(
+        "hosseini-2023",
+        "Hosseini and Fedorenko 2023",
+        "Eghbal A. Hosseini and Evelina Fedorenko. Large language models implicitly learn to straighten "
+        "neural sentence trajectories to construct a predictive representation of natural language. NeurIPS "
+        "2023.",
     ),
     Reference(
         "hotelling-1931",
@@ -311,6 +331,13 @@ REFERENCES = (
         "Ashish Sen and Muni S. Srivastava. On tests for detecting change in mean. Annals of Statistics 3, 1975.",
     ),
     Reference(
+        "skean-2025",
+        r"Skean et al\. 2025",
+        "Oscar Skean, Md Rifat Arefin, Dan Zhao, Niket Patel, Jalal Naghiyev, Yann LeCun and Ravid "
+        "Shwartz-Ziv. Layer by Layer: Uncovering hidden representations in language models. ICML 2025. "
+        "arXiv:2502.02013.",
+    ),
+    Reference(
         "song-2012",
         r"Song et al\. 2012",
         "Le Song, Alex Smola, Arthur Gretton, Justin Bedo and Karsten Borgwardt. Feature selection via dependence "
@@ -335,10 +362,23 @@ REFERENCES = (
         "semantics and faster retrieval. arXiv:2103.15316, 2021.",
     ),
     Reference(
+        "stringer-2019",
+        r"Stringer et al\.'s \(2019\)",
+        "Carsen Stringer, Marius Pachitariu, Nicholas Steinmetz, Matteo Carandini and Kenneth D. Harris. "
+        "High-dimensional geometry of population responses in visual cortex. Nature 571, 2019.",
+    ),
+    Reference(
         "szekely-2004",
         "Szekely and Rizzo, Testing for equal distributions in high dimension, 2004",
         "Gábor J. Székely and Maria L. Rizzo. Testing for equal distributions in high dimension. InterStat, "
         "November 2004, no. 5.",
+    ),
+    Reference(
+        "thilak-2024",
+        r"Thilak et al\. 2024",
+        "Vimal Thilak, Chen Huang, Omid Saremi, Laurent Dinh, Hanlin Goh, Preetum Nakkiran, Joshua M. "
+        "Susskind and Etai Littwin. LiDAR: Sensing linear probing performance in joint embedding SSL "
+        "architectures. ICLR 2024. arXiv:2312.04000.",
     ),
     Reference(
         "timkey-2021",

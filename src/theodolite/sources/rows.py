@@ -80,6 +80,7 @@ def locate_rows(
         window=torch.from_numpy(of_window.astype(np.int64)),
         unit_hash=None if hashes is None else torch.from_numpy(hashes.view(np.int64)),
         by=None if by is None else torch.from_numpy(by.astype(np.int64)),
+        position=torch.from_numpy(position) if ordered else None,
     )
 
 

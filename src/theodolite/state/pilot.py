@@ -74,6 +74,7 @@ class Pilot:
         sample_size: int,
         contextuality: bool = False,
         by: FieldChoice | None = None,
+        layer_scores: bool = False,
     ) -> Frame:
         """Return the frame of a layer's statistics; `by` are the groups of documents by a field of the corpus."""
         separated = cells_to_separate(populations)
@@ -87,6 +88,7 @@ class Pilot:
             separate_sinks=separated.sinks,
             sample_size=size,
             contextuality=contextuality,
+            layer_scores=layer_scores,
             spread=pilot.spread,
             frequent=pilot.frequent,
             kept=self.kept,

@@ -24,6 +24,7 @@ from theodolite.statistics.rows import Rows, is_massive, row_norms
 from theodolite.statistics.sample import Sample
 from theodolite.statistics.scatter import Scatter
 from theodolite.statistics.sentences import Sentences
+from theodolite.statistics.sequences import Sequences
 from theodolite.statistics.sinks import HeldBatch
 from theodolite.statistics.statistic import State, StateInPlace, Statistic
 from theodolite.statistics.unit_groups import FrequentUnits, UnitGroups
@@ -32,6 +33,8 @@ Kinds = tuple[type[Statistic], ...]
 STATISTICS: Kinds = (Moments, Directions, Scatter, Norms, Sample, Groups, UnitGroups, FrequentUnits)
 CONTEXTUAL: Kinds = (Contextuality, Sentences, Occurrences, Clusters)
 """Added if the frame requires them; they double the memory for unit tables."""
+SCORED: Kinds = (Sequences,)
+"""Added if the frame requires them; an eigenproblem per window makes them slow."""
 RARE: Kinds = (RareUnits,)
 """Added if not all units have a vector."""
 BY_FIELD: Kinds = (FieldGroups,)
@@ -56,10 +59,8 @@ def statistics_for(frame: Frame) -> Kinds:
     """Return the statistics of a layer with this frame."""
     if frame.dim > MAX_MATRIX_DIM:
         return WIDE
-    optional = (
-        CONTEXTUAL * frame.contextuality + RARE * (frame.kept is not None) + BY_FIELD * (frame.by_groups > 0)
-    )
-    return STATISTICS + optional
+    optional = CONTEXTUAL * frame.contextuality + SCORED * frame.layer_scores
+    return STATISTICS + optional + RARE * (frame.kept is not None) + BY_FIELD * (frame.by_groups > 0)
 
 
 def expected_bytes(frame: Frame, units: int, cells: int) -> int:
@@ -231,6 +232,11 @@ class LayerFold:
     def sentences(self) -> Sentences | None:
         """The similarity within windows, if the frame requires it."""
         return cast("Sentences | None", self.statistics.get("sentences"))
+
+    @property
+    def sequences(self) -> Sequences | None:
+        """The entropy and the curvature of windows, if the frame requires them."""
+        return cast("Sequences | None", self.statistics.get("sequences"))
 
     @property
     def occurrences(self) -> Occurrences | None:

@@ -26,6 +26,7 @@ class Frame:
     separate_massive: bool = True
     sample_size: int = 4096
     contextuality: bool = False  # whether to add the statistics for self-similarity and MEV
+    layer_scores: bool = False  # whether to add the statistic for prompt entropy and curvature
     spread: float = 0.0  # a typical |x - c| from the pilot, or 0; affects only the speed on a GPU
     occurrences: tuple[int, int] = (512, 32)  # with contextuality: sampled units, vectors for each
     separate_sinks: bool = False  # whether batches are held until the positions massive at any layer are known

@@ -5,13 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+SUMS = "sum_x sum_y products squares_x squares_y x_by_square y_by_square square_products".split()
+
 
 class PairSums:
     """Sums over pairs of rows, about fixed centres a and b: with x - a for x and y - b for y,
 
     n, sum x, sum y, sum x y^T, sum |x|^2, sum |y|^2, sum x |y|^2, sum y |x|^2 and sum |x|^2 |y|^2.
 
-    All are float64. The centres should be near the means, and must be the same in all parts that are merged.
+    All are float64. The centres should be near the means, and must be the same in all parts that are merged, which
+    `recentre` can make them.
     Memory: 8 dim_x dim_y bytes. Cost of an update: rows x dim_x x dim_y.
 
     >>> sums = PairSums(torch.zeros(1), torch.zeros(2))
@@ -52,17 +55,41 @@ class PairSums:
         if not (torch.equal(self.centre_x, other.centre_x) and torch.equal(self.centre_y, other.centre_y)):
             raise ValueError("sums about different centres cannot be merged")
         self.n += other.n
-        for name in (
-            "sum_x",
-            "sum_y",
-            "products",
-            "squares_x",
-            "squares_y",
-            "x_by_square",
-            "y_by_square",
-            "square_products",
-        ):
+        for name in SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def recentre(self, centre_x: Tensor, centre_y: Tensor) -> None:
+        """Change all sums to other centres, in float64: x becomes x + s, y becomes y + t."""
+        s, t = self.centre_x - centre_x.double(), self.centre_y - centre_y.double()
+        ss, tt, n = s @ s, t @ t, self.n
+        along_x, along_y = s @ self.sum_x, t @ self.sum_y  # sums of s.x and t.y
+        squares_x = self.squares_x + 2 * along_x + n * ss
+        squares_y = self.squares_y + 2 * along_y + n * tt
+        self.square_products = (
+            self.square_products
+            + 2 * (t @ self.y_by_square + s @ self.x_by_square)
+            + 4 * (s @ self.products @ t)
+            + tt * (self.squares_x + 2 * along_x)
+            + ss * squares_y
+        )
+        self.x_by_square = self.x_by_square + 2 * (self.products @ t) + tt * self.sum_x + squares_y * s
+        self.y_by_square = self.y_by_square + 2 * (s @ self.products) + ss * self.sum_y + squares_x * t
+        self.products = (
+            self.products + torch.outer(self.sum_x, t) + torch.outer(s, self.sum_y) + n * torch.outer(s, t)
+        )
+        self.sum_x, self.sum_y = self.sum_x + n * s, self.sum_y + n * t
+        self.squares_x, self.squares_y = squares_x, squares_y
+        self.centre_x, self.centre_y = centre_x.double(), centre_y.double()
+
+    def state(self) -> dict[str, Tensor]:
+        """Return n and the sums, without the centres."""
+        return {"n": torch.tensor(self.n), **{name: getattr(self, name) for name in SUMS}}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Replace n and the sums by those of a state."""
+        self.n = int(state["n"])
+        for name in SUMS:
+            setattr(self, name, state[name])
 
     def mean_x(self) -> Tensor:
         """Return the mean of x. (dim_x,)"""

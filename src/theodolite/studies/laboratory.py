@@ -38,9 +38,7 @@ class Findings:
         laboratory = str(self.facts["laboratory"])
         path = local_path(folder, laboratory)
         check_laboratory_folder(path, laboratory, overwrite=overwrite)
-        path.mkdir(parents=True, exist_ok=True)
-        marker = path / _unfinished_marker(laboratory)
-        marker.touch()  # stays behind if the run is killed, so that the next run may reuse the folder
+        marker = begin_laboratory(path, laboratory)
         (path / FACTS_FILE).unlink(missing_ok=True)  # a folder without it is unfinished
         for old in (*path.glob("*.parquet"), *path.glob(".*.part"), path / VECTORS_FILE):
             old.unlink(missing_ok=True)
@@ -122,6 +120,17 @@ def check_laboratory_folder(out: str | Path | None, laboratory: str, *, overwrit
         raise InputError(f"--out {folder} already contains results; give --overwrite to replace them.")
     if held and (other := read_json(folder / FACTS_FILE).get("laboratory")) != laboratory:
         raise InputError(f"--out {folder} contains results of `theodolite {other}`; give another folder.")
+
+
+def begin_laboratory(folder: Path, laboratory: str) -> Path:
+    """Make the folder and mark it as unfinished; return the mark.
+
+    It stays behind if the run is killed, so that the next run may reuse the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    marker = folder / _unfinished_marker(laboratory)
+    marker.touch()
+    return marker
 
 
 def _unfinished_marker(laboratory: str) -> str:

@@ -264,6 +264,7 @@ def open_survey(folder: str | Path | Bucket) -> Survey:
             sample_size=settings["sample_size"],
             contextuality=settings.get("contextuality", False),
             by=by,
+            layer_scores=settings.get("layer_scores", False),
         )
         for layer in facts["layers"]
     }

@@ -53,9 +53,7 @@ def estimate_bytes(
             frame = replace(frame, by_groups=len(by), by_matrices=by.matrices)
         total += expected_bytes(frame, types, cells)
         matrices = cells + (SINK_MATRICES if sinks else 0)
-        for kind in (
-            (Scatter, FieldGroups) if sinks else ()
-        ):  # sinks may be more than coordinates
+        for kind in (Scatter, FieldGroups) if sinks else ():  # sinks may be more than coordinates
             if kind in statistics_for(frame):
                 total += kind.expected_bytes(frame, types, SINK_MATRICES)
         if vectors is not None and Scatter in statistics_for(frame):  # kept instead of a matrix

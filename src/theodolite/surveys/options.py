@@ -167,6 +167,14 @@ class SurveyOptions:
             kinds=TEXT,
         ),
     ] = False
+    layer_scores: Annotated[
+        bool,
+        Option(
+            "Also compute LiDAR, prompt entropy and curvature, by which a layer may be chosen without labels. "
+            "Takes an eigenproblem per window and layer.",
+            kinds=TEXT,
+        ),
+    ] = False
     text: Annotated[
         bool,
         Option(

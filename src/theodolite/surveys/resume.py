@@ -94,6 +94,7 @@ def known_settings(options: SurveyOptions, **more: Any) -> dict[str, Any]:
         "populations": list(options.populations),
         "sample_size": options.sample_size,
         "contextuality": options.contextuality,
+        "layer_scores": options.layer_scores,
         **{name: value for name, value in more.items() if value is not None},
     }
     if options.layers is not None and min(numbers := parse_layer_numbers(options.layers)) >= 0:

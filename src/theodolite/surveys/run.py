@@ -240,6 +240,7 @@ def _frames(plan: Plan, pilot: Pilot) -> dict[int, Frame]:
             sample_size=plan.sample_size,
             contextuality=plan.contextuality,
             by=plan.by,
+            layer_scores=plan.layer_scores,
         )
         for layer in plan.source.layers
     }

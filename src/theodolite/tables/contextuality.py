@@ -78,13 +78,17 @@ def contextuality_of_layer(
 
 
 def _similarity_within_windows(fold: LayerFold, cells: Sequence[int]) -> tuple[float, float, int]:
-    """Read the windows of the population that these cells are all there is of."""
     assert fold.sentences is not None
-    held = [{cell for cell in wanted if fold.holds(cell)} for wanted in POPULATIONS.values()]
-    number = held.index({cell for cell in cells if fold.holds(cell)})
+    number = population_number(fold, cells)
     windows = int(fold.sentences.n[number])
     sums = float(fold.sentences.sum[number]), float(fold.sentences.squares[number])
     return *mean_of_sums(windows, *sums), windows
+
+
+def population_number(fold: LayerFold, cells: Sequence[int]) -> int:
+    """Return the number of the population that these cells are all there is of."""
+    held = [{cell for cell in wanted if fold.holds(cell)} for wanted in POPULATIONS.values()]
+    return held.index({cell for cell in cells if fold.holds(cell)})
 
 
 def _explained_variance(

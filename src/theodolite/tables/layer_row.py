@@ -34,6 +34,7 @@ from theodolite.statistics.moments import UnitSums
 from theodolite.statistics.norms import bin_edges
 from theodolite.tables import contextuality
 from theodolite.tables.document_groups import GroupEstimates, estimate_without_groups
+from theodolite.tables.layer_scores import score_layer
 from theodolite.tables.rare_units import RarePart, find_rare
 from theodolite.tables.shape import Shape, measure_shape
 from theodolite.tables.unit_sets import COUNTS, FEW_UNITS, SET_COLUMNS, WITH_RARE, set_counts, set_sums
@@ -122,6 +123,8 @@ def make_layer_row(
         _add_sampling_errors(row, rare, positions, int(n[kinds].sum()))
     similarity = contextuality.self_similarity_by_unit(fold, cells, sums.codes.numpy())
     _add_contextuality(row, fold, cells, sums, similarity, special if with_units else None)
+    for reason, numbers in score_layer(fold, cells, sums, kinds if with_units else None):
+        row.put(reason, **numbers)
     return row.to_dict(), sums, units, similarity, estimates.table()
 
 

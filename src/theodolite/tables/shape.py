@@ -32,6 +32,7 @@ from theodolite.measures.intrinsic_dimension import (
     twonn,
     twonn_from_distances,
 )
+from theodolite.measures.layer_scores import FEW_RANKS, alpha_req, rankme
 from theodolite.measures.neighbours import Neighbourhood, neighbourhood
 from theodolite.measures.projection import principal_coordinates
 from theodolite.statistics.fold import MAX_MATRIX_DIM, LayerFold
@@ -43,16 +44,17 @@ Numbers = tuple[str, dict[str, float]]
 
 SPECTRAL = (
     "anisotropy_svd participation_ratio effective_rank effective_rank_singular iso_score "
-    "pca_dim_90 pca_dim_95 pca_dim_99 rogue_variance_coordinate rogue_variance_share"
+    "pca_dim_90 pca_dim_95 pca_dim_99 alpha_req rogue_variance_coordinate rogue_variance_share"
 ).split()
 SAMPLED = (
     "sampled_cosine sampled_cosine_se partition_isotropy partition_isotropy_log "
     "anisotropy_svd_shuffled anisotropy_svd_shuffled_sd twonn twonn_se twonn_ml twonn_ml_se twonn_keep20 "
     "twonn_batch twonn_batch_sd scale_jump mle_dim mle_dim_se hubness_skew hubness_skew_se"
 ).split()
+UNCENTRED = "stable_rank rankme".split()  # from the second moment
 ROGUE = "rogue_coordinate rogue_cosine_share rogue_half".split()  # of the mean cosine, from sums of directions
 GRAM = "sample_anisotropy_svd sample_participation_ratio sample_effective_rank".split()
-SHAPE = [*SPECTRAL, "stable_rank", *SAMPLED, *GRAM]
+SHAPE = [*SPECTRAL, *UNCENTRED, *SAMPLED, *GRAM]
 COUNTS = ["twonn_n", "sample_duplicates", "sample_near_duplicates"]
 EMPTY = "the sample is empty"
 TOO_WIDE = f"vectors of more than {MAX_MATRIX_DIM:,} coordinates are too wide for a covariance matrix"
@@ -112,7 +114,7 @@ def measure_spectrum(fold: LayerFold, cells: Sequence[int], omitted: str, lackin
     This solves one eigenproblem without eigenvectors, of dim x dim or of fewer vectors. A survey solves two.
     `omitted` is why the others are undefined, `lacking` why there is no covariance, if there is none.
     """
-    rest = (omitted, dict.fromkeys((*SAMPLED, *GRAM, "stable_rank"), float("nan")))
+    rest = (omitted, dict.fromkeys((*SAMPLED, *GRAM, *UNCENTRED), float("nan")))
     counts = dict.fromkeys(COUNTS, 0)
     lacking = TOO_WIDE if fold.wide else lacking
     n = 0 if lacking is not None else int(fold.scatter.n[list(cells)].sum())
@@ -127,28 +129,30 @@ def measure_spectrum(fold: LayerFold, cells: Sequence[int], omitted: str, lackin
         covariance = fold.scatter.covariance(cells)[1].numpy()
         spectrum, variances = spectra.eigenvalues(covariance), np.diag(covariance)
     numbers = spectral_numbers(spectrum) | variance_numbers(variances)
-    return Shape([("all vectors are equal", numbers), rest], counts, scale_curve(None), spectrum_curve(spectrum))
+    found = [("all vectors are equal", numbers), decay_numbers(spectrum), rest]
+    return Shape(found, counts, scale_curve(None), spectrum_curve(spectrum))
 
 
 def _spectral(fold: LayerFold, cells: Sequence[int], device: str | None) -> tuple[Array, Tensor, list[Numbers]]:
     """Return the eigenvalues of the covariance, the eigenvectors of the second moment, and spectral numbers."""
     if fold.wide:
-        none = dict.fromkeys((*SPECTRAL, "stable_rank"), float("nan"))
+        none = dict.fromkeys((*SPECTRAL, *UNCENTRED), float("nan"))
         return np.empty(0), torch.empty(fold.frame.dim, 0), [(TOO_WIDE, none)]
     n = int(fold.scatter.n[list(cells)].sum())
     if not n:
-        none = {column: float("nan") for column in (*SPECTRAL, "stable_rank")}
+        none = dict.fromkeys((*SPECTRAL, *UNCENTRED), float("nan"))
         return np.empty(0), torch.empty(fold.frame.dim, 0), [("fewer than two vectors", none)]
     centred, second, directions, variances = _solve(fold, cells, device)
     if _underflowed(fold, cells, n, float(second.sum())):
-        none = dict.fromkeys((*SPECTRAL, "stable_rank"), float("nan"))
+        none = dict.fromkeys((*SPECTRAL, *UNCENTRED), float("nan"))
         return np.empty(0), torch.empty(fold.frame.dim, 0), [(UNDERFLOW, none)]
-    uncentred: Numbers = ("all vectors are 0", {"stable_rank": spectra.stable_rank(second)})
+    values = (spectra.stable_rank(second), rankme(second))
+    uncentred: Numbers = ("all vectors are 0", dict(zip(UNCENTRED, values, strict=True)))
     if n < 2:
         few: Numbers = ("fewer than two vectors", dict.fromkeys(SPECTRAL, float("nan")))
         return np.empty(0), directions, [few, uncentred]
     numbers = spectral_numbers(centred) | variance_numbers(variances)
-    return centred, directions, [("all vectors are equal", numbers), uncentred]
+    return centred, directions, [("all vectors are equal", numbers), decay_numbers(centred), uncentred]
 
 
 def _solve(fold: LayerFold, cells: Sequence[int], device: str | None) -> tuple[Array, Array, Tensor, Array]:
@@ -192,6 +196,11 @@ def spectral_numbers(spectrum: Array) -> dict[str, float]:
         "iso_score": spectra.iso_score(spectrum),
         **{f"pca_dim_{share}": spectra.pca_dimension(spectrum, share / 100) for share in (90, 95, 99)},
     }
+
+
+def decay_numbers(spectrum: Array) -> Numbers:
+    """Return how the eigenvalues of the covariance decay, largest first. (dim,)"""
+    return FEW_RANKS, {"alpha_req": alpha_req(spectrum)}
 
 
 def variance_numbers(variances: Array) -> dict[str, float]:

@@ -56,7 +56,7 @@ def last_states(folder: Path, text: str, max_tokens: int) -> list[tuple[tuple[in
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_words_are_means_of_the_tokens_that_begin_in_them(family: str, small_model: Callable[[str], Path]) -> None:
     reader = make_reader(small_model(family), "word", sinks=True)
-    found = reader.read([Piece(n, 0, text, held=False) for n, text in enumerate(TEXTS)])
+    found = reader.read([Piece(n, 0, text, group=1) for n, text in enumerate(TEXTS)])
     states = found.states[reader.layers[-1].index].numpy()
     rows = 0
     for number, text in enumerate(TEXTS):
@@ -82,7 +82,7 @@ def test_words_are_means_of_the_tokens_that_begin_in_them(family: str, small_mod
 
 def test_tokens_are_numbered_over_windows_without_special_ones(small_model: Callable[[str], Path]) -> None:
     reader = make_reader(small_model("bert"), "token", sinks=True)
-    found = reader.read([Piece(n, 0, text, held=False) for n, text in enumerate(TEXTS)])
+    found = reader.read([Piece(n, 0, text, group=1) for n, text in enumerate(TEXTS)])
     expected = [[v for _, special, v in last_states(small_model("bert"), t, 16) if not special] for t in TEXTS]
     assert max(map(len, expected)) > 14  # some text has several windows
     np.testing.assert_array_equal(
@@ -94,7 +94,7 @@ def test_tokens_are_numbered_over_windows_without_special_ones(small_model: Call
 
 def test_a_document_is_the_mean_of_all_tokens(small_model: Callable[[str], Path]) -> None:
     reader = make_reader(small_model("bert"), "document", sinks=True)
-    found = reader.read([Piece(n, 0, text, held=False) for n, text in enumerate(TEXTS)])
+    found = reader.read([Piece(n, 0, text, group=1) for n, text in enumerate(TEXTS)])
     expected = [np.mean([v for *_, v in last_states(small_model("bert"), text, 16)], axis=0) for text in TEXTS]
     np.testing.assert_allclose(found.states[reader.layers[-1].index], expected, rtol=BATCHED, atol=BATCHED)
 
@@ -104,7 +104,7 @@ def test_sinks_are_left_out_and_counted(small_model: Callable[[str], Path]) -> N
     with torch.no_grad():
         token = tokenizer(TEXTS[0])["input_ids"][2]
         model.wte.weight[token] *= 1000
-    pieces = [Piece(n, 0, text, held=False) for n, text in enumerate(TEXTS)]
+    pieces = [Piece(n, 0, text, group=1) for n, text in enumerate(TEXTS)]
     options = {"match": "token", "layers": None, "max_tokens": 64}
     loaded = TextModel(model, tokenizer, {})
     every = PositionReader(loaded, sinks=True, **options)  # type: ignore[arg-type]
@@ -118,10 +118,10 @@ def test_sinks_are_left_out_and_counted(small_model: Callable[[str], Path]) -> N
 
 def test_a_text_without_tokens_has_no_positions(small_model: Callable[[str], Path]) -> None:
     reader = make_reader(small_model("bert"), "token")
-    found = reader.read([Piece(0, 0, "\u200b", held=False)])
+    found = reader.read([Piece(0, 0, "\u200b", group=1)])
     assert len(found.keys) == 0
     assert found.states[reader.layers[-1].index].shape == (0, reader.layers[-1].dim)
-    assert len(reader.read([Piece(0, 0, TEXTS[0], held=False)]).keys) > 0
+    assert len(reader.read([Piece(0, 0, TEXTS[0], group=1)]).keys) > 0
 
 
 def test_long_documents_are_cut_and_stay_on_one_side() -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from theodolite.errors import InputError
+from theodolite.measures import layer_scores
 from theodolite.measures import spectrum as formulas
 from theodolite.measures.arrays.result import (
     Result,
@@ -89,6 +90,24 @@ def effective_rank(x: Any, *, documents: Any = None) -> Result:
 def effective_rank_singular(x: Any) -> Result:
     """Return exp of the entropy of the singular values over their sum, which weighs small directions more."""
     return _measure(x, None, "effective-rank/singular-values", formulas.effective_rank_singular, None)
+
+
+def rankme(x: Any) -> Result:
+    """Return exp of the entropy of the singular values over their sum, of the vectors as they are, not centred."""
+    return _measure(x, None, "rankme/uncentred", layer_scores.rankme, None, "all vectors are 0", centred=False)
+
+
+def alpha_req(x: Any, *, documents: Any = None) -> Result:
+    """Return the exponent of the power law by which the eigenvalues of the covariance decay, ranks 4 to 100.
+
+    x: (vectors, dim), with at least 11 coordinates. documents: one label per vector, for the standard error.
+    """
+
+    def slope(values: Array) -> Array:
+        weights = layer_scores.alpha_weights(values)
+        return np.asarray(-weights / np.where(weights == 0, 1.0, values))
+
+    return _measure(x, documents, "alpha-req/ranks-4-100", layer_scores.alpha_req, slope, layer_scores.FEW_RANKS)
 
 
 def pca_dimension(x: Any, share: float = 0.9) -> Result:

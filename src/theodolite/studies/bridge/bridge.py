@@ -3,44 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import psutil
-import torch
 from torch import Tensor
 
 from theodolite.corpora.options import CorpusOptions
 from theodolite.corpora.text_corpus import open_corpus
-from theodolite.engines.progress import Listener, Progress
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError, MemoryLimitError, TheodoliteError
-from theodolite.hashing import mix
+from theodolite.models.layers import Layer
 from theodolite.sources.text.windows import choose_window_length
 from theodolite.storage.files import write_tensors
 from theodolite.storage.location import local_path
-from theodolite.studies.bridge.positions import (
-    DOCUMENT,
-    HELD_SHARE,
-    PLACES,
-    Piece,
-    PositionReader,
-    Positions,
-    choose_match,
-    cut_pieces,
-)
+from theodolite.studies.bridge.positions import GROUPS, HELD_SHARE, PositionReader, choose_match
+from theodolite.studies.bridge.reading import Checkpoint, Reading, identify
 from theodolite.studies.bridge.spaces import (
     Maps,
     Pair,
     Space,
     SpaceSample,
     SpaceSums,
-    cka_row,
+    cka_rows,
     count_bytes,
     fit_maps,
     link_depths,
@@ -57,6 +47,8 @@ FEW = 10
 FIGURE = "cka.png"
 """The heat map that the command line draws into the folder."""
 POPULATIONS = ("without-sinks", "all")
+BY_GROUP, ALL_PAIRS, LINKED = "by-group", "all", "linked"
+"""Which sums are kept: of all pairs by group of documents, of all pairs, or of the pairs that are mapped."""
 
 
 def bridge(
@@ -83,16 +75,21 @@ def bridge(
     revision: str | None = None,
     revision_b: str | None = None,
     trust_remote_code: bool = False,
+    keep_sums: bool = False,
+    resume: bool = False,
     overwrite: bool = False,
     listener: Listener | None = None,
+    checkpoint_every: float = 60.0,
 ) -> Findings:
     """Measure how similar the layers of two models, or of one, are over the same positions of a corpus.
 
     One pass over the text: debiased linear CKA of all pairs of layers from exact sums; for layers of equal depth
     (of one model: consecutive layers) the best linear and orthogonal maps with R^2 on held-out documents, and on a
-    sample of these the neighbours that both share, and recall of mapped vectors. `match` is token, word, document
-    or auto. `layers_b` selects layers of the second model, by default as `layers`. `save_map` writes the map
-    between the last two layers as safetensors: y = (x - mean_a) @ map + mean_b. Tables: cka, maps.
+    sample of these the neighbours that both share, and recall of mapped vectors. `match` is token, word, sentence,
+    document or auto. `layers_b` selects layers of the second model, by default as `layers`. `save_map` writes the
+    map between the last two layers as safetensors: y = (x - mean_a) @ map + mean_b. `resume` continues an
+    interrupted run from the checkpoint in `out`, which is written at most every `checkpoint_every` seconds.
+    `keep_sums` stores the sums, so that `merge_bridges` can add those of other documents. Tables: cka, maps.
     """
     listener = listener or Listener()
     _check(other, population, neighbours, sample_size, layers_b, save_map)
@@ -107,46 +104,74 @@ def bridge(
         loaded, (layers, layers if layers_b is None else layers_b), match, max_tokens, sinks=population == "all"
     )
     listener.say(said)
-    made = Bridge(readers, sample_size, memory)
+    made = Bridge([reader.layers for reader in readers], sample_size, memory, warnings=_left_out(readers))
     for warning in made.warnings:
         listener.warn(warning)
-    characters = sum(len(text) for _, text in opened.documents())
-    documents = made.read(opened.documents(), characters, listener)
-    listener.say("measuring")
-    if documents["held_out"] < FEW:
-        made.warnings.append(
-            f"R^2, neighbours and recall come from {pluralize(documents['held_out'], 'document')} of "
-            f"{documents['documents']:,}, since one in {HELD_SHARE} is held out; give more documents."
-        )
-        listener.warn(made.warnings[-1])
-    tables, maps = made.measure(neighbours)
-    if save_map is not None:
-        _save_map(local_path(save_map, "bridge"), maps, loaded, tables["maps"])
-    facts = make_facts(
-        "bridge",
-        loaded[0].facts,
-        match=readers[0].match,
-        population=population,
-        neighbours=neighbours,
-        sample_size=sample_size,
-        max_tokens=readers[0].source.max_tokens,
-        limit=limit,
-    )
+    digest, characters = _scan(opened.documents())
+    settings = {
+        "match": readers[0].match,
+        "population": population,
+        "neighbours": neighbours,
+        "sample_size": sample_size,
+        "max_tokens": readers[0].source.max_tokens,
+    }
+    facts = make_facts("bridge", loaded[0].facts, **settings, limit=limit)
     facts |= {
         "model_b": loaded[-1].facts if other is not None else None,
         "layers": [asdict(layer) for layer in readers[0].layers],
         "layers_b": [asdict(layer) for layer in readers[1].layers] if other is not None else None,
-        "corpus": {"name": opened.name, **documents},
         "matched": said,
-        "positions": made.describe_positions(),
-        "seconds": made.seconds,
         "populations": [population],
-        "warnings": made.warnings,
+        "sums": {"pairs": made.plan, "kept": keep_sums},
     }
-    found = Findings(facts, tables).save_if_asked(out, overwrite=overwrite)
+    checkpoint = Checkpoint(out, identify(facts) | {"corpus": digest}, checkpoint_every)
+    reading = Reading(made, readers)
+    if resume:
+        listener.say(reading.load(checkpoint))
+    reading.read(opened.documents(), characters, listener, checkpoint)
+    facts["corpus"] = {"name": opened.name, "sha256": digest, **reading.documents}
+    facts |= reading.describe()
+    found, maps = finish(made, facts, listener)
+    if save_map is not None:
+        _save_map(local_path(save_map, "bridge"), maps, loaded, found.tables["maps"])
+    checkpoint.remove()
+    found.save_if_asked(out, overwrite=True)  # the folder was checked before the run
     if out is not None:
         (Path(out) / FIGURE).unlink(missing_ok=True)  # of the results that were replaced
     return found
+
+
+def finish(made: Bridge, facts: dict[str, Any], listener: Listener) -> tuple[Findings, list[Maps]]:
+    """Measure everything from the sums; return the findings and the maps of the rows of the table `maps`."""
+    listener.say("measuring")
+    held, documents = (facts["corpus"][name] for name in ("held_out", "documents"))
+    if held < FEW:
+        made.warnings.append(
+            f"R^2, neighbours and recall come from {pluralize(held, 'document')} of {documents:,}, since one in "
+            f"{HELD_SHARE} is held out; give more documents."
+        )
+        listener.warn(made.warnings[-1])
+    tables, maps = made.measure(facts["settings"]["neighbours"])
+    facts["warnings"] = made.warnings
+    return Findings(facts, tables, made.state() if facts["sums"]["kept"] else {}), maps
+
+
+def _scan(documents: Iterable[tuple[int, str]]) -> tuple[str, int]:
+    """Return the sha256 of the documents, each after its length, and the number of their characters."""
+    digest, characters = sha256(), 0
+    for _, text in documents:
+        data = text.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little") + data)
+        characters += len(text)
+    return digest.hexdigest(), characters
+
+
+def _left_out(readers: Sequence[PositionReader]) -> list[str]:
+    return [
+        f"Layers without one state per token of the text are left out: {', '.join(reader.left_out)}."
+        for reader in readers
+        if reader.left_out
+    ]
 
 
 def make_readers(
@@ -168,110 +193,93 @@ def make_readers(
 
 
 class Bridge:
-    """The pass over the corpus: sums of pairs of layers and a sample of positions."""
+    """Sums of pairs of layers and a sample of positions, and what they give."""
 
-    def __init__(self, readers: Sequence[PositionReader], sample_size: int, memory: int | None = None) -> None:
-        self.readers = readers
-        self.warnings = [
-            f"Layers without one state per token of the text are left out: {', '.join(reader.left_out)}."
-            for reader in readers
-            if reader.left_out
-        ]
-        self.spaces = [[Space(side, layer.index) for layer in each.layers] for side, each in enumerate(readers)]
-        self._names = {
-            Space(side, layer.index): layer.name for side, each in enumerate(readers) for layer in each.layers
-        }
+    def __init__(
+        self,
+        layers: Sequence[Sequence[Layer]],
+        sample_size: int,
+        memory: int | None = None,
+        *,
+        plan: str | None = None,
+        warnings: Sequence[str] = (),
+    ) -> None:
+        self.warnings = list(warnings)
+        self.spaces = [[Space(side, layer.index) for layer in each] for side, each in enumerate(layers)]
+        known = {Space(side, layer.index): layer for side, each in enumerate(layers) for layer in each}
+        self._names = {space: layer.name for space, layer in known.items()}
         first, last = self.spaces[0], self.spaces[-1]
-        if len(readers) == 1 and len(first) == 1:
+        if len(layers) == 1 and len(first) == 1:
             raise InputError("--layers selects one layer of one model (got no second model); select at least two.")
-        links = link_depths(len(first), len(last) if len(readers) > 1 else None)
+        links = link_depths(len(first), len(last) if len(layers) > 1 else None)
         self.links: list[Pair] = [(first[x], last[y]) for x, y in links]
-        own: list[Pair] = [(space, space) for spaces in self.spaces for space in spaces]
-        across = [(x, y) for x in first for y in last] if len(readers) > 1 else list(combinations(first, 2))
-        split = {*self.links, *((x, x) for x, _ in self.links)}
-        self.pairs = self._choose_pairs(across, own, split, memory)
-        self.sums = SpaceSums([*own, *self.pairs], split)
+        across = [(x, y) for x in first for y in last] if len(layers) > 1 else list(combinations(first, 2))
+        plans = self._make_plans(across)
+        self.plan = plan or self._choose_plan(plans, {space: layer.dim for space, layer in known.items()}, memory)
+        self.sums = SpaceSums(plans[self.plan])
+        self.pairs = self.links if self.plan == LINKED else across
         self.sample = SpaceSample(sample_size, {space for link in self.links for space in link})
-        self.matched = 0
-        self.seconds = {"forward": 0.0, "sums": 0.0}
 
-    def _choose_pairs(
-        self, across: list[Pair], own: list[Pair], split: set[Pair], memory: int | None
-    ) -> list[Pair]:
-        """Return all pairs of layers if their sums fit in memory, else those of equal depth."""
-        dims = {
-            Space(side, layer.index): layer.dim for side, each in enumerate(self.readers) for layer in each.layers
-        }
+    def _make_plans(self, across: Sequence[Pair]) -> dict[str, dict[Pair, int]]:
+        """Return the parts in which the sums of each pair may be kept, the largest plan first."""
+        own: list[Pair] = [(space, space) for spaces in self.spaces for space in spaces]
+        split = {*self.links, *((x, x) for x, _ in self.links)}
+
+        def halves(pairs: Sequence[Pair]) -> dict[Pair, int]:
+            return {pair: 2 if pair in split else 1 for pair in (*own, *pairs)}
+
+        by_group = dict.fromkeys((*own, *across), GROUPS)
+        return {BY_GROUP: by_group, ALL_PAIRS: halves(across), LINKED: halves(self.links)}
+
+    def _choose_plan(
+        self, plans: Mapping[str, dict[Pair, int]], dims: Mapping[Space, int], memory: int | None
+    ) -> str:
+        """Return the first plan whose sums fit in memory, and warn about what the others would have."""
         allowed = memory if memory is not None else int(MEMORY_SHARE * psutil.virtual_memory().available)
-        need, least = (count_bytes([*own, *pairs], split, dims) for pairs in (across, self.links))
-        if need <= allowed:
-            return across
-        if least > allowed:
+        need = {name: count_bytes(parts, dims) for name, parts in plans.items()}
+        may = f"and {format_bytes(allowed)} may be used"
+        if need[BY_GROUP] <= allowed:
+            return BY_GROUP
+        if need[ALL_PAIRS] <= allowed:
+            self.warnings.append(
+                f"The sums by group of documents need {format_bytes(need[BY_GROUP])} of memory, {may}: CKA has no "
+                "error bars. Select fewer --layers to have them."
+            )
+            return ALL_PAIRS
+        if need[LINKED] > allowed:
             raise MemoryLimitError(
-                f"The sums of {len(self.links)} pairs of layers need {format_bytes(least)} of memory, and "
-                f"{format_bytes(allowed)} may be used; select fewer --layers."
+                f"The sums of {len(self.links)} pairs of layers need {format_bytes(need[LINKED])} of memory, "
+                f"{may}; select fewer --layers."
             )
         self.warnings.append(
-            f"The sums of all {len(across)} pairs of layers need {format_bytes(need)} of memory, and "
-            f"{format_bytes(allowed)} may be used: CKA is computed for {len(self.links)} of them, those that are "
-            "mapped. Select fewer --layers to have all pairs."
+            f"The sums of all {len(plans[ALL_PAIRS]) - len(dims)} pairs of layers need "
+            f"{format_bytes(need[ALL_PAIRS])} of memory, {may}: CKA is computed for {len(self.links)} of them, "
+            "those that are mapped. Select fewer --layers to have all pairs."
         )
-        return self.links
+        return LINKED
 
-    def read(self, documents: Iterable[tuple[int, str]], characters: int, listener: Listener) -> dict[str, int]:
-        """Read the documents, which have this many characters, through all models; return their counts."""
-        counts, gone, begin = {"documents": 0, "held_out": 0}, 0, perf_counter()
-        for pieces in cut_pieces(documents, whole=self.readers[0].match == DOCUMENT):
-            start = perf_counter()
-            found = [reader.read(pieces) for reader in self.readers]
-            middle = perf_counter()
-            self._add(pieces, found)
-            self.seconds["forward"] += middle - start
-            self.seconds["sums"] += perf_counter() - middle
-            counts["documents"] += sum(piece.number == 0 for piece in pieces)
-            counts["held_out"] += sum(piece.number == 0 and piece.held for piece in pieces)
-            gone += sum(len(piece.text) for piece in pieces)
-            listener.progress(Progress(min(gone / characters, 1.0), self.matched, perf_counter() - begin))
-        if not self.matched:
-            raise InputError(
-                "CORPUS has no position that can be matched: no token of it is text for all models, or all are "
-                "sinks."
-            )
-        return counts
+    def merge(self, other: Bridge) -> None:
+        """Add the sums and the sample of other documents."""
+        self.sums.merge(other.sums)
+        self.sample.merge(other.sample)
 
-    def _add(self, pieces: Sequence[Piece], found: Sequence[Positions]) -> None:
-        keys = found[0].keys
-        for each in found[1:]:
-            keys = np.intersect1d(keys, each.keys, assume_unique=True)
-        if not len(keys):
-            return
-        self.matched += len(keys)
-        rows = [torch.from_numpy(np.searchsorted(each.keys, keys)) for each in found]
-        states = {
-            Space(side, layer): part[rows[side]]
-            for side, each in enumerate(found)
-            for layer, part in each.states.items()
-        }
-        piece, place = keys // PLACES, keys % PLACES
-        held = torch.tensor([each.held for each in pieces])[torch.from_numpy(piece)]
-        self.sums.update(states, held)
-        document, number = (
-            np.array([getattr(each, name) for each in pieces])[piece] for name in ("document", "number")
-        )
-        order = torch.from_numpy((mix(document, number, place) >> np.uint64(1)).astype(np.int64))
-        self.sample.update(order[held], {space: states[space][held] for space in self.sample.rows})
+    def state(self) -> dict[str, Tensor]:
+        """Return the sums and the sample by name."""
+        return {**self.sums.state(), **self.sample.state()}
 
-    def describe_positions(self) -> dict[str, Any]:
-        """Return the number of matched positions, and what each model has read and left out."""
-        return {"matched": self.matched, "models": [reader.counts for reader in self.readers]}
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Replace the sums and the sample by those of a state with the same plan."""
+        self.sums.load(state)
+        self.sample.load(state)
 
     def measure(self, neighbours: int) -> tuple[dict[str, pd.DataFrame], list[Maps]]:
         """Return the tables, and the maps of the rows of the table `maps`."""
-        cells = [(*pair, cka_row(self.sums, *pair)) for pair in self.pairs]
-        if len(self.readers) == 1:  # the table of one model has both triangles and the diagonal
-            cells += [(y, x, row) for x, y, row in cells]
-            cells += [(x, x, cka_row(self.sums, x, x)) for x in self.spaces[0]]
-            cells.sort(key=lambda cell: cell[:2])
+        pairs = list(self.pairs)
+        if len(self.spaces) == 1:  # the table of one model has both triangles and the diagonal
+            pairs += [(x, x) for x in self.spaces[0]]
+        cells = [(*pair, row) for pair, row in zip(pairs, cka_rows(self.sums, pairs), strict=True)]
+        if len(self.spaces) == 1:
+            cells = sorted(cells + [(y, x, row) for x, y, row in cells if x != y], key=lambda cell: cell[:2])
         maps = [fit_maps(self.sums, *link) for link in self.links]
         linked = [
             self._head(x, y)

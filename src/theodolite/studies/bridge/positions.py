@@ -1,8 +1,9 @@
-"""The states of a model at positions that another model has too: tokens, words or documents."""
+"""The states of a model at positions that another model has too: tokens, words, sentences or documents."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,13 +22,17 @@ from theodolite.sources.text.windows import Window, cut_windows, repair_surrogat
 from theodolite.state.pilot import MASSIVE
 from theodolite.studies.text_model import TextModel
 
-TOKEN, WORD, DOCUMENT = "token", "word", "document"
-MATCHES = ("auto", TOKEN, WORD, DOCUMENT)
+TOKEN, WORD, SENTENCE, DOCUMENT = "token", "word", "sentence", "document"
+MATCHES = ("auto", TOKEN, WORD, SENTENCE, DOCUMENT)
+SENTENCE_END = re.compile(r"""(?<=[.!?])\s+|(?<=[.!?]["')\]»”’])\s+|\s*\n\s*|(?<=[。！？])""")
+"""Where one sentence ends and the next begins: after its mark and white space, or at a new line."""
 CHUNK = 16_384
 """Characters read at a time by both models; longer documents are cut into pieces at white space."""
 HELD_SALT = 0x68656C64
 HELD_SHARE = 5
 """One document in this many is held out, by a hash of its text, so that equal documents are on the same side."""
+GROUPS = 2 * HELD_SHARE
+"""Groups of documents for errors, by the same hash: two of them are the documents that are held out."""
 PLACES = 2**32
 """More than the tokens of a piece."""
 
@@ -41,7 +46,12 @@ class Piece:
     document: int
     number: int  # among the pieces of its document
     text: str
-    held: bool  # whether its document is held out when maps are fitted
+    group: int  # of its document
+
+    @property
+    def held(self) -> bool:
+        """Whether its document is held out when maps are fitted."""
+        return self.group % HELD_SHARE == 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,14 +68,14 @@ def cut_pieces(documents: Iterable[tuple[int, str]], *, whole: bool = False) -> 
     size = 0
     for number, given in documents:
         text = repair_surrogates(given)
-        held = bool(mix(HELD_SALT, text_hash(text)) % np.uint64(HELD_SHARE) == 0)
+        group = int(mix(HELD_SALT, text_hash(text)) % np.uint64(GROUPS))
         for part, piece in enumerate(_split(text)):
             if whole and part:
                 break
             if chunk and size + len(piece) > CHUNK:
                 yield chunk
                 chunk, size = [], 0
-            chunk.append(Piece(number, part, piece, held))
+            chunk.append(Piece(number, part, piece, group))
             size += len(piece)
     if chunk:
         yield chunk
@@ -90,11 +100,11 @@ def choose_match(match: str, tokenizers: Sequence[Any]) -> tuple[str, str]:
             "--match token requires models with the same tokenizer, and those of these models differ; use word or "
             "document."
         )
-    if match == WORD and not fast:
+    if match in (WORD, SENTENCE) and not fast:
         slow = next(type(tokenizer).__name__ for tokenizer in tokenizers if not tokenizer.is_fast)
         raise InputError(
-            f"--match word: {slow} does not say which characters a token covers, so words cannot be found; use "
-            "document."
+            f"--match {match}: {slow} does not say which characters a token covers, so {match}s cannot be found; "
+            "use document."
         )
     if match == "auto":
         match = TOKEN if same else WORD if fast else DOCUMENT
@@ -103,6 +113,7 @@ def choose_match(match: str, tokenizers: Sequence[Any]) -> tuple[str, str]:
         if len(tokenizers) > 1
         else "token by token: one model reads the text once",
         WORD: "word by word, by their characters: a word ends at white space, and is the mean of its tokens",
+        SENTENCE: "sentence by sentence, by their characters: a sentence is the mean of its tokens",
         DOCUMENT: "document by document: a document is the mean of its tokens",
     }
     return match, f"Positions are matched {says[match]}."
@@ -145,7 +156,7 @@ class PositionReader:
         self.source = source.narrowed(kept)
         self.match = match
         self.counts = {"read": 0, "sinks": 0, "nonfinite": 0}
-        self._limits: Tensor | None = None
+        self.limits: Tensor | None = None
         self._sinks = sinks
 
     @property
@@ -181,16 +192,16 @@ class PositionReader:
     def _place_windows(self, texts: Sequence[tuple[int, str]]) -> dict[tuple[int, int], Ints]:
         """Return the key of every token of each window, by document and number; -1 if it is left out."""
         tokenizer = self.source.tokenizer
-        by_word = self.match == WORD
-        windows = cut_windows(texts, tokenizer, self.source.max_tokens, words=by_word)
-        runs = {number: _number_words(text) for number, text in texts} if by_word else {}
+        number_runs = {WORD: _number_words, SENTENCE: _number_sentences}.get(self.match)
+        windows = cut_windows(texts, tokenizer, self.source.max_tokens, words=number_runs is not None)
+        runs = {} if number_runs is None else {number: number_runs(text) for number, text in texts}
         seen = dict.fromkeys((number for number, _ in texts), 0)
         found = {}
         for window in windows:
             number = window.document
             if self.match == DOCUMENT:
                 place = np.zeros(len(window), dtype=np.int64)
-            elif by_word:
+            elif runs:
                 place = _words_of(window, runs[number])
             else:
                 text = ~window.special
@@ -200,12 +211,12 @@ class PositionReader:
         return found
 
     def _finish(self, keys: Tensor, states: dict[int, Tensor]) -> Positions:
-        """Leave out sinks and states that are not finite, and average the tokens of each word or document."""
+        """Leave out sinks and states that are not finite, and average the tokens of each word or longer unit."""
         norms = torch.stack([torch.linalg.vector_norm(part.double(), dim=1) for part in states.values()])
-        if self._limits is None:
-            self._limits = MASSIVE * norms.nanmedian(dim=1, keepdim=True).values
+        if self.limits is None:
+            self.limits = MASSIVE * norms.nanmedian(dim=1, keepdim=True).values
         broken = ~norms.isfinite().all(0)
-        massive = ~broken & (norms > self._limits).any(0)
+        massive = ~broken & (norms > self.limits).any(0)
         if self._sinks:
             massive[:] = False
         self.counts["read"] += len(keys)
@@ -238,8 +249,21 @@ def _number_words(text: str) -> Ints:
     return np.where(space, -1, np.cumsum(begins) - 1)
 
 
+def _number_sentences(text: str) -> Ints:
+    """Return the number of the sentence that each character belongs to, -1 for what is between. (characters,)
+
+    >>> _number_sentences("Is it? Yes.").tolist()
+    [0, 0, 0, 0, 0, 0, -1, 1, 1, 1, 1]
+    """
+    numbers = np.zeros(len(text), dtype=np.int64)
+    for number, end in enumerate(SENTENCE_END.finditer(text)):
+        numbers[end.start() : end.end()] = -1
+        numbers[end.end() :] = number + 1
+    return numbers
+
+
 def _words_of(window: Window, words: Ints) -> Ints:
-    """Return the number of the word in which each token begins; -1 if special or white space. (tokens,)"""
+    """Return the number of the word or sentence in which each token begins; -1 if special or between. (tokens,)"""
     assert window.spans is not None
     place = np.full(len(window), -1, dtype=np.int64)
     for token, (start, end) in enumerate(window.spans.tolist()):
