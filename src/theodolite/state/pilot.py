@@ -16,7 +16,7 @@ from torch import Tensor
 
 from theodolite.batch import Batch, Places
 from theodolite.errors import DamagedError, InputError, TheodoliteError
-from theodolite.models.layers import Layer
+from theodolite.models.layers import RESIDUAL, Layer
 from theodolite.sources.batch_limit import BatchLimit, fits_in_memory
 from theodolite.sources.source import Source, device_for_sums, each_batch, each_kind
 from theodolite.statistics.cells import cells_to_separate
@@ -66,15 +66,16 @@ class Pilot:
         return MASSIVE * self.layers[layer].median_norm
 
     def frame(
-        self, layer: int, *, populations: Sequence[str], sample_size: int, contextuality: bool = False
+        self, layer: int | Layer, *, populations: Sequence[str], sample_size: int, contextuality: bool = False
     ) -> Frame:
         """Return the frame of a layer's statistics."""
         separated = cells_to_separate(populations)
-        pilot = self.layers[layer]
+        layer = Layer(layer, "", 0) if isinstance(layer, int) else layer
+        pilot = self.layers[layer.index]
         size = min(sample_size, max_sample_size(len(pilot.centre)))
         return Frame(
             pilot.centre,
-            self.massive_above(layer),
+            self.massive_above(layer.index),
             separate_first=separated.first,
             separate_massive=separated.massive,
             separate_sinks=separated.sinks,
@@ -83,6 +84,8 @@ class Pilot:
             spread=pilot.spread,
             frequent=pilot.frequent,
             kept=self.kept,
+            marks_sinks=layer.stream == RESIDUAL,
+            attention_heads=layer.attention_heads,
         )
 
     def save(self, folder: Location) -> None:

@@ -31,6 +31,8 @@ class Frame:
     separate_sinks: bool = False  # whether batches are held until the positions massive at any layer are known
     frequent: tuple[int, ...] = ()  # frequent units by code or hash, whose sums are also kept by document group
     kept: KeptUnits | None = None  # the units that have a vector; None: all
+    marks_sinks: bool = True  # whether a position that is massive here is a sink at the other layers
+    attention_heads: int = 0  # if sums over the attention of a block are kept with this layer
 
     @property
     def dim(self) -> int:

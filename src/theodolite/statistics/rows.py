@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,6 +31,7 @@ class Rows:
     nonfinite: Tensor  # (cells,) int64, excluded rows: a coordinate or the norm is NaN or infinite
     centre: Tensor  # (dim,)
     kept: Tensor | None = None  # (rows,) bool, whether the unit has a vector; None: all have one
+    attention: Mapping[str, Tensor] | None = None  # sums over the attention of the block
 
     def with_vector(self, part: slice) -> slice | Tensor:
         """Return the rows of a cell whose unit has a vector."""
@@ -86,7 +88,7 @@ class Rows:
                 cells.append((number, slice(start, start + count)))
             start += count
         kept = None if frame.kept is None else frame.kept.has_vector(places.unit, places.unit_hash)
-        return cls(x, norms, places, tuple(cells), nonfinite, frame.centre.to(x.dtype), kept)
+        return cls(x, norms, places, tuple(cells), nonfinite, frame.centre.to(x.dtype), kept, batch.attention)
 
 
 def is_massive(norms: Tensor, frame: Frame) -> Tensor:

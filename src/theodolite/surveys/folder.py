@@ -14,6 +14,7 @@ import pandas as pd
 
 from theodolite.engines.gpu import Checksums
 from theodolite.errors import DamagedError, InputError
+from theodolite.models.layers import Layer
 from theodolite.sources.units import OPEN, Unit, Units
 from theodolite.state.pilot import Pilot
 from theodolite.state.state import UNSEEN, State
@@ -45,7 +46,8 @@ MAX_SUMS = 2**30
 """Bytes above which a finished survey keeps its sums only if asked to."""
 REPORTED = ("layers", "tokens", "units")
 CURVES = ("scales", "spectra")
-LATER = (*CURVES, "jackknife", "neighbours", "contexts")  # missing in older surveys
+ATTENTION = "attention.parquet"  # only in surveys that were made with --attention
+LATER = (*CURVES, "jackknife", "neighbours", "contexts", "attention")  # missing in older surveys
 TABLES = (*REPORTED, "coordinates", *LATER)
 FILES = (PILOT, STATE, SAMPLE, LAYER_NORMS, *(f"{table}.parquet" for table in TABLES))
 NORMS_TABLE = "layer_norms"  # the table of what the file of norms holds
@@ -128,6 +130,8 @@ def _replace(folder: Location, new: Location) -> None:
     for name in (*FILES, FACTS):
         if (new / name).is_file():
             move(new / name, folder / name)
+        else:
+            remove(folder / name, missing_ok=True)
     remove(new, missing_ok=True)
 
 
@@ -149,7 +153,7 @@ def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None
     if isinstance(folder, Bucket):
         download.delete_local_copy(folder)
         save(survey, download.local_copy(folder))
-        folder.put_all(download.local_copy(folder), [*FILES, FACTS])
+        folder.put_all(download.local_copy(folder), [*survey.facts["files"], FACTS])
         survey.folder = folder
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -161,6 +165,8 @@ def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None
     for name in TABLES:
         path = folder / f"{name}.parquet"
         writers[path.name] = partial(write_table, path, getattr(survey.tables, name))
+    if not len(survey.tables.attention):
+        del writers[ATTENTION]
 
     def written(name: str) -> str:
         writers[name]()
@@ -169,7 +175,7 @@ def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None
     with ThreadPoolExecutor(len(writers)) as pool:
         writing = {name: pool.submit(written, name) for name in writers}
         known = state() | {name: one.result() for name, one in writing.items()}
-    survey.facts["files"] = {name: known[name] for name in FILES}
+    survey.facts["files"] = {name: known[name] for name in FILES if name in known}
     write_json(folder / FACTS, survey.facts | {SEAL: _seal(survey.facts)})
     survey.folder = folder
 
@@ -251,7 +257,7 @@ def open_survey(folder: str | Path | Bucket) -> Survey:
     settings = facts["settings"]
     frames = {
         layer["index"]: pilot.frame(
-            layer["index"],
+            Layer(**layer),
             populations=settings["populations"],
             sample_size=settings["sample_size"],
             contextuality=settings.get("contextuality", False),

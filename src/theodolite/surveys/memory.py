@@ -43,7 +43,13 @@ def estimate_bytes(
     total = 0
     for layer in layers:
         size = min(sample_size, max_sample_size(layer.dim))
-        frame = Frame(torch.empty(layer.dim), sample_size=size, contextuality=contextuality, kept=kept)
+        frame = Frame(
+            torch.empty(layer.dim),
+            sample_size=size,
+            contextuality=contextuality,
+            kept=kept,
+            attention_heads=layer.attention_heads,
+        )
         total += expected_bytes(frame, types, cells)
         if sinks and Scatter in statistics_for(frame):  # one position is enough for a matrix of its cell
             total += Scatter.expected_bytes(frame, types, SINK_MATRICES)

@@ -10,7 +10,8 @@ from theodolite.models.loaded_model import LoadedModel
 from theodolite.state.pilot import MASSIVE
 
 DEFAULTS: dict[str, Any] = {
-    f"settings.{name}": False for name in ("wrap", "clean_words", "contextuality", "end_to_end", "chat")
+    f"settings.{name}": False
+    for name in ("wrap", "clean_words", "contextuality", "end_to_end", "chat", "attention")
 }
 DEFAULTS |= {"settings.attn": None, "settings.min_count": 1}
 """Settings that older surveys do not record, and their value in those."""

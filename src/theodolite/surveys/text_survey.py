@@ -149,6 +149,7 @@ def plan(
             attn=options.attn,
             chat=options.chat and hash_template(tokenizer),
             min_count=options.min_count or 1,  # a smaller memory may require more: see `run`
+            **({"attention": True} if options.attention else {}),
         ),
         model=describe_checkpoint(
             checkpoint,
@@ -295,6 +296,8 @@ def _source(
             chat=options.chat,
             resident=_resident(device),
             end_to_end=end_to_end,
+            streams=options.streams,
+            attention=options.attention,
         )
     return network, source
 

@@ -22,6 +22,7 @@ from theodolite.state.state import State
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.fold import LayerFold
 from theodolite.tables import contextuality
+from theodolite.tables.attention import attention_table
 from theodolite.tables.contexts import contexts_table
 from theodolite.tables.coordinates import coordinate_rows, join_coordinates
 from theodolite.tables.curves import curve_table
@@ -48,12 +49,13 @@ class SurveyTables:
     jackknife: pd.DataFrame
     neighbours: pd.DataFrame = field(default_factory=neighbours_table)
     contexts: pd.DataFrame = field(default_factory=contexts_table)
+    attention: pd.DataFrame = field(default_factory=attention_table)
 
 
 def empty_table(name: str) -> pd.DataFrame:
     """Return a table that older surveys do not have, without rows."""
-    if name == "contexts":
-        return contexts_table()
+    if name in ("contexts", "attention"):
+        return contexts_table() if name == "contexts" else attention_table()
     return neighbours_table() if name == "neighbours" else curve_table(name)
 
 
@@ -147,7 +149,8 @@ def make_tables(
     kept = _layers(rows), _tokens(tokens, names), _units(state, seen), join_coordinates(coordinates)
     curves = {"scales": scales, "spectra": spectra, "jackknife": jackknife}
     made = {name: curve_table(name, parts) for name, parts in curves.items()}
-    return SurveyTables(*kept, **made, neighbours=neighbours_table(neighbours, names))
+    attention = attention_table(state, layers, reported)
+    return SurveyTables(*kept, **made, neighbours=neighbours_table(neighbours, names), attention=attention)
 
 
 def _measure_layer(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
 from time import perf_counter
@@ -134,8 +133,8 @@ def bridge(
     )
     facts |= {
         "model_b": loaded[-1].facts if other is not None else None,
-        "layers": [asdict(layer) for layer in readers[0].layers],
-        "layers_b": [asdict(layer) for layer in readers[1].layers] if other is not None else None,
+        "layers": [layer.facts() for layer in readers[0].layers],
+        "layers_b": [layer.facts() for layer in readers[1].layers] if other is not None else None,
         "corpus": {"name": opened.name, **documents},
         "matched": said,
         "positions": made.describe_positions(),
