@@ -82,7 +82,7 @@ class SurveyOptions:
     layers: Annotated[
         str | Sequence[int | str] | None,
         Option(
-            "Layers to survey, such as 0,6,12 or 0-3 or -1, or names of other streams than the residual: block 3/k, "
+            "Layers to survey, such as 0,6,12 or 0-3 or -1. Names select layers of other streams: block 3/k, "
             "block 3/k/head 5. Default: all.",
             flag_type=str | None,
         ),
@@ -90,9 +90,9 @@ class SurveyOptions:
     streams: Annotated[
         Sequence[str],
         Option(
-            "What to read of each block, comma-separated: residual (its output), q, k, v (queries, keys and values "
-            "of all heads), q-rotated, k-rotated (after rotation), attn, cross, mlp (what these parts write to the "
-            "residual), and q/heads, k/heads and so on, where every head is a layer.",
+            "What to read of each block, comma-separated: residual (its output), q, k, v (queries, keys and "
+            "values of all heads), q-rotated, k-rotated (after rotation), attn, cross, mlp (what these parts "
+            "write to the residual), and q/heads, k/heads and so on, where every head is a layer.",
             flag_type=str,
             parse=split_commas,
         ),
