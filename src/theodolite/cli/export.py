@@ -1,4 +1,4 @@
-"""theodolite export: the sampled vectors for embedding-atlas or TensorBoard's projector."""
+"""theodolite export: the sampled vectors for other viewers, or the means and scales of keys."""
 
 from __future__ import annotations
 
@@ -13,8 +13,19 @@ from theodolite.text import pluralize
 
 def export(
     folder: SurveyFolder,
-    to: Annotated[str, typer.Option(help="embedding-atlas, or projector for TensorBoard's projector.")],
-    out: Annotated[Path, typer.Option(help="A .parquet file for embedding-atlas, a folder for projector.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            help="embedding-atlas, projector for TensorBoard's projector, or keys for the mean and scale of the "
+            "keys of every head."
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="A .parquet file for embedding-atlas, a folder for projector, a .safetensors file for keys."
+        ),
+    ],
     layer: Annotated[
         str | None,
         typer.Option(help="Layers, such as 6 or -1 or 0,6,12. Default: the last one; for projector all of them."),
@@ -36,6 +47,11 @@ def export(
     from theodolite.studies.sample_export.export import export as exported
 
     made = exported(folder, to=to, out=out, layer=layer, population=population, limit=limit, project=project)
+    if made.errors is not None:
+        print_result(f"{made.out}: means and scales of {pluralize(len(made.errors), 'layer')} of keys")
+        print_result("relative squared error of 4-bit keys, as they are, centred, and scaled too:")
+        print_result(made.errors.to_string(index=False, float_format=lambda x: f"{x:.4f}"))
+        return
     vectors, layers = pluralize(sum(made.layers.values()), "vector"), pluralize(len(made.layers), "layer")
     print_result(f"{made.out}: {vectors} of {layers}, population {population}")
     print_result(made.command)

@@ -29,12 +29,13 @@ class Layer:
     units: bool = True  # False if positions are no longer those of the input and have no unit
     stream: str = RESIDUAL
     block: int | None = None  # of other streams: the layer that is the output of their block
+    heads: int = 0  # of a stream of queries, keys or values that has all of them
     attention_heads: int = 0  # if the attention logits of the block are measured with this layer
 
     def facts(self) -> dict[str, Any]:
         """Return what survey.json records; what only some surveys have is left out of the others."""
         facts = asdict(self)
-        for name, default in (("stream", RESIDUAL), ("block", None), ("attention_heads", 0)):
+        for name, default in (("stream", RESIDUAL), ("block", None), ("heads", 0), ("attention_heads", 0)):
             if facts[name] == default:
                 del facts[name]
         return facts

@@ -86,10 +86,13 @@ class Streams:
         ]
         layers = []
         for index, (block, stream, head) in enumerate(found, start=len(residual)):
-            name, width = f"{block.name}/{stream}", block.widths[stream]
+            name, width, heads = f"{block.name}/{stream}", block.widths[stream], 0
             if head is not None:
                 name, width = f"{name}/head {head}", width // block.count_heads(stream)
-            layers.append(Layer(index, name, width, None, block.stack, stream=stream, block=block.residual))
+            elif stream in BY_HEAD:
+                heads = block.count_heads(stream)
+            layer = Layer(index, name, width, None, block.stack, stream=stream, block=block.residual, heads=heads)
+            layers.append(layer)
         return cls(tuple(blocks), tuple(layers), dict(enumerate(found, start=len(residual))))
 
     @contextmanager

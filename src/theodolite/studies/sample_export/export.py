@@ -17,10 +17,12 @@ from theodolite.hashing import mix, unmix
 from theodolite.measures.projection import find_rotation, principal_plane
 from theodolite.storage.location import local_path
 from theodolite.studies.sample_export import viewers
+from theodolite.studies.sample_export.keys import export_keys
 from theodolite.studies.sample_file import SampledRows, SampleFile
 from theodolite.surveys.survey import Survey, folder_of
 
-VIEWERS = ("embedding-atlas", "projector")
+KEYS = "keys"  # not a viewer: means and scales of keys
+VIEWERS = ("embedding-atlas", "projector", KEYS)
 COLUMNS = "text unit special n document window position layer layer_name norm".split()
 TABLES = ("units", "tokens")
 PLACE_COLUMNS = ["document", "window", "position"]
@@ -38,6 +40,7 @@ class ExportResult:
     out: Path
     layers: dict[int, int]  # number of vectors by layer
     command: str
+    errors: pd.DataFrame | None = None  # of quantized keys, by layer
 
 
 class LayerPoints(NamedTuple):
@@ -57,18 +60,25 @@ def export(
     limit: int | None = None,
     project: str | None = None,
 ) -> ExportResult:
-    """Write the sampled vectors of a survey for embedding-atlas or the TensorBoard projector.
+    """Write the sampled vectors of a survey for embedding-atlas or TensorBoard's projector, or statistics of keys.
 
     `layer` names one layer or several: 6, "0,6,12", "0-3" or "-1". By default embedding-atlas gets the last layer,
     and the projector gets all layers, each as a separate embedding. `project` (pca, umap or tsne) computes x and y
     for embedding-atlas; the projector computes its own. `limit` is the maximum number of vectors per layer (by
-    default 10,000 for the projector); they are again a uniform sample.
+    default 10,000 for the projector); they are again a uniform sample. To "keys", the mean and the scale of the
+    keys of every head are written as safetensors, and the errors of 4-bit keys are returned.
     """
     if to not in VIEWERS:
         raise InputError(f"--to {to!r} is not one of {', '.join(VIEWERS)}.{nearest(to, list(VIEWERS))}")
     if limit is not None and limit < 1:
         raise InputError(f"--limit requires a number of 1 or more (got {limit}).")
     folder, path = folder_of(folder), local_path(out, "export")
+    if to == KEYS:
+        for name, value in (("--layer", layer), ("--limit", limit), ("--project", project)):
+            if value is not None:
+                raise InputError(f"{name} has no effect on --to keys, which writes all layers of keys. Omit it.")
+        errors = export_keys(folder, path, population)
+        return ExportResult(path, {}, "", errors)
     if to == "projector":
         if project is not None:
             raise InputError(
