@@ -19,7 +19,7 @@ from theodolite.studies.projections import projections
 from theodolite.studies.series import Series, is_series
 from theodolite.studies.streams import STREAMS, keep_residual, split_names
 from theodolite.studies.survey_data import SurveyData
-from theodolite.surveys.folder import CURVES, LATER, REPORTED, open_tables
+from theodolite.surveys.folder import ATTENTION, CURVES, LATER, REPORTED, open_tables
 from theodolite.surveys.survey import Survey
 from theodolite.tables.tables import empty_table
 from theodolite.text import survey_name
@@ -47,7 +47,8 @@ def read_survey_data(folder: str | Path, tables: Sequence[str] = DEFAULT_TABLES)
     if is_laboratory(folder):
         return read_laboratory(folder)
     facts, _ = open_tables(folder, [])
-    later = {name for name in LATER if f"{name}.parquet" not in facts["files"]}  # an older version made the survey
+    # An older version made the survey, or its attention was not measured.
+    later = {name for name in (*LATER, ATTENTION) if f"{name}.parquet" not in facts["files"]}
     _, found = open_tables(folder, [name for name in tables if name not in (TOKEN_SETS, BATCHES, STREAMS, *later)])
     if STREAMS in tables:
         found[STREAMS] = split_names(open_tables(folder, ["layers"])[1]["layers"], facts)

@@ -46,17 +46,18 @@ MAX_SUMS = 2**30
 """Bytes above which a finished survey keeps its sums only if asked to."""
 REPORTED = ("layers", "tokens", "units")
 CURVES = ("scales", "spectra")
-ATTENTION = "attention.parquet"  # only in surveys that were made with --attention
-LATER = (*CURVES, "jackknife", "neighbours", "contexts", "attention")  # missing in older surveys
+LATER = (*CURVES, "jackknife", "neighbours", "contexts")  # missing in older surveys
+ATTENTION = "attention"  # a table of surveys that were made with --attention
 TABLES = (*REPORTED, "coordinates", *LATER)
 FILES = (PILOT, STATE, SAMPLE, LAYER_NORMS, *(f"{table}.parquet" for table in TABLES))
+EVERY_FILE = (*FILES, f"{ATTENTION}.parquet")
 NORMS_TABLE = "layer_norms"  # the table of what the file of norms holds
 SEAL = "checksum"  # of survey.json's other entries
 OURS = {
     "token_sets.safetensors",
     "token_sets.parquet",
     "batches.parquet",
-    *FILES,
+    *EVERY_FILE,
     FACTS,
     UNFINISHED,
     REPLACEMENT,
@@ -115,7 +116,7 @@ def _replace(folder: Location, new: Location) -> None:
     if not (new / FACTS).is_file():
         return
     (folder / FACTS).unlink(missing_ok=True)
-    for name in OURS.difference(FILES, {FACTS, REPLACEMENT, UNITS}):
+    for name in OURS.difference(EVERY_FILE, {FACTS, REPLACEMENT, UNITS}):
         remove(folder / name, missing_ok=True)
     kinds = read_json(new / FACTS).get(OTHER_UNITS, [])
     for kind in TEXT_UNITS:
@@ -127,7 +128,7 @@ def _replace(folder: Location, new: Location) -> None:
         remove(folder / UNITS, missing_ok=True)
     if isinstance(folder, Path):
         folder.mkdir(parents=True, exist_ok=True)
-    for name in (*FILES, FACTS):
+    for name in (*EVERY_FILE, FACTS):
         if (new / name).is_file():
             move(new / name, folder / name)
         else:
@@ -162,11 +163,9 @@ def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None
         PILOT: lambda: survey.pilot.save(folder),
         LAYER_NORMS: lambda: save_norms(survey.norms, folder),
     }
-    for name in TABLES:
+    for name in (*TABLES, ATTENTION) if len(survey.tables.attention) else TABLES:
         path = folder / f"{name}.parquet"
         writers[path.name] = partial(write_table, path, getattr(survey.tables, name))
-    if not len(survey.tables.attention):
-        del writers[ATTENTION]
 
     def written(name: str) -> str:
         writers[name]()
@@ -175,7 +174,7 @@ def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None
     with ThreadPoolExecutor(len(writers)) as pool:
         writing = {name: pool.submit(written, name) for name in writers}
         known = state() | {name: one.result() for name, one in writing.items()}
-    survey.facts["files"] = {name: known[name] for name in FILES if name in known}
+    survey.facts["files"] = {name: known[name] for name in EVERY_FILE if name in known}
     write_json(folder / FACTS, survey.facts | {SEAL: _seal(survey.facts)})
     survey.folder = folder
 
@@ -245,13 +244,16 @@ def open_survey(folder: str | Path | Bucket) -> Survey:
     """
     place = parse_location(folder)
     facts = _read_facts(place)
-    path = download.download(place, FILES)
-    missing = {name for name in LATER if f"{name}.parquet" not in facts["files"]}
-    for name in FILES:
+    path = download.download(place, EVERY_FILE)
+    missing = {name for name in (*LATER, ATTENTION) if f"{name}.parquet" not in facts["files"]}
+    for name in EVERY_FILE:
         if name.removesuffix(".parquet") not in missing:
             _verify(path, facts, name)
     tables = SurveyTables(
-        *(empty_table(name) if name in missing else read_table(path / f"{name}.parquet") for name in TABLES)
+        *(
+            empty_table(name) if name in missing else read_table(path / f"{name}.parquet")
+            for name in (*TABLES, ATTENTION)
+        )
     )
     pilot = Pilot.load(path)
     settings = facts["settings"]
