@@ -43,10 +43,11 @@ def split_names(layers: pd.DataFrame, facts: Mapping[str, Any]) -> pd.DataFrame:
     [['block 1', 1, 'residual', <NA>], ['block 1', 1, 'k', 2]]
     """
     known = {int(layer["index"]): layer for layer in facts["layers"]}
-    parts = layers["layer_name"].astype(str).str.split("/", expand=True).reindex(columns=range(3))
+    parts = [str(name).partition("/") for name in layers["layer_name"]]
+    heads = [rest.partition("/head ")[2] for _, _, rest in parts]
     return layers.assign(
-        block=parts[0],
+        block=[block for block, _, _ in parts],
         number=[known[int(layer)].get("block") or int(layer) for layer in layers["layer"]],
         stream=[known[int(layer)].get("stream", RESIDUAL) for layer in layers["layer"]],
-        head=parts[2].str.removeprefix("head ").astype("Int64"),
+        head=pd.array([int(head) if head else pd.NA for head in heads], dtype="Int64"),
     )

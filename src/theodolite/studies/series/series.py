@@ -124,7 +124,7 @@ class Series:
         )
 
     def as_survey_data(self, folder: str | Path | None = None) -> SurveyData:
-        """Return the series as exhibits read it: its facts and its tables, of the residual stream if it has one."""
+        """Return the series as exhibits read it: its facts and tables, of the residual stream if it has one."""
         facts, tables = {"series": True, **self._facts()}, dict(self.tables)
         others = {layer["index"] for layer in self.layers if is_stream_name(layer["name"])}
         if others and len(others) < len(self.layers):
