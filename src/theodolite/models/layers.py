@@ -111,16 +111,6 @@ def _find_numbers(
     return numbers
 
 
-def is_stream_name(name: str) -> bool:
-    """Return whether a layer of this name belongs to another stream than the residual.
-
-    >>> [is_stream_name(name) for name in ("block 3", "block 3/k", "encoder block 3/v/head 0", "layers/0/mlp2")]
-    [False, True, True, False]
-    """
-    parts = name.split("/")[1:3]
-    return bool(parts) and parts[0] in STREAMS and all(part.startswith("head ") for part in parts[1:])
-
-
 def split_layer_names(selection: str | Sequence[int | str]) -> tuple[list[str], list[int]]:
     """Return the names of layers in a selection, which contain a slash, and its numbers, negative ones unchanged.
 

@@ -12,9 +12,9 @@ import pandas as pd
 from theodolite.environment import versions
 from theodolite.errors import DamagedError, InputError
 from theodolite.measures.columns import column_names, integer_columns
-from theodolite.models.layers import is_stream_name
 from theodolite.studies.series import files
 from theodolite.studies.survey_data import SurveyData
+from theodolite.text import is_stream_name
 
 SERIES, ATTENTION, ATTENTION_ROWS = "series", "attention", "attention_rows"
 """Names of the tables of a series."""
