@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,6 +84,7 @@ class Batch:
     places: Places
     rows: Tensor | None = None  # (positions,) int64, on the device of the states
     kind: int = 0  # which of the kinds of units of its source, if there are several
+    attention: Mapping[str, Tensor] | None = None  # sums over the logits of the block, if measured
 
     def taken(self) -> Tensor:
         """Return the states of the positions that count, in the order of the places. (positions, dim)"""

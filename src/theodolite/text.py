@@ -8,6 +8,7 @@ an en dash everywhere.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
@@ -243,6 +244,15 @@ def encodable(text: str) -> str:
     ('odd \\\\udc80', 'even')
     """
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def is_stream_name(name: str) -> bool:
+    """Return whether a layer of this name is part of a block, and does not belong to the residual stream.
+
+    >>> [is_stream_name(name) for name in ("block 3", "block 3/k", "encoder block 3/v/head 0", "layers/0/mlp")]
+    [False, True, True, False]
+    """
+    return re.match(r"(?:.+ )?(?:block|stage) \d+/", name) is not None
 
 
 def list_layers(known: Sequence[int]) -> str:

@@ -24,7 +24,7 @@ from tests.laws.harness import (
 )
 from tests.laws.strategies import DIFFICULTIES, MAX_SAMPLED, Sample, samples
 
-from theodolite.statistics.fold import BY_FIELD, CONTEXTUAL, RARE, SCORED, STATISTICS, LayerFold
+from theodolite.statistics.fold import ATTENTION, BY_FIELD, CONTEXTUAL, RARE, SCORED, STATISTICS, LayerFold
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
 from theodolite.statistics.statistic import Statistic
@@ -38,7 +38,7 @@ every_statistic = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.n
 
 
 def test_the_fold_holds_every_statistic() -> None:
-    assert set(STATISTICS + CONTEXTUAL + SCORED + RARE + BY_FIELD) == set(KINDS)
+    assert set(STATISTICS + CONTEXTUAL + SCORED + RARE + BY_FIELD + ATTENTION) == set(KINDS)
     assert len({kind.name for kind in KINDS}) == len(KINDS)
     assert set(TOLERANCE) <= {kind.name for kind in KINDS}
 

@@ -18,7 +18,7 @@ from theodolite.report.findings.comparison import comparison_cautions
 from theodolite.report.tables import Tables
 from theodolite.studies.choice import AUTO, Choice
 from theodolite.studies.laboratory import Findings
-from theodolite.studies.reading import DEFAULT_TABLES, read_survey_data
+from theodolite.studies.reading import DEFAULT_TABLES, read_survey_data, select_tables
 from theodolite.studies.series.series import Series
 from theodolite.studies.survey_data import SurveyData
 from theodolite.surveys.survey import Survey
@@ -115,9 +115,9 @@ def as_survey_data(given: Source, tables: Sequence[str] = DEFAULT_TABLES) -> Sur
     if isinstance(given, Series):
         return given.as_survey_data()
     if isinstance(given, Survey):
-        present = {name: table for name in tables if (table := getattr(given, name, None)) is not None}
-        if given.folder is None or len(present) == len(tables):
-            return SurveyData(given.facts, present, _local(given))
+        found = select_tables(given, tables, _local(given))
+        if found is not None:
+            return found
         given = str(given.folder)  # what a second pass has written beside it
     return read_survey_data(given, tables)
 

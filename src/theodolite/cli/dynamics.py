@@ -39,8 +39,8 @@ LEGEND = (
 
 
 OPTIONS = (
-    "units layers field column min_words max_words sample seed limit max_tokens batch_tokens wrap contextuality "
-    "populations sample_size memory dtype trust_remote_code device"
+    "units layers streams field column min_words max_words sample seed limit max_tokens batch_tokens wrap "
+    "contextuality populations sample_size memory dtype trust_remote_code device"
 ).split()
 
 

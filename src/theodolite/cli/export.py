@@ -1,4 +1,4 @@
-"""theodolite export: sampled vectors for other viewers, numbers by layer for experiment trackers."""
+"""theodolite export: sampled vectors for other viewers, means and scales of keys, numbers for trackers."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def export(
     to: Annotated[
         str,
         typer.Option(
-            help="Vectors: embedding-atlas, or projector for TensorBoard's projector. Numbers by layer: mlflow, "
-            "wandb (offline), tensorboard or prometheus."
+            help="Vectors: embedding-atlas, or projector for TensorBoard's projector. Mean and scale of the keys "
+            "of every head: keys. Numbers by layer: mlflow, wandb (offline), tensorboard or prometheus."
         ),
     ],
     out: Annotated[
         str,
         typer.Option(
-            help="A .parquet file for embedding-atlas, a .prom file for prometheus, a server or .db file for "
-            "mlflow; otherwise a folder."
+            help="A .parquet file for embedding-atlas, a .safetensors file for keys, a .prom file for prometheus, "
+            "a server or .db file for mlflow; otherwise a folder."
         ),
     ],
     layer: Annotated[
@@ -68,6 +68,11 @@ def export(
         project=project,
         measures=measure or (),
     )
+    if made.errors is not None:
+        print_result(f"{made.out}: means and scales of {pluralize(len(made.errors), 'layer')} of keys")
+        print_result("relative squared error of 4-bit keys, as they are, centred, and scaled too:")
+        print_result(made.errors.to_string(index=False, float_format=lambda x: f"{x:.4f}"))
+        return
     what = "number" if to in TRACKERS else "vector"
     total, layers = pluralize(sum(made.layers.values()), what), pluralize(len(made.layers), "layer")
     print_result(f"{made.out}: {total} of {layers}, population {population}")

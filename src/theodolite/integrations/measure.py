@@ -70,7 +70,7 @@ def measure_layers(
     with default_torch():
         pilot = take_pilot(replayed, [], "")
         folds = {
-            layer.index: LayerFold(pilot.frame(layer.index, populations=populations, sample_size=size))
+            layer.index: LayerFold(pilot.frame(layer, populations=populations, sample_size=size))
             for layer in replayed.layers
         }
         for prepared in replayed.prepare([]):

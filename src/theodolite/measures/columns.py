@@ -736,6 +736,38 @@ _GROUP_DIFFERENCES = (
     ),
     _key("undefined", "Why values of this row are missing, by column, as JSON", null="no value is missing"),
 )
+_NO_QUERY = "no query belongs to this population"
+_ATTENTION = (
+    _LAYER,
+    _LAYERS[1],
+    _POPULATION,
+    _count("head", "head", "Head", "Number of the head, from 0", ""),
+    _count("n", "n", "Queries", "Queries that count", "queries"),
+    _count("windows", "windows", "Windows", "Windows over which top_mass is averaged", "windows"),
+    _count("pairs", "pairs", "Logits", "Pairs of a query and a key that it may attend to", "pairs"),
+    Column("logit_min", "min", "Smallest logit", "Smallest attention logit", null=_NO_QUERY),
+    *(
+        Column(
+            f"logit_p{percent:02d}", f"p{percent:02d}", f"Logit, percentile {percent}",
+            f"Percentile {percent} of the attention logits", null=_NO_QUERY
+        )
+        for percent in (1, 5, 50, 95, 99)
+    ),
+    Column("logit_max", "max", "Largest logit", "Largest attention logit", null=_NO_QUERY),
+    Column("entropy", "entropy", "Entropy", "Mean entropy of the weights of a query", unit="nats", null=_NO_QUERY),
+    _share(
+        "entropy_share", "entropy share", "Entropy, share of its maximum",
+        "Mean entropy of the weights of a query over the logarithm of its keys", null="no query has two keys"
+    ),
+    _share(
+        "first_mass", "first", "Weight of the first position",
+        "Mean weight that queries give to the first position of their window", null=_NO_QUERY
+    ),
+    _share(
+        "top_mass", "top", "Weight of the strongest key",
+        "Largest mean weight of one key of a window, averaged over windows", null=_NO_QUERY
+    ),
+)
 
 # fmt: on
 COLUMNS: dict[str, dict[str, Column]] = {
@@ -752,6 +784,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "neighbours": _NEIGHBOURS,
         "groups": _GROUPS,
         "group_differences": _GROUP_DIFFERENCES,
+        "attention": _ATTENTION,
     }.items()
 }
 """Columns by table and name, in the order in which the tables hold them."""

@@ -168,9 +168,9 @@ THEMES = (
     ),
     Theme(
         "Attention, and one block",
-        "Queries, keys and softmax weights, and the output of one block as its input drifts. See "
-        "[block](block.md).",
-        ("attention/", "fixed-point/"),
+        "Queries, keys, attention logits and weights, the error of quantized keys, and the output of one block as "
+        "its input drifts. See [streams](streams.md) and [block](block.md).",
+        ("attention/", "quantization/", "fixed-point/"),
     ),
     Theme(
         "A model's tables",

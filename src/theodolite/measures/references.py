@@ -404,6 +404,12 @@ REFERENCES = (
         "Peter H. Westfall and S. Stanley Young. Resampling-Based Multiple Testing. Wiley, 1993.",
     ),
     Reference(
+        "xiao-2024",
+        r"Xiao et al\. 2024",
+        "Guangxuan Xiao, Yuandong Tian, Beidi Chen, Song Han and Mike Lewis. Efficient streaming language models "
+        "with attention sinks. ICLR 2024. arXiv:2309.17453.",
+    ),
+    Reference(
         "yamagiwa-2024",
         "Yamagiwa and Shimodaira 2024",
         "Hiroaki Yamagiwa and Hidetoshi Shimodaira. Norm of mean contextualized embeddings determines their "

@@ -30,15 +30,16 @@ def hook_layers(
     layers: Iterable[int],
     *,
     complete: bool = False,
+    last: int | None = None,
 ) -> Iterator[Callable[..., dict[int, int]]]:
     """Give a forward function that passes the states of each of these layers to `on_states` while the model runs.
 
     States are not kept: those of one layer exist at a time. Hook points are numbered in the order in which the
-    model reaches them; the part of the model after the last of these layers is not run, unless `complete`. The
-    forward function returns how often the module of each hook point was called.
+    model reaches them; the part of the model after the last of these layers is not run, unless `complete` or
+    `last` names a later one. The forward function returns how often the module of each hook point was called.
     """
     selected = set(layers)
-    last = max(selected)
+    last = max(selected, default=0) if last is None else last
     calls: dict[int, int] = {}
 
     def pass_on(index: int, state: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -13,6 +13,7 @@ from theodolite.errors import InputError
 from theodolite.models.hooks import HookPoint, first_tensor, hook_layers
 from theodolite.models.layers import Layer
 from theodolite.models.stacks import Stack, equal_states, find_final_norm, find_module_lists, largest_list
+from theodolite.models.streams import Streams
 
 MAPS = ("flat", "places")
 """A feature map (channels, height, width) is one vector per image, as in Godey et al. (2023), or one per place."""
@@ -80,6 +81,7 @@ class MediaAnatomy:
     layouts: Mapping[int, str] = field(default_factory=dict)  # of layers whose items are not first
     calls: Mapping[int, int] = field(default_factory=dict)  # by layer, calls of its module; empty: not checked
     complete: bool = False  # whether the part of the model after the last layer must run
+    stacks: tuple[Stack, ...] = ()  # empty if the layers are modules that a user named
 
     @classmethod
     def of(cls, model: nn.Module, inputs: Mapping[str, Tensor], *, flat: bool) -> MediaAnatomy:
@@ -93,7 +95,14 @@ class MediaAnatomy:
         last = {id(stack.blocks[-1]) for stack in stacks}
         checked = {k for k, point in points.items() if not point.reads_input and id(point.module) not in last}
         checked -= {k for k, point in points.items() if any(point.module is stack.final_norm for stack in stacks)}
-        return cls.from_hook_points(model, inputs, names, points, flat=flat, checked=checked)
+        found = cls.from_hook_points(model, inputs, names, points, flat=flat, checked=checked)
+        return replace(found, stacks=tuple(stacks))
+
+    def find_streams(self, inputs: Mapping[str, Tensor]) -> Streams:
+        """Find the streams of all blocks by running the model on these inputs."""
+        if not self.stacks:
+            raise InputError("--streams applies to models of transformers whose blocks are found by the survey.")
+        return Streams.of(self.model, self.stacks, self.layers, lambda: self.model(**inputs))
 
     @classmethod
     def from_hook_points(

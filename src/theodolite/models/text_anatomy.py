@@ -16,6 +16,7 @@ from theodolite.models.device_map import input_device
 from theodolite.models.hooks import HookPoint, OnStates, hook_layers
 from theodolite.models.layers import Layer
 from theodolite.models.stacks import Stack, equal_states, find_final_norm, find_module_lists, largest_list
+from theodolite.models.streams import Streams
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,18 @@ class Anatomy:
         return self.stacks[-1].final_norm
 
     def hook_layers(
-        self, on_states: OnStates, layers: Sequence[int]
+        self, on_states: OnStates, layers: Sequence[int], last: int | None = None
     ) -> AbstractContextManager[Callable[..., dict[int, int]]]:
-        """Give a forward function that passes the states of each of these layers to `on_states`."""
+        """Give a forward function that passes the states of each of these layers to `on_states`.
+
+        The model runs up to the layer `last`, by default the last of these.
+        """
         points = {index: point for index, (_, _, point) in enumerate(self._hook_points())}
-        return hook_layers(self.model, points, on_states, layers)
+        return hook_layers(self.model, points, on_states, layers, last=last)
+
+    def find_streams(self) -> Streams:
+        """Find the streams of all blocks: queries, keys, values, and what is written to the residual stream."""
+        return Streams.of(self.model, self.stacks, self.layers, lambda: self.model(**make_probe(self.model)))
 
     def _hook_points(self) -> list[tuple[str, str, HookPoint]]:
         """Return the stack, the layer name and the hook point of every layer."""

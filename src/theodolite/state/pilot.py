@@ -17,7 +17,7 @@ from torch import Tensor
 from theodolite.batch import Batch, Places
 from theodolite.corpora.fields import FieldChoice
 from theodolite.errors import DamagedError, InputError, TheodoliteError
-from theodolite.models.layers import Layer
+from theodolite.models.layers import RESIDUAL, Layer
 from theodolite.sources.batch_limit import BatchLimit, fits_in_memory
 from theodolite.sources.source import Source, device_for_sums, each_batch, each_kind
 from theodolite.statistics.cells import cells_to_separate
@@ -68,7 +68,7 @@ class Pilot:
 
     def frame(
         self,
-        layer: int,
+        layer: int | Layer,
         *,
         populations: Sequence[str],
         sample_size: int,
@@ -78,11 +78,12 @@ class Pilot:
     ) -> Frame:
         """Return the frame of a layer's statistics; `by` are the groups of documents by a field of the corpus."""
         separated = cells_to_separate(populations)
-        pilot = self.layers[layer]
+        layer = Layer(layer, "", 0) if isinstance(layer, int) else layer
+        pilot = self.layers[layer.index]
         size = min(sample_size, max_sample_size(len(pilot.centre)))
         return Frame(
             pilot.centre,
-            self.massive_above(layer),
+            self.massive_above(layer.index),
             separate_first=separated.first,
             separate_massive=separated.massive,
             separate_sinks=separated.sinks,
@@ -94,6 +95,8 @@ class Pilot:
             kept=self.kept,
             by_groups=0 if by is None else len(by),
             by_matrices=0 if by is None else by.matrices,
+            marks_sinks=layer.stream == RESIDUAL,
+            attention_heads=layer.attention_heads,
         )
 
     def save(self, folder: Location) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import Batch
+from theodolite.statistics.attention import Attention
 from theodolite.statistics.clusters import Clusters
 from theodolite.statistics.contextuality import Contextuality
 from theodolite.statistics.directions import Directions
@@ -39,6 +40,8 @@ RARE: Kinds = (RareUnits,)
 """Added if not all units have a vector."""
 BY_FIELD: Kinds = (FieldGroups,)
 """Added if documents are grouped by a field of the corpus."""
+ATTENTION: Kinds = (Attention,)
+"""Added if the attention of a block is measured."""
 WIDE: Kinds = (Moments, Directions, Norms, Sample)
 """For vectors too wide for a (dim, dim) matrix or 20 groups of sums, such as complete feature maps of an image."""
 MAX_MATRIX_DIM = 8192
@@ -57,10 +60,11 @@ def max_sample_size(dim: int) -> int:
 
 def statistics_for(frame: Frame) -> Kinds:
     """Return the statistics of a layer with this frame."""
+    attention = ATTENTION * (frame.attention_heads > 0)
     if frame.dim > MAX_MATRIX_DIM:
-        return WIDE
-    optional = CONTEXTUAL * frame.contextuality + SCORED * frame.layer_scores
-    return STATISTICS + optional + RARE * (frame.kept is not None) + BY_FIELD * (frame.by_groups > 0)
+        return WIDE + attention
+    optional = CONTEXTUAL * frame.contextuality + SCORED * frame.layer_scores + RARE * (frame.kept is not None)
+    return STATISTICS + optional + BY_FIELD * (frame.by_groups > 0) + attention
 
 
 def expected_bytes(frame: Frame, units: int, cells: int) -> int:
@@ -98,11 +102,12 @@ class LayerFold:
         if states.data_ptr() == batch.states.data_ptr():
             states = states.clone()
         norms = row_norms(states if states.dtype == torch.float64 else states.float())
-        held = Batch(batch.layer, states, batch.places)
+        held = Batch(batch.layer, states, batch.places, attention=batch.attention)
         return HeldBatch(
             batch.places,
             is_massive(norms, self.frame),
             lambda sinks: self.update(held, norms=norms, sinks=sinks.cpu()),
+            marks_sinks=self.frame.marks_sinks,
         )
 
     def merge(self, other: LayerFold) -> None:
@@ -247,6 +252,11 @@ class LayerFold:
     def clusters(self) -> Clusters | None:
         """The occurrences of each unit by window, if the frame requires them."""
         return cast("Clusters | None", self.statistics.get("clusters"))
+
+    @property
+    def attention(self) -> Attention | None:
+        """The sums over the attention of the block, if it is measured."""
+        return cast("Attention | None", self.statistics.get("attention"))
 
     @property
     def wide(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,6 +32,7 @@ class Rows:
     centre: Tensor  # (dim,)
     kept: Tensor | None = None  # (rows,) bool, whether the unit has a vector; None: all have one
     nonfinite_by: Tensor | None = None  # (cells, groups) int64, the excluded rows by group of a field
+    attention: Mapping[str, Tensor] | None = None  # sums over the attention of the block
 
     def with_vector(self, part: slice) -> slice | Tensor:
         """Return the rows of a cell whose unit has a vector."""
@@ -91,7 +93,8 @@ class Rows:
                 cells.append((number, slice(start, start + count)))
             start += count
         kept = None if frame.kept is None else frame.kept.has_vector(places.unit, places.unit_hash)
-        return cls(x, norms, places, tuple(cells), nonfinite, frame.centre.to(x.dtype), kept, nonfinite_by)
+        centre = frame.centre.to(x.dtype)
+        return cls(x, norms, places, tuple(cells), nonfinite, centre, kept, nonfinite_by, batch.attention)
 
 
 def is_massive(norms: Tensor, frame: Frame) -> Tensor:

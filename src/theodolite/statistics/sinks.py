@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from theodolite.batch import Batch, Places
@@ -21,6 +22,7 @@ class HeldBatch:
     massive: Tensor  # (positions,) bool, massive at this layer
     add: Callable[[Tensor], None]  # adds the states; takes the sinks, (positions,) bool
     discard: Callable[[], None] = lambda: None  # called instead of `add` if the batch is not added
+    marks_sinks: bool = True  # whether its massive positions are sinks at the other layers
 
 
 class Fold(Protocol):
@@ -46,7 +48,8 @@ class BatchLayers:
     """Adds the layers of one batch to their folds: at once or, if sinks have their own cells, at the end.
 
     A position is a sink if it is massive at any layer that has the same positions: the layers of an encoder, for
-    example, or those of a decoder. Memory: the states of all layers of the batch.
+    example, or those of a decoder. Of the streams of a model, only the residual stream marks sinks. Memory: the
+    states of all layers of the batch.
     """
 
     def __init__(self, folds: Mapping[int, Fold], *others: Mapping[int, Fold]) -> None:
@@ -84,10 +87,9 @@ class BatchLayers:
         """Find the sinks, and add what is held in the order of the layers, freeing each layer when it is added."""
         sinks: dict[int, Tensor] = {}
         for held in self._held:
+            found = held.massive if held.marks_sinks else torch.zeros_like(held.massive)
             before = sinks.get(id(held.places))
-            sinks[id(held.places)] = (
-                held.massive if before is None else held.massive | before.to(held.massive.device)
-            )
+            sinks[id(held.places)] = found if before is None else found | before.to(found.device)
         self.consistent = not self._held
         while self._held:
             held = self._held.popleft()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,10 @@ from theodolite.studies.laboratory import is_laboratory, read_laboratory
 from theodolite.studies.norm_variance.token_set_files import TOKEN_SETS, has_token_set_files, read_token_sets
 from theodolite.studies.projections import projections
 from theodolite.studies.series import Series, is_series
+from theodolite.studies.streams import STREAMS, keep_residual, split_names
 from theodolite.studies.survey_data import SurveyData
-from theodolite.surveys.folder import BY_FIELD, CURVES, LATER, REPORTED, open_tables
+from theodolite.surveys.folder import ATTENTION, BY_FIELD, CURVES, LATER, REPORTED, open_tables
+from theodolite.surveys.survey import Survey
 from theodolite.tables.tables import empty_table
 from theodolite.text import survey_name
 
@@ -35,8 +37,9 @@ MAX_POINTS, MIN_POINTS = 24_000, 300
 def read_survey_data(folder: str | Path, tables: Sequence[str] = DEFAULT_TABLES) -> SurveyData:
     """Read the facts and the named tables of a finished survey, never its state.
 
-    `tables` may also name "token_sets" and "batches", which are read if the folder has them. Of a laboratory or a
-    series, all tables are read.
+    `tables` may also name "token_sets" and "batches", which are read if the folder has them, and "streams", the
+    layers of all streams; the other tables have those of the residual stream. Of a laboratory or a series, all
+    tables are read.
     """
     folder = download(folder)
     if is_series(folder):
@@ -44,14 +47,34 @@ def read_survey_data(folder: str | Path, tables: Sequence[str] = DEFAULT_TABLES)
     if is_laboratory(folder):
         return read_laboratory(folder)
     facts, _ = open_tables(folder, [])
-    later = {name for name in LATER if f"{name}.parquet" not in facts["files"]}  # an older version made the survey
-    _, found = open_tables(folder, [name for name in tables if name not in (TOKEN_SETS, BATCHES, *later)])
-    survey = SurveyData(facts, found | {name: empty_table(name) for name in tables if name in later}, folder)
+    # An older version made the survey, or its attention was not measured.
+    later = {name for name in (*LATER, ATTENTION) if f"{name}.parquet" not in facts["files"]}
+    _, found = open_tables(folder, [name for name in tables if name not in (TOKEN_SETS, BATCHES, STREAMS, *later)])
+    if STREAMS in tables:
+        found[STREAMS] = split_names(open_tables(folder, ["layers"])[1]["layers"], facts)
+    survey = _make_data(facts, found | {name: empty_table(name) for name in tables if name in later}, folder)
     if BATCHES in tables:
         survey = attach_batches(survey)
     if TOKEN_SETS in tables and has_token_set_files(folder):
         return read_token_sets(folder, facts).attach_to(survey)
     return survey
+
+
+def _make_data(facts: dict[str, Any], tables: Mapping[str, pd.DataFrame], folder: Path | None) -> SurveyData:
+    """Return the data of a survey, of the residual stream only except for the table of streams."""
+    kept, selected = keep_residual(facts, {name: table for name, table in tables.items() if name != STREAMS})
+    return SurveyData(kept, selected | {name: tables[name] for name in (STREAMS,) if name in tables}, folder)
+
+
+def select_tables(survey: Survey, tables: Sequence[str], folder: Path | None) -> SurveyData | None:
+    """Return the named tables of a survey in memory as `read_survey_data` does; None if it lacks one of them."""
+    known = {name: getattr(survey.tables, name, None) for name in tables}
+    if STREAMS in known:
+        known[STREAMS] = split_names(survey.layers, survey.facts)
+    present = {name: table for name, table in known.items() if table is not None}
+    if survey.folder is None or len(present) == len(tables):
+        return _make_data(survey.facts, present, folder)
+    return None
 
 
 def read_report_tables(folder: str | Path | Bucket, *, umap: bool = False) -> dict[str, Any]:
@@ -63,7 +86,8 @@ def read_report_tables(folder: str | Path | Bucket, *, umap: bool = False) -> di
     path = download(folder, [SAMPLE])
     optional = (*CURVES, "contexts", "neighbours", *BY_FIELD)
     later = [name for name in optional if f"{name}.parquet" in facts["files"]]
-    _, tables = open_tables(folder, [*REPORTED, *later], {"tokens": TOKEN_COLUMNS})
+    _, read = open_tables(folder, [*REPORTED, *later], {"tokens": TOKEN_COLUMNS})
+    facts, tables = keep_residual(facts, read)
     projected = _project_sample(path, facts, umap=umap)
     return {"name": survey_name(facts), "facts": facts, **tables, "projections": projected}
 
@@ -86,5 +110,10 @@ def _project_sample(path: Path, facts: dict[str, Any], *, umap: bool) -> pd.Data
     dim = max((int(layer["dim"]) for layer in facts["layers"]), default=0)
     count = points_per_layer(len(facts["layers"]), dim)
     return projections(
-        path, per_layer=count, population=known[0], nearest=NEAREST_POINTS, umap=UMAP_LAYERS if umap else 0
+        path,
+        per_layer=count,
+        population=known[0],
+        nearest=NEAREST_POINTS,
+        umap=UMAP_LAYERS if umap else 0,
+        layers=[int(layer["index"]) for layer in facts["layers"]],
     )

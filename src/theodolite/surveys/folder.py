@@ -15,6 +15,7 @@ import pandas as pd
 from theodolite.corpora.fields import FieldChoice
 from theodolite.engines.gpu import Checksums
 from theodolite.errors import DamagedError, InputError
+from theodolite.models.layers import Layer
 from theodolite.sources.units import OPEN, Unit, Units
 from theodolite.state.pilot import Pilot
 from theodolite.state.state import UNSEEN, State
@@ -49,15 +50,17 @@ REPORTED = ("layers", "tokens", "units")
 CURVES = ("scales", "spectra")
 BY_FIELD = ("groups", "group_differences")  # missing if documents are not grouped by a field
 LATER = (*CURVES, "jackknife", "neighbours", "contexts", *BY_FIELD)  # missing in older surveys
+ATTENTION = "attention"  # a table of surveys that were made with --attention
 TABLES = (*REPORTED, "coordinates", *LATER)
 FILES = (PILOT, STATE, SAMPLE, LAYER_NORMS, *(f"{table}.parquet" for table in TABLES))
+EVERY_FILE = (*FILES, f"{ATTENTION}.parquet")
 NORMS_TABLE = "layer_norms"  # the table of what the file of norms holds
 SEAL = "checksum"  # of survey.json's other entries
 OURS = {
     "token_sets.safetensors",
     "token_sets.parquet",
     "batches.parquet",
-    *FILES,
+    *EVERY_FILE,
     FACTS,
     UNFINISHED,
     REPLACEMENT,
@@ -116,7 +119,7 @@ def _replace(folder: Location, new: Location) -> None:
     if not (new / FACTS).is_file():
         return
     (folder / FACTS).unlink(missing_ok=True)
-    for name in OURS.difference(FILES, {FACTS, REPLACEMENT, UNITS}):
+    for name in OURS.difference(EVERY_FILE, {FACTS, REPLACEMENT, UNITS}):
         remove(folder / name, missing_ok=True)
     kinds = read_json(new / FACTS).get(OTHER_UNITS, [])
     for kind in TEXT_UNITS:
@@ -126,13 +129,13 @@ def _replace(folder: Location, new: Location) -> None:
             remove(folder / UNITS / kind, missing_ok=True)
     if not kinds:
         remove(folder / UNITS, missing_ok=True)
-    for name in BY_FIELD if BY not in read_json(new / FACTS) else ():
-        remove(folder / f"{name}.parquet", missing_ok=True)
     if isinstance(folder, Path):
         folder.mkdir(parents=True, exist_ok=True)
-    for name in (*FILES, FACTS):
+    for name in (*EVERY_FILE, FACTS):
         if (new / name).is_file():
             move(new / name, folder / name)
+        else:
+            remove(folder / name, missing_ok=True)
     remove(new, missing_ok=True)
 
 
@@ -163,7 +166,7 @@ def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None
         PILOT: lambda: survey.pilot.save(folder),
         LAYER_NORMS: lambda: save_norms(survey.norms, folder),
     }
-    for name in TABLES if BY in survey.facts else (name for name in TABLES if name not in BY_FIELD):
+    for name in _tables_of(survey):
         path = folder / f"{name}.parquet"
         writers[path.name] = partial(write_table, path, getattr(survey.tables, name))
 
@@ -174,7 +177,7 @@ def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None
     with ThreadPoolExecutor(len(writers)) as pool:
         writing = {name: pool.submit(written, name) for name in writers}
         known = state() | {name: one.result() for name, one in writing.items()}
-    survey.facts["files"] = {name: known[name] for name in FILES if name in known}
+    survey.facts["files"] = {name: known[name] for name in EVERY_FILE if name in known}
     write_json(folder / FACTS, survey.facts | {SEAL: _seal(survey.facts)})
     survey.folder = folder
 
@@ -239,6 +242,12 @@ def _read_facts(path: Location) -> dict[str, Any]:
     return facts
 
 
+def _tables_of(survey: Survey) -> list[str]:
+    """Return the tables that a survey writes; those of options that were not given have no rows."""
+    optional = [*(BY_FIELD if BY in survey.facts else ()), *([ATTENTION] if len(survey.tables.attention) else [])]
+    return [name for name in (*TABLES, ATTENTION) if name in optional or name not in (*BY_FIELD, ATTENTION)]
+
+
 def open_survey(folder: str | Path | Bucket) -> Survey:
     """Open a finished survey, verifying every file; one in a bucket is downloaded.
 
@@ -246,20 +255,23 @@ def open_survey(folder: str | Path | Bucket) -> Survey:
     """
     place = parse_location(folder)
     facts = _read_facts(place)
-    path = download.download(place, [name for name in FILES if name in facts["files"]])
-    missing = {name for name in LATER if f"{name}.parquet" not in facts["files"]}
-    for name in FILES:
+    path = download.download(place, [name for name in EVERY_FILE if name in facts["files"]])
+    missing = {name for name in (*LATER, ATTENTION) if f"{name}.parquet" not in facts["files"]}
+    for name in EVERY_FILE:
         if name.removesuffix(".parquet") not in missing:
             _verify(path, facts, name)
     tables = SurveyTables(
-        *(empty_table(name) if name in missing else read_table(path / f"{name}.parquet") for name in TABLES)
+        *(
+            empty_table(name) if name in missing else read_table(path / f"{name}.parquet")
+            for name in (*TABLES, ATTENTION)
+        )
     )
     pilot = Pilot.load(path)
     settings = facts["settings"]
     by = FieldChoice.from_dict(facts[BY]) if BY in facts else None
     frames = {
         layer["index"]: pilot.frame(
-            layer["index"],
+            Layer(**layer),
             populations=settings["populations"],
             sample_size=settings["sample_size"],
             contextuality=settings.get("contextuality", False),

@@ -81,6 +81,7 @@ def plan(
             contextuality=options.contextuality,
             maps="flat" if flat else "places",
             max_seconds=options.max_seconds,
+            **({"attention": True} if options.attention else {}),
         ),
         model=describe_checkpoint(
             checkpoint,
@@ -141,6 +142,8 @@ def _source(
         kind=options.kinds_of_units("none")[0],
         layers=options.layers,
         flat=_flat(kind, options.maps),
+        streams=options.streams,
+        attention=options.attention,
     )
     return network, source
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import psutil
 import torch
@@ -48,9 +48,15 @@ def estimate_bytes(
     total = 0
     for layer in layers:
         size = min(sample_size, max_sample_size(layer.dim), sample_size if vectors is None else vectors)
-        frame = Frame(torch.empty(layer.dim), sample_size=size, contextuality=contextuality, kept=kept)
-        if by is not None:
-            frame = replace(frame, by_groups=len(by), by_matrices=by.matrices)
+        frame = Frame(
+            torch.empty(layer.dim),
+            sample_size=size,
+            contextuality=contextuality,
+            kept=kept,
+            by_groups=0 if by is None else len(by),
+            by_matrices=0 if by is None else by.matrices,
+            attention_heads=layer.attention_heads,
+        )
         total += expected_bytes(frame, types, cells)
         matrices = cells + (SINK_MATRICES if sinks else 0)
         for kind in (Scatter, FieldGroups) if sinks else ():  # sinks may be more than coordinates

@@ -81,9 +81,30 @@ class SurveyOptions:
         ),
     ] = None
     layers: Annotated[
-        str | Sequence[int] | None,
-        Option("Layers to survey, such as 0,6,12 or 0-3 or -1. Default: all.", flag_type=str | None),
+        str | Sequence[int | str] | None,
+        Option(
+            "Layers to survey, such as 0,6,12 or 0-3 or -1. Names select layers of other streams: block 3/k, "
+            "block 3/k/head 5. Default: all.",
+            flag_type=str | None,
+        ),
     ] = None
+    streams: Annotated[
+        Sequence[str],
+        Option(
+            "What to read of each block, comma-separated: residual (its output), q, k, v (queries, keys and "
+            "values of all heads), q-rotated, k-rotated (after rotation), attn, cross, mlp (what these parts "
+            "write to the residual), and q/heads, k/heads and so on, where every head is a layer.",
+            flag_type=str,
+            parse=split_commas,
+        ),
+    ] = ("residual",)
+    attention: Annotated[
+        bool,
+        Option(
+            "Also measure the attention logits of every surveyed block by head: quantiles, entropy and the weight "
+            "of sinks, in attention.parquet."
+        ),
+    ] = False
     min_words: Annotated[int | None, Option("Keep documents with at least this many words.", kinds=TEXT)] = None
     max_words: Annotated[int | None, Option("Keep documents with fewer words than this.", kinds=TEXT)] = None
     sample: Annotated[float | None, Option("Keep this fraction of the documents, chosen by hash.")] = None

@@ -11,7 +11,7 @@ from theodolite.state.pilot import MASSIVE
 
 DEFAULTS: dict[str, Any] = {
     f"settings.{name}": False
-    for name in ("wrap", "clean_words", "contextuality", "layer_scores", "end_to_end", "chat")
+    for name in ("wrap", "clean_words", "contextuality", "layer_scores", "end_to_end", "chat", "attention")
 }
 DEFAULTS |= {"settings.attn": None, "settings.min_count": 1, "settings.by": None, "settings.by_top": None}
 """Settings that older surveys do not record, and their value in those."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from theodolite.errors import InputError
-from theodolite.models.layers import parse_layer_numbers
+from theodolite.models.layers import RESIDUAL, split_layer_names
 from theodolite.storage.file_names import FACTS, REPLACEMENT, UNFINISHED
 from theodolite.storage.files import read_json
 from theodolite.storage.location import Location
@@ -97,8 +97,12 @@ def known_settings(options: SurveyOptions, **more: Any) -> dict[str, Any]:
         "layer_scores": options.layer_scores,
         **{name: value for name, value in more.items() if value is not None},
     }
-    if options.layers is not None and min(numbers := parse_layer_numbers(options.layers)) >= 0:
-        known["layers"] = sorted(set(numbers))
+    if options.attention:
+        known["attention"] = True
+    if options.layers is not None and tuple(options.streams) == (RESIDUAL,):
+        names, numbers = split_layer_names(options.layers)
+        if not names and min(numbers) >= 0:
+            known["layers"] = sorted(set(numbers))
     return known
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -235,7 +235,7 @@ def _run_identity(plan: Plan) -> dict[str, Any]:
 def _frames(plan: Plan, pilot: Pilot) -> dict[int, Frame]:
     return {
         layer.index: pilot.frame(
-            layer.index,
+            layer,
             populations=plan.populations,
             sample_size=plan.sample_size,
             contextuality=plan.contextuality,
@@ -419,7 +419,7 @@ def _make_survey(
         "engine": engine.facts(),
         "units": state.units.kind,
         "populations": list(plan.populations),
-        "layers": [asdict(layer) for layer in layers],
+        "layers": [layer.facts() for layer in layers],
         "pilot": {**pilot.facts, "sha256": pilot.sha256},
         "settings": plan.identity["settings"],
         "identity": plan.identity,

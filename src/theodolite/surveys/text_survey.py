@@ -159,6 +159,7 @@ def plan(
             chat=options.chat and hash_template(tokenizer),
             min_count=options.min_count or 1,  # a smaller memory may require more: see `run`
             **by_settings,
+            **({"attention": True} if options.attention else {}),
         ),
         model=describe_checkpoint(
             checkpoint,
@@ -309,6 +310,8 @@ def _source(
             chat=options.chat,
             resident=_resident(device),
             end_to_end=end_to_end,
+            streams=options.streams,
+            attention=options.attention,
         )
     return network, source
 

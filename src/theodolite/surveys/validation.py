@@ -15,7 +15,8 @@ from theodolite.engines.ray.reachability import check_address_format
 from theodolite.errors import InputError, first_line, nearest
 from theodolite.models.checkpoint import Modality, find_modality, resolve
 from theodolite.models.device_map import require_accelerate
-from theodolite.models.layers import parse_layer_numbers
+from theodolite.models.layers import split_layer_names
+from theodolite.models.streams import check_streams
 from theodolite.sources.text.source import check_cleaning
 from theodolite.state.pilot import Pilot
 from theodolite.statistics.cells import POPULATIONS
@@ -60,7 +61,13 @@ def check_survey_options(options: SurveyOptions) -> None:
     if "all" not in options.populations:
         raise InputError("--populations must include 'all'.")
     if options.layers is not None:
-        parse_layer_numbers(options.layers)
+        split_layer_names(options.layers)
+    check_streams(options.streams)
+    if options.attention and kinds[0] == "word":
+        raise InputError(
+            "--attention requires positions that are tokens, so the first of --units must not be word (got "
+            f"{','.join(kinds)})."
+        )
     select_part([], options.part)
 
 

@@ -22,6 +22,7 @@ from theodolite.state.state import State
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.fold import LayerFold
 from theodolite.tables import contextuality
+from theodolite.tables.attention import attention_table
 from theodolite.tables.contexts import contexts_table
 from theodolite.tables.coordinates import coordinate_rows, join_coordinates
 from theodolite.tables.curves import curve_table
@@ -50,6 +51,7 @@ class SurveyTables:
     contexts: pd.DataFrame = field(default_factory=contexts_table)
     groups: pd.DataFrame = field(default_factory=lambda: group_table("groups"))
     group_differences: pd.DataFrame = field(default_factory=lambda: group_table("group_differences"))
+    attention: pd.DataFrame = field(default_factory=attention_table)
 
 
 def empty_table(name: str) -> pd.DataFrame:
@@ -58,6 +60,8 @@ def empty_table(name: str) -> pd.DataFrame:
         return contexts_table()
     if name in ("groups", "group_differences"):
         return group_table(name)
+    if name == "attention":
+        return attention_table()
     return neighbours_table() if name == "neighbours" else curve_table(name)
 
 
@@ -159,7 +163,8 @@ def make_tables(
     kept = _layers(rows), _tokens(tokens, names), _units(state, seen), join_coordinates(coordinates)
     curves = {"scales": scales, "spectra": spectra, "jackknife": jackknife}
     made = {name: curve_table(name, parts) for name, parts in curves.items()}
-    return SurveyTables(*kept, **made, neighbours=neighbours_table(neighbours, names))
+    attention = attention_table(state, layers, reported)
+    return SurveyTables(*kept, **made, neighbours=neighbours_table(neighbours, names), attention=attention)
 
 
 def _measure_layer(

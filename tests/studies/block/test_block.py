@@ -332,3 +332,18 @@ def test_blocks_that_shift_their_scores_are_rejected() -> None:
     )
     with pytest.raises(InputError, match="its attention weights differ from the softmax"):
         IsolatedBlock.of(Qwen3Model(config).eval().requires_grad_(False), 1, 8)
+
+
+def test_a_fused_projection_with_shared_keys() -> None:
+    """Phi-3 has one projection for four heads of queries, two of keys and two of values."""
+    from transformers import AutoModel, Phi3Config
+
+    torch.manual_seed(0)
+    shapes = {"hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2}
+    config = Phi3Config(vocab_size=60, intermediate_size=64, pad_token_id=0, eos_token_id=0, **shapes)
+    subject = IsolatedBlock.of(
+        AutoModel.from_config(config).eval(), 2, POSITIONS
+    )  # compares its scores with its own
+    _, seen = subject.run_and_capture(fed(subject))
+    assert seen.queries.shape == (2, 4, POSITIONS, 8)
+    assert seen.keys.shape == (2, 2, POSITIONS, 8)

@@ -324,3 +324,15 @@ def test_pictures_have_a_series_too_without_attention(tmp_path: Path) -> None:
         listener=again,
     )
     assert "step 2: already surveyed" in again.lines
+
+
+def test_streams_are_in_the_series_and_not_in_averages(runs: Path, corpus: Path, tmp_path: Path) -> None:
+    options = OPTIONS | {"limit": 10, "layers": "0-1"}
+    plain = dynamics("m", corpus, tmp_path / "a", checkpoints=folders(runs), attention=0, options=options)
+    both = options | {"streams": ("residual", "k")}
+    made = dynamics("m", corpus, tmp_path / "b", checkpoints=folders(runs), attention=0, options=both)
+    assert set(made.table["layer_name"]) == {"embeddings", "block 1", "block 1/k"}
+    expected, found = (average_layers(series.as_survey_data(), ["all"], ["q"]) for series in (plain, made))
+    assert found["mean"].tolist() == expected["mean"].tolist()
+    again = dynamics("m", corpus, tmp_path / "b", checkpoints=folders(runs), attention=0, options=both)
+    assert len(again.steps) == len(STEPS)

@@ -12,10 +12,24 @@ COLOURS = "RdBu_r"
 """Blue below 0, white at 0, red above 0; safe for colour-blind readers."""
 
 
-def draw_heat(ax: Axes, table: pd.DataFrame, row: str, column: str, value: str, limit: float | None = None) -> Any:
+POSITIVE_COLOURS = "viridis"
+"""For numbers that cannot be negative, from dark to bright."""
+
+
+def draw_heat(
+    ax: Axes,
+    table: pd.DataFrame,
+    row: str,
+    column: str,
+    value: str,
+    limit: float | None = None,
+    *,
+    positive: bool = False,
+) -> Any:
     """Draw the value at (row, column) with the first row at the top. Return the image, for a colour bar.
 
-    The colour scale runs from -limit to limit. The default limit is the 99th percentile of the absolute values.
+    The colour scale runs from -limit, or from 0 for `positive` numbers, to limit. The default limit is the 99th
+    percentile of the absolute values.
     """
     wide = table.pivot(index=row, columns=column, values=value)
     numbers = wide.to_numpy(np.float64)
@@ -25,7 +39,13 @@ def draw_heat(ax: Axes, table: pd.DataFrame, row: str, column: str, value: str, 
     edges = (_first(columns), _last(columns), _last(rows), _first(rows))
     ax.set_facecolor("#D9D9D9")  # undefined values
     image = ax.imshow(
-        numbers, cmap=COLOURS, vmin=-reach, vmax=reach, extent=edges, aspect="auto", interpolation="nearest"
+        numbers,
+        cmap=POSITIVE_COLOURS if positive else COLOURS,
+        vmin=0.0 if positive else -reach,
+        vmax=reach,
+        extent=edges,
+        aspect="auto",
+        interpolation="nearest",
     )
     ax.set_xlabel(column)
     ax.set_ylabel(row)

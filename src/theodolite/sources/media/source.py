@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -13,8 +15,10 @@ from torch import Tensor, nn
 from theodolite.batch import Batch, Places
 from theodolite.errors import InputError
 from theodolite.hashing import mix
+from theodolite.models.attention_calls import AttentionCall
+from theodolite.models.attention_sums import Span, sum_attention
 from theodolite.models.hooks import hook_layers
-from theodolite.models.layers import Layer, choose_layers
+from theodolite.models.layers import RESIDUAL, Layer
 from theodolite.models.media_anatomy import (
     ITEMS_FIRST,
     LAYOUTS,
@@ -24,6 +28,7 @@ from theodolite.models.media_anatomy import (
     StateRows,
     arrange_rows,
 )
+from theodolite.models.streams import choose_stream_layers
 from theodolite.sources.rows import locate_rows
 from theodolite.sources.source import Sink
 from theodolite.sources.units import Unit, Units
@@ -75,9 +80,11 @@ class MediaSource:
         *,
         corpus_key: int = 0,
         kind: str = "none",
-        layers: str | Sequence[int] | None = None,
+        layers: str | Sequence[int | str] | None = None,
         flat: bool = False,
         anatomy: MediaAnatomy | None = None,
+        streams: Sequence[str] = (RESIDUAL,),
+        attention: bool = False,
     ) -> None:
         if kind not in KINDS:
             raise InputError(
@@ -86,7 +93,14 @@ class MediaSource:
         self.feeder, self.corpus_key, self.flat = feeder, corpus_key, flat
         self._device = find_device(model)
         self.anatomy = anatomy or MediaAnatomy.of(model, self._to_device(feeder.probe()), flat=flat)
-        self.layers: tuple[Layer, ...] = choose_layers(self.anatomy.layers, layers)
+        self.layers: tuple[Layer, ...]
+        self.layers, self._streams = choose_stream_layers(
+            self.anatomy.layers,
+            layers,
+            streams,
+            lambda: self.anatomy.find_streams(self._to_device(feeder.probe())),
+            attention=attention,
+        )
         self.units = Units(kind, [Unit("all", "all")] if kind == "none" else [])
 
     def prepare(self, documents: Sequence[tuple[int, Any]]) -> list[MediaBatch]:
@@ -114,11 +128,26 @@ class MediaSource:
             shape = (f"{stack} {layout}", len(arranged.rows), arranged.ordered)
             if shape not in places:
                 places[shape] = self._places(batch.items, arranged)
-            sink(Batch(index, arranged.rows.cpu(), places[shape]))
+            sink(Batch(index, arranged.rows.cpu(), places[shape], attention=measured.pop(index, None)))
 
-        anatomy, layers = self.anatomy, [layer.index for layer in self.layers]
-        hooks = hook_layers(anatomy.model, anatomy.hook_points, on_states, layers, complete=anatomy.complete)
-        with hooks as forward:
+        def measure(layer: Layer, call: AttentionCall) -> None:
+            items, _, positions, _ = call.query.shape
+            counts = torch.tensor(batch.counts.get(layer.stack) or [positions] * items)
+            counted = torch.arange(positions)[None] < counts[:, None]
+            spans = [Span(item, 0, positions) for item in range(items)]
+            measured[layer.index] = sum_attention(call, spans, counted)
+
+        anatomy, measured = self.anatomy, dict[int, dict[str, Tensor]]()
+        of_streams = [layer.index for layer in self.layers if layer.stream != RESIDUAL]
+        residual = [layer.index for layer in self.layers if layer.stream == RESIDUAL]
+        attention = {layer.index: partial(measure, layer) for layer in self.layers if layer.attention_heads}
+        last = max(layer.index if layer.block is None else layer.block for layer in self.layers)
+        with (
+            nullcontext() if self._streams is None else self._streams.capture(of_streams, on_states, attention),
+            hook_layers(
+                anatomy.model, anatomy.hook_points, on_states, residual, complete=anatomy.complete, last=last
+            ) as forward,
+        ):
             calls = forward(**self._to_device(batch.inputs))
         for index, expected in anatomy.calls.items():
             if calls.get(index, 0) > expected:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,11 @@ from theodolite.devices import to_device
 from theodolite.errors import InputError
 from theodolite.hashing import mix
 from theodolite.models import quirks
+from theodolite.models.attention_calls import AttentionCall
+from theodolite.models.attention_sums import Span, sum_attention
 from theodolite.models.device_map import input_device
-from theodolite.models.layers import Layer, choose_layers
+from theodolite.models.layers import RESIDUAL, Layer
+from theodolite.models.streams import choose_stream_layers
 from theodolite.models.text_anatomy import Anatomy
 from theodolite.sources.rows import locate_rows
 from theodolite.sources.source import Sink, each_batch
@@ -55,7 +60,8 @@ class TextSource:
     everything but the words from each document before the model reads it. `chat` reads conversations through the
     chat template of the tokenizer. `resident` leaves the states on the device of the model. `end_to_end` packs
     windows into one sequence without padding, if the model supports it. With `other_kinds`, every batch is also
-    grouped by these kinds of units, from the same states: `others` are the same source by each of them.
+    grouped by these kinds of units, from the same states: `others` are the same source by each of them. `streams`
+    are what is read of each block, the residual stream and others; with `attention`, its logits are measured too.
     """
 
     def __init__(
@@ -65,7 +71,7 @@ class TextSource:
         *,
         corpus_key: int = 0,
         kind: str = "id",
-        layers: str | Sequence[int] | None = None,
+        layers: str | Sequence[int | str] | None = None,
         max_tokens: int = 512,
         batch_tokens: int = 4096,
         drop_special: bool = False,
@@ -75,11 +81,16 @@ class TextSource:
         resident: bool = False,
         end_to_end: bool = False,
         other_kinds: Sequence[str] = (),
+        streams: Sequence[str] = (RESIDUAL,),
+        attention: bool = False,
     ) -> None:
         check_cleaning((kind, *other_kinds), clean_words=clean_words)
         self.anatomy = Anatomy.of(model)
         self.tokenizer = tokenizer
-        self.layers: tuple[Layer, ...] = choose_layers(self.anatomy.layers, layers)
+        self.layers: tuple[Layer, ...]
+        self.layers, self._streams = choose_stream_layers(
+            self.anatomy.layers, layers, streams, self.anatomy.find_streams, attention=attention
+        )
         self._decoder_start = quirks.decoder_start_id(model.config)
         self.units, codes = list_vocabulary(tokenizer, kind, start=self._decoder_start)
         self.max_tokens = max_tokens
@@ -94,6 +105,8 @@ class TextSource:
         self._codes = np.asarray(codes, dtype=np.int64)
         self.device = input_device(model)
         self.devices = dict(enumerate(self.anatomy.devices))  # where the states of each layer appear
+        if self._streams is not None:
+            self.devices |= {index: block.device for index, (block, _, _) in self._streams.of_layer.items()}
         self._pad = quirks.padding_id(model.config, tokenizer)
         self._table_rows = _table_rows(model, tokenizer)
         self._language_first = quirks.starts_with_language(model.config)
@@ -110,6 +123,7 @@ class TextSource:
         other = copy(self)
         other.units, codes = list_vocabulary(self.tokenizer, kind, start=self._decoder_start)
         other._codes, other._finds_words, other.others = np.asarray(codes, dtype=np.int64), kind == "word", ()
+        other.layers = tuple(replace(layer, attention_heads=0) for layer in self.layers)  # measured once
         return other
 
     def narrowed(self, layers: Sequence[Layer]) -> TextSource:
@@ -248,22 +262,37 @@ class TextSource:
                 rows[side.rows, device] = to_device(side.rows, device)
             return rows[side.rows, device]
 
+        measured: dict[int, dict[str, Tensor]] = {}  # the attention of blocks whose output is not reached yet
+
         def on_states(index: int, states: Tensor) -> None:
             layer = layers[index]
             for kind, batch in enumerate(kinds):
+                attention = measured.pop(index, None) if kind == 0 else None
                 if not layer.units:
                     sink(replace(self._without_units(index, states, batch), kind=kind))
                     continue
                 side = batch.decoder if layer.stack == "decoder" and batch.decoder is not None else batch
                 if self.resident and side.pooling is None:
-                    sink(Batch(index, states.flatten(0, 1), side.places, rows_on(side, states.device), kind))
+                    flat = states.flatten(0, 1)
+                    sink(Batch(index, flat, side.places, rows_on(side, states.device), kind, attention))
                     continue
                 chosen = states.flatten(0, 1).index_select(0, rows_on(side, states.device)).cpu()
                 if side.pooling is not None:
                     chosen = _average_rows(chosen, side.pooling, side.positions)
-                sink(Batch(index, chosen, side.places, kind=kind))
+                sink(Batch(index, chosen, side.places, kind=kind, attention=attention))
 
-        with self._attention(prepared), self.anatomy.hook_layers(on_states, list(layers)) as forward:
+        def measure(layer: Layer, call: AttentionCall) -> None:
+            measured[layer.index] = sum_attention(call, *_find_spans(prepared, layer.stack))
+
+        of_streams = [layer.index for layer in self.layers if layer.stream != RESIDUAL]
+        residual = [layer.index for layer in self.layers if layer.stream == RESIDUAL]
+        attention = {layer.index: partial(measure, layer) for layer in self.layers if layer.attention_heads}
+        last = max(layer.index if layer.block is None else layer.block for layer in self.layers)
+        with (
+            self._attention(prepared),
+            nullcontext() if self._streams is None else self._streams.capture(of_streams, on_states, attention),
+            self.anatomy.hook_layers(on_states, residual, last) as forward,
+        ):
             forward(**{name: self._model_input(name, tensor) for name, tensor in _model_inputs(prepared).items()})
 
     def _attention(self, prepared: TextBatch) -> AbstractContextManager[object]:
@@ -295,6 +324,16 @@ class TextSource:
             by=None if prepared.by is None else prepared.by.repeat(width),
         )
         return Batch(index, states.flatten(0, 1).cpu(), places)
+
+
+def _find_spans(prepared: TextBatch, stack: str) -> tuple[list[Span], Tensor]:
+    """Return where the windows of a batch are, and which of their positions count. (items, tokens)"""
+    side = prepared.decoder if stack == "decoder" and prepared.decoder is not None else prepared
+    counted = torch.zeros(side.ids.shape, dtype=torch.bool)
+    counted.view(-1)[side.rows] = True
+    if side.packed is not None:
+        return [Span(0, start, stop) for start, stop in pairwise(side.packed.starts.tolist())], counted
+    return [Span(item, 0, length) for item, length in enumerate(side.mask.sum(dim=1).tolist())], counted
 
 
 def _table_rows(model: Any, tokenizer: Any) -> int | None:

@@ -150,12 +150,19 @@ class GpuFold:
         def add(sinks: Tensor) -> None:
             if self._host is not None:
                 back = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=device))
-                self._host.update(Batch(batch.layer, held, places, back), sinks=sinks.cpu())
+                again = Batch(batch.layer, held, places, back, attention=batch.attention)
+                self._host.update(again, sinks=sinks.cpu())
             with self.context.activate():
                 marks = massive + SINK * sinks.to(device)[order].to(torch.int8)
                 self._add(held, in_order, math.inf, marks)
 
-        return HeldBatch(places, by_place.bool(), add, lambda: self.context.count_held(-held.nbytes))
+        return HeldBatch(
+            places,
+            by_place.bool(),
+            add,
+            lambda: self.context.count_held(-held.nbytes),
+            marks_sinks=self.frame.marks_sinks,
+        )
 
     @property
     def _massive_above(self) -> float:

@@ -15,11 +15,9 @@ from torch import Tensor, nn
 from theodolite.errors import InputError
 from theodolite.models.hooks import first_input, first_tensor
 from theodolite.models.norms import Norm, identify_norm
+from theodolite.models.projections import LOOKED_FOR, Projection, find_projections
 from theodolite.models.text_anatomy import find_blocks
 
-PAIRS = (("query", "key"), ("q_proj", "k_proj"), ("q_lin", "k_lin"), ("q", "k"))  # BERT; Llama; DistilBERT; T5
-FUSED = "c_attn"  # GPT-2: queries, keys and values side by side
-BY_HEAD = "query_key_value"  # GPT-NeoX, Bloom: the same, but head by head
 TOLERANCE = 1e-4
 """Maximum difference from the block's own attention weights. Float32 gives 1e-6, another rule for scores 1e-1."""
 
@@ -41,7 +39,7 @@ class QueryKeyProjections:
     """The modules that compute queries and keys, and their numbers of heads."""
 
     attention: nn.Module
-    modules: tuple[nn.Module, ...]  # one for queries and one for keys, or one for both
+    parts: dict[str, Projection]  # "q", "k" and "v"
     heads: int
     key_heads: int
     scale: float
@@ -49,27 +47,22 @@ class QueryKeyProjections:
     @classmethod
     def of(cls, block: nn.Module, config: Any, what: str) -> QueryKeyProjections:
         """Find the projections of a block; cross-attention is ignored."""
+        heads = int(config.num_attention_heads)
+        key_heads = int(getattr(config, "num_key_value_heads", None) or heads)
         for name, part in block.named_modules():
             if "cross" in name.lower():
                 continue
-            modules = _find_projections(part)
-            if modules:
-                return cls._from_modules(part, modules, config)
-        names = ", ".join("/".join(pair) for pair in PAIRS)
-        raise InputError(
-            f"{what}: no query and key projections were found in its block; looked for {names}, {FUSED} and "
-            f"{BY_HEAD}."
-        )
+            parts = find_projections(part, heads, key_heads)
+            if parts:
+                scale = getattr(part, "scaling", None)
+                width = parts["q"].width
+                return cls(part, parts, heads, key_heads, width**-0.5 if scale is None else float(scale))
+        raise InputError(f"{what}: no query and key projections were found in its block; looked for {LOOKED_FOR}.")
 
-    @classmethod
-    def _from_modules(
-        cls, attention: nn.Module, modules: tuple[nn.Module, ...], config: Any
-    ) -> QueryKeyProjections:
-        heads = int(config.num_attention_heads)
-        key_heads = int(getattr(config, "num_key_value_heads", None) or heads)
-        width = _output_size(modules[0]) // (heads if len(modules) == 2 else 3 * heads)
-        scale = getattr(attention, "scaling", None)
-        return cls(attention, modules, heads, key_heads, width**-0.5 if scale is None else float(scale))
+    @property
+    def modules(self) -> tuple[nn.Module, ...]:
+        """One module for queries and one for keys, or one for both."""
+        return tuple(dict.fromkeys((self.parts["q"].module, self.parts["k"].module)))
 
     @contextmanager
     def capture(self) -> Iterator[list[Tensor]]:
@@ -102,11 +95,7 @@ class QueryKeyProjections:
         return [deepcopy(module).double() for module in self.modules]
 
     def _heads(self, outputs: list[Tensor]) -> tuple[Tensor, Tensor]:
-        if len(outputs) == 1 and getattr(self.attention, BY_HEAD, None) is self.modules[0]:
-            queries, keys = _split(outputs[0], self.heads).chunk(3, dim=-1)[:2]
-            return queries, keys
-        queries, keys = outputs[0].chunk(3, dim=-1)[:2] if len(outputs) == 1 else outputs
-        return _split(queries, self.heads), _split(keys, self.key_heads)
+        return self.parts["q"].split(outputs[0]), self.parts["k"].split(outputs[-1])
 
 
 def rotate(vectors: Tensor, rotation: tuple[Tensor, Tensor] | None) -> Tensor:
@@ -116,29 +105,6 @@ def rotate(vectors: Tensor, rotation: tuple[Tensor, Tensor] | None) -> Tensor:
     cos, sin = (part[:, None].to(vectors.dtype) for part in rotation)  # (1, 1, positions, width)
     first, second = vectors.chunk(2, dim=-1)
     return vectors * cos + torch.cat([-second, first], dim=-1) * sin
-
-
-def _find_projections(part: nn.Module) -> tuple[nn.Module, ...]:
-    for pair in PAIRS:
-        if all(isinstance(getattr(part, name, None), nn.Module) for name in pair):
-            return tuple(getattr(part, name) for name in pair)
-    fused = getattr(part, FUSED, None)
-    if isinstance(fused, nn.Module):
-        return (fused,)
-    by_head: Any = getattr(part, BY_HEAD, None)  # another layout if heads share keys, as in Falcon
-    supported = isinstance(by_head, nn.Linear) and by_head.out_features == 3 * by_head.in_features
-    return (by_head,) if supported else ()
-
-
-def _output_size(module: nn.Module) -> int:
-    """Return the output size of a projection; that of GPT-2 is not a Linear and calls it nf."""
-    size: Any = getattr(module, "out_features", None) or getattr(module, "nf", None)
-    return int(size)
-
-
-def _split(vectors: Tensor, heads: int) -> Tensor:
-    """(sequences, positions, heads * width) -> (sequences, heads, positions, width)"""
-    return vectors.reshape(*vectors.shape[:-1], heads, -1).transpose(1, 2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
@@ -118,8 +117,8 @@ def bridge(
     facts = make_facts("bridge", loaded[0].facts, **settings, limit=limit)
     facts |= {
         "model_b": loaded[-1].facts if other is not None else None,
-        "layers": [asdict(layer) for layer in readers[0].layers],
-        "layers_b": [asdict(layer) for layer in readers[1].layers] if other is not None else None,
+        "layers": [layer.facts() for layer in readers[0].layers],
+        "layers_b": [layer.facts() for layer in readers[1].layers] if other is not None else None,
         "matched": said,
         "populations": [population],
         "sums": {"pairs": made.plan, "kept": keep_sums},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -147,7 +147,7 @@ def clouds(
         seed=seed,
     )
     facts |= {
-        "layers": [asdict(layer) for layer in reader.layers],
+        "layers": [layer.facts() for layer in reader.layers],
         "corpus": {
             "name": ", ".join(sample.name for sample in samples),
             "documents": sum(len(s.texts) for s in samples),

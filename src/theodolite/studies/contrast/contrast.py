@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +131,7 @@ def contrast(
     )
     name = "pairs" if isinstance(pairs, Mapping) else Path(pairs).name
     facts |= {
-        "layers": [asdict(layer) for layer in reader.layers],
+        "layers": [layer.facts() for layer in reader.layers],
         "corpus": {"name": name, "documents": len(table), "left_out": total - len(table)},
         "warnings": warnings,
         **embedded.describe(),

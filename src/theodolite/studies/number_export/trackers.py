@@ -10,6 +10,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from theodolite.errors import InputError, TheodoliteError, nearest
 from theodolite.storage.atomic import write_atomically
 from theodolite.storage.location import local_path
@@ -28,6 +30,7 @@ class ExportResult:
     out: str | Path
     layers: dict[int, int]
     command: str
+    errors: pd.DataFrame | None = None  # of quantized keys, by layer
 
 
 def export_numbers(

@@ -17,11 +17,13 @@ from theodolite.measures.projection import find_rotation, principal_plane
 from theodolite.storage.location import local_path
 from theodolite.studies.number_export.trackers import TRACKERS, ExportResult, export_numbers
 from theodolite.studies.sample_export import viewers
+from theodolite.studies.sample_export.keys import export_keys
 from theodolite.studies.sample_file import SampledRows, SampleFile
 from theodolite.studies.survey_data import SurveyData
 from theodolite.surveys.survey import Survey, folder_of
 
-VIEWERS = ("embedding-atlas", "projector")
+KEYS = "keys"  # not a viewer: means and scales of keys
+VIEWERS = ("embedding-atlas", "projector", KEYS)
 COLUMNS = "text unit special n document window position layer layer_name norm".split()
 TABLES = ("units", "tokens")
 PLACE_COLUMNS = ["document", "window", "position"]
@@ -50,7 +52,7 @@ def export(
     project: str | None = None,
     measures: Sequence[str] = (),
 ) -> ExportResult:
-    """Write a survey for other programs: its sampled vectors, or its numbers by layer.
+    """Write a survey for other programs: its sampled vectors, statistics of its keys, or its numbers by layer.
 
     `to` is "embedding-atlas" or "projector" for vectors. For numbers it is "mlflow", "wandb" (offline),
     "tensorboard" or "prometheus"; `folder` may then also be that of a series, or the JSON file of a check, and
@@ -59,7 +61,8 @@ def export(
     `layer` names one layer or several: 6, "0,6,12", "0-3" or "-1". By default embedding-atlas gets the last layer,
     and the projector gets all layers, each as a separate embedding. `project` (pca, umap or tsne) computes x and y
     for embedding-atlas; the projector computes its own. `limit` is the maximum number of vectors per layer (by
-    default 10,000 for the projector); they are again a uniform sample.
+    default 10,000 for the projector); they are again a uniform sample. To "keys", the mean and the scale of the
+    keys of every head are written as safetensors, and the errors of 4-bit keys are returned.
     """
     if to not in (*VIEWERS, *TRACKERS):
         known = [*VIEWERS, *TRACKERS]
@@ -75,6 +78,12 @@ def export(
     if limit is not None and limit < 1:
         raise InputError(f"--limit requires a number of 1 or more (got {limit}).")
     folder, path = folder_of(folder), local_path(out, "export")
+    if to == KEYS:
+        for name, value in (("--layer", layer), ("--limit", limit), ("--project", project)):
+            if value is not None:
+                raise InputError(f"{name} has no effect on --to keys, which writes all layers of keys. Omit it.")
+        errors = export_keys(folder, path, population)
+        return ExportResult(path, {}, "", errors)
     if to == "projector":
         if project is not None:
             raise InputError(

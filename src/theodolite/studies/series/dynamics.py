@@ -14,6 +14,7 @@ from theodolite.corpora.text_corpus import open_corpus
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError, TheodoliteError
 from theodolite.models.checkpoint import Checkpoint, find_modality, load_model, load_tokenizer, resolve
+from theodolite.models.layers import RESIDUAL
 from theodolite.storage.file_names import FACTS
 from theodolite.storage.location import list_output_folder, local_path
 from theodolite.storage.lock import exclusive
@@ -189,6 +190,8 @@ def _open_series(job: _Job, model: str, attention: int) -> Series:
     asked |= {"corpus": str(given), "corpus_sha256": job.corpus_sha256}
     if not isinstance(asked["layers"], str | None):
         asked["layers"] = list(job.options.layers or ())
+    if (streams := list(asked.pop("streams"))) != [RESIDUAL]:  # older series do not have them
+        asked["streams"] = streams
     if not files.is_series(job.folder):
         series = Series.of(model, {"name": str(given), "sha256": job.corpus_sha256}, asked=asked)
         series.write(job.folder)

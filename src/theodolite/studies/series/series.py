@@ -14,6 +14,7 @@ from theodolite.errors import DamagedError, InputError
 from theodolite.measures.columns import column_names, integer_columns
 from theodolite.studies.series import files
 from theodolite.studies.survey_data import SurveyData
+from theodolite.text import is_stream_name
 
 SERIES, ATTENTION, ATTENTION_ROWS = "series", "attention", "attention_rows"
 """Names of the tables of a series."""
@@ -123,10 +124,13 @@ class Series:
         )
 
     def as_survey_data(self, folder: str | Path | None = None) -> SurveyData:
-        """Return the series as exhibits read it: its facts and its tables."""
-        return SurveyData(
-            {"series": True, **self._facts()}, dict(self.tables), None if folder is None else Path(folder)
-        )
+        """Return the series as exhibits read it: its facts and tables, of the residual stream if it has one."""
+        facts, tables = {"series": True, **self._facts()}, dict(self.tables)
+        others = {layer["index"] for layer in self.layers if is_stream_name(layer["name"])}
+        if others and len(others) < len(self.layers):
+            tables[SERIES] = self.table[~self.table["layer"].isin(others)].reset_index(drop=True)
+            facts["layers"] = [layer for layer in self.layers if layer["index"] not in others]
+        return SurveyData(facts, tables, None if folder is None else Path(folder))
 
     def _facts(self) -> dict[str, Any]:
         return {
