@@ -1,0 +1,124 @@
+"""Run the documents of a survey through its model again, and measure every layer with and without its sinks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from manual.sinks.populations import (
+    DELIMITER,
+    FIRST,
+    SINK,
+    add_up,
+    list_norms,
+    list_rows,
+    list_shapes,
+    measure_populations,
+)
+from theodolite.batch import Batch
+from theodolite.sources.text.batches import TextBatch
+from theodolite.sources.units import Unit
+from theodolite.state.pilot import Pilot
+from theodolite.surveys.reopen import reopen
+
+FINAL = "final norm"
+
+
+class SinkTables(NamedTuple):
+    """By layer and population; by population; by layer and sort of position; sinks by unit and position."""
+
+    populations: pd.DataFrame
+    shapes: pd.DataFrame
+    norms: pd.DataFrame
+    units: pd.DataFrame
+
+
+class States(NamedTuple):
+    """The states of every layer, and where their rows stand."""
+
+    vectors: dict[int, NDArray[np.float32]]  # (rows, dim) by layer
+    unit: NDArray[np.int64]
+    group: NDArray[np.int64]
+    position: NDArray[np.int64]
+
+
+def is_delimiter(unit: Unit) -> bool:
+    """Return whether a unit is a special token, or has no letter and no digit.
+
+    >>> [is_delimiter(Unit(text, text)) for text in ("cat", "7", ".", "\\\\n")]
+    [False, False, True, False]
+    >>> is_delimiter(Unit("[SEP]", "[SEP]", special=True))
+    True
+    """
+    return unit.special or not any(character.isalnum() for character in unit.text)
+
+
+def measure_survey(folder: Path) -> SinkTables:
+    """Return the tables of one survey of text. Memory: 4 bytes per coordinate, position and layer."""
+    import theodolite
+
+    survey = theodolite.open(folder)
+    names = {layer["index"]: layer["name"] for layer in survey.facts["layers"]}
+    reopened = reopen(survey.facts, list(names))
+    states = read_states(reopened)
+    pilot, known = Pilot.load(folder), reopened.source.units.known
+    norms = {
+        layer: np.linalg.norm(vectors.astype(np.float64), axis=1) for layer, vectors in states.vectors.items()
+    }
+    massive = {layer: norms[layer] > pilot.massive_above(layer) for layer in norms}
+    sinks = np.any(list(massive.values()), axis=0)
+    delimiters = np.array([is_delimiter(unit) for unit in known])[states.unit]
+    kind = FIRST * (states.position == 0) + SINK * sinks + DELIMITER * delimiters
+    populations, by_sort, curves = [], [], []
+    causal = bool(survey.facts["model"]["causal"])
+    for layer, vectors in states.vectors.items():
+        of_layer = {"causal": causal, "layer": layer, "layer_name": names[layer]}
+        sums = add_up(vectors, kind, states.group)
+        measured = measure_populations(sums)
+        populations += [of_layer | row for row in list_rows(sums, *measured)]
+        if names[layer] != FINAL:
+            curves.append(measured)
+        by_sort += [of_layer | row for row in list_norms(norms[layer], kind, massive[layer])]
+        print(f"  {names[layer]}", flush=True)
+    found = {"text": [known[code].text for code in states.unit[sinks]], "position": states.position[sinks]}
+    born, last = _layers_massive(massive, sinks)
+    units = pd.DataFrame(found | {"born": born, "last": last, "delimiter": delimiters[sinks]})
+    counted = units.groupby([*units.columns], sort=True).size().rename("n").reset_index()
+    shapes = pd.DataFrame(list_shapes(*zip(*curves, strict=True))).assign(causal=causal)
+    return SinkTables(pd.DataFrame(populations), shapes, pd.DataFrame(by_sort), counted)
+
+
+def _layers_massive(massive: dict[int, NDArray[np.bool_]], sinks: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the first and the last layer at which each sink is massive. -> (2, sinks)"""
+    layers = np.array(list(massive))
+    table = np.stack(list(massive.values()))[:, sinks]
+    last = len(layers) - 1 - table[::-1].argmax(axis=0)
+    return np.stack([layers[table.argmax(axis=0)], layers[last]])
+
+
+def read_states(reopened: Any) -> States:
+    """Run all documents and keep every state."""
+    parts: dict[int, list[torch.Tensor]] = {}
+    places: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+
+    def sink(batch: Batch) -> None:
+        parts.setdefault(batch.layer, []).append(batch.taken().to(torch.float32, copy=True))
+
+    for documents in reopened.documents():
+        for prepared in reopened.source.prepare(documents):
+            reopened.source.run(prepared, sink)
+            places.append((prepared.places.unit, prepared.places.group, find_positions(prepared)))
+    unit, group, position = (torch.cat(column).numpy() for column in zip(*places, strict=True))
+    return States({layer: torch.cat(of_layer).numpy() for layer, of_layer in parts.items()}, unit, group, position)
+
+
+def find_positions(prepared: TextBatch) -> torch.Tensor:
+    """Return the position in its window of each row of a batch. -> (rows,)"""
+    if prepared.packed is not None:
+        return prepared.packed.position.flatten()[prepared.rows]
+    return prepared.rows % prepared.ids.shape[1]
