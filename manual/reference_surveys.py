@@ -10,6 +10,7 @@ import argparse
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from theodolite.corpora.catalogue.entries import MODELS
 from theodolite.corpora.text_corpus import open_corpus
 from theodolite.measures.unit_fits import bootstrap_errors, coefficient_of_variation, fit_line
 from theodolite.report.references import find_kind
+from theodolite.studies.differences import difference_error, estimates_by_group
+from theodolite.studies.reading import read_survey_data
+from theodolite.studies.survey_data import SurveyData
 
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "docs/tables/reference-models.csv"
@@ -40,12 +44,15 @@ RATIOS = {
     "text_v_within_of_v": ("text_v_within", "text_v"),
 }
 """Columns of the table that layers.parquet has as two columns and the error of their ratio."""
+RISES = ("mean_cosine", "text_m_of_q", "text_v_within_of_v")
+"""Columns whose difference from the first layer is in the table too."""
 COLUMNS = (
     "n", "dim", "massive", "norm_p50", "norm_max", "q", "q_se", "m", "m_of_q", "m_of_q_se",
     "mean_cosine", "mean_cosine_se", "anisotropy_svd", "effective_rank", "twonn", "twonn_se",
     "self_similarity", "self_similarity_se", "text_units_used", "text_q_cv", "text_q_cv_se",
     "text_tradeoff_slope", "text_tradeoff_slope_se", "text_tradeoff_r2", "text_tradeoff_r2_se",
     "text_m_of_q", "text_m_of_q_se", "text_v_within_of_v", "text_v_within_of_v_se",
+    *(f"{name}_rise{ending}" for name in RISES for ending in ("", "_se")),
     "q_on_log_n", "q_on_log_n_se", "m_on_log_n", "m_on_log_n_se", "v_on_log_n", "v_on_log_n_se",
 )  # fmt: skip
 
@@ -91,7 +98,8 @@ def tabulate(run: Run, folder: Path) -> pd.DataFrame:
     """Return the rows of the table for one survey, which is made if it is missing."""
     made = make_survey(run, folder)
     tokens, units = (made.tokens, made.units) if run.kind == "text" else (None, None)
-    return list_rows(made.facts, made.layers, run, fit_units(tokens, units))
+    read = read_survey_data(run.folder(folder), ["layers", "jackknife"])
+    return list_rows(made.facts, measure_rises(made.layers, read), run, fit_units(tokens, units))
 
 
 def make_survey(run: Run, folder: Path, **other: Any) -> Any:
@@ -141,6 +149,19 @@ def excerpt(text: str, characters: int = CHARACTERS) -> str:
     return text[start or max(spare, 0) // 3 :][:characters]
 
 
+def measure_rises(layers: pd.DataFrame, survey: SurveyData) -> pd.DataFrame:
+    """Return the layers with the difference of RISES from the first layer, and its error, paired by documents."""
+    found = layers.assign(**dict(_ratios(layers)))
+    for column, population in product(RISES, dict.fromkeys(layers["population"])):
+        rows = found.index[found["population"] == population]
+        estimates = estimates_by_group(survey, str(population), column)
+        numbers, values = found.loc[rows, "layer"], found.loc[rows, column]
+        found.loc[rows, f"{column}_rise"] = values - values.iloc[0]
+        errors = [difference_error(estimates.get(numbers.iloc[0]), estimates.get(layer)) for layer in numbers]
+        found.loc[rows, f"{column}_rise_se"] = errors
+    return found
+
+
 def fit_units(tokens: pd.DataFrame | None, units: pd.DataFrame | None) -> pd.DataFrame:
     """Return fits over units by layer and population: those of the figures 4 and 7 of norm-variance.
 
@@ -180,7 +201,6 @@ def list_rows(
         norm_placement=facts["model"].get("norm_placement"),
         date=facts["times"]["finished"][:10],
         **{name: facts["versions"][name] for name in ("theodolite", "torch", "transformers")},
-        **dict(_ratios(layers)),
     )  # fmt: skip
     first = ("kind", "model", "corpus", "documents", "layer", "layer_name", "stack", "population")
     last = ("causal", "norm_placement", "date", "theodolite", "torch", "transformers")

@@ -1,7 +1,8 @@
 """python -m manual.sinks FOLDER: measure sinks in the surveys of the reference table, and draw docs/sinks.md.
 
-FOLDER is that of `python -m manual.reference_surveys`; surveys that are missing are made. Every survey of text is
-read a second time, layer by layer, and its tables are kept in FOLDER, so that the command can be interrupted.
+FOLDER is that of `python -m manual.reference_surveys`; surveys that are missing are made. Every text
+model reads 30 excerpts of each corpus again, and its tables are kept in FOLDER, so that the command can be
+interrupted.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from manual.reference_surveys import CORPORA, ROOT, Run, list_runs, make_survey, write_excerpts
+from manual.reference_surveys import CORPORA, ROOT, Run, find_corpus, list_runs, make_survey, write_excerpts
 from manual.sinks.figures import draw_all
 from manual.sinks.page import TABLES, page
-from manual.sinks.reading import SinkTables, measure_survey
+from manual.sinks.reading import SinkTables, measure_corpus
 from theodolite.corpora.text_corpus import open_corpus
 
 COMMAND = "python -m manual.sinks build/reference-models"
+DOCUMENTS = 30
+"""Excerpts of each corpus: all states of a model on them are in memory."""
 
 
 def main() -> None:
@@ -38,8 +41,11 @@ def main() -> None:
                 texts = (text for _, text in open_corpus(corpus).documents())
                 write_excerpts(texts, given.folder / f"{name}.jsonl")
         for kind, path in TABLES.items():
+            first = {run.model: run for run in reversed(runs)}
             parts = [
-                getattr(tabulate(run, given.folder), kind).assign(model=run.model, corpus=_name(run))
+                getattr(tabulate(run, first[run.model], given.folder), kind).assign(
+                    model=run.model, corpus=_name(run)
+                )
                 for run in runs
             ]
             table = pd.concat(parts)
@@ -63,14 +69,18 @@ def _name(run: Run) -> str:
     return Path(run.corpus).name
 
 
-def tabulate(run: Run, folder: Path) -> SinkTables:
-    """Return the tables of one survey, which is measured if they are missing."""
+def tabulate(run: Run, first: Run, folder: Path) -> SinkTables:
+    """Return the tables of a model on a corpus, which are measured if they are missing.
+
+    `first` is the run of the same model whose survey says which norms are massive.
+    """
     files = [folder / "sinks" / f"{run.folder(folder).name}-{kind}.csv" for kind in SinkTables._fields]
     if not all(path.is_file() for path in files):
-        make_survey(run, folder, contextuality=False, sample_size=100)  # those of the reference table have all
+        make_survey(first, folder)
         print(f"second pass: {run.folder(folder)}", flush=True)
         files[0].parent.mkdir(exist_ok=True)
-        for path, table in zip(files, measure_survey(run.folder(folder)), strict=True):
+        measured = measure_corpus(first.folder(folder), find_corpus(run, folder), DOCUMENTS)
+        for path, table in zip(files, measured, strict=True):
             table.to_csv(path, index=False)
     return SinkTables(*(pd.read_csv(path, keep_default_na=False, na_values=[""]) for path in files))
 

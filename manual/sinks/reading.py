@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,9 @@ from manual.sinks.populations import (
     measure_populations,
 )
 from theodolite.batch import Batch
+from theodolite.corpora.options import CorpusOptions
+from theodolite.corpora.scan import scan
+from theodolite.corpora.text_corpus import open_corpus
 from theodolite.sources.text.batches import TextBatch
 from theodolite.sources.units import Unit
 from theodolite.state.pilot import Pilot
@@ -58,13 +62,17 @@ def is_delimiter(unit: Unit) -> bool:
     return unit.special or not any(character.isalnum() for character in unit.text)
 
 
-def measure_survey(folder: Path) -> SinkTables:
-    """Return the tables of one survey of text. Memory: 4 bytes per coordinate, position and layer."""
+def measure_corpus(folder: Path, corpus: str, limit: int) -> SinkTables:
+    """Return the tables of a model on the first documents of a corpus, with the thresholds of one of its surveys.
+
+    `folder` is the survey: its pilot says above which norm a position of a layer is massive. Memory: 4 bytes per
+    coordinate, position and layer.
+    """
     import theodolite
 
     survey = theodolite.open(folder)
     names = {layer["index"]: layer["name"] for layer in survey.facts["layers"]}
-    reopened = reopen(survey.facts, list(names))
+    reopened = reopen(describe_corpus(survey.facts, corpus, limit), list(names))
     states = read_states(reopened)
     pilot, known = Pilot.load(folder), reopened.source.units.known
     norms = {
@@ -91,6 +99,14 @@ def measure_survey(folder: Path) -> SinkTables:
     counted = units.groupby([*units.columns], sort=True).size().rename("n").reset_index()
     shapes = pd.DataFrame(list_shapes(*zip(*curves, strict=True))).assign(causal=causal)
     return SinkTables(pd.DataFrame(populations), shapes, pd.DataFrame(by_sort), counted)
+
+
+def describe_corpus(facts: dict[str, Any], corpus: str, limit: int) -> dict[str, Any]:
+    """Return the facts of a survey as if it had read these documents."""
+    documents = open_corpus(corpus, CorpusOptions(limit=limit))
+    found = scan(documents, shard_chars=facts["settings"]["shard_chars"])
+    own = {"name": corpus, "sha256": found.sha256, "part": None}
+    return facts | {"corpus": facts["corpus"] | own | {"filters": asdict(CorpusOptions(limit=limit))}}
 
 
 def _layers_massive(massive: dict[int, NDArray[np.bool_]], sinks: NDArray[np.bool_]) -> NDArray[np.int64]:
