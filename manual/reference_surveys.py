@@ -197,12 +197,13 @@ def list_rows(
     stacks = {layer["index"]: layer.get("stack", "") for layer in facts["layers"]}
     table = layers.assign(
         kind=find_kind(facts), model=run.model, corpus=Path(run.corpus).name, stack=layers["layer"].map(stacks),
-        documents=facts["corpus"]["documents"], causal=facts["model"].get("causal"),
+        documents=facts["corpus"]["documents"],
+        units=facts["settings"].get("units"), causal=facts["model"].get("causal"),
         norm_placement=facts["model"].get("norm_placement"),
         date=facts["times"]["finished"][:10],
         **{name: facts["versions"][name] for name in ("theodolite", "torch", "transformers")},
     )  # fmt: skip
-    first = ("kind", "model", "corpus", "documents", "layer", "layer_name", "stack", "population")
+    first = ("kind", "model", "corpus", "documents", "units", "layer", "layer_name", "stack", "population")
     last = ("causal", "norm_placement", "date", "theodolite", "torch", "transformers")
     return table[[*first, *(name for name in COLUMNS if name in table), *last]]
 

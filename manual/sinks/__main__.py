@@ -1,7 +1,7 @@
 """python -m manual.sinks FOLDER: measure sinks in the surveys of the reference table, and draw docs/sinks.md.
 
 FOLDER is that of `python -m manual.reference_surveys`; surveys that are missing are made. Every text
-model reads 30 excerpts of each corpus again, and its tables are kept in FOLDER, so that the command can be
+model reads 20 excerpts of each corpus again, and its tables are kept in FOLDER, so that the command can be
 interrupted.
 """
 
@@ -19,7 +19,7 @@ from manual.sinks.reading import SinkTables, measure_corpus
 from theodolite.corpora.text_corpus import open_corpus
 
 COMMAND = "python -m manual.sinks build/reference-models"
-DOCUMENTS = 30
+DOCUMENTS = 20
 """Excerpts of each corpus: all states of a model on them are in memory."""
 
 

@@ -68,9 +68,14 @@ def leave_one_out(parts: Array) -> list[Any]:
     >>> leave_one_out(np.array([1.0, 2.0, 4.0]))
     [np.float64(6.0), np.float64(5.0), np.float64(3.0)]
     """
-    none = np.zeros_like(parts[:1])
-    before, after = np.cumsum([*none, *parts[:-1]], axis=0), np.cumsum([*none, *parts[:0:-1]], axis=0)[::-1]
-    return list(before + after)
+    before, after = parts[0] * 0, [parts[0] * 0]
+    for part in parts[:0:-1]:
+        after.append(after[-1] + part)
+    found = []
+    for part in parts:
+        found.append(before + after.pop())
+        before = before + part
+    return found
 
 
 def measure(n: int, total: Array, scatter: Array, directions: Array, squares: float) -> Array:
@@ -96,10 +101,19 @@ def measure_populations(sums: Sums) -> tuple[dict[str, Array], dict[str, Array]]
         if same != name:
             whole[name], without[name] = whole[same], without[same]
             continue
-        by_group = [part[kinds].sum(axis=0)[held] for part in sums]
+        by_group = [np.stack([_add(part, kinds, sums.n, group) for group in held]) for part in sums]
         whole[name] = measure(*(part.sum(axis=0) for part in by_group))
         without[name] = np.stack([measure(*left) for left in zip(*map(leave_one_out, by_group), strict=True)])
     return whole, without
+
+
+def _add(part: Array, kinds: Sequence[int], n: NDArray[np.int64], group: int) -> Any:
+    """Return the sum over some kinds in a group; empty ones, which are most, are not read."""
+    total = np.zeros_like(part[0, group])
+    for kind in kinds:
+        if n[kind, group]:
+            total = total + part[kind, group]
+    return total
 
 
 Row = dict[str, float | int | str]
