@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -19,12 +20,13 @@ from theodolite.exhibits.drawing.panels import PAGE_WIDTH
 from theodolite.exhibits.drawing.style import BLACK, BLUE, GREEN, GREY, ORANGE, RC, VERMILLION
 from theodolite.studies.anisotropy.layers import Z
 
-LINES = {
-    "all": (VERMILLION, "-", "all positions"),
-    "without-first": (BLUE, (0, (4, 1.5)), "without first positions"),
-    "without-sinks": (GREEN, "-", "without sinks"),
-    "rest": (BLACK, (0, (1, 1)), "without first, sinks and delimiters"),
+LINES: dict[str, tuple[str, Any, float, str]] = {
+    "all": (VERMILLION, "-", 3.0, "all positions"),
+    "without-first": (BLUE, "-", 1.8, "without first positions"),
+    "without-sinks": (GREEN, "-", 0.9, "without sinks"),
+    "rest": (BLACK, (0, (1, 1)), 1.2, "without first, sinks and delimiters"),
 }
+"""Colour, dash, width and name of each population. Equal curves are seen because they differ in width."""
 SORTS = {
     "first": (VERMILLION, "o", "first positions"),
     "other sinks": (BLUE, "s", "other sinks"),
@@ -52,11 +54,11 @@ def draw_curves(panels: Panels, column: str, label: str, *, columns: int, shared
     """Draw a measure by layer for each model and corpus, one line per population, with 95% intervals."""
     figure, axes = _panels(len(panels), columns, shared=shared)
     for axis, ((model, corpus), part) in zip(axes, panels, strict=True):
-        for population, (colour, dash, text) in LINES.items():
+        for population, (colour, dash, width, text) in LINES.items():
             rows = part[part["population"] == population]
             x, y = rows["layer"].to_numpy(), rows[column].to_numpy(np.float64)
             error = Z * rows[f"{column}_se"].to_numpy(np.float64)
-            axis.plot(x, y, color=colour, linestyle=dash, linewidth=1.2, label=text)
+            axis.plot(x, y, color=colour, linestyle=dash, linewidth=width, label=text)
             axis.fill_between(x, y - error, y + error, color=colour, alpha=0.18, linewidth=0)
         _label(axis, model, corpus)
     for axis in axes[::columns]:
@@ -121,12 +123,6 @@ def _encoders() -> Figure:
     return draw_curves(panels, "anisotropy_svd", "SVD anisotropy", columns=3, shared=False)
 
 
-def _trained() -> Figure:
-    known = [panel[0] for panel in _main_models(panels_of(read("populations"), causal=True))]
-    panels = [panel for panel in panels_of(read("populations"), causal=True) if panel[0] not in known]
-    return draw_curves(panels, "anisotropy_svd", "SVD anisotropy", columns=3)
-
-
 def _birth() -> Figure:
     return draw_norms(_main_models(panels_of(read("norms"), causal=True)), 2)
 
@@ -137,5 +133,4 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "sinks-cosine": _decoders("mean_cosine", "mean cosine"),
     "sinks-norms": _birth,
     "sinks-encoders": _encoders,
-    "sinks-trained": _trained,
 }

@@ -1,8 +1,7 @@
 """Numbers of a layer without some of its positions, with errors of the numbers and of their differences.
 
 A survey has errors of the mean cosine, but none of the measures of a spectrum: these need a scatter matrix for
-each group of documents. Here the vectors of a layer are in memory, so that every number can be computed again
-without each group.
+each group of documents. Here every number is computed again from a sample of vectors without each group.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.batch import GROUPS
-from theodolite.measures.cosine import mean_cosine
 from theodolite.measures.resampling import group_error
 from theodolite.measures.spectrum import anisotropy_svd, effective_rank, eigenvalues
 
@@ -37,28 +35,36 @@ MEASURES = ("mean_cosine", "anisotropy_svd", "effective_rank", "q")
 class Sums(NamedTuple):
     """Sums over positions by kind and group of documents, about a centre."""
 
-    n: NDArray[np.int64]  # (kinds, groups)
+    n: Array  # (kinds, groups), the sum of the weights
+    pairs: Array  # (kinds, groups), the sum of the squared weights
     sum: Array  # (kinds, groups, dim)
     scatter: Array  # (kinds, groups, dim, dim)
     directions: Array  # (kinds, groups, dim), of x/|x|
     squares: Array  # (kinds, groups), of |x|^2 about 0
 
 
-def add_up(vectors: NDArray[np.floating], kind: NDArray[np.int64], group: NDArray[np.int64]) -> Sums:
-    """Return the sums of the vectors of a layer, about the median of every tenth. (rows, dim), (rows,), (rows,)"""
+def add_up(
+    vectors: NDArray[np.floating], kind: NDArray[np.int64], group: NDArray[np.int64], weight: Array | None = None
+) -> Sums:
+    """Return the sums of the vectors of a layer, about the median of every tenth. (rows, dim), (rows,) each
+
+    A row of weight w counts as w positions.
+    """
     x = vectors.astype(np.float64)
+    weight = np.ones(len(x)) if weight is None else weight
     centred, norms = x - np.median(x[::10], axis=0), np.linalg.norm(x, axis=1)
     units = x / np.where(norms > 0, norms, 1.0)[:, None]
     dim, shape = x.shape[1], (len(KINDS), GROUPS)
     found = Sums(
-        np.zeros(shape, dtype=np.int64), np.zeros((*shape, dim)), np.zeros((*shape, dim, dim)),
+        np.zeros(shape), np.zeros(shape), np.zeros((*shape, dim)), np.zeros((*shape, dim, dim)),
         np.zeros((*shape, dim)), np.zeros(shape),
     )  # fmt: skip
     for place in set(zip(kind.tolist(), group.tolist(), strict=True)):
         rows = (kind == place[0]) & (group == place[1])
-        y = centred[rows]
-        found.n[place], found.sum[place], found.scatter[place] = rows.sum(), y.sum(axis=0), y.T @ y
-        found.directions[place], found.squares[place] = units[rows].sum(axis=0), (norms[rows] ** 2).sum()
+        y, w = centred[rows], weight[rows]
+        found.n[place], found.pairs[place], found.sum[place] = w.sum(), w @ w, w @ y
+        found.scatter[place] = (w[:, None] * y).T @ y
+        found.directions[place], found.squares[place] = w @ units[rows], w @ norms[rows] ** 2
     return found
 
 
@@ -78,11 +84,12 @@ def leave_one_out(parts: Array) -> list[Any]:
     return found
 
 
-def measure(n: int, total: Array, scatter: Array, directions: Array, squares: float) -> Array:
-    """Return MEASURES of positions with these sums. -> (measures,)"""
+def measure(n: float, pairs: float, total: Array, scatter: Array, directions: Array, squares: float) -> Array:
+    """Return MEASURES of positions with these sums. The mean cosine is over pairs of different rows."""
     mean = total / n
     spectrum = eigenvalues(scatter / n - np.outer(mean, mean))
-    return np.array([mean_cosine(n, directions), anisotropy_svd(spectrum), effective_rank(spectrum), squares / n])
+    cosine = (directions @ directions - pairs) / (n * n - pairs)
+    return np.array([cosine, anisotropy_svd(spectrum), effective_rank(spectrum), squares / n])
 
 
 def measure_populations(sums: Sums) -> tuple[dict[str, Array], dict[str, Array]]:
@@ -107,7 +114,7 @@ def measure_populations(sums: Sums) -> tuple[dict[str, Array], dict[str, Array]]
     return whole, without
 
 
-def _add(part: Array, kinds: Sequence[int], n: NDArray[np.int64], group: int) -> Any:
+def _add(part: Array, kinds: Sequence[int], n: Array, group: int) -> Any:
     """Return the sum over some kinds in a group; empty ones, which are most, are not read."""
     total = np.zeros_like(part[0, group])
     for kind in kinds:
@@ -123,7 +130,7 @@ def list_rows(sums: Sums, whole: dict[str, Array], without: dict[str, Array]) ->
     """Yield one row per population: each measure, its difference from that of all positions, and their errors."""
     for name, excluded in POPULATIONS.items():
         row: Row = {"population": name}
-        row["n"] = int(sum(sums.n[kind].sum() for kind in KINDS if not kind & excluded))
+        row["n"] = round(sum(float(sums.n[kind].sum()) for kind in KINDS if not kind & excluded))
         errors = group_error(without[name])
         apart, apart_errors = whole[name] - whole["all"], group_error(without[name] - without["all"])
         for place, measured in enumerate(MEASURES):
@@ -164,7 +171,7 @@ def list_shapes(whole: Sequence[dict[str, Array]], without: Sequence[dict[str, A
         }
 
 
-def list_norms(norms: Array, kind: NDArray[np.int64], massive: Flags) -> Iterator[Row]:
+def list_norms(norms: Array, kind: NDArray[np.int64], massive: Flags, weight: Array) -> Iterator[Row]:
     """Yield one row per sort of position: how many there are, how many are massive here, and their norms."""
     first, sink, delimiter = ((kind & flag) > 0 for flag in (FIRST, SINK, DELIMITER))
     sorts = {"first": first, "other sinks": sink & ~first, "delimiters": delimiter & ~sink & ~first,
@@ -172,6 +179,6 @@ def list_norms(norms: Array, kind: NDArray[np.int64], massive: Flags) -> Iterato
     for name, rows in sorts.items():
         low, middle, high = np.quantile(norms[rows], [0.0, 0.5, 1.0]) if rows.any() else [np.nan] * 3
         yield {
-            "sort": name, "n": int(rows.sum()), "massive": int((rows & massive).sum()),
+            "sort": name, "n": round(float(weight[rows].sum())), "massive": int((rows & massive).sum()),
             "norm_min": low, "norm_p50": middle, "norm_max": high,
         }  # fmt: skip

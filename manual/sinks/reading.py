@@ -1,36 +1,42 @@
-"""Run the documents of a survey through its model again, and measure every layer with and without its sinks."""
+"""Measure every layer of a finished survey with and without its sinks, from its sample; no model runs.
+
+The sample has all sinks of a survey, and of its other positions those with the smallest hash, which stand for the
+rest. The hash tells the document and the position of each.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
+from safetensors import safe_open
 
 from manual.sinks.populations import (
     DELIMITER,
     FIRST,
+    MEASURES,
     SINK,
+    Row,
+    Sums,
     add_up,
     list_norms,
     list_rows,
     list_shapes,
     measure_populations,
 )
-from theodolite.batch import Batch
-from theodolite.corpora.options import CorpusOptions
-from theodolite.corpora.scan import scan
-from theodolite.corpora.text_corpus import open_corpus
-from theodolite.sources.text.batches import TextBatch
-from theodolite.sources.units import Unit
-from theodolite.state.pilot import Pilot
-from theodolite.surveys.reopen import reopen
+from theodolite.batch import GROUPS
+from theodolite.hashing import mix, mix_on
+from theodolite.sources.rows import GROUP_SALT
+from theodolite.statistics.cells import CELLS, MASSIVE_CELLS, SINK_CELLS
+from theodolite.storage.file_names import SAMPLE
 
 FINAL = "final norm"
+MOST_WINDOWS = 64
+"""Windows of a document whose positions are found."""
+Ints = NDArray[np.int64]
 
 
 class SinkTables(NamedTuple):
@@ -42,99 +48,117 @@ class SinkTables(NamedTuple):
     units: pd.DataFrame
 
 
-class States(NamedTuple):
-    """The states of every layer, and where their rows stand."""
+class Sampled(NamedTuple):
+    """The sampled rows of one layer, with the number of positions that each stands for."""
 
-    vectors: dict[int, NDArray[np.float32]]  # (rows, dim) by layer
-    unit: NDArray[np.int64]
-    group: NDArray[np.int64]
-    position: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+    key: Ints
+    unit: Ints
+    cell: Ints
+    weight: NDArray[np.float64]
 
 
-def is_delimiter(unit: Unit) -> bool:
+def is_delimiter(text: str, *, special: bool) -> bool:
     """Return whether a unit is a special token, or has no letter and no digit.
 
-    >>> [is_delimiter(Unit(text, text)) for text in ("cat", "7", ".", "\\\\n")]
+    >>> [is_delimiter(text, special=False) for text in ("cat", "7", ".", "<0x0A>")]
     [False, False, True, False]
-    >>> is_delimiter(Unit("[SEP]", "[SEP]", special=True))
-    True
     """
-    return unit.special or not any(character.isalnum() for character in unit.text)
+    return special or not any(character.isalnum() for character in text.replace("\\n", ""))
 
 
-def measure_corpus(folder: Path, corpus: str, limit: int) -> SinkTables:
-    """Return the tables of a model on the first documents of a corpus, with the thresholds of one of its surveys.
-
-    `folder` is the survey: its pilot says above which norm a position of a layer is massive. Memory: 4 bytes per
-    coordinate, position and layer.
-    """
+def measure_survey(folder: Path) -> SinkTables:
+    """Return the tables of one survey of text. Cost: some eigenvalue problems per layer and group of documents."""
     import theodolite
 
     survey = theodolite.open(folder)
-    names = {layer["index"]: layer["name"] for layer in survey.facts["layers"]}
-    reopened = reopen(describe_corpus(survey.facts, corpus, limit), list(names))
-    states = read_states(reopened)
-    pilot, known = Pilot.load(folder), reopened.source.units.known
-    norms = {
-        layer: np.linalg.norm(vectors.astype(np.float64), axis=1) for layer, vectors in states.vectors.items()
-    }
-    massive = {layer: norms[layer] > pilot.massive_above(layer) for layer in norms}
-    sinks = np.any(list(massive.values()), axis=0)
-    delimiters = np.array([is_delimiter(unit) for unit in known])[states.unit]
-    kind = FIRST * (states.position == 0) + SINK * sinks + DELIMITER * delimiters
-    populations, by_sort, curves = [], [], []
-    causal = bool(survey.facts["model"]["causal"])
-    for layer, vectors in states.vectors.items():
-        of_layer = {"causal": causal, "layer": layer, "layer_name": names[layer]}
-        sums = add_up(vectors, kind, states.group)
+    facts, units = survey.facts, survey.units.set_index("row")
+    places = find_places(facts)
+    delimiter = {int(row): is_delimiter(unit.text, special=unit.special) for row, unit in units.iterrows()}
+    populations: list[Row] = []
+    by_sort: list[Row] = []
+    curves, massive = [], {}
+    for layer in facts["layers"]:
+        rows = read_layer(folder, layer["index"], survey.layers)
+        where = places.loc[rows.key]
+        cell, sinks = rows.cell, np.isin(rows.cell, (*MASSIVE_CELLS, *SINK_CELLS))
+        kind = FIRST * (cell % 2) + SINK * sinks + DELIMITER * np.array([delimiter[unit] for unit in rows.unit])
+        sums = add_up(rows.vectors, kind, where["group"].to_numpy(), rows.weight)
         measured = measure_populations(sums)
-        populations += [of_layer | row for row in list_rows(sums, *measured)]
-        if names[layer] != FINAL:
+        of_layer: Row = {
+            "causal": bool(facts["model"]["causal"]),
+            "layer": layer["index"],
+            "layer_name": layer["name"],
+        }
+        exact = survey.layers[survey.layers["layer"] == layer["index"]].set_index("population")
+        populations += [of_layer | row for row in _list_exact(sums, measured, exact)]
+        norms = np.linalg.norm(rows.vectors.astype(np.float64), axis=1)
+        by_sort += [of_layer | row for row in list_norms(norms, kind, np.isin(cell, MASSIVE_CELLS), rows.weight)]
+        massive[layer["index"]] = pd.Series(np.isin(cell, MASSIVE_CELLS)[sinks], index=rows.key[sinks])
+        last = rows
+        if layer["name"] != FINAL:
             curves.append(measured)
-        by_sort += [of_layer | row for row in list_norms(norms[layer], kind, massive[layer])]
-        print(f"  {names[layer]}", flush=True)
-    found = {"text": [known[code].text for code in states.unit[sinks]], "position": states.position[sinks]}
-    born, last = _layers_massive(massive, sinks)
-    units = pd.DataFrame(found | {"born": born, "last": last, "delimiter": delimiters[sinks]})
-    counted = units.groupby([*units.columns], sort=True).size().rename("n").reset_index()
-    shapes = pd.DataFrame(list_shapes(*zip(*curves, strict=True))).assign(causal=causal)
-    return SinkTables(pd.DataFrame(populations), shapes, pd.DataFrame(by_sort), counted)
+        print(f"  {layer['name']}", flush=True)
+    shapes = pd.DataFrame(list_shapes(*zip(*curves, strict=True))).assign(causal=bool(facts["model"]["causal"]))
+    texts = dict(zip(last.key, units.loc[last.unit, "text"], strict=True))
+    sinks_found = list_sinks(pd.DataFrame(massive), places, texts)
+    return SinkTables(pd.DataFrame(populations), shapes, pd.DataFrame(by_sort), sinks_found)
 
 
-def describe_corpus(facts: dict[str, Any], corpus: str, limit: int) -> dict[str, Any]:
-    """Return the facts of a survey as if it had read these documents."""
-    documents = open_corpus(corpus, CorpusOptions(limit=limit))
-    found = scan(documents, shard_chars=facts["settings"]["shard_chars"])
-    own = {"name": corpus, "sha256": found.sha256, "part": None}
-    return facts | {"corpus": facts["corpus"] | own | {"filters": asdict(CorpusOptions(limit=limit))}}
+def _list_exact(sums: Sums, measured: tuple[Any, Any], exact: pd.DataFrame) -> list[Row]:
+    """Return the rows of a layer; numbers that the survey has over all positions replace those of the sample."""
+    rows = list(list_rows(sums, *measured))
+    for row in rows:
+        if row["population"] in exact.index:
+            for name in MEASURES:
+                row[name] = float(exact.loc[row["population"], name])
+                if row["population"] != "all":
+                    row[f"{name}_difference"] = row[name] - float(exact.loc["all", name])
+    return rows
 
 
-def _layers_massive(massive: dict[int, NDArray[np.bool_]], sinks: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the first and the last layer at which each sink is massive. -> (2, sinks)"""
-    layers = np.array(list(massive))
-    table = np.stack(list(massive.values()))[:, sinks]
-    last = len(layers) - 1 - table[::-1].argmax(axis=0)
-    return np.stack([layers[table.argmax(axis=0)], layers[last]])
+def read_layer(folder: Path, layer: int, layers: pd.DataFrame) -> Sampled:
+    """Return the sample of a layer. A cell that is sampled in part weighs as much as all its positions."""
+    n = layers[layers["layer"] == layer].set_index("population")["n"]
+    parts: list[list[Any]] = []
+    with safe_open(folder / SAMPLE, "np") as file:
+        for number, cell in enumerate(CELLS):
+            name = f"layer{layer}.sample.{cell}"
+            if f"{name}.key" in file.keys():  # noqa: SIM118 - not a mapping
+                vectors, key, unit = (file.get_tensor(f"{name}.{field}") for field in ("vector", "key", "unit"))
+                parts.append([vectors, key, unit, np.full(len(key), number), np.ones(len(key))])
+    held = sum(len(part[1]) for part in parts)
+    largest = max(parts, key=lambda part: len(part[1]))
+    largest[4] *= 1 + (int(n["all"]) - held) / len(largest[1])
+    return Sampled(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def read_states(reopened: Any) -> States:
-    """Run all documents and keep every state."""
-    parts: dict[int, list[torch.Tensor]] = {}
-    places: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+def find_places(facts: dict[str, Any]) -> pd.DataFrame:
+    """Return the position and the group of every possible row of a survey, by its key.
 
-    def sink(batch: Batch) -> None:
-        parts.setdefault(batch.layer, []).append(batch.taken().to(torch.float32, copy=True))
+    With fewer than GROUPS documents, the groups are of windows: their errors are too small, since windows of one
+    document are alike.
+    """
+    corpus_key = int(facts["corpus"]["sha256"][:16], 16)
+    documents, longest = int(facts["corpus"]["documents"]), int(facts["settings"]["max_tokens"])
+    document, window = (
+        part.ravel().astype(np.uint64)
+        for part in np.meshgrid(np.arange(documents), np.arange(MOST_WINDOWS), indexing="ij")
+    )
+    position = np.arange(longest)
+    key = mix_on(np.repeat(mix(corpus_key, document, window), longest), np.tile(position, len(document)))
+    named = document if documents >= GROUPS else document * np.uint64(MOST_WINDOWS) + window
+    group = (mix(GROUP_SALT, corpus_key, named) % np.uint64(GROUPS)).astype(np.int64) // 2
+    columns = {"position": np.tile(position, len(document)), "group": np.repeat(group, longest)}
+    return pd.DataFrame(columns, index=(key >> np.uint64(1)).astype(np.int64))
 
-    for documents in reopened.documents():
-        for prepared in reopened.source.prepare(documents):
-            reopened.source.run(prepared, sink)
-            places.append((prepared.places.unit, prepared.places.group, find_positions(prepared)))
-    unit, group, position = (torch.cat(column).numpy() for column in zip(*places, strict=True))
-    return States({layer: torch.cat(of_layer).numpy() for layer, of_layer in parts.items()}, unit, group, position)
 
-
-def find_positions(prepared: TextBatch) -> torch.Tensor:
-    """Return the position in its window of each row of a batch. -> (rows,)"""
-    if prepared.packed is not None:
-        return prepared.packed.position.flatten()[prepared.rows]
-    return prepared.rows % prepared.ids.shape[1]
+def list_sinks(massive: pd.DataFrame, places: pd.DataFrame, texts: dict[int, str]) -> pd.DataFrame:
+    """Count the sinks by unit, position, and first and last layer at which they are massive. (sinks, layers)"""
+    table, layers = massive.fillna(value=False).to_numpy(bool), massive.columns.to_numpy()
+    last = len(layers) - 1 - table[:, ::-1].argmax(axis=1)
+    found = pd.DataFrame({"text": [texts[key] for key in massive.index]})
+    found["position"] = places.loc[massive.index, "position"].to_numpy()
+    found["born"] = layers[table.argmax(axis=1)] if len(table) else []
+    found["last"] = layers[last] if len(table) else []
+    return found.groupby([*found.columns], sort=True).size().rename("n").reset_index()

@@ -21,7 +21,8 @@ from manual.sinks.populations import (
     list_shapes,
     measure_populations,
 )
-from manual.sinks.reading import measure_corpus
+from manual.sinks.reading import measure_survey
+from manual.sinks.second_pass import measure_corpus
 from numpy.typing import NDArray
 from tests.small_models import sentences
 
@@ -122,28 +123,49 @@ def test_the_bell_and_the_growth_are_differences_of_layers_with_the_same_documen
 
 def test_norms_are_by_sort_of_position() -> None:
     norms, kind = np.array([9.0, 2.0, 50.0, 1.0, 3.0]), np.array([FIRST, 0, SINK, DELIMITER, 0])
-    rows = {row["sort"]: row for row in list_norms(norms, kind, norms > 10)}
+    rows = {row["sort"]: row for row in list_norms(norms, kind, norms > 10, np.ones(5))}
     assert [rows[sort]["n"] for sort in ("first", "other sinks", "delimiters", "others")] == [1, 1, 1, 2]
     assert (rows["other sinks"]["massive"], rows["first"]["massive"]) == (1, 0)
     assert rows["others"]["norm_p50"] == 2.5
 
 
+def test_a_weighted_row_counts_as_several() -> None:
+    x, kind, group = layer(5)
+    weight = np.random.default_rng(0).integers(1, 4, size=len(x)).astype(float)
+    sums = add_up(x, kind, group, weight)
+    repeated = np.repeat(np.arange(len(x)), weight.astype(int))
+    expected = naive(x[repeated])
+    found = measure_populations(sums)[0]["all"]
+    np.testing.assert_allclose(found[1:], expected[1:], rtol=1e-9)
+    units = x / np.linalg.norm(x, axis=1, keepdims=True)
+    pairs = np.outer(weight, weight) * ~np.eye(len(x), dtype=bool)  # of different rows: a copy is no pair
+    assert found[0] == pytest.approx((pairs * (units @ units.T)).sum() / pairs.sum())
+
+
 @pytest.mark.parametrize("family", ["bert", "llama"])
-def test_a_second_pass_finds_the_numbers_of_the_survey(
+def test_a_survey_and_a_second_pass_agree_and_have_the_errors_of_the_survey(
     family: str, small_model: Callable[[str], Path], tmp_path: Path
 ) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(sentences(60)) + "\n", "utf-8")
     survey = theodolite.survey(str(small_model(family)), str(corpus), units="surface", out=tmp_path / "survey")
-    found = measure_corpus(tmp_path / "survey", str(corpus), 60)
+    passed = measure_corpus(tmp_path / "survey", str(corpus), 60)
+    sampled = measure_survey(tmp_path / "survey")  # the sample has every position of so few
     for population in ("all", "without-first", "without-sinks"):
-        ours = found.populations[found.populations["population"] == population].set_index("layer")
         theirs = survey.layers[survey.layers["population"] == population].set_index("layer")
-        assert ours["n"].tolist() == theirs["n"].tolist()
-        for column in MEASURES:  # a scatter matrix of the survey is float32 within a batch
-            np.testing.assert_allclose(ours[column], theirs[column], rtol=2e-4)
-        np.testing.assert_allclose(ours["mean_cosine_se"], theirs["mean_cosine_se"], rtol=1e-3)
-    assert (found.norms.groupby("layer")["n"].sum() == survey.layers["n"].max()).all()
+        for found in (passed, sampled):
+            ours = found.populations[found.populations["population"] == population].set_index("layer")
+            assert ours["n"].tolist() == theirs["n"].tolist()
+            for column in MEASURES:  # a scatter matrix of the survey is float32 within a batch
+                np.testing.assert_allclose(ours[column], theirs[column], rtol=2e-4)
+    both = [found.populations[found.populations["population"] == "rest"] for found in (passed, sampled)]
+    for column in MEASURES:
+        np.testing.assert_allclose(*(found[column] for found in both), rtol=1e-6)
+    of_all = passed.populations[passed.populations["population"] == "all"]
+    exact = survey.layers.loc[survey.layers["population"] == "all", "mean_cosine_se"]
+    np.testing.assert_allclose(of_all["mean_cosine_se"], exact, rtol=1e-3)
+    assert sampled.norms.equals(passed.norms) or np.allclose(sampled.norms["n"], passed.norms["n"])
+    assert (sampled.norms.groupby("layer")["n"].sum() == survey.layers["n"].max()).all()
 
 
 def test_an_interval_has_the_decimals_of_its_half_width() -> None:
