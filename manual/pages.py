@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from manual import array_measures, command_line, exhibit_list, mathml, python_names, reference_models
+from manual.claims import page as claims
+from manual.sinks import page as sinks
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -18,11 +20,13 @@ def _measures() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "claims.md": claims.page,
     "measures.md": _measures,
     "reference/arrays.md": array_measures.page,
     "reference/cli.md": command_line.page,
     "reference/exhibits.md": lambda: exhibit_list.page(DOCS),
     "reference/python.md": python_names.page,
     "reference-models.md": reference_models.page,
+    "sinks.md": sinks.page,
     "../src/theodolite/report/assets/formulas.json": mathml.formulas_file,
 }

@@ -1,56 +1,28 @@
-"""python -m manual.reference_models FOLDER: survey models of the catalogue and write their reference ranges.
-
-The surveys are written to FOLDER. The table is data of the report, and docs/reference-models.md shows it.
-"""
+"""docs/reference-models.md, and the reference ranges of the report, from the table of all surveys."""
 
 from __future__ import annotations
 
-import argparse
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from theodolite.report.references import FILE, KINDS, MEASURES, find_kind, find_reference, measure_span, read_table
+from manual.reference_surveys import CHARACTERS, COMMAND, CORPORA, EXCERPTS, ROOT, read_reference_table
+from manual.reference_surveys import TABLE as EVERY_LAYER
+from theodolite.report.references import FILE, KINDS, MEASURES, find_reference, measure_span, read_table
 from theodolite.report.tables import Tables
+from theodolite.text import join_words
 
-ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "src/theodolite/report/assets" / FILE
 POPULATIONS = ("all", "without-sinks")
-COMMAND = "python -m manual.reference_models build/reference-models"
+VERSIONS = ("date", "theodolite", "torch", "transformers")
 
 
-@dataclass(frozen=True)
-class Run:
-    """One survey: a model of the catalogue, a corpus and a limit of documents."""
-
-    model: str
-    corpus: str
-    limit: int
-
-
-RUNS = (
-    Run("minilm-l6", "chitchat", 75),
-    Run("minilm-l6", "enwik8-clean", 15),
-    Run("antiberty", "gallery/antibodies.txt", 12),
-    Run("smollm2-135m", "chitchat", 25),
-    Run("smollm2-135m", "enwik8-clean", 3),
-    Run("whisper-tiny-en", "speech", 6),
-)
-
-
-def main() -> None:
-    """Run the surveys, write the table, and renew the page."""
-    parser = argparse.ArgumentParser(prog="python -m manual.reference_models", description=__doc__)
-    parser.add_argument("folder", type=Path, help="folder for the surveys, which are made again")
-    folder = parser.parse_args().folder
-    rows = [row for run in RUNS for row in measure(run, folder)]
+def write_ranges() -> None:
+    """Write the ranges, and renew the page."""
+    rows = list_ranges(read_reference_table())
     with TABLE.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, rows[0], lineterminator="\n")
         writer.writeheader()
@@ -60,33 +32,22 @@ def main() -> None:
     print(f"{len(rows)} rows: {TABLE.relative_to(ROOT)}")
 
 
-def measure(run: Run, folder: Path) -> list[dict[str, Any]]:
-    """Return one row per population and measure of a survey."""
-    import theodolite
-
-    corpus = str(ROOT / run.corpus) if "/" in run.corpus else run.corpus
-    out = folder / f"{run.model}-{Path(run.corpus).stem}"
-    survey = theodolite.survey(run.model, corpus, limit=run.limit, out=out, overwrite=True)
-    print(f"surveyed: {out}")
-    return list_rows(Tables(run.model, survey.facts, survey.layers, pd.DataFrame(), pd.DataFrame()), run)
-
-
-def list_rows(tables: Tables, run: Run) -> list[dict[str, Any]]:
-    """Return the rows of the table for one survey; measures that are undefined have no row."""
+def list_ranges(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return one row per survey, population and measure; measures that are undefined have no row."""
     rows = []
-    for population in POPULATIONS:
-        for each in MEASURES:
+    for _, part in table.groupby(["model", "corpus"], sort=False):
+        first, tables = part.iloc[0], Tables("", {}, part, pd.DataFrame(), pd.DataFrame())
+        for population, each in product(POPULATIONS, MEASURES):
             span = measure_span(tables, population, each)
-            if span is None:
+            if span is None or not first["kind"]:
                 continue
             rows.append({
-                "kind": find_kind(tables.facts), "model": run.model, "corpus": Path(run.corpus).name,
-                "documents": tables.facts["corpus"]["documents"], "positions": int(tables.layers["n"].max()),
-                "coordinates": int(tables.layers["dim"].max()), "population": population, "measure": each.key,
+                "kind": first["kind"], "model": first["model"], "corpus": first["corpus"],
+                "documents": str(first["documents"]), "positions": str(part["n"].max()),
+                "coordinates": str(part["dim"].max()), "population": population, "measure": each.key,
                 "lowest": f"{span.low:.4g}", "lowest_layer": span.low_place,
                 "highest": f"{span.high:.4g}", "highest_layer": span.high_place,
-                "date": f"{datetime.now(UTC):%Y-%m-%d}",
-                **{name: version(name) for name in ("theodolite", "torch", "transformers")},
+                **{name: first[name] for name in VERSIONS},
             })  # fmt: skip
     return rows
 
@@ -104,17 +65,26 @@ The range of a measure goes from its lowest to its highest value over the layers
 is judged by its highest mean cosine, its lowest effective rank as a share of the coordinates, and its highest
 TwoNN dimension, rounded to two digits like the range. Effective ranks of fewer than ten vectors per coordinate
 are left out, because the number of vectors bounds them.
+
+Every model of the catalogue reads every corpus of its kind. Of a text corpus it reads {excerpts} excerpts of
+{characters:,} characters, one per document, so that errors by documents are known. Units are surface forms.
+The table of every layer, in four populations, with standard errors, is [`{table}`]({link}); its columns
+are those of [`layers.parquet`](survey-folder.md). [The sink study](sinks.md) and [the claims of the
+papers](claims.md) are made from the same surveys.
 """
 
 
 def page() -> str:
     """Return docs/reference-models.md."""
     rows = read_table()
-    date, ours, torch, transformers = (
-        ", ".join(sorted({row[name] for row in rows})) for name in ("date", "theodolite", "torch", "transformers")
+    date, ours, torch, transformers = (", ".join(sorted({row[name] for row in rows})) for name in VERSIONS)
+    path = EVERY_LAYER.relative_to(ROOT)
+    head = HEAD.format(
+        excerpts=EXCERPTS, characters=CHARACTERS, table=path.name, link=path.relative_to("docs").as_posix()
     )
     lines = [
-        HEAD,
+        head,
+        *_list_others(),
         *_render("Ranges", ("kind", "population", "measure", "range", "models"), _list_ranges()),
         *_render("Surveys", ("model", "corpus", "positions", "measure", "lowest", "highest"), _list_surveys()),
         f"The second table is for the population `all`; `{TABLE.relative_to(ROOT)}` also has `without-sinks`.",
@@ -125,6 +95,19 @@ def page() -> str:
         f"```sh\n{COMMAND}\n```\n",
     ]
     return "\n".join(lines)
+
+
+def _list_others() -> list[str]:
+    """Return a sentence on the surveys of text that read other documents than the excerpts."""
+    table = read_reference_table().drop_duplicates(["model", "corpus"])
+    others = table[table["corpus"].isin(CORPORA["text"]) & (table["documents"] != EXCERPTS)]
+    named = [
+        f"`{row.model}` on {row.corpus} ({row.documents} documents, units `{row.units}`)"
+        for row in others.itertuples()
+    ]
+    if not named:
+        return []
+    return [f"Surveys that were made before, of other documents, which are whole: {join_words(named)}.", ""]
 
 
 def _list_ranges() -> list[list[str]]:
@@ -153,7 +136,3 @@ def _list_surveys() -> list[list[str]]:
 def _render(title: str, heads: Sequence[str], rows: list[list[str]]) -> list[str]:
     lines = [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
     return [f"## {title}", "", *lines, ""]
-
-
-if __name__ == "__main__":
-    main()

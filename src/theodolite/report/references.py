@@ -1,4 +1,4 @@
-"""Reference ranges: the models of the catalogue, measured by `python -m manual.reference_models`."""
+"""Reference ranges: the models of the catalogue, measured by `python -m manual.reference_surveys`."""
 
 from __future__ import annotations
 

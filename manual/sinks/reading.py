@@ -1,0 +1,164 @@
+"""Measure every layer of a finished survey with and without its sinks, from its sample; no model runs.
+
+The sample has all sinks of a survey, and of its other positions those with the smallest hash, which stand for the
+rest. The hash tells the document and the position of each.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from safetensors import safe_open
+
+from manual.sinks.populations import (
+    DELIMITER,
+    FIRST,
+    MEASURES,
+    SINK,
+    Row,
+    Sums,
+    add_up,
+    list_norms,
+    list_rows,
+    list_shapes,
+    measure_populations,
+)
+from theodolite.batch import GROUPS
+from theodolite.hashing import mix, mix_on
+from theodolite.sources.rows import GROUP_SALT
+from theodolite.statistics.cells import CELLS, MASSIVE_CELLS, SINK_CELLS
+from theodolite.storage.file_names import SAMPLE
+
+FINAL = "final norm"
+MOST_WINDOWS = 64
+"""Windows of a document whose positions are found."""
+Ints = NDArray[np.int64]
+
+
+class SinkTables(NamedTuple):
+    """By layer and population; by population; by layer and sort of position; sinks by unit and position."""
+
+    populations: pd.DataFrame
+    shapes: pd.DataFrame
+    norms: pd.DataFrame
+    units: pd.DataFrame
+
+
+class Sampled(NamedTuple):
+    """The sampled rows of one layer, with the number of positions that each stands for."""
+
+    vectors: NDArray[np.float32]
+    key: Ints
+    unit: Ints
+    cell: Ints
+    weight: NDArray[np.float64]
+
+
+def is_delimiter(text: str, *, special: bool) -> bool:
+    """Return whether a unit is a special token, or has no letter and no digit.
+
+    >>> [is_delimiter(text, special=False) for text in ("cat", "7", ".", "<0x0A>")]
+    [False, False, True, False]
+    """
+    return special or not any(character.isalnum() for character in text.replace("\\n", ""))
+
+
+def measure_survey(folder: Path) -> SinkTables:
+    """Return the tables of one survey of text. Cost: some eigenvalue problems per layer and group of documents."""
+    import theodolite
+
+    survey = theodolite.open(folder)
+    facts, units = survey.facts, survey.units.set_index("row")
+    places = find_places(facts)
+    delimiter = {int(row): is_delimiter(unit.text, special=unit.special) for row, unit in units.iterrows()}
+    populations: list[Row] = []
+    by_sort: list[Row] = []
+    curves, massive = [], {}
+    for layer in facts["layers"]:
+        rows = read_layer(folder, layer["index"], survey.layers)
+        where = places.loc[rows.key]
+        cell, sinks = rows.cell, np.isin(rows.cell, (*MASSIVE_CELLS, *SINK_CELLS))
+        kind = FIRST * (cell % 2) + SINK * sinks + DELIMITER * np.array([delimiter[unit] for unit in rows.unit])
+        sums = add_up(rows.vectors, kind, where["group"].to_numpy(), rows.weight)
+        measured = measure_populations(sums)
+        of_layer: Row = {
+            "causal": bool(facts["model"]["causal"]),
+            "layer": layer["index"],
+            "layer_name": layer["name"],
+        }
+        exact = survey.layers[survey.layers["layer"] == layer["index"]].set_index("population")
+        populations += [of_layer | row for row in _list_exact(sums, measured, exact)]
+        norms = np.linalg.norm(rows.vectors.astype(np.float64), axis=1)
+        by_sort += [of_layer | row for row in list_norms(norms, kind, np.isin(cell, MASSIVE_CELLS), rows.weight)]
+        massive[layer["index"]] = pd.Series(np.isin(cell, MASSIVE_CELLS)[sinks], index=rows.key[sinks])
+        last = rows
+        if layer["name"] != FINAL:
+            curves.append(measured)
+        print(f"  {layer['name']}", flush=True)
+    shapes = pd.DataFrame(list_shapes(*zip(*curves, strict=True))).assign(causal=bool(facts["model"]["causal"]))
+    texts = dict(zip(last.key, units.loc[last.unit, "text"], strict=True))
+    sinks_found = list_sinks(pd.DataFrame(massive), places, texts)
+    return SinkTables(pd.DataFrame(populations), shapes, pd.DataFrame(by_sort), sinks_found)
+
+
+def _list_exact(sums: Sums, measured: tuple[Any, Any], exact: pd.DataFrame) -> list[Row]:
+    """Return the rows of a layer; numbers that the survey has over all positions replace those of the sample."""
+    rows = list(list_rows(sums, *measured))
+    for row in rows:
+        if row["population"] in exact.index:
+            for name in MEASURES:
+                row[name] = float(exact.loc[row["population"], name])
+                if row["population"] != "all":
+                    row[f"{name}_difference"] = row[name] - float(exact.loc["all", name])
+    return rows
+
+
+def read_layer(folder: Path, layer: int, layers: pd.DataFrame) -> Sampled:
+    """Return the sample of a layer. A cell that is sampled in part weighs as much as all its positions."""
+    n = layers[layers["layer"] == layer].set_index("population")["n"]
+    parts: list[list[Any]] = []
+    with safe_open(folder / SAMPLE, "np") as file:
+        for number, cell in enumerate(CELLS):
+            name = f"layer{layer}.sample.{cell}"
+            if f"{name}.key" in file.keys():  # noqa: SIM118 - not a mapping
+                vectors, key, unit = (file.get_tensor(f"{name}.{field}") for field in ("vector", "key", "unit"))
+                parts.append([vectors, key, unit, np.full(len(key), number), np.ones(len(key))])
+    held = sum(len(part[1]) for part in parts)
+    largest = max(parts, key=lambda part: len(part[1]))
+    largest[4] *= 1 + (int(n["all"]) - held) / len(largest[1])
+    return Sampled(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def find_places(facts: dict[str, Any]) -> pd.DataFrame:
+    """Return the position and the group of every possible row of a survey, by its key.
+
+    With fewer than GROUPS documents, the groups are of windows: their errors are too small, since windows of one
+    document are alike.
+    """
+    corpus_key = int(facts["corpus"]["sha256"][:16], 16)
+    documents, longest = int(facts["corpus"]["documents"]), int(facts["settings"]["max_tokens"])
+    document, window = (
+        part.ravel().astype(np.uint64)
+        for part in np.meshgrid(np.arange(documents), np.arange(MOST_WINDOWS), indexing="ij")
+    )
+    position = np.arange(longest)
+    key = mix_on(np.repeat(mix(corpus_key, document, window), longest), np.tile(position, len(document)))
+    named = document if documents >= GROUPS else document * np.uint64(MOST_WINDOWS) + window
+    group = (mix(GROUP_SALT, corpus_key, named) % np.uint64(GROUPS)).astype(np.int64) // 2
+    columns = {"position": np.tile(position, len(document)), "group": np.repeat(group, longest)}
+    return pd.DataFrame(columns, index=(key >> np.uint64(1)).astype(np.int64))
+
+
+def list_sinks(massive: pd.DataFrame, places: pd.DataFrame, texts: dict[int, str]) -> pd.DataFrame:
+    """Count the sinks by unit, position, and first and last layer at which they are massive. (sinks, layers)"""
+    table, layers = massive.fillna(value=False).to_numpy(bool), massive.columns.to_numpy()
+    last = len(layers) - 1 - table[:, ::-1].argmax(axis=1)
+    found = pd.DataFrame({"text": [texts[key] for key in massive.index]})
+    found["position"] = places.loc[massive.index, "position"].to_numpy()
+    found["born"] = layers[table.argmax(axis=1)] if len(table) else []
+    found["last"] = layers[last] if len(table) else []
+    return found.groupby([*found.columns], sort=True).size().rename("n").reset_index()
