@@ -29,6 +29,11 @@ class Anatomy:
     pads: bool  # masked padding on the right does not change the states
     devices: tuple[torch.device, ...] = ()  # where the states of each layer appear
 
+    @property
+    def complete(self) -> bool:
+        """Whether a forward pass must not be interrupted, as in a model that is sharded over processes."""
+        return bool(getattr(self.model, "runs_completely", False))
+
     @classmethod
     def of(cls, model: nn.Module) -> Anatomy:
         """Find the parts of a loaded model."""
@@ -73,7 +78,7 @@ class Anatomy:
     ) -> AbstractContextManager[Callable[..., dict[int, int]]]:
         """Give a forward function that passes the states of each of these layers to `on_states`."""
         points = {index: point for index, (_, _, point) in enumerate(self._hook_points())}
-        return hook_layers(self.model, points, on_states, layers)
+        return hook_layers(self.model, points, on_states, layers, complete=self.complete)
 
     def _hook_points(self) -> list[tuple[str, str, HookPoint]]:
         """Return the stack, the layer name and the hook point of every layer."""
