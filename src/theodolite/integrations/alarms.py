@@ -1,4 +1,4 @@
-"""Alarms: dead blocks, exploding norms, new sinks and states that are not finite, judged by a baseline of the run itself."""
+"""Alarms: dead blocks, exploding norms, new sinks and states that are not finite, judged by the run itself."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class AlarmDetector:
     outside: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def update(self, step: int, rows: pd.DataFrame, updates: Mapping[str, float]) -> list[Alarm]:
-        """Judge one measurement: the rows of the population `all`, or the widest one, and the update of each block."""
+        """Judge one measurement: the rows of one population, and the update of each block."""
         found = []
         for row in rows.to_dict("records"):
             layer, n, lost = str(row["layer_name"]), _count(row.get("n")), _count(row.get("nonfinite"))

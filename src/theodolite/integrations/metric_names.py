@@ -10,8 +10,8 @@ PREFIX = "geometry"
 def layer_key(layer_name: str, blocks: int) -> str:
     """Return the name of a layer without spaces, its numbers as wide as that of the last block.
 
-    >>> layer_key("block 3", 12), layer_key("encoder block 10", 12), layer_key("final norm", 12), layer_key("h.7", 4)
-    ('block_03', 'encoder_block_10', 'final_norm', 'h.7')
+    >>> layer_key("block 3", 12), layer_key("encoder block 10", 12), layer_key("final norm", 12)
+    ('block_03', 'encoder_block_10', 'final_norm')
     """
     width = len(str(blocks))
     return re.sub(r"\d+", lambda number: number[0].zfill(width), layer_name.replace(" ", "_"))

@@ -22,7 +22,7 @@ from theodolite.integrations.probe_options import check_names, check_number, che
 from theodolite.integrations.probe_set import ProbeSet, make_probe_set
 from theodolite.integrations.processes import Processes
 from theodolite.integrations.recorder import Measurement, Recorder
-from theodolite.integrations.sharding import count_weights, reshard_after
+from theodolite.integrations.sharding import RootedModel, count_weights, reshard_after
 from theodolite.integrations.user_warnings import warn_user
 from theodolite.measures.columns import find_column
 from theodolite.statistics.cells import POPULATIONS
@@ -143,7 +143,7 @@ class GeometryProbe:
         return self.measure(model, step) if self.due(step) else {}
 
     def record(self, step: int, **training: Any) -> None:
-        """Keep numbers of the training itself, such as loss and learning_rate; written with the next measurement."""
+        """Keep numbers of the training itself, such as loss; they are written with the next measurement."""
         self._recorder.record(step, training)
 
     def due(self, step: int) -> bool:
@@ -213,13 +213,16 @@ class GeometryProbe:
 
     def _find_network(self, model: Any) -> tuple[nn.Module, nn.Module, bool]:
         """Return the model to run, the module with all of its weights, and whether these are sharded."""
-        network, root, sharded = find_network(model)
+        network, root, sharded = self._unwrap(model)
         if sharded and self.processes.size == 1:
             raise InputError(
                 "model: its weights are sharded over processes, so that every process must measure; call the "
                 "probe in all of them, without distributed=False."
             )
         return network, root, sharded
+
+    def _unwrap(self, model: Any) -> tuple[nn.Module, nn.Module, bool]:
+        return find_network(model)
 
     def _prepare(self, network: nn.Module, root: nn.Module, sharded: bool, step: int) -> ProbeSet:
         """Return the probe set; make it at the first measurement, and again for another model or device."""
@@ -241,7 +244,8 @@ class GeometryProbe:
         )
 
     def _describe_model(self, network: nn.Module) -> dict[str, Any]:
-        kind = type(getattr(network, "base", network)).__name__.removeprefix("FSDP")
+        base = network.base if isinstance(network, RootedModel) else network
+        kind = type(base).__name__.removeprefix("FSDP")
         config: Any = getattr(network, "config", None)
         name = self.name or getattr(config, "name_or_path", "") or kind
         return {"name": name, "architecture": kind, "parameters": count_weights(network)}

@@ -1,8 +1,8 @@
 """Models whose weights are sharded over processes: how they are run, and which weights this process holds.
 
-A replicated model (one process, DistributedDataParallel, ZeRO-1 and ZeRO-2) can be run by any process alone. A sharded
-one (`fully_shard`, FullyShardedDataParallel, ZeRO-3) gathers its weights in the forward pass of its outermost
-module: all processes must run it at the same time, equally often, and to the end.
+A replicated model (one process, DistributedDataParallel, ZeRO-1 and ZeRO-2) can be run by any process alone. A
+sharded one (`fully_shard`, FullyShardedDataParallel, ZeRO-3) gathers its weights in the forward pass of its
+outermost module: all processes must run it at the same time, equally often, and to the end.
 """
 
 from __future__ import annotations

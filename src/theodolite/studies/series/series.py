@@ -18,7 +18,7 @@ from theodolite.studies.survey_data import SurveyData
 SERIES, ATTENTION, ATTENTION_ROWS = "series", "attention", "attention_rows"
 """Names of the tables of a series."""
 BLOCKS, TRAINING = "blocks", "training"
-"""Names of tables that only a training run writes: how much each block changes its input; loss and learning rate."""
+"""Names of tables that only a training run writes: how much blocks change their input; loss and learning rate."""
 TEXT_COLUMNS = ("layer_name", "population", "undefined")
 KEY_COLUMNS = ("layer", "layer_name", "population")
 
