@@ -1,8 +1,8 @@
 """Models whose weights are sharded over processes: how they are run, and which weights this process holds.
 
 A replicated model (one process, DistributedDataParallel, ZeRO-1 and ZeRO-2) can be run by any process alone. A
-sharded one (`fully_shard`, FullyShardedDataParallel, ZeRO-3) gathers its weights in the forward pass of its
-outermost module: all processes must run it at the same time, equally often, and to the end.
+sharded one (`fully_shard`, ZeRO-3) gathers its weights in the forward pass of its outermost module: all processes
+must run it at the same time, equally often, and to the end.
 """
 
 from __future__ import annotations
@@ -19,13 +19,18 @@ from theodolite.errors import InputError
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """Return whether the weights of a model are sharded over processes; reject tensor parallelism."""
+    """Return whether the weights of a model are sharded over processes; reject ways that are not supported."""
     if not torch.distributed.is_available():
         return False
     from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
     from torch.distributed.tensor import DTensor
 
-    sharded = any(isinstance(module, FSDPModule | FullyShardedDataParallel) for module in model.modules())
+    if any(isinstance(module, FullyShardedDataParallel) for module in model.modules()):
+        raise InputError(
+            "model: it is sharded by FullyShardedDataParallel, which is not supported; use its successor, "
+            "torch.distributed.fsdp.fully_shard (fsdp_version: 2 in accelerate)."
+        )
+    sharded = any(isinstance(module, FSDPModule) for module in model.modules())
     for parameter in model.parameters():
         if isinstance(parameter, DTensor):
             split = sum(not placement.is_replicate() for placement in parameter.placements)
