@@ -3,8 +3,8 @@
     python -m benchmarks.alarms --seeds 20 --json alarms.json
 
 A byte-level decoder (Llama) and encoder (BERT) of two blocks are trained from scratch for 120 steps and measured
-at every sixth, with the default thresholds. Faults are planted after half of the steps. An alarm in a healthy run, or
-before the fault, is false. A fault is found if the alarm that names it is raised within ten measurements.
+at every sixth, with the default thresholds. Faults are planted after half of the steps. An alarm in a healthy run,
+or before the fault, is false. A fault is found if the alarm that names it is raised within ten measurements.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from theodolite.integrations import GeometryProbe
 
 STEPS, EVERY, WINDOW, BATCH, DIM = 120, 6, 32, 8, 32
 PLANTED = STEPS // 2
+KINDS = ("decoder", "encoder")
 FAULTS = ("healthy", "collapse", "dead", "norm", "sinks")
 
 
@@ -124,11 +125,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20, help="number of runs with each fault")
     parser.add_argument("--healthy", type=int, help="number of healthy runs; default: twice as many")
+    parser.add_argument("--model", choices=[*KINDS, "both"], default="both")
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     given = parser.parse_args()
     torch.set_num_threads(1)
     results: dict[str, Any] = {}
-    for kind in ("decoder", "encoder"):
+    for kind in KINDS if given.model == "both" else [given.model]:
         for fault in FAULTS:
             count = (given.healthy or 2 * given.seeds) if fault == "healthy" else given.seeds
             runs = []
