@@ -27,9 +27,12 @@ def _detect(kind: str, values: Sequence[float], thresholds: Alarms = Alarms()) -
     detector, found = AlarmDetector(thresholds), []
     for step, value in enumerate(values):
         row: dict[str, Any] = {"layer_name": "block 1", "n": 1000, "nonfinite": 0, "norm_p50": 1.0, "massive": 0}
-        row |= {"norm": {"norm_p50": value}, "sinks": {"massive": int(value)}, "dead": {}}[kind]
+        row |= {"norm": {"norm_p50": value}, "sinks": {"massive": int(value)}}.get(kind, {})
         updates = {"block 1": value} if kind == "dead" else {}
-        found += [each.step for each in detector.update(step, pd.DataFrame([row]), updates)]
+        sharpness = pd.DataFrame(
+            [{"layer_name": "block 1", "attention_max": value if kind == "attention" else 0.1}]
+        )
+        found += [each.step for each in detector.update(step, pd.DataFrame([row]), updates, sharpness)]
     return found
 
 
@@ -58,6 +61,45 @@ def test_new_sinks_are_found_and_old_ones_are_not() -> None:
     assert _detect("sinks", [5, 5, 5, 6, 6, 7, 8, 9]) == []
     assert _detect("sinks", [0, 0, 0, 1, 0, 1, 1]) == [], "0.1% of the positions is the limit"
     assert _detect("sinks", [0, 0, 0, 5, 5], Alarms(sinks=None)) == []
+
+
+def test_attention_that_becomes_sharp_is_found() -> None:
+    assert _detect("attention", [0.2, 0.3, 0.4, 0.95, 0.97]) == [4]
+    assert _detect("attention", [0.2, 0.3, 0.5, 0.6, 0.7, 0.8]) == []
+    assert _detect("attention", [0.93, 0.92, 0.94, 0.95, 0.96]) == [], "a model that was sharp from the beginning"
+
+
+def test_attention_is_measured_on_request_and_its_implementation_is_restored(tmp_path: Path) -> None:
+    """Queries and keys 100 times as long: nearly all weight goes to one position."""
+    model, tokenizer = tiny("decoder")
+    kernel = model.config._attn_implementation
+    probe = GeometryProbe(TEXTS, tokenizer, share=None, attention=3, collapse=None, out=tmp_path / "s")
+    names = ("attention_max", "attention_entropy_share")
+    for step in range(5):
+        if step == 3:
+            with torch.no_grad():
+                model.model.layers[0].self_attn.q_proj.weight.mul_(1e4)
+                model.model.layers[0].self_attn.k_proj.weight.mul_(1e4)
+        else:
+            with torch.no_grad():
+                model.model.layers[1].mlp.down_proj.weight.add_(1e-4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            numbers = probe.measure(model, step)
+        assert {f"geometry/block_1/{name}" for name in names} < numbers.keys()
+    assert model.config._attn_implementation == kernel
+    assert [(each.step, each.layer) for each in probe.alarms if each.kind == "attention"] == [(4, "block 1")]
+    table = Series.read(tmp_path / "s").tables["attention"]
+    assert sorted(table["step"].unique()) == [0, 1, 2, 3, 4]
+    # The definition, on the same documents, read one by one; the first row of a causal model has one entry.
+    model.eval().set_attn_implementation("eager")
+    from theodolite.studies.series.attention import select_documents
+
+    largest = []
+    for _, text in select_documents(list(enumerate(TEXTS)), 3):
+        weights = model(**tokenizer(text, return_tensors="pt"), output_attentions=True).attentions[0][0]
+        largest.append(weights[:, 1:].max(dim=2).values.flatten())
+    assert numbers["geometry/block_1/attention_max"] == pytest.approx(float(torch.cat(largest).mean()), rel=1e-4)
 
 
 def test_wrong_thresholds_are_rejected() -> None:
@@ -116,7 +158,9 @@ def test_planted_faults_raise_their_alarm(fault: str, words: str, tmp_path: Path
     tokenizer = tiny("decoder")[1]
     probe = GeometryProbe(TEXTS, tokenizer, share=None, layers="all", out=tmp_path / "s", collapse=None)
     found = _measure(probe, fault, range(7))
-    assert {each.kind for each in probe.alarms} == ({fault} if words else set())
+    kinds = {each.kind for each in probe.alarms}
+    # Beside embeddings that are 30 times as long, what the blocks add hardly counts.
+    assert kinds - ({"dead"} if fault == "norm" else set()) == ({fault} if words else set())
     if words:
         assert any(message.startswith(words) for message in found), found
         assert Series.read(tmp_path / "s").notes["alarms"] == [str(each) for each in probe.alarms]

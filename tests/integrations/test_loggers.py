@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -51,9 +52,9 @@ def test_wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_SILENT", "true")
     with wandb.init(mode="offline", dir=str(tmp_path), project="test") as run:
         make_logger(run)(NUMBERS, 7)
-        assert run.summary["geometry/block_02/effective_rank"] == 3.5
-        assert run.step >= 7
-    assert list(tmp_path.rglob("*.wandb"))
+    (written,) = tmp_path.rglob("*.wandb")
+    for name in NUMBERS:
+        assert name.encode() in written.read_bytes()
 
 
 def test_mlflow(tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ def test_trackio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with sqlite3.connect(next(tmp_path.rglob("test.db"))) as database:
         rows = database.execute("select step, metrics from metrics").fetchall()
     assert rows[0][0] == 7
-    assert "geometry/block_02/effective_rank" in rows[0][1]
+    assert "geometry/block_02/effective_rank" in str(rows[0][1])
 
 
 def test_accelerate_logs_the_geometry_and_the_series_keeps_what_it_tracks(tmp_path: Path) -> None:
@@ -100,6 +101,8 @@ def test_accelerate_logs_the_geometry_and_the_series_keeps_what_it_tracks(tmp_pa
 def test_other_targets_are_rejected() -> None:
     with pytest.raises(InputError, match="log: cannot log to a value of type int; give a SummaryWriter"):
         make_logger(3)
+    with pytest.raises(InputError, match="log: cannot log to a value of type Logger"):
+        make_logger(logging.getLogger("run"))
 
 
 def test_the_series_keeps_the_loss_and_goes_back_with_the_run(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ class Alarms:
     - `norm`: the median norm of a layer is more than this many times the largest of the baseline.
     - `dead`: the mean of |y - x|/|x| of a block, for its input x and output y, is less than this share of the
       median of the first `baseline` measurements. The block then hardly changes the states.
+    - `attention`: the mean of the largest weight of each row of attention in a block is above this number, and by
+      0.1 above the largest of the baseline. Only with `attention` of the probe.
     - `sinks`: the share of massive positions is larger than that of the baseline by more than this share of all
       positions, and more than twice as large.
 
@@ -36,13 +38,14 @@ class Alarms:
     norm: float | None = 3.0
     dead: float | None = 0.05
     sinks: float | None = 0.001
+    attention: float | None = 0.9
     patience: int = 2
     baseline: int = 5
 
     def __post_init__(self) -> None:
         if self.norm is not None and not self.norm > 1:
             raise InputError(f"alarms: norm must be a factor above 1 (got {self.norm!r}); None disables it.")
-        for name in ("dead", "sinks"):
+        for name in ("dead", "sinks", "attention"):
             value = getattr(self, name)
             if value is not None and not 0 < value < 1:
                 raise InputError(f"alarms: {name} must be between 0 and 1 (got {value!r}); None disables it.")
@@ -60,7 +63,7 @@ class Alarm:
 
     step: int
     layer: str
-    kind: str  # norm, dead, sinks or finite
+    kind: str  # norm, dead, sinks, attention or finite
     before: float
     now: float
 
@@ -72,6 +75,7 @@ SENTENCES = {
     "norm": "is exploding: its median norm was at most {before:.3g} in the baseline and is {now:.3g}",
     "dead": "is dead: it changed its input by {before:.3g} of its norm in the baseline, and now by {now:.3g}",
     "sinks": "has new sinks: {before:.2%} of its positions were massive in the baseline, and now {now:.2%}",
+    "attention": "has sharp attention: its mean largest weight was {before:.2f} in the baseline and is {now:.2f}",
     "finite": "has states that are NaN or infinite: {now:.2%} of its positions",
 }
 
@@ -84,8 +88,14 @@ class AlarmDetector:
     healthy: dict[tuple[str, str], list[float]] = field(default_factory=dict)  # by layer and kind
     outside: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    def update(self, step: int, rows: pd.DataFrame, updates: Mapping[str, float]) -> list[Alarm]:
-        """Judge one measurement: the rows of one population, and the update of each block."""
+    def update(
+        self,
+        step: int,
+        rows: pd.DataFrame,
+        updates: Mapping[str, float],
+        sharpness: pd.DataFrame | None = None,
+    ) -> list[Alarm]:
+        """Judge one measurement: the rows of one population, the update of each block, and its attention."""
         found = []
         for row in rows.to_dict("records"):
             layer, n, lost = str(row["layer_name"]), _count(row.get("n")), _count(row.get("nonfinite"))
@@ -95,6 +105,8 @@ class AlarmDetector:
                 found += self._judge(step, layer, "sinks", _count(row.get("massive")) / n)
         for block, value in updates.items():
             found += self._judge(step, block, "dead", value)
+        for row in [] if sharpness is None else sharpness.to_dict("records"):
+            found += self._judge(step, str(row["layer_name"]), "attention", _number(row["attention_max"]))
         return found
 
     @property
@@ -131,6 +143,8 @@ class AlarmDetector:
             return max(known)
         if kind == "dead" and limits.dead is not None and value < limits.dead * statistics.median(known):
             return statistics.median(known)
+        if kind == "attention" and limits.attention is not None:
+            return max(known) if value > max(limits.attention, max(known) + 0.1) else None
         if kind == "sinks" and limits.sinks is not None and value > max(2 * max(known), max(known) + limits.sinks):
             return max(known)
         return None

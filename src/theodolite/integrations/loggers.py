@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from inspect import signature
 from typing import Any
 
 from theodolite.errors import InputError
@@ -39,7 +39,7 @@ def make_logger(target: Any) -> Logger:
         return log_scalars
     if hasattr(target, "log_metrics"):
         return lambda numbers, step: target.log_metrics(numbers, step=step)
-    if hasattr(target, "log") and "step" in signature(target.log).parameters:
+    if hasattr(target, "log") and not isinstance(target, logging.Logger):
         return lambda numbers, step: target.log(numbers, step=step)
     if callable(target):
         return lambda numbers, step: target(numbers, step)

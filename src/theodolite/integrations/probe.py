@@ -13,6 +13,7 @@ from torch import nn
 
 from theodolite.errors import InputError, TheodoliteError, first_line
 from theodolite.integrations.alarms import Alarm, Alarms
+from theodolite.integrations.attention import measure_live_attention
 from theodolite.integrations.budget import Budget
 from theodolite.integrations.collapse import Collapse, Thresholds
 from theodolite.integrations.loggers import make_logger
@@ -27,6 +28,7 @@ from theodolite.integrations.user_warnings import warn_user
 from theodolite.measures.columns import find_column
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.studies.series import Series
+from theodolite.studies.series.attention import select_documents
 from theodolite.tables.tables import LAYERS as COLUMNS
 
 LOGGED = ("mean_cosine", "anisotropy_svd", "effective_rank")
@@ -41,11 +43,12 @@ class GeometryProbe:
     due at every multiple of `every` steps. It is skipped if measuring would take more than `share` of the training
     time (None: it is never skipped); the first skipped one gives a warning. The last of `populations` is logged
     and checked for `collapse`; `alarms` are dead blocks, exploding norms, sinks and states that are not finite.
-    `dimension` adds TwoNN, hubness and the other measures that compare all pairs of positions. `out` is the folder
-    of the series. With `resume` a series in that folder is continued: steps from the first new measurement on are
-    replaced, and alarms are judged by all steps before it. `weights` selects how the weights are hashed, to detect
-    steps with equal weights: "sampled", "whole" or "none". `log` gets the numbers of every measurement: a
-    SummaryWriter, a run of wandb, mlflow or trackio, an Accelerator, or a function of numbers and step.
+    `dimension` adds TwoNN, hubness and the other measures that compare all pairs of positions. `attention` is the
+    number of documents on which the sharpness of attention is measured. `out` is the folder of the series. With
+    `resume` a series in that folder is continued: steps from the first new measurement on are replaced, and alarms
+    are judged by all steps before it. `weights` selects how the weights are hashed, to detect steps with equal
+    weights: "sampled", "whole" or "none". `log` gets the numbers of every measurement: a SummaryWriter, a run of
+    wandb or trackio, the module mlflow, an Accelerator, or a function of numbers and step.
 
     In distributed training every process must call the probe. Each measures its share of the probe set, and all
     get the numbers of the whole set; the first writes the series. With `distributed=False` a process measures
@@ -70,6 +73,7 @@ class GeometryProbe:
         populations: Sequence[str] = ("all", "without-massive"),
         logged: Sequence[str] = LOGGED,
         dimension: bool = False,
+        attention: int = 0,
         collapse: Thresholds | None = Thresholds(),  # noqa: B008 - frozen
         alarms: Alarms | None = Alarms(),  # noqa: B008 - frozen
         share: float | None = 0.02,
@@ -88,6 +92,7 @@ class GeometryProbe:
         self._reading: dict[str, Any] = {"limit": limit, "positions": positions}
         self._reading |= {"layers": layers, "max_tokens": max_tokens}
         check_number("every", every, "steps")
+        check_number("attention", attention or 1, "documents")
         if share is not None and not 0 < share <= 1:
             raise InputError(
                 f"share must be a fraction of the training time, above 0 and at most 1 (got {share!r})."
@@ -96,7 +101,8 @@ class GeometryProbe:
         check_names("logged", logged, [name for name in COLUMNS if find_column(name).format != "text"])
         check_sampled(logged, dimension)
         check_names("weights", [weights], list(HASH_METHODS))
-        self.every, self.name, self.dimension, self.weights = every, name, dimension, weights
+        self.every, self.name, self.weights = every, name, weights
+        self.dimension, self.attention = dimension, attention
         self.populations, self.logged = tuple(populations), tuple(logged)
         self.budget = Budget(share)
         self.distributed = distributed
@@ -196,8 +202,9 @@ class GeometryProbe:
                     dimension=self.dimension,
                     processes=self.processes,
                 )
+                attention = self._measure_attention(network, probe_set, sharded)
             sha256 = self._hash(root, sharded)
-            numbers = self._store(Measurement(step, layers, updates, sha256))
+            numbers = self._store(Measurement(step, layers, updates, sha256, attention))
         except Exception as error:  # any error, such as out of memory: it must not stop the training
             if self.last is None or isinstance(error, Warning):  # warnings that the user turned into errors
                 raise
@@ -249,6 +256,21 @@ class GeometryProbe:
         config: Any = getattr(network, "config", None)
         name = self.name or getattr(config, "name_or_path", "") or kind
         return {"name": name, "architecture": kind, "parameters": count_weights(network)}
+
+    def _measure_attention(
+        self, network: nn.Module, probe_set: ProbeSet, sharded: bool
+    ) -> dict[str, pd.DataFrame]:
+        """Have the first process measure attention; a sharded model cannot be run by one process."""
+        if not self.attention or not probe_set.documents:
+            return {}
+        if sharded:
+            raise InputError("attention is measured by one process, which a sharded model does not allow; give 0.")
+        tables: dict[str, pd.DataFrame] = {}
+        with self.processes.fail_together():
+            if self.processes.first:
+                documents = select_documents(probe_set.documents, self.attention)
+                tables = measure_live_attention(network, self.tokenizer, documents)
+        return tables
 
     def _hash(self, root: nn.Module, sharded: bool) -> str | None:
         """Return the hash of the weights: of a sharded model, that of the hashes of all shards."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ class ProbeSet:
     facts: dict[str, Any]
     model: dict[str, Any]
     settings: dict[str, Any]
+    documents: list[tuple[int, str]] = field(default_factory=list)  # of a text model
 
 
 def make_probe_set(
@@ -61,7 +62,7 @@ def make_probe_set(
         raise InputError("texts: the probe set contains no tokens to measure; give texts that are not blank.")
     facts = {"name": name, "sha256": digest.hexdigest(), "documents": len(documents), "positions": share.positions}
     about = {"modality": "text", "blocks": len(source.anatomy.blocks), "causal": source.anatomy.causal}
-    return ProbeSet(source, share, facts, about, {"max_tokens": source.max_tokens})
+    return ProbeSet(source, share, facts, about, {"max_tokens": source.max_tokens}, documents)
 
 
 def _read_texts(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from theodolite.integrations.alarms import Alarm, AlarmDetector, Alarms, GeometryWarning
+from theodolite.integrations.attention import LOGGED as SHARPNESS
+from theodolite.integrations.attention import select_sharpness
 from theodolite.integrations.collapse import Collapse, CollapseDetector, CollapseWarning, Thresholds
 from theodolite.integrations.metric_names import PREFIX, metric_name
 from theodolite.integrations.probe_set import ProbeSet
@@ -27,6 +29,7 @@ class Measurement:
     layers: pd.DataFrame
     updates: Mapping[str, float]  # by block
     sha256: str | None
+    attention: dict[str, pd.DataFrame] = field(default_factory=dict)  # tables by name
 
 
 class Recorder:
@@ -91,8 +94,10 @@ class Recorder:
         if self._stored and step <= max((each.step for each in self._writer.steps), default=-1):
             removed = ", ".join(map(str, self._go_back(step)))
             warn_user(f"step {step} is measured after later steps, which are removed from the series: {removed}")
-        collapses, alarms = self._judge(step, measured.layers, measured.updates)
+        sharpness = select_sharpness(measured.attention)
+        collapses, alarms = self._judge(step, measured.layers, measured.updates, sharpness)
         same = self._writer.add(measured.step, measured.sha256, measured.layers, measured.updates)
+        self._writer.add_tables(measured.step, measured.attention)
         self._writer.add_notes(collapses=list(map(str, collapses)), alarms=list(map(str, alarms)))
         self._writer.write()
         rows = self._rows(measured.layers, self.populations[-1])
@@ -105,17 +110,20 @@ class Recorder:
             warn_user(str(alarm), GeometryWarning)
         if same is not None:
             warn_user(f"step {step}: the weights equal those of step {same}")
-        return self._name_numbers(rows)
+        return (
+            self._name_numbers(rows, self.logged) | self._name_numbers(sharpness, SHARPNESS) | self._count_alarms()
+        )
 
     def _judge(
-        self, step: int, layers: pd.DataFrame, updates: Mapping[str, float]
+        self, step: int, layers: pd.DataFrame, updates: Mapping[str, float], sharpness: pd.DataFrame
     ) -> tuple[list[Collapse], list[Alarm]]:
         """Return the new collapses, of the last population, and the new alarms, of the first."""
         collapses, alarms = [], []
         if self._collapse_detector is not None:
             collapses = self._collapse_detector.update(step, self._rows(layers, self.populations[-1]))
         if self._alarm_detector is not None:
-            alarms = self._alarm_detector.update(step, self._rows(layers, self.populations[0]), updates)
+            rows = self._rows(layers, self.populations[0])
+            alarms = self._alarm_detector.update(step, rows, updates, sharpness)
         self.collapses += collapses
         self.alarms += alarms
         return collapses, alarms
@@ -126,9 +134,12 @@ class Recorder:
         self._reset()
         if self.series is not None:
             for earlier in self.series.steps:
-                table = self.series.table
+                at = earlier.step
                 self._judge(
-                    earlier.step, table[table["step"] == earlier.step], self._writer.updates_at(earlier.step)
+                    at,
+                    self.series.table[self.series.table["step"] == at],
+                    self._writer.updates_at(at),
+                    select_sharpness(self._writer.tables_at(at)),
                 )
         return removed
 
@@ -136,13 +147,16 @@ class Recorder:
     def _rows(layers: pd.DataFrame, population: str) -> pd.DataFrame:
         return layers[layers["population"] == population]
 
-    def _name_numbers(self, rows: pd.DataFrame) -> dict[str, float]:
-        numbers = {
+    def _name_numbers(self, rows: pd.DataFrame, columns: Sequence[str]) -> dict[str, float]:
+        return {
             metric_name(row["layer_name"], column, self._blocks): float(row[column])
             for row in rows.to_dict("records")
-            for column in self.logged
+            for column in columns
             if not pd.isna(row.get(column))
         }
+
+    def _count_alarms(self) -> dict[str, float]:
+        numbers = {}
         if self._collapse_detector is not None:
             numbers[f"{PREFIX}/collapsed_layers"] = float(len(self._collapse_detector.collapsed))
         if self._alarm_detector is not None:

@@ -11,7 +11,7 @@ import pandas as pd
 from theodolite.errors import InputError
 from theodolite.storage.location import list_output_folder
 from theodolite.studies.series import Series, is_series
-from theodolite.studies.series.series import BLOCKS, SERIES, TRAINING, Step
+from theodolite.studies.series.series import ATTENTION, ATTENTION_ROWS, BLOCKS, SERIES, TRAINING, Step
 
 COLLAPSE = "collapse"  # the note with the collapses reported so far
 ALARMS = "alarms"  # the note with the other alarms
@@ -89,7 +89,7 @@ class SeriesWriter:
         if self.series is not None:
             series = self.series
             series.steps = [each for each in series.steps if each.step < step]
-            for name in {SERIES, BLOCKS, TRAINING} & series.tables.keys():
+            for name in {SERIES, BLOCKS, TRAINING, ATTENTION, ATTENTION_ROWS} & series.tables.keys():
                 table = series.tables[name]
                 series.tables[name] = table[table["step"] < step].reset_index(drop=True)
             for name in {COLLAPSE, ALARMS} & series.notes.keys():
@@ -106,6 +106,20 @@ class SeriesWriter:
             rows = pd.DataFrame({"step": step, "layer_name": list(updates), "update": list(updates.values())})
             self._append(BLOCKS, rows)
         return same[0] if same else None
+
+    def add_tables(self, step: int, tables: Mapping[str, pd.DataFrame]) -> None:
+        """Add further tables of a step."""
+        for name, table in tables.items():
+            self._append(name, table.assign(step=step)[["step", *table.columns]])
+
+    def tables_at(self, step: int) -> dict[str, pd.DataFrame]:
+        """Return the further tables of a step."""
+        tables = {} if self.series is None else self.series.tables
+        return {
+            name: tables[name][tables[name]["step"] == step]
+            for name in (ATTENTION, ATTENTION_ROWS)
+            if name in tables
+        }
 
     def add_notes(self, *, collapses: list[str], alarms: list[str]) -> None:
         """Add the sentences of alarms."""
