@@ -2,9 +2,9 @@
 
     python -m benchmarks.alarms --seeds 20 --json alarms.json
 
-A byte-level decoder (Llama) and encoder (BERT) of two blocks are trained from scratch for 120 steps and measured
+A byte-level decoder (Llama) and encoder (BERT) of two blocks are trained from scratch for 84 steps and measured
 at every sixth, with the default thresholds. Faults are planted after half of the steps. An alarm in a healthy run,
-or before the fault, is false. A fault is found if the alarm that names it is raised within ten measurements.
+or before the fault, is false. A fault is found if the alarm that names it is raised within eight measurements.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from benchmarks.workload import make_sentences
 from theodolite.integrations import GeometryProbe
 
-STEPS, EVERY, WINDOW, BATCH, DIM = 120, 6, 32, 8, 32
+STEPS, EVERY, WINDOW, BATCH, DIM = 84, 6, 32, 8, 32
 PLANTED = STEPS // 2
 KINDS = ("decoder", "encoder")
 FAULTS = ("healthy", "collapse", "dead", "norm", "sinks")
@@ -62,7 +62,7 @@ def train(kind: str, fault: str, seed: int) -> GeometryProbe:
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step))
     texts = make_sentences(40)[-20:]
-    probe = GeometryProbe(texts, tokenizer, every=EVERY, share=None, positions=512, layers="all", weights="none")
+    probe = GeometryProbe(texts, tokenizer, every=EVERY, share=None, positions=256, layers="all", weights="none")
     for step in range(STEPS + 1):
         if step == PLANTED:
             _plant(model, fault, optimizer)

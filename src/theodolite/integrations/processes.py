@@ -72,7 +72,6 @@ class Processes:
         except Exception as error:
             self.all_gather(f"{type(error).__name__}: {first_line(error, '')}".removesuffix(": "))
             raise
-        errors = self.all_gather(None)
-        for rank, error in enumerate(errors):
-            if error is not None:
-                raise TheodoliteError(f"process {rank}: {error}")
+        for rank, failure in enumerate(self.all_gather(None)):
+            if failure is not None:
+                raise TheodoliteError(f"process {rank}: {failure}")
