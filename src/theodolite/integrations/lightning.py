@@ -12,8 +12,8 @@ try:
 except ImportError:
     try:
         from pytorch_lightning import Callback
-    except ImportError as error:
-        raise TheodoliteError("LightningGeometryCallback requires Lightning: pip install lightning") from error
+    except ImportError:
+        Callback = object
 
 
 class LightningGeometryCallback(Callback):  # type: ignore[misc] # Lightning is not always installed
@@ -28,6 +28,8 @@ class LightningGeometryCallback(Callback):  # type: ignore[misc] # Lightning is 
     """
 
     def __init__(self, probe: GeometryProbe, module: str | None = None) -> None:
+        if Callback is object:
+            raise TheodoliteError("LightningGeometryCallback requires Lightning: pip install lightning")
         self.probe, self.module = probe, module
         self._seen: int | None = None  # the last optimizer step
 
@@ -55,7 +57,7 @@ class LightningGeometryCallback(Callback):  # type: ignore[misc] # Lightning is 
     def _find(self, pl_module: Any) -> Any:
         if self.module is not None:
             return pl_module.get_submodule(self.module)
-        if not isinstance(self.probe, GeometryProbe) or type(self.probe) is not GeometryProbe:
+        if type(self.probe) is not GeometryProbe:  # a ModuleProbe names its modules itself
             return pl_module
         for part in pl_module.modules():
             if getattr(getattr(part, "config", None), "model_type", None) is not None:
