@@ -10,13 +10,20 @@ import pandas as pd
 import pytest
 import torch
 from tests.integrations.tiny_training import tiny
-from tests.integrations.worker_processes import fail_in_one, run_processes, train_all
+from tests.integrations.worker_processes import (
+    fail_in_one,
+    run_processes,
+    train_all,
+    train_with_deepspeed,
+    train_with_trainer,
+)
 from tests.small_models import sentences
 
 from theodolite.errors import InputError
 from theodolite.integrations import GeometryProbe
 from theodolite.integrations.processes import Processes
 from theodolite.integrations.share import make_share
+from theodolite.studies.series import Series
 
 
 def _alone(kind: str, texts: int) -> GeometryProbe:
@@ -88,6 +95,37 @@ def test_more_processes_also_with_nothing_to_measure(size: int, texts: int, tmp_
     _check(results, cases, texts)
     measured, bare = results[1][1][1], results[1][2][1]
     assert all(torch.equal(measured[name], bare[name]) for name in bare)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_the_callback_measures_in_every_process_of_the_trainer(tmp_path: Path) -> None:
+    pytest.importorskip("accelerate")
+    logs = run_processes(train_with_trainer, 2, tmp_path, str(tmp_path), 9)
+    key = "geometry/block_2/effective_rank"
+    measured = [[log[key] for log in history if key in log] for history in logs]
+    assert len(measured[0]) == 3
+    assert measured[0] == measured[1]
+    model, tokenizer = tiny("decoder")
+    probe = GeometryProbe(sentences(9, seed=9), tokenizer, share=None, layers="all")
+    assert measured[0][0] == pytest.approx(probe.measure(model, 0)[key], rel=2e-5)
+    assert [each.step for each in Series.read(tmp_path / "series").steps] == [0, 1, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_deepspeed_with_sharded_weights(tmp_path: Path) -> None:
+    pytest.importorskip("deepspeed")
+    results = run_processes(train_with_deepspeed, 2, tmp_path, 9, True)
+    bare = run_processes(train_with_deepspeed, 2, tmp_path, 9, False)
+    model, tokenizer = tiny("decoder")
+    alone = GeometryProbe(sentences(9, seed=9), tokenizer, share=None, layers="all")
+    alone.measure(model, 0)
+    for (measured, losses, _), (_, expected, _) in zip(results, bare, strict=True):
+        _assert_equal(measured[0], alone.layers)
+        assert not np.allclose(measured[0]["q"], measured[1]["q"])
+        assert losses == expected, "training is the same, bit for bit"
+    assert len(set(results[0][2])) == 3
 
 
 @pytest.mark.slow

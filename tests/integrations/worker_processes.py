@@ -80,6 +80,75 @@ def train(rank: int, kind: str, wrap: str, texts: int) -> Any:
     return measured, {name: _whole(value) for name, value in model.state_dict().items()}, steps
 
 
+def train_with_trainer(rank: int, folder: str, texts: int) -> list[dict[str, Any]]:
+    """Train with the Trainer, which replicates the model; return what it logged."""
+    from tests.integrations.tiny_training import rows_of, tiny
+    from tests.small_models import sentences
+    from transformers import Trainer, TrainingArguments, default_data_collator
+
+    from theodolite.integrations import GeometryCallback
+
+    model, tokenizer = tiny("decoder")
+    arguments = TrainingArguments(
+        output_dir=f"{folder}/trainer",
+        max_steps=2,
+        logging_steps=1,
+        per_device_train_batch_size=2,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        use_cpu=True,
+        ddp_backend="gloo",
+    )
+    rows: Any = rows_of(tokenizer)
+    trainer = Trainer(
+        model, arguments, train_dataset=rows, processing_class=tokenizer, data_collator=default_data_collator
+    )
+    callback = GeometryCallback(
+        sentences(texts, seed=9), every=1, share=None, layers="all", out=f"{folder}/series"
+    )
+    callback.attach(trainer).train()
+    assert (callback.probe.series is not None) == (rank == 0)
+    assert callback.probe.processes.size == 2
+    return list(trainer.state.log_history)
+
+
+def train_with_deepspeed(rank: int, texts: int, probed: bool) -> Any:
+    """Train with ZeRO-3 on the CPU; return what was measured and the losses."""
+    import sys
+
+    os.environ["DS_ACCELERATOR"] = "cpu"
+    import deepspeed
+    from tests.integrations.tiny_training import rows_of, tiny
+    from tests.small_models import sentences
+
+    from theodolite.integrations import GeometryProbe
+
+    sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: None  # type: ignore[attr-defined] # compiles C++
+    deepspeed.init_distributed(dist_backend="gloo")
+    model, tokenizer = tiny("decoder")
+    config = {
+        "train_micro_batch_size_per_gpu": 4,
+        "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 0},
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+    }
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
+    ids = torch.tensor([row["input_ids"] for row in rows_of(tokenizer)])[rank * 4 : rank * 4 + 4]
+    probe = GeometryProbe(sentences(texts, seed=9), tokenizer, every=1, share=None, layers="all")
+    measured, losses = [], []
+    for step in range(3):
+        if probed:
+            probe(engine, step)
+            measured.append(probe.layers)
+        loss = engine(input_ids=ids, labels=ids).loss
+        engine.backward(loss)
+        engine.step()
+        losses.append(float(loss.detach()))
+    return measured, losses, [] if probe.series is None else [each.sha256 for each in probe.series.steps]
+
+
 def fail_in_one(rank: int) -> str:
     """Fail in process 1 while process 0 waits for it; return the error of each."""
     from theodolite.integrations.processes import Processes

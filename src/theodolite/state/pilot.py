@@ -170,8 +170,8 @@ def take_pilots(
         for of_kind, batch in zip(seen, each_batch(prepared), strict=True):
             of_kind.positions += batch.positions
     if gather is not None:
-        for one in seen:
-            one.merge_all(gather)
+        for of_kind in seen:
+            of_kind.merge_all(gather)
     if not seen[0].positions:
         raise InputError(
             "The documents of the pilot have no position to measure. Is the corpus empty, or only special tokens?"
