@@ -30,7 +30,10 @@ def test_a_new_step_appears_and_choices_stay(browser: Browser, tmp_path: Path) -
             assert frame.get_by_role("heading", name="Training", exact=True).count() == 1
             inside.evaluate("theodolite.choose({ measure: 'anisotropy_svd' })")
             _add_step(tmp_path, 20)
-            inside.wait_for_function("theodolite.data.series[0].steps.length === 3", timeout=PATIENCE)
+            inside.wait_for_function(
+                "window.theodolite && theodolite.data && theodolite.data.series[0].steps.length === 3",
+                timeout=PATIENCE,
+            )
             inside.wait_for_function(READY, timeout=PATIENCE)
             assert inside.evaluate("theodolite.state.measure") == "anisotropy_svd"
         finally:

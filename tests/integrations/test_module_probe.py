@@ -136,7 +136,7 @@ def test_an_adapter_is_measured_with_its_base() -> None:
     peft = pytest.importorskip("peft")
     model, tokenizer = tiny("decoder")
     before = GeometryProbe(sentences(8), tokenizer, share=None).measure(model, 0)
-    adapted = peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules=["q_proj"]))
+    adapted = peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules=["down_proj"]))
     probe = GeometryProbe(sentences(8), tokenizer, share=None, weights="whole")
     same = probe.measure(adapted, 0)
     key = "geometry/block_2/effective_rank"

@@ -88,7 +88,8 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc] # transformers is
         **kwargs: Any,
     ) -> None:
         """Keep the loss and learning rate; without an attached Trainer, add the numbers to the logged entry."""
-        self.probe.record(state.global_step, **{name: logs[name] for name in TRAINING if name in (logs or {})})
+        given = logs or {}
+        self.probe.record(state.global_step, **{name: given[name] for name in TRAINING if name in given})
         if self._pending and logs is not None:
             logs |= self._pending
             if state.log_history:

@@ -35,6 +35,7 @@ class LightningGeometryCallback(Callback):  # type: ignore[misc] # Lightning is 
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Measure the model before training."""
+        self._seen = trainer.global_step
         self._log(trainer, self.probe.measure(self._find(pl_module), trainer.global_step))
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:

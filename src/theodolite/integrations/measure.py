@@ -112,7 +112,7 @@ def measure_layers(
         mine = [layer for number, layer in enumerate(replayed.layers) if _merge(folds, layer, number, processes)]
         with processes.fail_together():
             rows = [row for layer in mine for row in _rows(layer, folds[layer.index], special, populations)]
-        merged = [row for part in processes.all_gather(rows) for row in part]
+        merged: list[dict[str, Any]] = [row for part in processes.all_gather(rows) for row in part]
         table = pd.DataFrame(sorted(merged, key=lambda row: (row["layer"], populations.index(row["population"]))))
         return table, average_updates(processes.all_gather(replayed.updates.sums()))
 

@@ -287,7 +287,7 @@ class GeometryProbe:
         with self.processes.fail_together():
             if self.processes.first:
                 numbers = self._recorder.store(measured)
-        self.last, self.layers, self.updates = measured.step, measured.layers, measured.updates
+        self.last, self.layers, self.updates = measured.step, measured.layers, dict(measured.updates)
         return dict(self.processes.broadcast(numbers))
 
 

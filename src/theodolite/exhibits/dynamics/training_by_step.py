@@ -81,7 +81,7 @@ def summarise_seeds(long: pd.DataFrame) -> pd.DataFrame:
         seeds = rows["survey"].nunique()
         made = rows.groupby("step")["value"].agg(["mean", "min", "max", "count"]).reset_index()
         made = made[made["count"] == seeds].rename(columns={"min": "low", "max": "high"})
-        parts.append(made.assign(run=run, measure=measure, seeds=seeds))
+        parts.append(made.assign(run=str(run), measure=str(measure), seeds=seeds))
     joined = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS)
     return joined.reindex(columns=COLUMNS)
 
