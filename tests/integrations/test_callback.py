@@ -158,7 +158,3 @@ def test_wrong_use_is_rejected_with_a_message(tmp_path: Path) -> None:
         _callback().attach([])
     with pytest.raises(InputError, match=r"texts requires strings, a file or a catalogue name \(got None\)"):
         GeometryCallback(None)
-    trainer = _callback().attach(_trainer(tmp_path))
-    trainer.args.deepspeed = "zero3.json"
-    with pytest.raises(InputError, match="does not support deepspeed, which shards the weights"):
-        _callback().on_train_begin(trainer.args, trainer.state, trainer.control, model=trainer.model)

@@ -29,7 +29,7 @@ from theodolite.studies.laboratory import is_laboratory
 from theodolite.studies.norm_variance.token_set_files import TOKEN_SETS, has_token_set_files
 from theodolite.studies.reading import DEFAULT_TABLES, read_report_tables, read_survey_data
 from theodolite.studies.series import is_series
-from theodolite.studies.series.series import ATTENTION, SERIES, Series
+from theodolite.studies.series.series import ATTENTION, SERIES, TRAINING, Series
 from theodolite.studies.survey_data import SurveyData
 from theodolite.surveys.survey import Survey
 from theodolite.text import pluralize, survey_name
@@ -129,8 +129,8 @@ def _read_second_pass(folder: Path) -> list[SurveyData]:
 
 
 def _series_steps(series: SurveyData) -> Steps:
-    attention = series.tables.get(ATTENTION, pd.DataFrame())
-    return Steps(survey_name(series.facts), series.facts, series.tables[SERIES], attention)
+    attention, training = (series.tables.get(name, pd.DataFrame()) for name in (ATTENTION, TRAINING))
+    return Steps(survey_name(series.facts), series.facts, series.tables[SERIES], attention, training)
 
 
 # Pictures of studies

@@ -26,8 +26,20 @@ def view(
         typer.Option(help="HTML file to write. Default: report.html in a new temporary folder.", callback=on_disk),
     ] = None,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            help="Keep the page current while a training run adds steps to its series, until Ctrl-C. The page is "
+            "served to this machine only.",
+        ),
+    ] = False,
+    port: Annotated[int, typer.Option(help="Port of --follow. Default: any free one.")] = 0,
 ) -> None:
     """Write the report page about surveys, series or laboratories and open it in the browser."""
+    if follow:
+        _follow(folders, out, port, open_=open_)
+        return
     from theodolite.api.report import read_inputs, write_page
     from theodolite.cli.console import Printer, print_result
     from theodolite.cli.report import choose_output
@@ -43,14 +55,30 @@ def view(
         print_result(page.resolve().as_uri())
 
 
-def open_in_browser(page: Path) -> bool:
-    """Open a page in the user's browser; return whether one was found and started."""
+def _follow(folders: list[Path], out: Path | None, port: int, *, open_: bool) -> None:
+    """Serve a page that is made again whenever a folder changes."""
+    from theodolite.api.live_page import make_server
+    from theodolite.cli.console import Printer, print_result
+    from theodolite.errors import InputError
+
+    if out is not None:
+        raise InputError("--out writes one page, and --follow serves a page that changes; give one of them.")
+    with make_server(folders, port) as server:
+        address = f"http://127.0.0.1:{server.server_address[1]}/"
+        print_result(f"report: {address}")
+        if open_ and not open_in_browser(address):
+            Printer().warn("No browser could be opened. Open this address.")
+        server.serve_forever()
+
+
+def open_in_browser(page: Path | str) -> bool:
+    """Open a page or an address in the user's browser; return whether one was found and started."""
     import webbrowser
 
     if not _has_display():
         return False
     try:
-        return webbrowser.open(page.resolve().as_uri())
+        return webbrowser.open(page if isinstance(page, str) else page.resolve().as_uri())
     except (webbrowser.Error, OSError):
         return False
 

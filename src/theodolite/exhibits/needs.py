@@ -112,6 +112,12 @@ ATTENTION = Need(
     lambda s: f"the series of {s.model} has none; make one with `{SERIES_COMMAND}`",
     reason=lambda s: "no attention measures",
 )
+TRAINING = Need(
+    "series with the loss of the training",
+    lambda s: "training" in s.tables,
+    lambda s: f"the series of {s.model} has no loss; a probe keeps it: `probe(model, step, loss=loss)`",
+    reason=lambda s: "no loss",
+)
 UNITS = Need(
     "surveys with units (text, or vectors measured with `--groups`)",
     lambda s: s.facts["units"] != "none",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from theodolite.errors import InputError
 from theodolite.integrations.probe import GeometryProbe
+from theodolite.integrations.user_warnings import warn_user
+
+TRAINING = ("loss", "learning_rate", "grad_norm", "eval_loss")
+"""The numbers of the Trainer's log that the series keeps."""
 
 
 class GeometryCallback(TrainerCallback):  # type: ignore[misc] # transformers is not typed
@@ -20,7 +23,10 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc] # transformers is
     A callback cannot log by itself, so `attach` gives it the Trainer. If it is passed as one of `callbacks=`
     instead, its numbers are added to the next entry that the Trainer logs: they reach the console and
     `state.log_history`, but not TensorBoard, Weights & Biases and other loggers, which were called before. The
-    default tokenizer is the Trainer's `processing_class`. The first and the last step are always measured.
+    default tokenizer is the Trainer's `processing_class`. The first and the last step are always measured. The
+    series also keeps the loss and the learning rate that the Trainer logs. Works with DistributedDataParallel,
+    FSDP and DeepSpeed, where each process measures its share; and in subclasses, such as the Trainer of
+    sentence-transformers.
     """
 
     def __init__(self, texts: Any, tokenizer: Any = None, **options: Any) -> None:
@@ -43,26 +49,21 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc] # transformers is
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Measure the model before training: collapse is judged by comparison with this measurement."""
-        _check_not_sharded(args)
         if self.probe.tokenizer is None:
             self.probe.tokenizer = kwargs.get("processing_class")
         loggers = [name for name in args.report_to or [] if name != "none"]
         if self.trainer is None and loggers and state.is_world_process_zero:
-            warnings.warn(
+            warn_user(
                 f"the geometry will not be logged to {', '.join(loggers)}: use callback.attach(trainer) instead "
-                "of Trainer(callbacks=[callback])",
-                UserWarning,
-                stacklevel=2,
+                "of Trainer(callbacks=[callback])"
             )
-        if state.is_world_process_zero and self.probe.last != state.global_step:
+        if self.probe.last != state.global_step:
             self._log(self.probe.measure(kwargs["model"], state.global_step), control)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Measure if a measurement is due, and at the last step."""
-        if not state.is_world_process_zero:
-            return
         if control.should_training_stop and self.probe.last != state.global_step:
             self._log(self.probe.measure(kwargs["model"], state.global_step), control)
         else:
@@ -72,7 +73,7 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc] # transformers is
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Measure the last step if training was stopped after it, for instance by an evaluation."""
-        if state.is_world_process_zero and self.probe.last != state.global_step:
+        if self.probe.last != state.global_step:
             self._log(self.probe.measure(kwargs["model"], state.global_step), control)
         if self._pending and state.log_history:  # nothing more will be logged
             state.log_history[-1] |= self._pending
@@ -86,7 +87,9 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc] # transformers is
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Without an attached Trainer, add the numbers to the entry that is being logged."""
+        """Keep the loss and learning rate; without an attached Trainer, add the numbers to the logged entry."""
+        given = logs or {}
+        self.probe.record(state.global_step, **{name: given[name] for name in TRAINING if name in given})
         if self._pending and logs is not None:
             logs |= self._pending
             if state.log_history:
@@ -103,13 +106,3 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc] # transformers is
         should_log = control.should_log
         self.trainer.log(numbers)
         control.should_log = should_log
-
-
-def _check_not_sharded(args: TrainingArguments) -> None:
-    """Reject training in which no process holds the complete model."""
-    for name in ("deepspeed", "fsdp"):
-        if getattr(args, name, None):
-            raise InputError(
-                f"GeometryCallback does not support {name}, which shards the weights over processes; survey the "
-                "checkpoints with `theodolite dynamics` instead."
-            )

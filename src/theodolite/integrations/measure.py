@@ -9,10 +9,11 @@ import pandas as pd
 
 from theodolite.batch import Batch
 from theodolite.integrations.model_state import default_torch
+from theodolite.integrations.processes import Processes
+from theodolite.integrations.share import Share
+from theodolite.integrations.updates import BlockUpdates, average_updates
 from theodolite.models.layers import Layer
 from theodolite.sources.source import Sink, Source
-from theodolite.sources.text.batches import TextBatch
-from theodolite.sources.text.source import TextSource
 from theodolite.sources.units import Units
 from theodolite.state.pilot import take_pilot
 from theodolite.statistics.fold import LayerFold
@@ -27,15 +28,22 @@ NOT_MEASURED = "not measured while training; set dimension=True to compute it fr
 
 
 class ReplayedSource:
-    """A source that replays the states of one forward pass, so that pilot and fold do not run the model again."""
+    """A source that replays the states of one forward pass, so that pilot and fold do not run the model again.
 
-    def __init__(self, source: TextSource, batches: Sequence[TextBatch]) -> None:
+    Runs of the model beyond those of the batches only keep in step with other processes; their states are dropped.
+    """
+
+    def __init__(self, source: Source, share: Share) -> None:
         self.layers: tuple[Layer, ...] = source.layers
         self.units: Units = source.units
-        self._batches = batches
-        self._states: list[list[Batch]] = [[] for _ in batches]
-        for batch, states in zip(batches, self._states, strict=True):
-            source.run(batch, states.append)
+        self._batches = share.batches
+        self._states: list[list[Batch]] = [[] for _ in share.batches]
+        self.updates = BlockUpdates(source)
+        for batch, states in zip(share.batches, self._states, strict=True):
+            with self.updates.add(batch):
+                source.run(batch, states.append)
+        for batch in share.idle:
+            source.run(batch, lambda states: None)
 
     def prepare(self, documents: Sequence[tuple[int, Any]]) -> Sequence[_ReplayedBatch]:
         """Return all batches, whatever the documents."""
@@ -58,29 +66,55 @@ class _ReplayedBatch:
 
 
 def measure_layers(
-    source: TextSource, batches: Sequence[TextBatch], populations: Sequence[str], *, dimension: bool = False
-) -> pd.DataFrame:
-    """Return rows of layers.parquet, one per layer and population.
+    source: Source,
+    share: Share,
+    populations: Sequence[str],
+    *,
+    dimension: bool = False,
+    processes: Processes = Processes(),  # noqa: B008 - frozen
+) -> tuple[pd.DataFrame, dict[str, float]]:
+    """Return rows of layers.parquet, one per layer and population, and the mean of |y - x|/|x| of each block.
+
+    Every process gets those of the whole set.
 
     This runs the model, which the caller must have put into evaluation mode, and keeps the states of all layers in
-    memory: (layers, positions, dim).
+    memory: (layers, positions, dim). Each process folds its share; the sums of a layer are merged in one of them,
+    which measures it, another one for each layer.
     """
-    replayed: Source = ReplayedSource(source, batches)
-    size = sum(batch.positions for batch in batches) if dimension else 0
+    with processes.fail_together():
+        replayed = ReplayedSource(source, share)
+    size = share.positions if dimension else 0
     with default_torch():
-        pilot = take_pilot(replayed, [], "")
-        folds = {
-            layer.index: LayerFold(pilot.frame(layer, populations=populations, sample_size=size))
-            for layer in replayed.layers
-        }
-        for prepared in replayed.prepare([]):
-            layers = BatchLayers(folds)
-            replayed.run(prepared, layers.add)
-            layers.finish()
+        pilot = take_pilot(replayed, [], "", processes.all_gather if processes.size > 1 else None)
+        with processes.fail_together():
+            folds = {
+                layer.index: LayerFold(pilot.frame(layer, populations=populations, sample_size=size))
+                for layer in replayed.layers
+            }
+            for prepared in replayed.prepare([]):
+                layers = BatchLayers(folds)
+                replayed.run(prepared, layers.add)
+                layers.finish()
         special = [code for code, unit in enumerate(replayed.units.known) if unit.special]
-        return pd.DataFrame(
-            [row for layer in replayed.layers for row in _rows(layer, folds[layer.index], special, populations)]
-        )
+        mine = [layer for number, layer in enumerate(replayed.layers) if _merge(folds, layer, number, processes)]
+        with processes.fail_together():
+            rows = [row for layer in mine for row in _rows(layer, folds[layer.index], special, populations)]
+        merged: list[dict[str, Any]] = [row for part in processes.all_gather(rows) for row in part]
+        table = pd.DataFrame(sorted(merged, key=lambda row: (row["layer"], populations.index(row["population"]))))
+        return table, average_updates(processes.all_gather(replayed.updates.sums()))
+
+
+def _merge(folds: dict[int, LayerFold], layer: Layer, number: int, processes: Processes) -> bool:
+    """Send the sums of a layer to the process that measures it; return whether it is this one."""
+    if processes.size == 1:
+        return True
+    fold, to = folds[layer.index], number % processes.size
+    for rank, state in enumerate(processes.gather(fold.state(), to)):
+        if rank != to:
+            other = LayerFold(fold.frame)
+            other.load(state)
+            fold.merge(other)
+    return processes.rank == to
 
 
 def _rows(

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from theodolite.errors import InputError
+from theodolite.integrations.sharding import RootedModel, is_sharded, local_shard
 from theodolite.surveys.watch import evaluation_mode
 
 
@@ -24,7 +25,7 @@ def unwrap_model(model: Any) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise InputError(f"model: expected a transformers model, got a value of type {type(model).__name__}.")
     inside: Any = model
-    while (inner := getattr(inside, "module", None) or getattr(inside, "_orig_mod", None)) is not None:
+    while (inner := _inner(inside)) is not None:
         inside = inner
     if hasattr(inside, "get_base_model"):
         inside = inside.get_base_model()
@@ -37,6 +38,36 @@ def unwrap_model(model: Any) -> nn.Module:
     base = getattr(inside, "base_model", inside)
     assert isinstance(base, nn.Module)
     return base
+
+
+def _inner(model: Any) -> Any:
+    """Return the module in a wrapper: of parallel training, torch.compile or sentence-transformers; else None."""
+    inner = getattr(model, "module", None) or getattr(model, "_orig_mod", None)
+    if inner is None and hasattr(model, "_first_module"):
+        inner = model._first_module()
+    return inner if inner is not None else getattr(model, "auto_model", None)
+
+
+def find_network(model: Any) -> tuple[nn.Module, nn.Module, bool]:
+    """Return what is run, the module that holds all weights that it uses, and whether these are sharded."""
+    base = unwrap_model(model)
+    if not is_sharded(model):
+        return base, base, False
+    root = strip_wrappers(model)
+    return RootedModel(base, root), root, True
+
+
+def strip_wrappers(model: nn.Module) -> nn.Module:
+    """Return the model without torch.compile and without the engine of DeepSpeed, which hide its signature."""
+    inside: Any = model
+    while True:
+        if hasattr(inside, "_orig_mod"):
+            inside = inside._orig_mod
+        elif hasattr(inside, "module") and type(inside).__module__.startswith(("deepspeed", "torch.nn.parallel")):
+            inside = inside.module
+        else:
+            assert isinstance(inside, nn.Module)
+            return inside
 
 
 HOOKS = (
@@ -52,7 +83,7 @@ CAPTURING = "_output_capturing_hooks_installed"
 
 @contextmanager
 def preserve_state(model: nn.Module) -> Iterator[None]:
-    """Run the body in evaluation mode, without gradients, cache and autocast; then restore everything.
+    """Run the body in evaluation mode, without gradients, cache, autocast and compiled code; restore everything.
 
     Restored are the mode, buffers and hooks of every module, `config.use_cache`, and the random states of Python,
     NumPy and PyTorch on every device. Weights and gradients are never written.
@@ -65,6 +96,8 @@ def preserve_state(model: nn.Module) -> Iterator[None]:
         stack.callback(_disable_cache(model))
         stack.enter_context(evaluation_mode(model))
         stack.enter_context(torch.no_grad())
+        # Compiled code does not call hooks that were added after it was compiled.
+        stack.enter_context(torch.compiler.set_stance("force_eager"))
         # Autocast would round the states, and would keep its cast copies of the weights for training.
         for kind in dict.fromkeys(("cpu", device)):
             stack.enter_context(torch.autocast(kind, enabled=False))
@@ -158,16 +191,18 @@ def hash_weights(model: nn.Module, method: str = "sampled") -> str | None:
     """Return a sha256 over the parameters (names, shapes and values), which differs between training steps.
 
     `sampled` reads about 4,096 evenly spaced values of each parameter. This takes milliseconds for any size, and
-    suffices because an optimizer changes every value. `whole` reads all values, about a gigabyte per second.
+    suffices because an optimizer changes every value. `whole` reads all values, about a gigabyte per second. Of a
+    sharded model it reads the weights that this process holds.
     """
     if method == "none":
         return None
     digest = sha256(method.encode())
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            flat = parameter.detach().reshape(-1)
+            flat = local_shard(parameter).reshape(-1)
             if method == "sampled":
                 flat = flat[:: max(flat.numel() // ELEMENTS, 1)]
             digest.update(f"{name} {tuple(parameter.shape)} {parameter.dtype} ".encode())
-            digest.update(flat.cpu().contiguous().view(torch.uint8).numpy().data)
+            # A copy, because a storage that NumPy reads can no longer be resized, as FSDP does.
+            digest.update(flat.cpu().clone().view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,75 +11,25 @@ import pandas as pd
 import torch
 from torch import nn
 
-from theodolite.errors import InputError, TheodoliteError, first_line, nearest
-from theodolite.integrations.collapse import Collapse, CollapseDetector, CollapseWarning, Thresholds
-from theodolite.integrations.measure import SAMPLE_COLUMNS, measure_layers
-from theodolite.integrations.model_state import HASH_METHODS, hash_weights, preserve_state, unwrap_model
+from theodolite.errors import InputError, TheodoliteError, first_line
+from theodolite.integrations.alarms import Alarm, Alarms
+from theodolite.integrations.attention import measure_live_attention
+from theodolite.integrations.budget import Budget
+from theodolite.integrations.collapse import Collapse, Thresholds
+from theodolite.integrations.loggers import make_logger
+from theodolite.integrations.measure import measure_layers
+from theodolite.integrations.model_state import HASH_METHODS, find_network, hash_weights, preserve_state
+from theodolite.integrations.probe_options import check_names, check_number, check_sampled, list_texts
 from theodolite.integrations.probe_set import ProbeSet, make_probe_set
-from theodolite.integrations.series_writer import SeriesWriter
+from theodolite.integrations.processes import Processes
+from theodolite.integrations.recorder import Measurement, Recorder
+from theodolite.integrations.sharding import RootedModel, count_weights, reshard_after
+from theodolite.integrations.user_warnings import warn_user
 from theodolite.measures.columns import find_column
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.studies.series import Series
+from theodolite.studies.series.attention import select_documents
 from theodolite.tables.tables import LAYERS as COLUMNS
-
-
-@dataclass
-class Budget:
-    """Limits the seconds spent measuring to a share of the seconds spent training. None sets no limit.
-
-    The first measurement is always taken, even if it exceeds the budget. The next one waits until it fits.
-
-    >>> now = iter([0.0, 0.0, 1.0, 30.0, 102.0])
-    >>> budget = Budget(0.02, clock=lambda: next(now))
-    >>> budget.start()
-    >>> with_first = budget.fits()  # at 0 s
-    >>> budget.spend(1.0)
-    >>> with_first, budget.fits(), budget.fits(), budget.fits()  # at 1, 30 and 102 s
-    (True, False, False, True)
-    """
-
-    share: float | None = 0.02
-    clock: Callable[[], float] = time.monotonic
-    spent: float = 0.0
-    started: float | None = None
-    _last: float | None = field(default=None, repr=False)
-
-    def start(self) -> None:
-        """Start to count the training time, unless it is counted already."""
-        if self.started is None:
-            self.started = self.clock()
-
-    def spend(self, seconds: float, expected: float | None = None) -> None:
-        """Record the duration of a measurement; `expected` is that of the next one, if it differs."""
-        self.spent += seconds
-        self._last = seconds if expected is None else expected
-
-    def fits(self) -> bool:
-        """Return whether a measurement that takes as long as the last one fits into the budget."""
-        now = self.clock()
-        if self.share is None or self._last is None:
-            return True
-        return self.spent + self._last <= self.share * self._training(now)
-
-    def describe(self, steps: int) -> str:
-        """Return why a measurement does not fit after this many steps, and how often one would fit."""
-        now, last, share = self.clock(), self._last or 0.0, self.share or 1.0
-        training = self._training(now)
-        every = f", that is every {last / share * steps / training:,.0f} steps" if training > 0 and steps else ""
-        return (
-            f"it takes {last:.2g} s, and share={share:g} of the training time allows one in "
-            f"{last / share:.2g} s of training{every}"
-        )
-
-    @property
-    def used(self) -> float:
-        """The ratio of the seconds spent measuring to those spent training; NaN before any training."""
-        training = self._training(self.clock())
-        return self.spent / training if training > 0 else float("nan")
-
-    def _training(self, now: float) -> float:
-        return now - (self.started if self.started is not None else now) - self.spent
-
 
 LOGGED = ("mean_cosine", "anisotropy_svd", "effective_rank")
 
@@ -95,15 +42,22 @@ class GeometryProbe:
     `theodolite survey --layers`, or "all"; the default is six layers from the first to the last. A measurement is
     due at every multiple of `every` steps. It is skipped if measuring would take more than `share` of the training
     time (None: it is never skipped); the first skipped one gives a warning. The last of `populations` is logged
-    and checked for `collapse`. `dimension` adds TwoNN, hubness and the other measures that compare all pairs of
-    positions. `out` is the folder of the series. With `resume` a series in that folder is continued: steps from
-    the first new measurement on are replaced, and collapse is judged by all steps before it. `weights` selects how
-    the weights are hashed, to detect steps with equal weights: "sampled", "whole" or "none".
+    and checked for `collapse`; `alarms` are dead blocks, exploding norms, sinks and states that are not finite.
+    `dimension` adds TwoNN, hubness and the other measures that compare all pairs of positions. `attention` is the
+    number of documents on which the sharpness of attention is measured. `out` is the folder of the series. With
+    `resume` a series in that folder is continued: steps from the first new measurement on are replaced, and alarms
+    are judged by all steps before it. `weights` selects how the weights are hashed, to detect steps with equal
+    weights: "sampled", "whole" or "none". `log` gets the numbers of every measurement: a SummaryWriter, a run of
+    wandb or trackio, the module mlflow, an Accelerator, or a function of numbers and step.
+
+    In distributed training every process must call the probe. Each measures its share of the probe set, and all
+    get the numbers of the whole set; the first writes the series. With `distributed=False` a process measures
+    alone, which a sharded model does not allow.
 
         probe = GeometryProbe("chitchat", tokenizer, limit=50, every=100, out="series")
         for step, batch in enumerate(batches):
-            train(model, batch)
-            print(probe(model, step))
+            loss = train(model, batch)
+            print(probe(model, step, loss=loss))
     """
 
     def __init__(
@@ -119,191 +73,222 @@ class GeometryProbe:
         populations: Sequence[str] = ("all", "without-massive"),
         logged: Sequence[str] = LOGGED,
         dimension: bool = False,
+        attention: int = 0,
         collapse: Thresholds | None = Thresholds(),  # noqa: B008 - frozen
+        alarms: Alarms | None = Alarms(),  # noqa: B008 - frozen
         share: float | None = 0.02,
         out: str | Path | None = None,
         name: str | None = None,
         weights: str = "sampled",
         overwrite: bool = False,
         resume: bool = False,
+        log: Any = None,
+        distributed: bool | None = None,
     ) -> None:
-        _check_number("every", every, "steps")
-        _check_number("positions", positions, "positions")
+        check_number("positions", positions, "positions")
+        self.tokenizer = tokenizer
+        # A generator would be exhausted when the probe set is made again.
+        self._texts = texts if isinstance(texts, str | Path) else list_texts(texts)
+        self._reading: dict[str, Any] = {"limit": limit, "positions": positions}
+        self._reading |= {"layers": layers, "max_tokens": max_tokens}
+        check_number("every", every, "steps")
+        check_number("attention", attention or 1, "documents")
         if share is not None and not 0 < share <= 1:
             raise InputError(
                 f"share must be a fraction of the training time, above 0 and at most 1 (got {share!r})."
             )
-        _check_names("populations", populations, list(POPULATIONS))
-        _check_names("logged", logged, [name for name in COLUMNS if find_column(name).format != "text"])
-        _check_sampled(logged, dimension)
-        _check_names("weights", [weights], list(HASH_METHODS))
-        self.tokenizer, self.every, self.name = tokenizer, every, name
+        check_names("populations", populations, list(POPULATIONS))
+        check_names("logged", logged, [name for name in COLUMNS if find_column(name).format != "text"])
+        check_sampled(logged, dimension)
+        check_names("weights", [weights], list(HASH_METHODS))
+        self.every, self.name, self.weights = every, name, weights
+        self.dimension, self.attention = dimension, attention
         self.populations, self.logged = tuple(populations), tuple(logged)
-        self.dimension, self.weights = dimension, weights
-        # A generator would be exhausted when the probe set is made again.
-        self._texts = texts if isinstance(texts, str | Path) else _list_texts(texts)
-        self._reading: dict[str, Any] = {"limit": limit, "positions": positions}
-        self._reading |= {"layers": layers, "max_tokens": max_tokens}
         self.budget = Budget(share)
-        self._detector = None if collapse is None else CollapseDetector(collapse)
-        self._writer = SeriesWriter(out, overwrite=overwrite)
-        self._resume = resume
+        self.distributed = distributed
+        self.log = None if log is None else make_logger(log)
+        self._recorder = Recorder(
+            out,
+            self.populations,
+            self.logged,
+            collapse=collapse,
+            alarms=alarms,
+            overwrite=overwrite,
+            resume=resume,
+        )
         self._set: ProbeSet | None = None
         self._key: tuple[int, str] | None = None
+        self._processes: Processes | None = None
         self.last: int | None = None  # the step of the latest measurement
         self.layers: pd.DataFrame | None = None  # its rows, with the columns of layers.parquet
-        self.collapses: list[Collapse] = []  # all collapses so far, also those before the run was resumed
+        self.updates: dict[str, float] = {}  # by block, the mean of |y - x|/|x| of the latest measurement
         self._first_step: int | None = None  # seen by this probe, to report how long steps take
         self._skipped = False  # whether a warning has reported that a measurement was skipped
-        if not resume:
-            self._writer.check()
 
     @property
     def series(self) -> Series | None:
-        """All measurements so far."""
-        return self._writer.series
+        """All measurements so far, in the first process."""
+        return self._recorder.series
 
-    def __call__(self, model: Any, step: int) -> dict[str, float]:
-        """Measure if a measurement is due; return the numbers to log by name, or an empty dictionary."""
+    @property
+    def collapses(self) -> list[Collapse]:
+        """All collapses so far, also those before the run was resumed."""
+        return self._recorder.collapses
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """All other alarms so far."""
+        return self._recorder.alarms
+
+    def __call__(self, model: Any, step: int, **training: Any) -> dict[str, float]:
+        """Measure if a measurement is due; return the numbers to log by name, or an empty dictionary.
+
+        `training` are numbers of this step that the series keeps, such as loss and learning_rate.
+        """
+        self.record(step, **training)
         return self.measure(model, step) if self.due(step) else {}
 
+    def record(self, step: int, **training: Any) -> None:
+        """Keep numbers of the training itself, such as loss; they are written with the next measurement."""
+        self._recorder.record(step, training)
+
     def due(self, step: int) -> bool:
-        """Return whether this step is one to measure and the budget allows it."""
+        """Return whether this step is one to measure and the budget allows it; the first process decides."""
         self._start(step)
         if step % self.every or step == self.last:
             return False
-        fits = self.budget.fits()
+        fits = bool(self.processes.broadcast(self.budget.fits()))
         if not fits and not self._skipped:
             self._skipped = True
             why = self.budget.describe(step - (self._first_step or 0))
-            warnings.warn(
-                f"step {step}: a measurement was skipped: {why}. Later ones may be skipped too, without a "
-                "warning. Give a larger share or every, or share=None to skip none.",
-                UserWarning,
-                stacklevel=3,
-            )
+            if self.processes.first:
+                warn_user(
+                    f"step {step}: a measurement was skipped: {why}. Later ones may be skipped too, without a "
+                    "warning. Give a larger share or every, or share=None to skip none."
+                )
         return fits
+
+    @property
+    def processes(self) -> Processes:
+        """The processes that share the measurements."""
+        if self._processes is None:
+            self._processes = Processes.find(self.distributed)
+        return self._processes
 
     def _start(self, step: int) -> None:
         self.budget.start()
         if self._first_step is None:
             self._first_step = step
 
-    def measure(self, model: Any, step: int) -> dict[str, float]:
+    def measure(self, model: Any, step: int, **training: Any) -> dict[str, float]:
         """Measure now. An error is raised at the first measurement; later ones only give a warning.
 
         A step that is not after all others replaces those from it on, as in a run that goes back to a checkpoint;
         a warning names them.
         """
         self._start(step)
-        network = unwrap_model(model)
-        _synchronize(network)
+        self.record(step, **training)
+        network, root, sharded = self._find_network(model)
+        _synchronize(root)
         started = time.perf_counter()
         try:
-            with preserve_state(network):
-                probe_set = self._prepare(network, step)
+            with preserve_state(root), reshard_after(root):
+                probe_set = self._prepare(network, root, sharded, step)
                 prepared = time.perf_counter()
-                layers = measure_layers(
-                    probe_set.source, probe_set.batches, self.populations, dimension=self.dimension
+                layers, updates = measure_layers(
+                    probe_set.source,
+                    probe_set.share,
+                    self.populations,
+                    dimension=self.dimension,
+                    processes=self.processes,
                 )
-                sha256 = hash_weights(network, self.weights)
-            numbers = self._store(step, layers, sha256)
+                attention = self._measure_attention(network, probe_set, sharded)
+            sha256 = self._hash(root, sharded)
+            numbers = self._store(Measurement(step, layers, updates, sha256, attention))
         except Exception as error:  # any error, such as out of memory: it must not stop the training
             if self.last is None or isinstance(error, Warning):  # warnings that the user turned into errors
                 raise
-            message = f"step {step}: the geometry could not be measured: {_describe_error(error)}"
-            warnings.warn(message, UserWarning, stacklevel=2)
+            warn_user(f"step {step}: the geometry could not be measured: {_describe_error(error)}")
             self.budget.spend(time.perf_counter() - started)
             return {"geometry/failed": 1.0}
         finished = time.perf_counter()
         self.budget.spend(finished - started, expected=finished - prepared)
-        return numbers | {"geometry/seconds": finished - started}
-
-    def _prepare(self, network: nn.Module, step: int) -> ProbeSet:
-        """Return the probe set; make it at the first measurement, and again for another model or device."""
-        key = (id(network), str(next(network.parameters()).device))
-        if self._set is None or self._key != key:
-            if self.tokenizer is None:
-                raise InputError("tokenizer is missing; give the tokenizer that the model is trained with.")
-            self._set, self._key = make_probe_set(network, self.tokenizer, self._texts, **self._reading), key
-            self._start_series(network, self._set, step)
-        return self._set
-
-    def _start_series(self, network: nn.Module, probe_set: ProbeSet, step: int) -> None:
-        if self._resume and self._writer.series is None:
-            self._writer.resume()
-            self._go_back(step)
-        config: Any = network.config
-        about = {
-            "name": self.name or getattr(config, "name_or_path", "") or type(network).__name__,
-            "architecture": type(network).__name__,
-            "parameters": sum(parameter.numel() for parameter in network.parameters()),
-            "modality": "text",
-            "blocks": len(probe_set.source.anatomy.blocks),
-            "causal": probe_set.source.anatomy.causal,
-        }
-        self._writer.start(
-            about,
-            probe_set.facts,
-            probe_set.source.units.kind,
-            layers=[layer.index for layer in probe_set.source.layers],
-            populations=list(self.populations),
-            max_tokens=probe_set.source.max_tokens,
-            dimension=self.dimension,
-        )
-
-    def _go_back(self, step: int) -> list[int]:
-        """Remove this step and later ones, and judge collapse by those that remain; return the removed steps."""
-        removed = self._writer.remove_from(step)
-        self.collapses = []
-        if self._detector is not None and self.series is not None:
-            self._detector = CollapseDetector(self._detector.thresholds)
-            table = self.series.table[self.series.table["population"] == self.populations[-1]]
-            for earlier in self.series.steps:
-                self.collapses += self._detector.update(earlier.step, table[table["step"] == earlier.step])
-        return removed
-
-    def _store(self, step: int, layers: pd.DataFrame, sha256: str | None) -> dict[str, float]:
-        """Check for collapse, write the series, and return the numbers to log."""
-        if self.last is not None and step <= max((each.step for each in self._writer.steps), default=-1):
-            removed = ", ".join(map(str, self._go_back(step)))
-            warnings.warn(
-                f"step {step} is measured after later steps, which are removed from the series: {removed}",
-                UserWarning,
-                stacklevel=4,
-            )
-        rows = layers[layers["population"] == self.populations[-1]]
-        new = [] if self._detector is None else self._detector.update(step, rows)
-        self.collapses += new
-        same = self._writer.add(step, sha256, layers, [str(collapse) for collapse in new])
-        if self.last is None:
-            self._warn_of_undefined(rows)
-        self.last, self.layers = step, layers
-        for collapse in new:
-            warnings.warn(str(collapse), CollapseWarning, stacklevel=4)
-        if same is not None:
-            warnings.warn(f"step {step}: the weights equal those of step {same}", UserWarning, stacklevel=4)
-        numbers = {
-            f"geometry/{row['layer_name'].replace(' ', '_')}/{column}": float(row[column])
-            for row in rows.to_dict("records")
-            for column in self.logged
-            if not pd.isna(row.get(column))
-        }
-        if self._detector is not None:
-            numbers["geometry/collapsed_layers"] = float(len(self._detector.collapsed))
+        numbers["geometry/seconds"] = finished - started
+        if self.log is not None and self.processes.first:
+            self.log(numbers, step)
         return numbers
 
-    def _warn_of_undefined(self, rows: pd.DataFrame) -> None:
-        """Warn of columns to log that are undefined in every layer."""
-        for column in self.logged:
-            if column not in rows or rows[column].isna().all():
-                reasons = {json.loads(text or "{}").get(column) for text in rows["undefined"]} - {None}
-                why = f" ({'; '.join(sorted(reasons))})" if reasons else ""
-                warnings.warn(
-                    f"logged: {column} is undefined in every layer{why} and is not logged",
-                    UserWarning,
-                    stacklevel=5,
-                )
+    def _find_network(self, model: Any) -> tuple[nn.Module, nn.Module, bool]:
+        """Return the model to run, the module with all of its weights, and whether these are sharded."""
+        network, root, sharded = self._unwrap(model)
+        if sharded and self.processes.size == 1:
+            raise InputError(
+                "model: its weights are sharded over processes, so that every process must measure; call the "
+                "probe in all of them, without distributed=False."
+            )
+        return network, root, sharded
+
+    def _unwrap(self, model: Any) -> tuple[nn.Module, nn.Module, bool]:
+        return find_network(model)
+
+    def _prepare(self, network: nn.Module, root: nn.Module, sharded: bool, step: int) -> ProbeSet:
+        """Return the probe set; make it at the first measurement, and again for another model or device."""
+        key = (id(root), str(next(root.parameters()).device))
+        if self._set is None or self._key != key:
+            self._set, self._key = self._make_set(network, sharded), key
+            probe_set = self._set
+            with self.processes.fail_together():
+                if self.processes.first:
+                    about = self._describe_model(network) | probe_set.model
+                    self._recorder.start(step, about, probe_set, dimension=self.dimension)
+        return self._set
+
+    def _make_set(self, network: nn.Module, sharded: bool) -> ProbeSet:
+        if self.tokenizer is None:
+            raise InputError("tokenizer is missing; give the tokenizer that the model is trained with.")
+        return make_probe_set(
+            network, self.tokenizer, self._texts, **self._reading, processes=self.processes, sharded=sharded
+        )
+
+    def _describe_model(self, network: nn.Module) -> dict[str, Any]:
+        base = network.base if isinstance(network, RootedModel) else network
+        kind = type(base).__name__.removeprefix("FSDP")
+        config: Any = getattr(network, "config", None)
+        name = self.name or getattr(config, "name_or_path", "") or kind
+        return {"name": name, "architecture": kind, "parameters": count_weights(network)}
+
+    def _measure_attention(
+        self, network: nn.Module, probe_set: ProbeSet, sharded: bool
+    ) -> dict[str, pd.DataFrame]:
+        """Have the first process measure attention; a sharded model cannot be run by one process."""
+        if not self.attention or not probe_set.documents:
+            return {}
+        if sharded:
+            raise InputError("attention is measured by one process, which a sharded model does not allow; give 0.")
+        tables: dict[str, pd.DataFrame] = {}
+        with self.processes.fail_together():
+            if self.processes.first:
+                documents = select_documents(probe_set.documents, self.attention)
+                tables = measure_live_attention(network, self.tokenizer, documents)
+        return tables
+
+    def _hash(self, root: nn.Module, sharded: bool) -> str | None:
+        """Return the hash of the weights: of a sharded model, that of the hashes of all shards."""
+        own = hash_weights(root, self.weights)
+        if own is None or not sharded:
+            return own
+        from hashlib import sha256
+
+        return sha256(" ".join(self.processes.all_gather(own)).encode()).hexdigest()
+
+    def _store(self, measured: Measurement) -> dict[str, float]:
+        """Have the first process write the series and check for alarms; return the numbers to log."""
+        numbers: dict[str, float] = {}
+        with self.processes.fail_together():
+            if self.processes.first:
+                numbers = self._recorder.store(measured)
+        self.last, self.layers, self.updates = measured.step, measured.layers, dict(measured.updates)
+        return dict(self.processes.broadcast(numbers))
 
 
 def _synchronize(network: nn.Module) -> None:
@@ -317,29 +302,3 @@ def _describe_error(error: Exception) -> str:
     if isinstance(error, TheodoliteError):
         return str(error)
     return f"{type(error).__name__}: {first_line(error, '')}".removesuffix(": ")
-
-
-def _check_number(name: str, value: object, of: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} must be an integer number of {of}, at least 1 (got {value!r}).")
-
-
-def _list_texts(texts: Any) -> list[str]:
-    if isinstance(texts, Iterable):
-        return list(texts)
-    raise InputError(f"texts requires strings, a file or a catalogue name (got {texts!r}).")
-
-
-def _check_sampled(logged: Sequence[str], dimension: bool) -> None:
-    for name in logged:
-        if name in SAMPLE_COLUMNS and not dimension:
-            raise InputError(f"logged: {name!r} requires dimension=True, which computes it from a sample.")
-
-
-def _check_names(argument: str, names: Sequence[str], known: Sequence[str]) -> None:
-    if isinstance(names, str) or not names:
-        raise InputError(f"{argument} must be a list of names such as {', '.join(known[:3])} (got {names!r}).")
-    for name in names:
-        if name not in known:
-            listed = f" Known: {', '.join(known)}." if len(known) < 9 else ""
-            raise InputError(f"{argument}: {name!r} is not known.{nearest(str(name), list(known))}{listed}")

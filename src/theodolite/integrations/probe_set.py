@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ from torch import nn
 from theodolite.corpora.options import CorpusOptions
 from theodolite.corpora.text_corpus import open_corpus
 from theodolite.errors import InputError
-from theodolite.sources.text.batches import TextBatch
+from theodolite.integrations.processes import Processes
+from theodolite.integrations.share import Share, make_share
+from theodolite.sources.source import Source
 from theodolite.sources.text.source import TextSource
 from theodolite.sources.text.windows import Window, choose_window_length
 
@@ -23,16 +25,14 @@ LAYERS = 6
 
 @dataclass(frozen=True, eq=False)
 class ProbeSet:
-    """Prepared batches, the source that runs them, and the facts about the text that the series stores."""
+    """Prepared batches, the source that runs them, and the facts about model and texts that the series stores."""
 
-    source: TextSource
-    batches: list[TextBatch]
+    source: Source
+    share: Share
     facts: dict[str, Any]
-
-    @property
-    def positions(self) -> int:
-        """The number of positions."""
-        return sum(batch.positions for batch in self.batches)
+    model: dict[str, Any]
+    settings: dict[str, Any]
+    documents: list[tuple[int, str]] = field(default_factory=list)  # of a text model
 
 
 def make_probe_set(
@@ -44,32 +44,51 @@ def make_probe_set(
     positions: int = 2048,
     layers: str | Sequence[int] | None = None,
     max_tokens: int | None = None,
+    processes: Processes = Processes(),  # noqa: B008 - frozen
+    sharded: bool = False,
 ) -> ProbeSet:
-    """Read windows of documents until they hold enough positions. The model is run once on a few tokens."""
+    """Read windows of documents until they hold enough positions. The model is run on a few tokens first."""
+    with processes.fail_together():
+        source, documents, windows, name = _read_texts(
+            model, tokenizer, texts, limit, positions, layers, max_tokens
+        )
+    digest = sha256()
+    for window in windows:
+        digest.update(window.ids.tobytes() + b"|")
+    # Windows of about equal length go to different processes.
+    chosen = [(window.document, window.number) for window in sorted(windows, key=len)]
+    share = make_share(chosen, lambda part: source.prepare(documents, only=set(part)), processes, sharded=sharded)
+    if not share.positions:
+        raise InputError("texts: the probe set contains no tokens to measure; give texts that are not blank.")
+    facts = {"name": name, "sha256": digest.hexdigest(), "documents": len(documents), "positions": share.positions}
+    about = {"modality": "text", "blocks": len(source.anatomy.blocks), "causal": source.anatomy.causal}
+    return ProbeSet(source, share, facts, about, {"max_tokens": source.max_tokens}, documents)
+
+
+def _read_texts(
+    model: nn.Module,
+    tokenizer: Any,
+    texts: str | Path | Iterable[str],
+    limit: int | None,
+    positions: int,
+    layers: str | Sequence[int] | None,
+    max_tokens: int | None,
+) -> tuple[TextSource, list[tuple[int, str]], list[Window], str]:
+    """Return the source, the documents, the windows to measure, and the name of the texts."""
     config: Any = model.config
     corpus = open_corpus(texts, CorpusOptions(limit=limit))
-    every = layers == "all"
     source = TextSource(
         model,
         tokenizer,
-        layers=None if every else layers,
+        layers=None if layers == "all" else layers,
         max_tokens=choose_window_length(config, tokenizer, max_tokens),
     )
     if layers is None:
         source = source.narrowed(_spread(source.layers))
     documents, windows = _choose_windows(source, corpus.documents(), positions)
-    digest = sha256()
     for window in windows:
         _check_ids(window, config)
-        digest.update(window.ids.tobytes() + b"|")
-    chosen = {(window.document, window.number) for window in windows}
-    batches = source.prepare(documents, only=chosen)
-    if not batches:
-        raise InputError("texts: the probe set contains no tokens to measure; give texts that are not blank.")
-    name = corpus.name if isinstance(texts, str | Path) else "the probe set"
-    facts = {"name": name, "sha256": digest.hexdigest(), "documents": len(documents)}
-    facts["positions"] = sum(batch.positions for batch in batches)
-    return ProbeSet(source, batches, facts)
+    return source, documents, windows, corpus.name if isinstance(texts, str | Path) else "the probe set"
 
 
 def _choose_windows(

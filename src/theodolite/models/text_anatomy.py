@@ -30,6 +30,11 @@ class Anatomy:
     pads: bool  # masked padding on the right does not change the states
     devices: tuple[torch.device, ...] = ()  # where the states of each layer appear
 
+    @property
+    def complete(self) -> bool:
+        """Whether a forward pass must not be interrupted, as in a model that is sharded over processes."""
+        return bool(getattr(self.model, "runs_completely", False))
+
     @classmethod
     def of(cls, model: nn.Module) -> Anatomy:
         """Find the parts of a loaded model."""
@@ -77,7 +82,7 @@ class Anatomy:
         The model runs up to the layer `last`, by default the last of these.
         """
         points = {index: point for index, (_, _, point) in enumerate(self._hook_points())}
-        return hook_layers(self.model, points, on_states, layers, last=last)
+        return hook_layers(self.model, points, on_states, layers, last=last, complete=self.complete)
 
     def find_streams(self) -> Streams:
         """Find the streams of all blocks: queries, keys, values, and what is written to the residual stream."""

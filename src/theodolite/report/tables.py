@@ -106,12 +106,14 @@ class Steps:
     """One series: its name, `series.json` as a dict, a row per step, layer and population, and attention.
 
     `attention` has a row per step, block and population; it may be empty. Any other column may be missing.
+    `training` has a row per step with the loss and other numbers of the training; it may be empty.
     """
 
     name: str
     facts: dict[str, Any]
     table: pd.DataFrame
     attention: pd.DataFrame = field(default_factory=pd.DataFrame)
+    training: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @classmethod
     def of(cls, source: Steps | Mapping[str, Any]) -> Steps:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -153,13 +153,24 @@ class Pilot:
                 raise InputError(f"--pilot has no layer {layer.index} ({layer.name}) with {layer.dim} dimensions.")
 
 
-def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], model_sha256: str) -> Pilot:
+Gather = Callable[[Any], list[Any]]
+"""Returns the values of this and all other processes, in order."""
+
+
+def take_pilot(
+    source: Source, documents: Sequence[tuple[int, Any]], model_sha256: str, gather: Gather | None = None
+) -> Pilot:
     """Run the chosen documents; measure positions of each layer, chosen by hash, and count units."""
-    return take_pilots(source, documents, model_sha256)[0]
+    return take_pilots(source, documents, model_sha256, gather)[0]
 
 
-def take_pilots(source: Source, documents: Sequence[tuple[int, Any]], model_sha256: str) -> list[Pilot]:
-    """Return the pilot of each kind of unit of the source, from one pass over the documents."""
+def take_pilots(
+    source: Source, documents: Sequence[tuple[int, Any]], model_sha256: str, gather: Gather | None = None
+) -> list[Pilot]:
+    """Return the pilot of each kind of unit of the source, from one pass over the documents.
+
+    With `gather`, each process reads its own documents, and all get the pilot of all documents.
+    """
     device, seen = device_for_sums(source) or "cpu", [_Seen(source.layers) for _ in each_kind(source)]
     limit, waiting = BatchLimit(), deque(source.prepare(documents))
     while waiting:
@@ -172,6 +183,9 @@ def take_pilots(source: Source, documents: Sequence[tuple[int, Any]], model_sha2
             seen[one.kind].add(one)
         for of_kind, batch in zip(seen, each_batch(prepared), strict=True):
             of_kind.positions += batch.positions
+    if gather is not None:
+        for of_kind in seen:
+            of_kind.merge_all(gather)
     if not seen[0].positions:
         raise InputError(
             "The documents of the pilot have no position to measure. Is the corpus empty, or only special tokens?"
@@ -220,6 +234,16 @@ class _Seen:
         names = places.unit if places.unit_hash is None else places.unit_hash
         found, times = np.unique(names.numpy(), return_counts=True)
         self._counts.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
+
+    def merge_all(self, gather: Gather) -> None:
+        """Add what all other processes have seen. Every process gets the same rows, in the same order."""
+        for index, kept in self._kept.items():
+            of_all, self._kept[index] = gather(kept.rows), Reservoir(kept.size)
+            for rows in of_all:
+                if rows:
+                    self._kept[index].offer(**rows)
+        self._counts = sum(gather(self._counts), Counter())
+        self.positions = sum(gather(self.positions))
 
     def measure(self, device: str) -> dict[int, LayerPilot]:
         by_count = sorted(self._counts.items(), key=lambda unit: (-unit[1], unit[0]))

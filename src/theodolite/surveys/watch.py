@@ -100,7 +100,7 @@ def watch(
     names = list_names(modules)
     if item_dim not in (None, 0, 1):
         raise InputError(f"item_dim must be 0 or 1 (got {item_dim!r}).")
-    given = _Inputs(list_inputs(inputs), counts, labels, CallSignature(model, argument), item_dim or 0)
+    given = WatchedInputs(list_inputs(inputs), counts, labels, CallSignature(model, argument), item_dim or 0)
     if not len(given):
         raise InputError("inputs: expected at least one.")
     with evaluation_mode(model):
@@ -193,7 +193,7 @@ def find_inputs_dim(model: nn.Module, inputs: Mapping[str, Any]) -> int:
         raise
 
 
-class _Inputs(Sequence[ModuleInput]):
+class WatchedInputs(Sequence[ModuleInput]):
     """The user's inputs, validated when they are read."""
 
     def __init__(
@@ -240,6 +240,7 @@ class _Inputs(Sequence[ModuleInput]):
         return tuple(int(count) for count in mask.sum(dim=1))
 
     def sha256(self) -> str:
+        """Return a digest of the inputs."""
         digest = sha256()
         for number in range(len(self)):
             for name, value in sorted(self[number].inputs.items()):

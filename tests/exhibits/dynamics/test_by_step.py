@@ -211,3 +211,43 @@ def test_layers_with_few_distinct_vectors_are_not_averaged() -> None:
     data, caption, _ = drawn("fig2", [series.as_survey_data()])
     assert set(data["layers"]) == {4, 5}
     assert "Not averaged" not in caption
+
+
+def _trained(name: str, seed: int, steps: tuple[int, ...] = (0, 10, 20)) -> SurveyData:
+    series = make_series(name, steps, attention=False, seed=seed)
+    table = series.table
+    series.tables["series"] = table.assign(effective_rank=table["anisotropy_svd"] * 10)
+    series.tables["training"] = pd.DataFrame({"step": steps, "loss": np.arange(len(steps)) + seed, "x": 1.0})
+    return series.as_survey_data()
+
+
+def test_training_draws_seeds_as_one_band() -> None:
+    """Three seeds and another run: the band is from the lowest to the highest, over the steps that all have."""
+    seeds = [_trained(f"small-seed{seed}", seed) for seed in (0, 1)] + [
+        _trained("small-seed2", 2, (0, 10, 20, 30))
+    ]
+    data, caption, figure = drawn("training", [*seeds, _trained("large", 5)])
+    assert [ax.get_title() for ax in figure.axes][:1] == ["loss"]
+    assert len(figure.axes) == 4, "no learning rate was logged"
+    small = data[(data["run"] == "small") & (data["measure"] == "loss")]
+    assert small["step"].tolist() == [0, 10, 20], "step 30 has one seed only"
+    assert small["mean"].tolist() == [1.0, 2.0, 3.0]
+    assert (small["low"].tolist(), small["high"].tolist()) == ([0.0, 1.0, 2.0], [2.0, 3.0, 4.0])
+    assert set(data.loc[data["run"] == "large", "seeds"]) == {1}
+    assert len(figure.axes[0].collections) == 1, "one band, of the run with several seeds"
+    assert [len(line.get_xdata()) for line in figure.axes[0].lines] == [3, 3]
+    assert "small: mean and range of 3 seeds." in caption
+    cosine = data[(data["run"] == "small") & (data["measure"] == "mean_cosine") & (data["step"] == 10)][
+        "mean"
+    ].item()
+    tables = [one.tables["series"] for one in seeds]
+    each = [
+        t[(t["step"] == 10) & (t["population"] == "all") & t["layer_name"].str.startswith("block")]["mean_cosine"]
+        for t in tables
+    ]
+    assert cosine == pytest.approx(np.mean([part.mean() for part in each]))
+
+
+def test_training_requires_the_loss() -> None:
+    with pytest.raises(InputError, match=r"has no loss; a probe keeps it: `probe\(model, step, loss=loss\)`"):
+        make(find("dynamics/training"), [ONE])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 from pathlib import Path
@@ -232,7 +233,42 @@ def test_a_tokenizer_saved_with_one_checkpoint_is_used_for_all(runs: Path, corpu
         dynamics("tiny", str(corpus), tmp_path / "no", tokenizer="./none", **given)
 
 
-def test_checkpoints_of_an_adapter_are_rejected_with_a_remedy(corpus: Path, tmp_path: Path) -> None:
+def test_checkpoints_of_an_adapter_are_read_with_their_base(corpus: Path, tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    base = make("gpt2", tmp_path / "base")
+    for step in (10, 20):
+        torch.manual_seed(step)
+        model = AutoModelForCausalLM.from_pretrained(base)
+        adapted = peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True))
+        with torch.no_grad():
+            for name, parameter in adapted.named_parameters():
+                if "lora_B" in name:
+                    parameter.normal_(std=0.3)
+        adapted.save_pretrained(tmp_path / f"checkpoint-{step}")
+        adapted.merge_and_unload().save_pretrained(tmp_path / f"merged-{step}")
+    made = [
+        dynamics(
+            str(base), str(corpus), tmp_path / name, checkpoints=[str(tmp_path / f"{name}-*")], options=OPTIONS
+        )
+        for name in ("checkpoint", "merged")
+    ]
+    assert [each.step for each in made[0].steps] == [10, 20]
+    # Merged weights round once more: (W + BA) x instead of W x + B (A x).
+    np.testing.assert_allclose(made[0].table["q"], made[1].table["q"], rtol=1e-4)
+    first, second = (made[0].table.loc[made[0].table["step"] == step, "q"].to_numpy() for step in (10, 20))
+    assert not np.allclose(first, second, rtol=1e-3)
+
+
+def test_checkpoints_of_an_adapter_are_rejected_with_a_remedy(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name, *more: None if name == "peft" else find_spec(name, *more)
+    )
     folder = tmp_path / "checkpoint-10"
     folder.mkdir()
     (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "org/base", "peft_type": "LORA"}')

@@ -140,11 +140,24 @@
     theodolite.storeControl("steps.drift", which.box);
     const attentionNote = el("p", { class: "quiet" });
     const attention = el("div", {}, el("h3", {}, "Attention"), attentionNote, el("div", { class: "controls" }, which.el), el("div", { class: "pair" }, drift.el, sharpness.el));
+    const LOSSES = (name) => /loss/i.test(name);
+    const loss = theodolite.figure({
+      shows: [], title: "Loss", file: "steps-loss", height: 300,
+      describe: () => theodolite.describeRanges(trainingLines(LOSSES)),
+      table: () => trainingTable(),
+    });
+    const others = theodolite.figure({
+      shows: [], title: "Learning rate and others", file: "steps-learning-rate", height: 300,
+      describe: () => theodolite.describeRanges(trainingLines((name) => !LOSSES(name))),
+      table: () => trainingTable(),
+    });
+    const training = el("div", {}, el("h3", {}, "Training"), el("div", { class: "pair" }, loss.el, others.el));
     mount.append(
       el("div", { class: "controls" }, all.length > 1 ? series.el : null, measure.el, positions.el, axis.el),
       meaning,
       el("div", { class: "controls playing" }, play, slider.el),
       el("div", { class: "pair" }, byLayer.el, byStep.el),
+      training,
       attention,
     );
     [byLayer, byStep, drift, sharpness].forEach((figure) =>
@@ -197,6 +210,34 @@
         return found.steps.map((step, i) => [chosen().name, found.name, name, step, mean[i], se ? se[i] : NaN]);
       });
       return { columns: ["series", "population", "measure", "step", "mean", "se"], rows };
+    };
+
+    // What the training itself logged, which has more steps than were measured.
+    const trainingLines = (wanted) => {
+      const { steps, measures } = chosen().training;
+      const names = Object.keys(measures || {}).filter(wanted);
+      return names.map((name, i) => {
+        const style = theodolite.lineStyle(i);
+        const y = theodolite.column(measures[name]);
+        return {
+          type: "scatter", mode: "lines", connectgaps: true, name: theodolite.escapeText(name), x: steps.map(positioned().place), y, customdata: shown(y),
+          line: { color: style.colour, dash: style.dash, width: 1.6 }, text: steps.map(stepLabel), hovertemplate: `%{text}: %{customdata}<extra>${theodolite.escapeText(name)}</extra>`,
+        };
+      });
+    };
+    const trainingTable = () => {
+      const { steps, measures } = chosen().training;
+      const columns = Object.entries(measures).map(([name, packed]) => [name, theodolite.column(packed)]);
+      return { columns: ["series", "step", ...columns.map(([name]) => name)], rows: steps.map((step, i) => [chosen().name, step, ...columns.map(([, values]) => values[i])]) };
+    };
+    const drawTraining = () => {
+      training.hidden = !(chosen().training.steps || []).length;
+      if (training.hidden) return;
+      [[loss, LOSSES, "loss"], [others, (name) => !LOSSES(name), "value"]].forEach(([figure, wanted, label]) => {
+        const traces = trainingLines(wanted);
+        if (!traces.length) figure.showMessage("The series does not have it.");
+        else figure.draw(traces, { showlegend: true, xaxis: positioned().axis, yaxis: { title: { text: label, standoff: 8 } }, shapes: mark() });
+      });
     };
 
     const fill = () => {
@@ -291,7 +332,7 @@
         Plotly.restyle(byLayer.plot, { y: [y], customdata: [customdata], name: [name], ...(errors ? { "error_y.array": [errors.array], "error_y.arrayminus": [errors.arrayminus] } : {}) }, [latest.length - 1]);
         byLayer.plot.setAttribute("aria-label", `Layer by layer. ${theodolite.describeRanges([{ name, y }])}`);
       }
-      [byStep, drift, sharpness].forEach((figure) => figure.plot.data && !figure.plot.hidden && Plotly.relayout(figure.plot, { shapes: mark() }));
+      [byStep, loss, others, drift, sharpness].forEach((figure) => figure.plot.data && !figure.plot.hidden && Plotly.relayout(figure.plot, { shapes: mark() }));
     };
     const update = (changed) => {
       if (changed && changed.size === 1 && changed.has("step")) {
@@ -311,6 +352,7 @@
       byStep.title(`${entry.label}, mean over layers`, "Over the layers that have it at every step, without the final norm.");
       drawLayers(entry);
       drawSteps(entry);
+      drawTraining();
       drawAttention();
     };
     return { update };

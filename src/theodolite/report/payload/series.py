@@ -34,6 +34,7 @@ def build_series_payload(series: Steps) -> dict[str, Any]:
         "profiles": {name: _pack_profiles(series, name, rows, columns) for name, rows in by_population.items()},
         "averages": {name: _pack_averages(rows, name, columns) for name, rows in by_population.items()},
         "attention": _pack_attention(series),
+        "training": _pack_training(series.training),
     }
 
 
@@ -65,6 +66,25 @@ def _pack_averages(rows: pd.DataFrame, population: str, columns: Sequence[str]) 
     """Return the mean over the layers that define a column at every step, and their number, by scope."""
     made = average_layers(SurveyData({}, {SERIES: rows}), [population], columns)
     return {str(scope): _pack_means(part, "layers") for scope, part in made.groupby("scope", sort=False)}
+
+
+POINTS = 2000
+"""The largest number of steps of the loss on the page; more are averaged in equal groups."""
+
+
+def _pack_training(table: pd.DataFrame) -> dict[str, Any]:
+    """Return the steps and the numbers of the training, such as its loss; {} if there are none."""
+    if "step" not in table.columns or not len(table):
+        return {}
+    rows = table.apply(pd.to_numeric, errors="coerce").sort_values("step")
+    if len(rows) > POINTS:
+        group = np.arange(len(rows)) * POINTS // len(rows)
+        rows = rows.groupby(group).mean()
+    names = [str(name) for name in rows.columns if name != "step" and np.isfinite(_numbers(rows[name])).any()]
+    return {
+        "steps": [round(float(step)) for step in rows["step"]],
+        "measures": {make_visible(name): pack_floats(_numbers(rows[name])) for name in names},
+    }
 
 
 def _pack_attention(series: Steps) -> dict[str, Any]:
