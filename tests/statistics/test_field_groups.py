@@ -59,9 +59,10 @@ def test_each_group_has_the_sums_of_its_own_rows(case: Case) -> None:
                 sums.direction_squares[group], directions.squares[cell], rtol=FLOAT64, atol=FLOAT64
             )
             torch.testing.assert_close(sums.sum[group], groups.sum[cell], rtol=0, atol=FLOAT32 * length)
-            if group < MATRICES and cell in scatter.products:
-                expected = torch.triu(scatter.products[cell])
-                scale = float(scatter.products[cell].diagonal().sum())
+            if group < MATRICES and int(scatter.n[cell]):
+                y = torch.cat(scatter.vectors[cell]) if cell in scatter.vectors else None
+                expected = torch.triu(scatter.products[cell] if y is None else y.T @ y)
+                scale = float(expected.diagonal().sum())
                 torch.testing.assert_close(
                     torch.triu(sums.products[group]), expected, rtol=0, atol=FLOAT32 * scale
                 )
