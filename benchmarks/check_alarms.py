@@ -272,7 +272,7 @@ def run(
         found["planted"] = dict(catch_changes(plant(model, finetuned, pool), planted_splits, workers))
         for what, one in found["planted"].items():
             same = f"same documents: {len(one['same documents'])} rules broken"
-            rows.append(Row(f"caught: {what}", one["other documents"] / planted_splits, None, same).to_dict())
+            rows.append(Row(f"caught: {what}", one["other documents"] / one["of"], None, same).to_dict())
     return {"rows": rows, **found}
 
 
@@ -332,10 +332,7 @@ def catch_changes(
         print(f"{what}: {len(same)} rules, {sum(map(bool, others))} of {splits}", file=sys.stderr, flush=True)
     missing = [make_survey(POOL["model"], part[: len(part) // 2]) for part in (first, second)]
     same, other = (list_broken(theodolite.check(one, baseline)) for one in missing)
-    yield (
-        "half of the documents missing",
-        {"same documents": same, "other documents": splits * bool(other), "of": splits},
-    )
+    yield "half of the documents missing", {"same documents": same, "other documents": int(bool(other)), "of": 1}
 
 
 if __name__ == "__main__":
