@@ -281,8 +281,9 @@ def check_pairs(model: TextModel, corpus: str, parts: int, size: int, words: int
     states = read_states(model, read_documents(corpus, parts * size, words))
     order = np.random.default_rng(0).permutation(states.documents)
     subjects = [open_subject(make_survey(states, order[start::parts])) for start in range(parts)]
+    each = states.documents // parts  # fewer than asked for if the corpus is small
     del states
-    print(f"{parts} surveys", file=sys.stderr, flush=True)
+    print(f"{parts} surveys of {each} documents", file=sys.stderr, flush=True)
     broken: list[list[str]] = []
     for baseline in subjects:
         rules, _ = propose_rules(baseline)
@@ -293,7 +294,7 @@ def check_pairs(model: TextModel, corpus: str, parts: int, size: int, words: int
         print(f"{sum(map(bool, broken))} alarms in {len(broken)} pairs", file=sys.stderr, flush=True)
     return {
         "parts": parts,
-        "documents": size,
+        "documents": each,
         "pairs": len(broken),
         "alarms": sum(map(bool, broken)),
         "alarms_by_rule": dict(Counter(rule for one in broken for rule in one)),
