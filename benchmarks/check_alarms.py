@@ -272,7 +272,7 @@ def run(
         found["planted"] = dict(catch_changes(plant(model, finetuned, pool), planted_splits, workers))
         for what, one in found["planted"].items():
             same = f"same documents: {len(one['same documents'])} rules broken"
-            rows.append(Row(f"caught: {what}", one["other documents"] / planted_splits, None, same).to_dict())
+            rows.append(Row(f"caught: {what}", one["other documents"] / one["of"], None, same).to_dict())
     return {"rows": rows, **found}
 
 
@@ -281,8 +281,9 @@ def check_pairs(model: TextModel, corpus: str, parts: int, size: int, words: int
     states = read_states(model, read_documents(corpus, parts * size, words))
     order = np.random.default_rng(0).permutation(states.documents)
     subjects = [open_subject(make_survey(states, order[start::parts])) for start in range(parts)]
+    each = states.documents // parts  # fewer than asked for if the corpus is small
     del states
-    print(f"{parts} surveys", file=sys.stderr, flush=True)
+    print(f"{parts} surveys of {each} documents", file=sys.stderr, flush=True)
     broken: list[list[str]] = []
     for baseline in subjects:
         rules, _ = propose_rules(baseline)
@@ -293,7 +294,7 @@ def check_pairs(model: TextModel, corpus: str, parts: int, size: int, words: int
         print(f"{sum(map(bool, broken))} alarms in {len(broken)} pairs", file=sys.stderr, flush=True)
     return {
         "parts": parts,
-        "documents": size,
+        "documents": each,
         "pairs": len(broken),
         "alarms": sum(map(bool, broken)),
         "alarms_by_rule": dict(Counter(rule for one in broken for rule in one)),
@@ -332,10 +333,7 @@ def catch_changes(
         print(f"{what}: {len(same)} rules, {sum(map(bool, others))} of {splits}", file=sys.stderr, flush=True)
     missing = [make_survey(POOL["model"], part[: len(part) // 2]) for part in (first, second)]
     same, other = (list_broken(theodolite.check(one, baseline)) for one in missing)
-    yield (
-        "half of the documents missing",
-        {"same documents": same, "other documents": splits * bool(other), "of": splits},
-    )
+    yield "half of the documents missing", {"same documents": same, "other documents": int(bool(other)), "of": 1}
 
 
 if __name__ == "__main__":

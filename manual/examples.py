@@ -16,7 +16,7 @@ class Chapter:
 CHAPTERS = (
     Chapter("Survey and measure", ("survey", "measure", "merge", "batches", "sets", "what-if")),
     Chapter("Vector stores", ("store",)),
-    Chapter("Look at surveys", ("show", "report", "view", "export", "compare")),
+    Chapter("Look at surveys", ("show", "report", "view", "export", "compare", "check")),
     Chapter("Checkpoints of one model", ("dynamics",)),
     Chapter(
         "Laboratories",
@@ -65,10 +65,15 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "export": (
         "theodolite export first --to embedding-atlas --layer -1 --out sample.parquet",
         "theodolite export first --to projector --out projector",
+        "theodolite export first --to prometheus --measure mean_cosine --out theodolite.prom",
     ),
     "compare": (
         "theodolite compare first other --measure mean_cosine --measure twonn --out compare.png",
         "theodolite compare first other --out compare.csv",
+    ),
+    "check": (
+        "theodolite check --init --baseline first --rules rules.toml",
+        "theodolite check other --baseline first --rules rules.toml --junit check.xml --page check.html",
     ),
     "dynamics": (
         "theodolite dynamics mine --checkpoints 'runs/checkpoint-{step}' --corpus held-out.jsonl --out series",

@@ -27,8 +27,8 @@ def test_a_broken_rule_is_one_line_with_its_worst_number() -> None:
     result = make_result(4)
     assert not result.passed
     assert result.broken == ["rank <\x01&> at layer 2 (block 2): 7; at most 4; and at 1 more place"]
-    assert result.summary == "1 of 2 rules is broken (2 rules, 3 tests)."
-    assert make_result(9).summary == "All rules hold (2 rules, 3 tests)."
+    assert result.summary == "1 of 2 rules is broken (3 tests)."
+    assert make_result(9).summary == "All 2 rules hold (3 tests)."
     assert result.table["broken"].tolist() == [False, True, True, False, False, False]
     assert result.table["layer"].tolist() == [0, 1, 2, 0, 1, 2]
 

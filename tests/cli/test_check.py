@@ -1,4 +1,4 @@
-"""theodolite check: exit codes, the files it writes, proposed rules, stores, steps of series, and wrong input."""
+"""theodolite check: exit codes, the files it writes, proposed rules, stores, steps of a series, wrong input."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_init_writes_rules_that_the_same_source_keeps(theodolite, surveys, tmp_p
     for name in ("base", "fresh"):
         ran = theodolite("check", surveys[name], "--baseline", surveys["base"], "--rules", out)
         assert (ran.code, ran.out) == (0, ""), ran.out
-        assert "All rules hold" in ran.err
+        assert "rules hold" in ran.err
     again = theodolite("check", "--init", "--baseline", surveys["base"], "--rules", out)
     assert again.code == 2
     assert "exists already; give --overwrite to replace it" in again.err
@@ -117,7 +117,7 @@ def test_rules_may_be_about_any_table(theodolite, surveys, tmp_path):
 def test_python_returns_the_result_and_asserts(surveys, rules):
     result = package.check(surveys["base"], surveys["base"], rules=rules)
     assert result.passed
-    assert "All rules hold" in repr(result)
+    assert "rules hold" in repr(result)
     opened = package.open(surveys["base"])  # objects in memory
     assert assert_geometry(opened, surveys["base"], rules=[{"column": "mean_cosine", "test": True}]).passed
     with pytest.raises(AssertionError, match=r"rules (is|are) broken") as caught:

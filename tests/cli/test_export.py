@@ -221,7 +221,10 @@ def test_in_python(surveyed: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--to", "projectors", "--out", "x"], "--to 'projectors' is not one of embedding-atlas, projector."),
+        (
+            ["--to", "projectors", "--out", "x"],
+            "--to 'projectors' is not one of embedding-atlas, projector, mlflow,",
+        ),
         (
             ["--to", "embedding-atlas", "--out", "x.csv"],
             "--out x.csv: embedding-atlas requires a file that ends in",

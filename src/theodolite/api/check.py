@@ -10,7 +10,7 @@ from theodolite.checks.judge import judge
 from theodolite.checks.proposal import propose_rules
 from theodolite.checks.result import CheckResult
 from theodolite.checks.rules import LEVEL, Rules, format_rules, parse_rules, read_rules
-from theodolite.checks.subject import Source, Subject, list_changes, open_subject
+from theodolite.checks.subject import VECTORS, Source, Subject, list_changes, open_subject
 from theodolite.errors import InputError
 from theodolite.report.check_page import RuleCard, write_check_page
 from theodolite.storage.atomic import write_atomically
@@ -107,7 +107,12 @@ def _check_level(level: float) -> None:
 
 
 def _rules_notes(rules: Rules, baseline: Subject) -> list[str]:
-    """Return a note if the rules were written from another baseline."""
+    """Return notes if tests ignore which rows belong together, or if the rules are of another baseline."""
+    if any(rule.table == VECTORS for rule in rules.rules):
+        return [
+            "Tests of vectors count every row as a document; if several rows are of one document, compare the "
+            "stores with `theodolite store --against --groups`."
+        ]
     made = rules.baseline
     digest = (baseline.facts.get("model") or {}).get("sha256")
     if made and (made.get("name", baseline.title) != baseline.title or made.get("weights", digest) != digest):

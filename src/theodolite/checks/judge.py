@@ -30,7 +30,7 @@ class Outcome:
 
     @property
     def worst(self) -> Cell:
-        """The cell that breaks the rule most, or is nearest to it."""
+        """The cell that breaks the rule most, or is nearest to it; of significant changes the largest."""
         return max(self.cells, key=partial(_severity, self.rule))
 
     @property
@@ -99,7 +99,8 @@ def _apply_limits(rule: Rule, cell: Cell) -> None:
 def _severity(rule: Rule, cell: Cell) -> tuple[bool, float]:
     """Return a key that sorts cells by how far they are beyond what the rule allows."""
     if cell.p_adjusted is not None:
-        return cell.broken, -cell.p_adjusted if cell.p_adjusted else abs(cell.difference or 0.0)
+        share = abs(cell.difference or 0.0) / (abs(cell.baseline or 0.0) or 1.0)
+        return cell.broken, share if cell.broken else -cell.p_adjusted
     if not isinstance(cell.value, float):
         return cell.broken, float("inf") if cell.broken else 0.0
     size = abs(cell.difference or 0.0) / cell.allowed if cell.allowed else abs(cell.difference or 0.0)

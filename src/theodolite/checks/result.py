@@ -74,11 +74,11 @@ class CheckResult:
     def summary(self) -> str:
         """One line: how many rules hold, and how many numbers were tested."""
         tests = sum(cell.p is not None for outcome in self.outcomes for cell in outcome.cells)
-        asked = f"{pluralize(len(self.outcomes), 'rule')}, {pluralize(tests, 'test')}"
+        tested = pluralize(tests, "test")
         if self.passed:
-            return f"All rules hold ({asked})."
+            return f"All {pluralize(len(self.outcomes), 'rule')} hold ({tested})."
         verb = "is" if len(self.broken) == 1 else "are"
-        return f"{len(self.broken)} of {pluralize(len(self.outcomes), 'rule')} {verb} broken ({asked})."
+        return f"{len(self.broken)} of {pluralize(len(self.outcomes), 'rule')} {verb} broken ({tested})."
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything but the facts as JSON has it."""

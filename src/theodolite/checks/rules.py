@@ -31,7 +31,7 @@ LEVEL = 0.05
 IGNORE = 0.001
 LIMITS = ("absolute", "relative", "min", "max")
 KINDS = (*LIMITS, "test", "equal")
-KEYS = ("name", "table", "column", "layers", "population", "where", "ignore", *KINDS)
+KEYS = ("name", "table", "column", "layers", "population", "where", *KINDS, "ignore")
 
 
 @dataclass(frozen=True)

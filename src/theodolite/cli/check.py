@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from theodolite.cli.options import Overwrite, Quiet, on_disk
+from theodolite.cli.options import Quiet, on_disk
 
 
 def check(
@@ -37,7 +37,7 @@ def check(
         Path | None, typer.Option(help="JUnit XML file to write, which CI systems show.", callback=on_disk)
     ] = None,
     page: Annotated[Path | None, typer.Option(help="HTML page to write.", callback=on_disk)] = None,
-    overwrite: Overwrite = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of rules.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Compare a survey, a store or a checkpoint with a baseline; exit with 1 if a rule is broken."""

@@ -75,5 +75,6 @@ def export(
         return
     what = "number" if to in TRACKERS else "vector"
     total, layers = pluralize(sum(made.layers.values()), what), pluralize(len(made.layers), "layer")
-    print_result(f"{made.out}: {total} of {layers}, population {population}")
+    check = to in TRACKERS and folder.endswith(".json")  # which has no population of its own
+    print_result(f"{made.out}: {total} of {layers}{'' if check else f', population {population}'}")
     print_result(made.command)
