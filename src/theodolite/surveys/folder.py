@@ -48,9 +48,10 @@ MAX_SUMS = 2**30
 REPORTED = ("layers", "tokens", "units")
 CURVES = ("scales", "spectra")
 BY_FIELD = ("groups", "group_differences")  # missing if documents are not grouped by a field
-LATER = (*CURVES, "jackknife", "neighbours", "contexts", *BY_FIELD)  # missing in older surveys
+LATER = (*CURVES, "jackknife", "neighbours", "contexts")  # missing in older surveys
 TABLES = (*REPORTED, "coordinates", *LATER)
 FILES = (PILOT, STATE, SAMPLE, LAYER_NORMS, *(f"{table}.parquet" for table in TABLES))
+GROUP_FILES = tuple(f"{table}.parquet" for table in BY_FIELD)
 NORMS_TABLE = "layer_norms"  # the table of what the file of norms holds
 SEAL = "checksum"  # of survey.json's other entries
 OURS = {
@@ -58,6 +59,7 @@ OURS = {
     "token_sets.parquet",
     "batches.parquet",
     *FILES,
+    *GROUP_FILES,
     FACTS,
     UNFINISHED,
     REPLACEMENT,
@@ -116,7 +118,7 @@ def _replace(folder: Location, new: Location) -> None:
     if not (new / FACTS).is_file():
         return
     (folder / FACTS).unlink(missing_ok=True)
-    for name in OURS.difference(FILES, {FACTS, REPLACEMENT, UNITS}):
+    for name in OURS.difference(FILES, GROUP_FILES, {FACTS, REPLACEMENT, UNITS}):
         remove(folder / name, missing_ok=True)
     kinds = read_json(new / FACTS).get(OTHER_UNITS, [])
     for kind in TEXT_UNITS:
@@ -126,11 +128,11 @@ def _replace(folder: Location, new: Location) -> None:
             remove(folder / UNITS / kind, missing_ok=True)
     if not kinds:
         remove(folder / UNITS, missing_ok=True)
-    for name in BY_FIELD if BY not in read_json(new / FACTS) else ():
-        remove(folder / f"{name}.parquet", missing_ok=True)
+    for name in GROUP_FILES if BY not in read_json(new / FACTS) else ():
+        remove(folder / name, missing_ok=True)
     if isinstance(folder, Path):
         folder.mkdir(parents=True, exist_ok=True)
-    for name in (*FILES, FACTS):
+    for name in (*FILES, *GROUP_FILES, FACTS):
         if (new / name).is_file():
             move(new / name, folder / name)
     remove(new, missing_ok=True)
@@ -163,7 +165,7 @@ def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None
         PILOT: lambda: survey.pilot.save(folder),
         LAYER_NORMS: lambda: save_norms(survey.norms, folder),
     }
-    for name in TABLES if BY in survey.facts else (name for name in TABLES if name not in BY_FIELD):
+    for name in (*TABLES, *(BY_FIELD if BY in survey.facts else ())):
         path = folder / f"{name}.parquet"
         writers[path.name] = partial(write_table, path, getattr(survey.tables, name))
 
@@ -174,7 +176,7 @@ def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None
     with ThreadPoolExecutor(len(writers)) as pool:
         writing = {name: pool.submit(written, name) for name in writers}
         known = state() | {name: one.result() for name, one in writing.items()}
-    survey.facts["files"] = {name: known[name] for name in FILES if name in known}
+    survey.facts["files"] = {name: known[name] for name in (*FILES, *GROUP_FILES) if name in known}
     write_json(folder / FACTS, survey.facts | {SEAL: _seal(survey.facts)})
     survey.folder = folder
 
@@ -204,7 +206,7 @@ def open_tables(
 
 
 def _verify(path: Path, facts: dict[str, Any], name: str) -> None:
-    if name not in facts["files"] and name.removesuffix(".parquet") in BY_FIELD:
+    if name not in facts["files"] and name in GROUP_FILES:
         raise InputError(f"{path} has no {name}: the survey was made without --by. Survey again with --by FIELD.")
     if name not in facts["files"]:
         raise InputError(f"{path} was made by an older version that did not write {name}. Survey again to get it.")
@@ -246,13 +248,16 @@ def open_survey(folder: str | Path | Bucket) -> Survey:
     """
     place = parse_location(folder)
     facts = _read_facts(place)
-    path = download.download(place, [name for name in FILES if name in facts["files"]])
-    missing = {name for name in LATER if f"{name}.parquet" not in facts["files"]}
-    for name in FILES:
+    path = download.download(place, (*FILES, *GROUP_FILES))
+    missing = {name for name in (*LATER, *BY_FIELD) if f"{name}.parquet" not in facts["files"]}
+    for name in (*FILES, *GROUP_FILES):
         if name.removesuffix(".parquet") not in missing:
             _verify(path, facts, name)
     tables = SurveyTables(
-        *(empty_table(name) if name in missing else read_table(path / f"{name}.parquet") for name in TABLES)
+        *(
+            empty_table(name) if name in missing else read_table(path / f"{name}.parquet")
+            for name in (*TABLES, *BY_FIELD)
+        )
     )
     pilot = Pilot.load(path)
     settings = facts["settings"]
