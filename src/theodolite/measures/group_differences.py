@@ -87,7 +87,7 @@ def cosines_between(directed: NDArray[np.int64], directions: Array) -> Array:
     "group_differences.centroid_cosine",
     definition="Cosine of the mean vectors of two groups.",
     cost="exact; one vector per group",
-    citation="common; no single source",
+    citation="Theodolite",
     error="jackknife over 20 document groups (centroid_cosine_se)",
 )
 def centroid_cosines(means: Array) -> Array:
@@ -103,7 +103,7 @@ def centroid_cosines(means: Array) -> Array:
     "groups.nearest_distance",
     definition="Distance of the mean vectors of two groups.",
     cost="exact; one vector per group",
-    citation="common; no single source",
+    citation="Theodolite",
     error="jackknife over 20 document groups (centroid_distance_se)",
 )
 def squared_centroid_distances(means: Array) -> Array:

@@ -49,11 +49,12 @@ MAX_SUMS = 2**30
 REPORTED = ("layers", "tokens", "units")
 CURVES = ("scales", "spectra")
 BY_FIELD = ("groups", "group_differences")  # missing if documents are not grouped by a field
-LATER = (*CURVES, "jackknife", "neighbours", "contexts", *BY_FIELD)  # missing in older surveys
+LATER = (*CURVES, "jackknife", "neighbours", "contexts")  # missing in older surveys
 ATTENTION = "attention"  # a table of surveys that were made with --attention
+OPTIONAL = (*BY_FIELD, ATTENTION)
 TABLES = (*REPORTED, "coordinates", *LATER)
 FILES = (PILOT, STATE, SAMPLE, LAYER_NORMS, *(f"{table}.parquet" for table in TABLES))
-EVERY_FILE = (*FILES, f"{ATTENTION}.parquet")
+EVERY_FILE = (*FILES, *(f"{table}.parquet" for table in OPTIONAL))
 NORMS_TABLE = "layer_norms"  # the table of what the file of norms holds
 SEAL = "checksum"  # of survey.json's other entries
 OURS = {
@@ -207,7 +208,7 @@ def open_tables(
 
 
 def _verify(path: Path, facts: dict[str, Any], name: str) -> None:
-    if name not in facts["files"] and name.removesuffix(".parquet") in BY_FIELD:
+    if name not in facts["files"] and name in [f"{table}.parquet" for table in BY_FIELD]:
         raise InputError(f"{path} has no {name}: the survey was made without --by. Survey again with --by FIELD.")
     if name not in facts["files"]:
         raise InputError(f"{path} was made by an older version that did not write {name}. Survey again to get it.")
@@ -244,8 +245,8 @@ def _read_facts(path: Location) -> dict[str, Any]:
 
 def _tables_of(survey: Survey) -> list[str]:
     """Return the tables that a survey writes; those of options that were not given have no rows."""
-    optional = [*(BY_FIELD if BY in survey.facts else ()), *([ATTENTION] if len(survey.tables.attention) else [])]
-    return [name for name in (*TABLES, ATTENTION) if name in optional or name not in (*BY_FIELD, ATTENTION)]
+    groups = BY_FIELD if BY in survey.facts else ()
+    return [*TABLES, *groups, *([ATTENTION] if len(survey.tables.attention) else [])]
 
 
 def open_survey(folder: str | Path | Bucket) -> Survey:
@@ -256,14 +257,14 @@ def open_survey(folder: str | Path | Bucket) -> Survey:
     place = parse_location(folder)
     facts = _read_facts(place)
     path = download.download(place, [name for name in EVERY_FILE if name in facts["files"]])
-    missing = {name for name in (*LATER, ATTENTION) if f"{name}.parquet" not in facts["files"]}
+    missing = {name for name in (*LATER, *OPTIONAL) if f"{name}.parquet" not in facts["files"]}
     for name in EVERY_FILE:
         if name.removesuffix(".parquet") not in missing:
             _verify(path, facts, name)
     tables = SurveyTables(
         *(
             empty_table(name) if name in missing else read_table(path / f"{name}.parquet")
-            for name in (*TABLES, ATTENTION)
+            for name in (*TABLES, *OPTIONAL)
         )
     )
     pilot = Pilot.load(path)
