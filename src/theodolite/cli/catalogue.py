@@ -71,5 +71,6 @@ def _print(rows: list[dict[str, Any]], json: bool, hint: str) -> None:
         return
     for row in rows:
         row["here"] = "yes" if row["here"] else "downloaded on first use"
+        row |= {name: "–" for name, value in row.items() if value is None}
     print_rows([{"cached" if name == "here" else name: value for name, value in row.items()} for row in rows])
     print_result(hint)
