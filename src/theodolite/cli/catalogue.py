@@ -66,5 +66,5 @@ def _print(rows: list[dict[str, Any]], shown: list[dict[str, Any]], json: bool, 
     if json:
         print_result(encoder.dumps(rows))
         return
-    print_rows(shown)
+    print_rows([{name: "–" if value is None else value for name, value in row.items()} for row in shown])
     print_result(hint)

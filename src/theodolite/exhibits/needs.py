@@ -181,7 +181,7 @@ SPEECH_OR_VISION = _require_kind(
 CONVOLUTIONAL = _require_kind(
     "convolutional models",
     (layers.CONVOLUTION,),
-    "theodolite survey microsoft/resnet-50 --corpus FOLDER_OF_IMAGES --out DIR",
+    "theodolite survey resnet-50 --corpus pictures --out DIR",
 )
 TRANSFORMERS = _require_kind(
     "encoders and decoders",

@@ -109,8 +109,7 @@ class Scatter(Statistic):
             if cell in self.products:
                 total += read_on(self.products[cell], total.device)
             elif cell in self.vectors:
-                y = read_on(self._joined(cell), total.device)
-                total += y.T @ y
+                self._add_products(total, read_on(self._joined(cell), total.device))
         upper = torch.triu(total)
         mean = self.sum[chosen].sum(dim=0).to(total.device) / max(n, 1)
         return n, (upper + torch.triu(upper, 1).T) / max(n, 1) - torch.outer(mean, mean)

@@ -171,7 +171,7 @@ def test_fig3_has_a_panel_for_speech_and_one_for_vision() -> None:
         (
             "anisotropy-inherent/fig4",
             [VECTORS],
-            "v.npy was measured without a model; survey one with `theodolite survey microsoft",
+            "v.npy was measured without a model; survey one with `theodolite survey resnet-50 --corpus pictures",
         ),
         (
             "dynamics/fig1",
