@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from manual.reference_surveys import read_reference_table
 from theodolite.studies.anisotropy.layers import Z
 from theodolite.text import format_number
 
@@ -17,6 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGE, IMAGES = DOCS / "sinks.md", DOCS / "images"
 TABLES = {kind: DOCS / "tables" / f"sinks-{kind}.csv" for kind in ("populations", "shapes", "norms", "units")}
 KEY = ["model", "corpus"]
+TEXT_KINDS = ("encoder", "decoder")
 SHOWN = {
     "all": "all positions",
     "without-first": "without first",
@@ -167,6 +169,26 @@ def _life() -> tuple[Sequence[str], Rows]:
     return ("model", "corpus", "sinks", "number", "massive (most frequent spans)", "units (most frequent)"), rows
 
 
+def _other_modalities() -> tuple[Sequence[str], Rows]:
+    """SVD anisotropy of the models of the reference table that do not read text, by layer and population."""
+    table = read_reference_table()
+    rows = []
+    for (model, name), part in table[~table["kind"].isin(TEXT_KINDS)].groupby(["model", "layer_name"], sort=False):
+        of = part.set_index("population")
+        cells = [
+            format_number(float(of["anisotropy_svd"][one]), 3) for one in ("all", "without-first", "without-sinks")
+        ]
+        ranks = [
+            format_number(float(of["effective_rank"][one]), 3) for one in ("all", "without-first", "without-sinks")
+        ]
+        rows.append(
+            [f"`{model}`", str(name), f"{int(of['massive']['all']):,} of {int(of['n']['all']):,}", *cells, *ranks]
+        )
+    names = list(SHOWN.values())[:3]
+    heads = [f"{measure}, {name}" for measure in ("SVD anisotropy", "effective rank") for name in names]
+    return ("model", "layer", "massive", *heads), rows
+
+
 def _visible(text: str) -> str:
     return text.replace("|", "¦").replace("`", "'") if text.strip() else "(space)"
 
@@ -181,4 +203,5 @@ MAKE: dict[str, Callable[[], tuple[Sequence[str], Rows]]] = {
     "delimiters-encoders": lambda: _differences("without-delimiters", causal=False),
     "first-encoders": lambda: _differences("without-first", causal=False),
     "life": _life,
+    "other-modalities": _other_modalities,
 }
