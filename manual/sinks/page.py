@@ -34,6 +34,7 @@ MEASURES = {
 }
 _BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 Rows = list[list[str]]
+ROUNDING = 1e-12
 
 
 @cache
@@ -61,8 +62,8 @@ def format_interval(value: float, error: float, digits: int = 3) -> str:
     if not math.isfinite(value):
         return "–"
     half = Z * error
-    if not half > 0:
-        return format_number(value, digits)
+    if not half > ROUNDING:
+        return format_number(value if abs(value) > ROUNDING else 0.0, digits)
     decimals = max(0, -math.floor(math.log10(half)))
     return f"{value:,.{decimals}f} ± {half:,.{decimals}f}".replace("-", "\u2212")
 
