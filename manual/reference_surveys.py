@@ -196,7 +196,8 @@ def list_rows(
         layers = layers.merge(fits, how="left", on=["layer", "population"])
     stacks = {layer["index"]: layer.get("stack", "") for layer in facts["layers"]}
     table = layers.assign(
-        kind=find_kind(facts), model=run.model, corpus=Path(run.corpus).name, stack=layers["layer"].map(stacks),
+        kind=find_kind(facts) or facts["model"].get("modality", ""),
+        model=run.model, corpus=Path(run.corpus).name, stack=layers["layer"].map(stacks),
         documents=facts["corpus"]["documents"],
         units=facts["settings"].get("units"), causal=facts["model"].get("causal"),
         norm_placement=facts["model"].get("norm_placement"),

@@ -116,7 +116,7 @@ def _agree(x: str, y: str, sign: int) -> Iterator[Finding]:
         a, b = (rows[name].to_numpy(float) for name in (x, y))
         found, shifts = spearman(a, b), circular_shifts(a, b)
         numbers = (
-            f"ρ {format_number(found.coefficient, 2)} over {len(rows)} layers, p {format_number(found.p, 2)}; "
+            f"ρ {format_number(found.coefficient, 2)} over {len(rows)} layers, {_p(found.p)}; "
             f"over shifts {format_number(shifts.p, 2)} (at least {format_number(shifts.floor, 2)})"
         )
         if not math.isfinite(found.coefficient):
@@ -195,8 +195,11 @@ def most_convolutions_isotropic() -> Iterator[Finding]:
         yield Finding(model, corpus, f"highest {write(row, 'mean_cosine')}", verdict)
 
 
-def _drift(*kinds: str) -> Callable[[], Sequence[Finding]]:
-    """Return a test whether the mean cosine follows the norm of the mean over layers, and over their steps."""
+def _drift(*kinds: str, follows: bool) -> Callable[[], Sequence[Finding]]:
+    """Return a test whether the mean cosine follows the norm of the mean over layers, and over their steps.
+
+    If the claim is that it does not, it holds where the paper's test finds nothing.
+    """
 
     def find() -> Sequence[Finding]:
         found = []
@@ -206,31 +209,58 @@ def _drift(*kinds: str) -> Callable[[], Sequence[Finding]]:
                 whole, steps = spearman(x, y), first_differences(x, y)
                 name = f"{stack}: " if isinstance(stack, str) and stack else ""
                 numbers = (
-                    f"{name}ρ {format_number(whole.coefficient, 2)}, p {format_number(whole.p, 2)}; "
-                    f"steps ρ {format_number(steps.coefficient, 2)}, p {format_number(steps.p, 2)}"
+                    f"{name}ρ {format_number(whole.coefficient, 2)}, {_p(whole.p)}; "
+                    f"steps ρ {format_number(steps.coefficient, 2)}, {_p(steps.p)}"
                 )
-                follows = whole.p < LEVEL and whole.coefficient > 0
-                verdict = NOT if not follows else HELD if steps.p < LEVEL and steps.coefficient > 0 else OPEN
+                seen = whole.p < LEVEL and whole.coefficient > 0
+                sure = steps.p < LEVEL and steps.coefficient > 0
+                verdict = (
+                    (HELD if follows else NOT) if seen and sure else OPEN if seen else NOT if follows else HELD
+                )
                 found.append(Finding(model, corpus, numbers, verdict))
         return found
 
     return find
 
 
+def _p(p: float) -> str:
+    """Return a p-value; that of a perfect rank correlation is 0 by Student's t."""
+    return f"p {format_number(p, 2)}" if p > 0 else "p < 0.001"
+
+
 # dynamics
 
 
 def _bells(population: str) -> Callable[[], Sequence[Finding]]:
+    """Return a test whether the SVD anisotropy of decoders is highest between a quarter and three quarters of the
+    depth, and there above both ends. Surveys of too few documents for an error are listed by their number.
+    """
+
     def find() -> Sequence[Finding]:
         table = read("shapes")
         table = table[table["causal"] & (table["shape"] == "bell") & (table["population"] == population)]
-        found = []
+        found, depth = [], {}
+        for model, corpus, rows in surveys("decoder", population=population):
+            depth[model] = len(rows) - 1
+            if math.isfinite(rows["mean_cosine_se"].iloc[0]):
+                continue
+            peak, end = rows.iloc[1:-1]["anisotropy_svd"].idxmax(), max(rows["anisotropy_svd"].iloc[[0, -1]])
+            height = float(rows.loc[peak, "anisotropy_svd"]) - end
+            named = f"{corpus}, {rows['documents'].iloc[0]} documents"
+            found.append(_bell(model, named, height, math.nan, int(peak), depth[model]))
         for _, row in table.iterrows():
-            numbers = f"{format_interval(row['value'], row['se'])} at layer {row['layer']}"
-            found.append(Finding(row["model"], row["corpus"], numbers, decide(row["value"], row["se"])))
+            found.append(
+                _bell(row["model"], row["corpus"], row["value"], row["se"], row["layer"], depth[row["model"]])
+            )
         return found
 
     return find
+
+
+def _bell(model: str, corpus: str, height: float, error: float, peak: int, depth: int) -> Finding:
+    inside = 0.25 <= peak / depth <= 0.75
+    numbers = f"{format_interval(height, error)} at layer {peak} of {depth}"
+    return Finding(model, corpus, numbers, decide(height, error) if inside else NOT)
 
 
 def flat_encoders() -> Iterator[Finding]:
@@ -249,8 +279,8 @@ token_models = _some_layer(*TEXT, level="tokens")
 character_models = _some_layer(*TEXT, level="characters")
 speech_models = _some_layer("speech")
 vision_models = _some_layer("vision")
-drift_of_text = _drift(*TEXT)
-drift_of_others = _drift("speech", "vision", "convolution")
+drift_of_text = _drift(*TEXT, follows=True)
+drift_of_others = _drift("speech", "vision", "convolution", follows=False)
 bells = _bells("all")
 bells_without_first = _bells("without-first")
 bells_without_sinks = _bells("without-sinks")

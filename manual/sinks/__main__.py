@@ -14,8 +14,8 @@ import pandas as pd
 
 from manual.reference_surveys import CORPORA, ROOT, Run, find_corpus, list_runs, make_survey, write_excerpts
 from manual.sinks.figures import draw_all
-from manual.sinks.page import TABLES, page
-from manual.sinks.reading import SinkTables, measure_survey
+from manual.sinks.page import TABLES, THRESHOLDS, page
+from manual.sinks.reading import SinkTables, measure_survey, measure_thresholds
 from manual.sinks.second_pass import measure_corpus
 from theodolite.corpora.text_corpus import open_corpus
 
@@ -48,6 +48,10 @@ def main() -> None:
             found.append([table.assign(model=run.model, corpus=_name(run)) for table in tables])
         for parts, path in zip(zip(*found, strict=True), TABLES.values(), strict=True):
             write_table(parts, path)
+        names = {run: {"model": run.model, "corpus": _name(run)} for run in runs if run.corpus not in corpora}
+        decoders = [run for run in names if make_survey(run, given.folder).facts["model"]["causal"]]
+        parts = [measure_thresholds(run.folder(given.folder)).assign(**names[run]) for run in decoders]
+        write_table(parts, THRESHOLDS)
     draw_all()
     (ROOT / "docs/sinks.md").write_text(page(), encoding="utf-8")
 

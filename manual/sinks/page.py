@@ -10,13 +10,16 @@ from pathlib import Path
 
 import pandas as pd
 
+from manual.reference_surveys import read_reference_table
 from theodolite.studies.anisotropy.layers import Z
 from theodolite.text import format_number
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, IMAGES = DOCS / "sinks.md", DOCS / "images"
 TABLES = {kind: DOCS / "tables" / f"sinks-{kind}.csv" for kind in ("populations", "shapes", "norms", "units")}
+THRESHOLDS = DOCS / "tables/sinks-thresholds.csv"
 KEY = ["model", "corpus"]
+TEXT_KINDS = ("encoder", "decoder")
 SHOWN = {
     "all": "all positions",
     "without-first": "without first",
@@ -31,14 +34,16 @@ MEASURES = {
 }
 _BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 Rows = list[list[str]]
+ROUNDING = 1e-12
 
 
 @cache
 def read(kind: str) -> pd.DataFrame:
     """Return one of the tables in docs/tables; missing numbers are NaN, and empty texts are empty."""
     text = ("model", "corpus", "population", "layer_name", "shape", "sort", "text")
-    empty = [name for name in pd.read_csv(TABLES[kind], nrows=0).columns if name not in text]
-    return pd.read_csv(TABLES[kind], keep_default_na=False, na_values={name: [""] for name in empty})
+    path = TABLES.get(kind, THRESHOLDS)
+    empty = [name for name in pd.read_csv(path, nrows=0).columns if name not in text]
+    return pd.read_csv(path, keep_default_na=False, na_values={name: [""] for name in empty})
 
 
 def page() -> str:
@@ -57,8 +62,8 @@ def format_interval(value: float, error: float, digits: int = 3) -> str:
     if not math.isfinite(value):
         return "–"
     half = Z * error
-    if not half > 0:
-        return format_number(value, digits)
+    if not half > ROUNDING:
+        return format_number(value if abs(value) > ROUNDING else 0.0, digits)
     decimals = max(0, -math.floor(math.log10(half)))
     return f"{value:,.{decimals}f} ± {half:,.{decimals}f}".replace("-", "\u2212")
 
@@ -167,6 +172,29 @@ def _life() -> tuple[Sequence[str], Rows]:
     return ("model", "corpus", "sinks", "number", "massive (most frequent spans)", "units (most frequent)"), rows
 
 
+def _thresholds() -> tuple[Sequence[str], Rows]:
+    """SVD anisotropy without positions longer than a multiple of the median norm, and how many these are."""
+    rows = []
+    for names, part in _each(read("thresholds")):
+        for layer, of in part.groupby("layer", sort=False):
+            cells = [f"{format_number(one.anisotropy_svd, 3)} ({one.left_out:,})" for one in of.itertuples()]
+            rows.append([*names, str(layer), *cells])
+    return ("model", "corpus", "layer", "all positions", "up to 10 medians", "up to 5", "up to 3"), rows
+
+
+def _other_modalities() -> tuple[Sequence[str], Rows]:
+    """SVD anisotropy of the models of the reference table that do not read text, by layer and population."""
+    table = read_reference_table()
+    shown, rows = list(SHOWN)[:3], []
+    for (model, name), part in table[~table["kind"].isin(TEXT_KINDS)].groupby(["model", "layer_name"], sort=False):
+        of = part.set_index("population")
+        numbers = [of[measure][one] for measure in ("anisotropy_svd", "effective_rank") for one in shown]
+        counts = f"{of['massive']['all']:,} of {of['n']['all']:,}"
+        rows.append([f"`{model}`", str(name), counts, *(format_number(float(one), 3) for one in numbers)])
+    heads = [f"{measure}, {SHOWN[one]}" for measure in ("SVD anisotropy", "effective rank") for one in shown]
+    return ("model", "layer", "massive", *heads), rows
+
+
 def _visible(text: str) -> str:
     return text.replace("|", "¦").replace("`", "'") if text.strip() else "(space)"
 
@@ -181,4 +209,6 @@ MAKE: dict[str, Callable[[], tuple[Sequence[str], Rows]]] = {
     "delimiters-encoders": lambda: _differences("without-delimiters", causal=False),
     "first-encoders": lambda: _differences("without-first", causal=False),
     "life": _life,
+    "thresholds": _thresholds,
+    "other-modalities": _other_modalities,
 }

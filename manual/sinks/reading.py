@@ -29,11 +29,13 @@ from manual.sinks.populations import (
 )
 from theodolite.batch import GROUPS
 from theodolite.hashing import mix, mix_on
+from theodolite.measures.spectrum import anisotropy_svd, eigenvalues
 from theodolite.sources.rows import GROUP_SALT
 from theodolite.statistics.cells import CELLS, MASSIVE_CELLS, SINK_CELLS
 from theodolite.storage.file_names import SAMPLE
 
 FINAL = "final norm"
+THRESHOLDS, THRESHOLD_LAYERS = (np.inf, 10.0, 5.0, 3.0), (3, 6, 9, 12, 20, 28)
 MOST_WINDOWS = 64
 """Windows of a document whose positions are found."""
 Ints = NDArray[np.int64]
@@ -103,6 +105,31 @@ def measure_survey(folder: Path) -> SinkTables:
     texts = dict(zip(last.key, units.loc[last.unit, "text"], strict=True))
     sinks_found = list_sinks(pd.DataFrame(massive), places, texts)
     return SinkTables(pd.DataFrame(populations), shapes, pd.DataFrame(by_sort), sinks_found)
+
+
+def measure_thresholds(folder: Path) -> pd.DataFrame:
+    """Return the SVD anisotropy of some layers of a survey without norms above several multiples of the median."""
+    import theodolite
+
+    survey = theodolite.open(folder)
+    found = []
+    for layer in (layer for layer in survey.facts["layers"] if layer["index"] in THRESHOLD_LAYERS):
+        rows = read_layer(folder, layer["index"], survey.layers)
+        norms = np.linalg.norm(rows.vectors.astype(np.float64), axis=1)
+        of_all = survey.layers[(survey.layers["layer"] == layer["index"]) & (survey.layers["population"] == "all")]
+        for above in THRESHOLDS:
+            kept = norms <= above * float(of_all["norm_p50"].iloc[0])
+            number = anisotropy_without(rows.vectors[kept], rows.weight[kept])
+            left_out = round(float(rows.weight[~kept].sum()))
+            found.append({"layer": layer["index"], "above": above, "left_out": left_out, "anisotropy_svd": number})
+    return pd.DataFrame(found)
+
+
+def anisotropy_without(vectors: NDArray[np.floating], weight: NDArray[np.float64]) -> float:
+    """Return the SVD anisotropy of weighted vectors. (rows, dim), (rows,)"""
+    x = vectors.astype(np.float64)
+    y = x - np.average(x, axis=0, weights=weight)
+    return anisotropy_svd(eigenvalues((weight[:, None] * y).T @ y))
 
 
 def _list_exact(sums: Sums, measured: tuple[Any, Any], exact: pd.DataFrame) -> list[Row]:

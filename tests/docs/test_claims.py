@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from manual import reference_surveys
 from manual.claims import from_tables
 from manual.claims.claim_list import PAPERS, TITLES
 from manual.claims.page import page
 from manual.claims.verdicts import HELD, NOT, OPEN, Finding, apart, combine, decide
 from manual.pages import DOCS
-from manual.reference_surveys import COLUMNS, list_runs, read_reference_table
+from manual.reference_surveys import COLUMNS, fit_units, list_rows, list_runs, read_reference_table
 
 from theodolite.corpora.catalogue.entries import MODELS
 from theodolite.statistics.cells import POPULATIONS
@@ -106,6 +108,37 @@ def test_a_kind_that_the_catalogue_lacks_cannot_be_told(monkeypatch: pytest.Monk
     assert find(monkeypatch, from_tables.vision_models, rows) == []
     (found,) = find(monkeypatch, from_tables.vision_models, rows.assign(kind="vision"))
     assert found.verdict == HELD
+
+
+def test_models_of_other_kinds_in_the_catalogue_are_surveyed_on_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = SimpleNamespace(name="vit", kind="vision")
+    monkeypatch.setattr(reference_surveys, "MODELS", {**MODELS, "vit": entry})
+    assert [(run.model, run.corpus) for run in list_runs() if run.kind == "vision"] == [("vit", "pictures")]
+    versions = dict.fromkeys(("theodolite", "torch", "transformers"), "1")
+    facts = {"model": {"modality": "vision"}, "corpus": {"documents": 2}, "settings": {}, "versions": versions}
+    facts |= {"times": {"finished": "2026-01-01"}, "layers": [{"index": 0, "stack": ""}]}
+    layers = pd.DataFrame({"layer": [0], "layer_name": ["block 1"], "population": ["all"], "mean_cosine": [0.5]})
+    rows = list_rows(facts, layers, list_runs()[0])
+    assert (rows["kind"].iloc[0], rows["mean_cosine"].iloc[0]) == ("vision", 0.5)
+
+
+def test_fits_over_units_are_those_of_frequent_units_that_are_not_special() -> None:
+    rng = np.random.default_rng(0)
+    n = np.array([5, *range(10, 30), 50])
+    m = rng.uniform(1, 2, size=len(n))
+    tokens = pd.DataFrame(
+        {"layer": 0, "population": "all", "unit": [f"u{one}" for one in n], "n": n, "m": m, "v": 3 - m}
+    )
+    tokens["q"] = tokens["m"] + tokens["v"]
+    tokens.loc[tokens["n"] == 50, "v"] = 1000.0  # special, such as [SEP]
+    units = pd.DataFrame({"unit": tokens["unit"], "special": tokens["n"] == 50})
+    (found,) = fit_units(tokens, units).to_dict("records")
+    assert found["text_tradeoff_slope"] == pytest.approx(-1)
+    assert found["text_q_cv"] == pytest.approx(0, abs=1e-12)
+    kept = (n >= 10) & (n < 50)
+    expected = np.polyfit(np.log10(n[kept]), m[kept] / 3, 1)[0]
+    assert found["m_on_log_n"] == pytest.approx(expected)
+    assert found["v_on_log_n"] == pytest.approx(-expected)
 
 
 def test_numbers_from_other_pages_are_on_those_pages() -> None:

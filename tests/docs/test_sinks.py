@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from manual.sinks.page import IMAGES, MAKE, PAGE, TABLES, format_interval, page, read
 from manual.sinks.populations import (
     DELIMITER,
@@ -24,7 +25,7 @@ from manual.sinks.populations import (
 from manual.sinks.reading import measure_survey
 from manual.sinks.second_pass import measure_corpus
 from numpy.typing import NDArray
-from tests.small_models import sentences
+from tests.small_models import load, sentences
 
 import theodolite
 from theodolite.batch import GROUPS
@@ -166,6 +167,15 @@ def test_a_survey_and_a_second_pass_agree_and_have_the_errors_of_the_survey(
     np.testing.assert_allclose(of_all["mean_cosine_se"], exact, rtol=1e-3)
     assert sampled.norms.equals(passed.norms) or np.allclose(sampled.norms["n"], passed.norms["n"])
     assert (sampled.norms.groupby("layer")["n"].sum() == survey.layers["n"].max()).all()
+
+
+def test_copies_of_the_first_token_have_its_state(small_model: Callable[[str], Path]) -> None:
+    model, _ = load(small_model("llama"))
+    with torch.no_grad():
+        states = model(torch.tensor([[5, 5, 5, 7, 5]]), output_hidden_states=True).hidden_states
+    for state in states:
+        torch.testing.assert_close(state[0, 1:3], state[0, :1].expand(2, -1), rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(states[-1][0, 4], states[-1][0, 0], rtol=1e-3)  # after another token it is different
 
 
 def test_an_interval_has_the_decimals_of_its_half_width() -> None:
