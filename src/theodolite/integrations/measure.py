@@ -113,7 +113,8 @@ def measure_layers(
         with processes.fail_together():
             rows = [row for layer in mine for row in _rows(layer, folds[layer.index], special, populations)]
         merged: list[dict[str, Any]] = [row for part in processes.all_gather(rows) for row in part]
-        table = pd.DataFrame(sorted(merged, key=lambda row: (row["layer"], populations.index(row["population"]))))
+        merged.sort(key=lambda row: (row["layer"], populations.index(row["population"])))
+        table = pd.DataFrame(merged)
         return table, average_updates(processes.all_gather(replayed.updates.sums()))
 
 
