@@ -31,7 +31,7 @@ def test_a_new_step_appears_and_choices_stay(browser: Browser, tmp_path: Path) -
             inside.evaluate("theodolite.choose({ measure: 'anisotropy_svd' })")
             _add_step(tmp_path, 20)
             inside.wait_for_function(
-                "window.theodolite && theodolite.data && theodolite.data.series[0].steps.length === 3",
+                "typeof theodolite !== 'undefined' && theodolite.data?.series[0].steps.length === 3",
                 timeout=PATIENCE,
             )
             inside.wait_for_function(READY, timeout=PATIENCE)

@@ -88,6 +88,32 @@ def test_without_a_browser_the_address_is_printed(theodolite, made, tmp_path, mo
     assert "No browser could be opened" in theodolite("view", made, "--out", page).err
 
 
+def test_follow_serves_the_page_until_it_is_interrupted(theodolite, made, tmp_path, monkeypatch):
+    """The server answers one request for the page, as a browser would make, and is then interrupted."""
+    from http.server import ThreadingHTTPServer
+    from threading import Thread
+    from urllib.request import urlopen
+
+    pages = []
+
+    def serve(server):
+        address = f"http://127.0.0.1:{server.server_address[1]}/report"
+        asking = Thread(target=lambda: pages.append(urlopen(address).read().decode()))
+        asking.start()
+        server.handle_request()
+        asking.join()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", serve)
+    ran = theodolite("view", made, "--follow", "--no-open")
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("report: http://127.0.0.1:")
+    assert 'data-part="profiles"' in pages[0]
+    ran = theodolite("view", made, "--follow", "--out", tmp_path / "page.html")
+    assert ran.code != 0
+    assert "--out writes one page, and --follow serves a page that changes; give one of them." in ran.err
+
+
 def test_findings_of_a_laboratory_are_drawn(theodolite, model, tmp_path):
     groups, folder, page = tmp_path / "groups.csv", tmp_path / "laboratory", tmp_path / "page.html"
     groups.write_text(GROUPS)

@@ -52,9 +52,11 @@ def test_wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_SILENT", "true")
     with wandb.init(mode="offline", dir=str(tmp_path), project="test") as run:
         make_logger(run)(NUMBERS, 7)
-    (written,) = tmp_path.rglob("*.wandb")
-    for name in NUMBERS:
-        assert name.encode() in written.read_bytes()
+        make_logger(run)({"other": 1.0}, 8)  # a step is complete when the next one begins
+        summary = dict(run.summary)
+    assert summary["_step"] == 7
+    assert {name: summary[name] for name in NUMBERS} == NUMBERS
+    assert list(tmp_path.rglob("*.wandb"))
 
 
 def test_mlflow(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -68,7 +69,8 @@ def _follow(folders: list[Path], out: Path | None, port: int, *, open_: bool) ->
         print_result(f"report: {address}")
         if open_ and not open_in_browser(address):
             Printer().warn("No browser could be opened. Open this address.")
-        server.serve_forever()
+        with suppress(KeyboardInterrupt):  # the way to end it
+            server.serve_forever()
 
 
 def open_in_browser(page: Path | str) -> bool:

@@ -26,6 +26,7 @@ class Alarms:
     - `norm`: the median norm of a layer is more than this many times the largest of the baseline.
     - `dead`: the mean of |y - x|/|x| of a block, for its input x and output y, is less than this share of the
       median of the first `baseline` measurements. The block then hardly changes the states.
+      Not found in models that normalize the output of a block, such as BERT; their norms cannot explode either.
     - `attention`: the mean of the largest weight of each row of attention in a block is above this number, and by
       0.1 above the largest of the baseline. Only with `attention` of the probe.
     - `sinks`: the share of massive positions is larger than that of the baseline by more than this share of all

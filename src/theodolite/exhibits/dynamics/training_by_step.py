@@ -53,7 +53,7 @@ def training(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
             for place, run in enumerate(runs):
                 _draw(ax, data[(data["run"] == run) & (data["measure"] == measure)], place, run)
             format_step_axis(ax, steps, choose_scale(steps, choice.steps))
-            ax.set_title(NUMBERS.get(measure) or find_column(measure).label)
+            ax.set_title(NUMBERS.get(measure) or find_column(measure).title.lower())
             shorten_ticks(ax)
         if len(runs) > 1:
             handles, labels = axes[0].get_legend_handles_labels()
