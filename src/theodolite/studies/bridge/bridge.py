@@ -121,7 +121,6 @@ def bridge(
         "layers": [asdict(layer) for layer in readers[0].layers],
         "layers_b": [asdict(layer) for layer in readers[1].layers] if other is not None else None,
         "matched": said,
-        "populations": [population],
         "sums": {"pairs": made.plan, "kept": keep_sums},
     }
     checkpoint = Checkpoint(out, identify(facts) | {"corpus": digest}, checkpoint_every)
