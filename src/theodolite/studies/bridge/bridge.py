@@ -120,7 +120,6 @@ def bridge(
         "layers": [layer.facts() for layer in readers[0].layers],
         "layers_b": [layer.facts() for layer in readers[1].layers] if other is not None else None,
         "matched": said,
-        "populations": [population],
         "sums": {"pairs": made.plan, "kept": keep_sums},
     }
     checkpoint = Checkpoint(out, identify(facts) | {"corpus": digest}, checkpoint_every)

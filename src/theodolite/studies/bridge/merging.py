@@ -50,7 +50,7 @@ def merge_bridges(
         listener.say(f"merging {name}")
         total.merge(_restore(other))
     facts = found[0].facts | _add_facts([each.facts for each in found])
-    if facts["populations"] != ["all"]:
+    if facts["settings"]["population"] != "all":
         total.warnings.append(OTHER_LIMITS)
     merged, _ = finish(total, facts, listener)
     merged.save_if_asked(out, overwrite=overwrite)
