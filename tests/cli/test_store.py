@@ -35,6 +35,22 @@ def test_json_has_every_answer_with_null_for_what_is_exact(theodolite, tmp_path)
     assert alone["low"] is None  # all documents were searched
 
 
+def test_parts_are_merged(theodolite, tmp_path):
+    for name, part in (("a", VECTORS[:250]), ("b", VECTORS[250:])):
+        np.save(tmp_path / f"{name}.npy", part)
+        assert theodolite("store", tmp_path / f"{name}.npy", "--out", tmp_path / name, "--no-cost").code == 0
+    ran = theodolite("merge", tmp_path / "a", tmp_path / "b", "--out", tmp_path / "whole")
+    assert ran.code == 0, ran.err
+    assert "40 vectors (10%) repeat another one exactly" in ran.out
+    assert f"report: {tmp_path / 'whole' / 'report.html'}" in ran.out
+    assert (tmp_path / "whole" / "report.html").is_file()
+    again = theodolite("merge", tmp_path / "a", tmp_path / "b", "--out", tmp_path / "whole")
+    assert again.code == 2
+    assert "already contains results; give --overwrite" in again.err
+    mixed = theodolite("merge", tmp_path / "a", tmp_path, "--out", tmp_path / "other")
+    assert mixed.err.endswith("does not contain results of `theodolite store`: store.json is missing.\n")
+
+
 def test_wrong_input_names_the_flag(theodolite, tmp_path):
     np.save(tmp_path / "store.npy", VECTORS)
     ran = theodolite("store", tmp_path / "store.npy", "--false-match-rate", "2")

@@ -10,9 +10,10 @@ from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.report.store_page import write_store_page
 from theodolite.storage.location import local_path
-from theodolite.storage.lock import check_unlocked
+from theodolite.storage.lock import check_unlocked, exclusive
+from theodolite.stores.merge import merge_results
 from theodolite.stores.reading import open_store
-from theodolite.stores.results import REPORT, StoreResults, check_folder
+from theodolite.stores.results import REPORT, StoreResults, check_folder, open_results
 from theodolite.stores.scan import SAMPLE_SIZE
 from theodolite.stores.store import (
     FALSE_MATCH_RATE,
@@ -126,3 +127,18 @@ def store(
     if made.folder is not None:
         write_store_page(made.folder / REPORT, made.name, made.facts, made.sections)
     return made
+
+
+def merge_stores(folders: Sequence[str | Path], out: str | Path, *, overwrite: bool = False) -> StoreResults:
+    """Merge the results of parts of a store, such as its files, and write them with their page to a folder.
+
+    Near duplicates, hubs, isolated documents and costs are left out: they need a search of the whole store.
+    """
+    folder = local_path(out, "store")
+    check_unlocked(folder)
+    check_folder(folder, overwrite=overwrite, resume=False)
+    made = merge_results(folders)
+    with exclusive(folder):
+        made.save(folder)
+    write_store_page(folder / REPORT, made.name, made.facts, made.sections)
+    return open_results(folder)

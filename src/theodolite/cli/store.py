@@ -129,7 +129,7 @@ def store(
             overwrite=overwrite,
             listener=printer,
         )
-    _print_answers(made, as_json=json)
+    print_answers(made, as_json=json)
 
 
 def _apply(
@@ -157,7 +157,8 @@ def _apply(
     print_result(f"vectors: {out / VECTORS} ({made.bytes:,} bytes each)\ntransform: {out / TRANSFORM}")
 
 
-def _print_answers(made: StoreResults, *, as_json: bool) -> None:
+def print_answers(made: StoreResults, *, as_json: bool) -> None:
+    """Print the answers to the questions about a store, as a table or as JSON."""
     from json import dumps
 
     from theodolite.cli.console import print_result
