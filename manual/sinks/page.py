@@ -184,7 +184,7 @@ def _thresholds() -> tuple[Sequence[str], Rows]:
 
 def _other_modalities() -> tuple[Sequence[str], Rows]:
     """SVD anisotropy of the models of the reference table that do not read text, by layer and population."""
-    table = read_reference_table()
+    table = read_reference_table().dropna(subset="anisotropy_svd")  # flattened feature maps are too wide for it
     shown, rows = list(SHOWN)[:3], []
     for (model, name), part in table[~table["kind"].isin(TEXT_KINDS)].groupby(["model", "layer_name"], sort=False):
         of = part.set_index("population")

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from tests.report.conftest import make, vectors
 
+from theodolite.corpora.catalogue.entries import MODELS
 from theodolite.report import Tables, render
 from theodolite.report.references import MEASURES, find_kind, find_reference, measure_span, read_table
 from theodolite.report.tables import Steps
@@ -129,7 +130,8 @@ def test_a_value_is_high_or_low_only_outside_the_range_as_printed() -> None:
 
 
 def test_only_models_of_the_same_kind_and_population_are_compared() -> None:
-    assert find_kind({"model": {**DECODER, "modality": "vision"}}) == ""
+    assert find_kind({"model": {**DECODER, "modality": "vision"}}) == "vision"
+    assert find_kind({"model": {**DECODER, "modality": "smell"}}) == ""
     assert find_kind({"model": ENCODER, "layers": [{"stack": "encoder"}, {"stack": "decoder"}]}) == ""
     assert find_kind({"model": None}) == find_kind({}) == ""
     assert find_reference("encoder", "without-first", "mean_cosine") is None
@@ -139,7 +141,7 @@ def test_only_models_of_the_same_kind_and_population_are_compared() -> None:
 
 def test_the_table_of_references_is_complete() -> None:
     rows = read_table()
-    assert {row["model"] for row in rows} == {"minilm-l6", "smollm2-135m", "antiberty", "whisper-tiny-en"}
+    assert {row["model"] for row in rows} == set(MODELS)
     assert {row["measure"] for row in rows} <= {one.key for one in MEASURES}
     for row in rows:
         assert all(row.values())

@@ -16,7 +16,8 @@ from theodolite.report.tables import Row, Tables, layer_rows, number
 from theodolite.text import format_number, format_percent
 
 FILE = "reference-models.csv"
-KINDS = {"encoder": "encoders", "decoder": "decoders", "speech": "speech models"}
+MEDIA = {"speech": "speech models", "vision": "vision models", "convolution": "convolutional nets"}
+KINDS = {"encoder": "encoders", "decoder": "decoders", **MEDIA}
 """The kinds of model that are compared with their own kind only, and their plural."""
 
 
@@ -73,7 +74,7 @@ def find_kind(facts: Mapping[str, Any]) -> str:
     """Return the kind of a survey's model; empty if no model of its kind is in the table.
 
     >>> find_kind({"model": {"modality": "text", "causal": True}}), find_kind({"model": {"modality": "vision"}})
-    ('decoder', '')
+    ('decoder', 'vision')
     """
     model, layers = facts.get("model"), facts.get("layers")
     if not isinstance(model, Mapping):
@@ -82,8 +83,8 @@ def find_kind(facts: Mapping[str, Any]) -> str:
         {each.get("stack") for each in layers if isinstance(each, Mapping)} if isinstance(layers, list) else set()
     )
     modality = model.get("modality")
-    if modality == "speech":
-        return "speech"
+    if modality in MEDIA:
+        return str(modality)
     if modality != "text" or len(stacks) > 1 or not isinstance(model.get("causal"), bool):
         return ""
     return "decoder" if model["causal"] else "encoder"
