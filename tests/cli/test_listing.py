@@ -34,6 +34,7 @@ def test_models_and_corpora_are_listed(theodolite):
         "pictures",
         "fashion-mnist",
         "digits",
+        "udhr",
     }
     kinds = {row["name"]: row["kind"] for row in json.loads(theodolite("corpora", "--json").out)}
     assert (kinds["enwik8-clean"], kinds["speech"], kinds["pictures"]) == ("text", "audio", "images")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from theodolite.corpora.options import TOP
 from theodolite.errors import InputError
 from theodolite.text import encodable, pluralize
 
@@ -22,7 +23,6 @@ LENGTH, FILE = "length", "file"
 """Fields that every text corpus has: characters of the document in powers of two, and the name of its file."""
 OTHER, MISSING = "(other)", "(missing)"
 """The groups of the values that are not among the most frequent, and of documents without a value."""
-TOP = 32
 MOST_DISTINCT = 1_000_000
 LONGEST = 200  # characters of a value
 NUMBER_BINS = 8

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from theodolite.corpora.chat import FIELD
 from theodolite.errors import InputError
 
+TOP = 32
+"""Groups by a field of the corpus, by default."""
+
 
 @dataclass(frozen=True, slots=True)
 class CorpusOptions:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theodolite.corpora.chat import cut_conversation
-from theodolite.corpora.fields import TOP, FieldChoice, FieldCounter
+from theodolite.corpora.fields import FieldChoice, FieldCounter
 from theodolite.corpora.filters import Tally, count_words_within
+from theodolite.corpora.options import TOP
 from theodolite.corpora.shards import Shard, ShardCutter
 from theodolite.corpora.text_corpus import Corpus
 from theodolite.corpora.text_readers import Labelled, label_of, value_of

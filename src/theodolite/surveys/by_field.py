@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from theodolite.corpora.fields import TOP, FieldChoice, join_choices
+from theodolite.corpora.fields import FieldChoice, join_choices
+from theodolite.corpora.options import TOP
 from theodolite.errors import InputError
 from theodolite.models.layers import Layer
 from theodolite.state.state import State

@@ -8,8 +8,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_type_hints
 
-from theodolite.corpora.fields import TOP
-from theodolite.corpora.options import CorpusOptions
+from theodolite.corpora.options import TOP, CorpusOptions
 from theodolite.errors import InputError, nearest
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.storage.bucket import Bucket

@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from theodolite.corpora.fields import TOP, FieldChoice, FieldCounter, to_value
+from theodolite.corpora.fields import FieldChoice, FieldCounter, to_value
+from theodolite.corpora.options import TOP
 from theodolite.engines.engine import Documents, Plan
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
