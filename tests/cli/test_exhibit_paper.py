@@ -114,7 +114,9 @@ def test_a_paper_is_drawn_partly_if_surveys_allow_only_a_part(theodolite, by_id,
     ran = theodolite("exhibit", "dynamics", by_id, "--out", out, "--format", "pdf", "--no-caption")
     assert ran.code == 0
     assert (out / "fig1.pdf").read_bytes().startswith(b"%PDF")
-    assert lines(ran, "not drawn: ")[0].startswith("not drawn: fig2, fig3, attention: needs series of checkpoints")
+    assert lines(ran, "not drawn: ")[0].startswith(
+        "not drawn: fig2, fig3, attention, training: needs series of checkpoints"
+    )
     assert "<img" not in (out / "index.html").read_text("utf-8")  # no format that a page shows
 
 

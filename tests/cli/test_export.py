@@ -223,7 +223,7 @@ def test_in_python(surveyed: Path, tmp_path: Path) -> None:
     [
         (
             ["--to", "projectors", "--out", "x"],
-            "--to 'projectors' is not one of embedding-atlas, projector, mlflow,",
+            "--to 'projectors' is not one of embedding-atlas, projector, keys, mlflow,",
         ),
         (
             ["--to", "embedding-atlas", "--out", "x.csv"],

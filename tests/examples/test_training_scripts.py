@@ -13,7 +13,7 @@ from tests.integrations.worker_processes import run_processes
 
 from theodolite.studies.series import Series
 
-FOLDER = Path("examples/training").resolve()
+FOLDER = Path(__file__).parents[2] / "examples/training"
 NEEDS = {
     "accelerate_loop": "accelerate",
     "lightning_trainer": "lightning",

@@ -15,6 +15,7 @@ from tests.small_models import POSITIONS, load, save, sentences
 from theodolite.errors import InputError
 from theodolite.exhibits.registry import find, make
 from theodolite.integrations.measure import measure_layers
+from theodolite.integrations.share import Share
 from theodolite.sources.text.source import TextSource
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.studies.choice import AUTO, Choice, default_population
@@ -135,7 +136,9 @@ def test_token_sets_of_a_decoder_leave_sinks_out(decoder: Path, tmp_path: Path) 
 def test_a_probe_measures_the_population(decoder: Path) -> None:
     model, tokenizer = load(decoder)
     source = TextSource(model.eval(), tokenizer, max_tokens=POSITIONS)
-    rows = measure_layers(source, source.prepare(list(enumerate(DOCUMENTS))), ("all", "without-sinks"))
+    batches = list(source.prepare(list(enumerate(DOCUMENTS))))
+    share = Share(batches, [], sum(batch.positions for batch in batches))
+    rows, _ = measure_layers(source, share, ("all", "without-sinks"))
     sinks = rows[rows["population"] == "without-sinks"]["n"].tolist()
     assert len(set(sinks)) == 1
     assert sinks[0] < rows["n"].max()

@@ -132,10 +132,11 @@ def _replace(folder: Location, new: Location) -> None:
         remove(folder / UNITS, missing_ok=True)
     if isinstance(folder, Path):
         folder.mkdir(parents=True, exist_ok=True)
+    files = read_json(new / FACTS)["files"]
     for name in (*EVERY_FILE, FACTS):
         if (new / name).is_file():
             move(new / name, folder / name)
-        else:
+        elif name not in files:  # the others were moved before the run was killed
             remove(folder / name, missing_ok=True)
     remove(new, missing_ok=True)
 
