@@ -21,7 +21,7 @@ CLOSE = 1e-9
 """Workers add the same float64 terms in another order: each sum moves by some 1e-16 of itself, and what is read
 off by a solved system or a fit of few units magnifies that. Measured 2e-15; forward passes are equal."""
 RANKS, OF_RANKS = {"rankme", "alpha_req", "effective_rank", "effective_rank_singular"}, 1e-7
-"""Logarithms and roots of small eigenvalues. The first vectors of a worker are kept in float64, up to the number of
+"""Logarithms and roots of small eigenvalues. The first vectors of a worker are kept in float64, up to as many as
 coordinates, and later ones multiplied in float32, so that some terms differ. Measured 9e-9."""
 WORDS = 1e-5
 """Words are numbered as they are met and a batch's rows are sorted by number, so workers add a batch's float32
