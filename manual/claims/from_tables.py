@@ -122,9 +122,9 @@ def _agree(x: str, y: str, sign: int) -> Iterator[Finding]:
         )
         if not math.isfinite(found.coefficient):
             continue
-        told = shifts.p < LEVEL or found.p >= LEVEL
+        decided = shifts.p < LEVEL or found.p >= LEVEL
         agrees = sign * found.coefficient > 0 and found.p < LEVEL
-        yield Finding(model, corpus, numbers, (HELD if agrees else NOT) if told else OPEN)
+        yield Finding(model, corpus, numbers, (HELD if agrees else NOT) if decided else OPEN)
 
 
 def mean_share_and_cosine() -> Iterator[Finding]:

@@ -25,7 +25,7 @@ ROW_KEYS = {
     "thresholds": ("pairs", "false_match_rate"),
     "cost": ("transform",),
 }
-"""Columns that tell the rows of a table apart, besides layer and population."""
+"""Columns that identify the rows of a table, besides layer and population."""
 PARTS = {
     f"{prefix}{column.name}": (f"{prefix}{column.parts[0]}", f"{prefix}{column.parts[1]}")
     for prefix in ("", *NEEDED)

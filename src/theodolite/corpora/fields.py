@@ -197,7 +197,7 @@ def _leading_number(name: str) -> float | None:
 
 
 def name_bins(edges: Sequence[float]) -> list[str]:
-    """Return the names of the bins between edges, with as many digits as tell the edges apart.
+    """Return the names of the bins between edges, with enough digits to distinguish the edges.
 
     >>> name_bins([0.5, 2.0])
     ['below 0.5', '0.5 to 2', '2 or more']
@@ -207,11 +207,11 @@ def name_bins(edges: Sequence[float]) -> list[str]:
     digits = next(
         (digits for digits in range(4, 17) if len({f"{edge:.{digits}g}" for edge in edges}) == len(edges)), 17
     )
-    told = [f"{edge:.{digits}g}" for edge in edges]
+    shown = [f"{edge:.{digits}g}" for edge in edges]
     return [
-        f"below {told[0]}",
-        *(f"{a} to {b}" for a, b in pairwise(told)),
-        f"{told[-1]} or more",
+        f"below {shown[0]}",
+        *(f"{a} to {b}" for a, b in pairwise(shown)),
+        f"{shown[-1]} or more",
     ]
 
 

@@ -701,7 +701,7 @@ _CENTROID_DISTANCE = Column(
 )
 _SEPARATION = Column(
     "centroid_separation", "separation", "Separation of means",
-    "Squared distance of the means, without their noise, over the mean variance; 0 or less: not told apart",
+    "Squared distance of the means, without their noise, over the mean variance; 0 or less: not distinguished",
     LENGTH, null=FEW_GROUPS
 )
 

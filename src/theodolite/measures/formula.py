@@ -201,7 +201,7 @@ THEMES = (
     ),
     Theme(
         "Groups of a corpus",
-        "How the groups of documents by a field differ, and which are not told apart. See [by](by.md).",
+        "How the groups of documents by a field differ, and which cannot be distinguished. See [by](by.md).",
         ("group-difference/", "cosine-between/", "centroid-"),
     ),
     Theme(

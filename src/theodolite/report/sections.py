@@ -70,7 +70,7 @@ SECTIONS = (
         "groups",
         "Groups of documents",
         "The documents by one field, from the same pass. Groups whose vectors have a mean cosine between them as "
-        "high as within them are not told apart at that layer.",
+        "high as within them are not distinguished at that layer.",
         _has_table("groups"),
         layers_lead="Change the layer to follow the pairs.",
     ),

@@ -170,10 +170,10 @@ def _differences(
     for name in PAIRED:
         columns |= {name: values[name][first, second], f"{name}_se": errors[name][first, second]}
     unknown = ~np.isfinite(np.stack(list(columns.values()), axis=1))
-    told = {lacking.tobytes(): _explain(columns, lacking) for lacking in unknown}
+    reasons = {lacking.tobytes(): _explain(columns, lacking) for lacking in unknown}
     table = pd.DataFrame(columns).where(~unknown)
     table["group"], table["other"] = names[first], names[second]
-    table["undefined"] = [told[lacking.tobytes()] for lacking in unknown]
+    table["undefined"] = [reasons[lacking.tobytes()] for lacking in unknown]
     return table
 
 

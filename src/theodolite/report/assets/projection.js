@@ -13,7 +13,7 @@
   };
 
   const colours = [["norm", "norm"], ["n", "frequency of the unit"], ["label", "unit"], ["document", "document"], ["position", "position"], ["special", "special or not"]];
-  const MOST_LABELS = 12; // units that can be told apart by colour
+  const MOST_LABELS = 12; // units that colours can distinguish
 
   // The population that is drawn: the chosen one, or the first that has a projection.
   const drawn = () => {
