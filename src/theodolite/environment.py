@@ -21,6 +21,9 @@ def versions() -> dict[str, str]:
 
 @cache
 def _version(package: str) -> str:
-    from importlib.metadata import version
+    from importlib.metadata import PackageNotFoundError, version
 
-    return version(package)
+    try:
+        return version(package)
+    except PackageNotFoundError:  # a source tree that was not installed must not lose a finished fold
+        return "unknown"

@@ -60,9 +60,10 @@ class Pieces:
 
     def join(self, ids: Sequence[int], *, special: bool = True) -> str:
         """Return the text of consecutive tokens; incomplete characters are replaced, `special` tokens optional."""
-        for id in set(ids) - self._known.keys():  # noqa: A001
-            self._known[id] = self._read(id)
-            self._ordinary[id] = b"" if id in self.special else self._known[id]
+        for id in ids:  # noqa: A001
+            if id not in self._known:  # a difference of sets would visit all known ids
+                self._known[id] = self._read(id)
+                self._ordinary[id] = b"" if id in self.special else self._known[id]
         pieces = self._known if special else self._ordinary
         return b"".join([pieces[id] for id in ids]).decode("utf-8", "replace")  # noqa: A001
 
