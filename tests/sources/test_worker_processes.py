@@ -121,14 +121,16 @@ from threading import Thread
 from theodolite.sources.worker_processes import WorkerProcesses
 copies = WorkerProcesses(lambda seconds: time.sleep(seconds), 3)
 print(*(process.pid for process in copies._running), flush=True)
-Thread(target=copies, args=(0.3,), daemon=True).start()
+Thread(target=copies, args=(float(sys.argv[1]),), daemon=True).start()
 time.sleep(0.1)
 os.kill(os.getpid(), 9)
 """
 
 
-def test_no_worker_outlives_a_killed_program() -> None:
-    made = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, timeout=600)
+@pytest.mark.parametrize("task_seconds", [0.3, 10_000], ids=["short task", "endless task"])
+def test_no_worker_outlives_a_killed_program(task_seconds: float) -> None:
+    command = [sys.executable, "-c", KILLED, str(task_seconds)]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert not made.stderr
     left = [int(pid) for pid in made.stdout.split()]
     assert len(left) == 3

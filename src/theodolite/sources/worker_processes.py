@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ from mmap import mmap
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from pickle import PickleBuffer, loads
-from threading import Semaphore
+from threading import Semaphore, Thread
 from typing import Any, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import torch
@@ -210,6 +211,7 @@ def _serve(
     """Run the tasks that come through the pipe until it is closed: the program has ended or was killed."""
     for other in to_close:
         other.close()
+    Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
     for number in STOP_SIGNALS:  # sent to all processes of a group: the program saves and stops its workers
         signal.signal(number, signal.SIG_IGN)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a fork has no threads of tokenizers and PyTorch
@@ -222,6 +224,13 @@ def _serve(
             send(pipe, *_run_and_pack(work, receive(pipe)))
     except (EOFError, OSError):
         os._exit(0)  # exit handlers belong to the main process
+
+
+def _exit_with_parent(parent: int) -> None:
+    """Exit when the program was killed, even during a task: a fork keeps the program's GPU memory allocated."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def _run_and_pack(work: Callable[[Any], Any], task: Any) -> tuple[bytes, list[PickleBuffer]]:
