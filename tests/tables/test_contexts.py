@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, KeysView
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.small_models import make, sentences
+from transformers import AutoTokenizer
 
 import theodolite
+from theodolite.sources.text.contexts import Pieces
 from theodolite.surveys import text_survey
 from theodolite.tables import contexts
 from theodolite.tables.contexts import COLUMNS, PER_UNIT, contexts_table, keep_smallest
@@ -93,3 +95,21 @@ def test_text_can_be_turned_off(model: Path, tmp_path: Path) -> None:
     assert not len(opened.tables.contexts)
     assert len(opened.tables.neighbours)
     pd.testing.assert_frame_equal(private.tokens, theodolite.survey(str(model), TEXTS, **GIVEN).tokens)
+
+
+class NotVisited(dict[int, bytes]):
+    """Known tokens: looked up one by one, never visited all, which took longer than reading the corpus."""
+
+    def __iter__(self) -> Iterator[int]:
+        raise AssertionError("all known tokens were visited")
+
+    def keys(self) -> KeysView[int]:
+        raise AssertionError("all known tokens were visited")
+
+
+def test_reading_a_context_does_not_visit_all_tokens_known_so_far(model: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    pieces = Pieces(tokenizer, _known=NotVisited())
+    ids = tokenizer(TEXTS[0])["input_ids"]
+    assert pieces.join(ids) == pieces.join(ids[:2]) + pieces.join(ids[2:])
+    assert len(pieces._known) == len(set(ids))

@@ -9,9 +9,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from theodolite.measures.columns import column_names
-from theodolite.measures.intrinsic_dimension import SCALES, gride
-from theodolite.measures.neighbours import Neighbourhood
+from theodolite.measures.intrinsic_dimension import SCALES
 from theodolite.measures.spectrum import shares
+from theodolite.measures.uncertainty import Estimate
 
 Array = NDArray[np.float64]
 TABLES = {table: column_names(table) for table in ("scales", "spectra", "jackknife")}
@@ -23,15 +23,10 @@ TYPES = (
 )
 
 
-def scale_curve(near: Neighbourhood | None) -> pd.DataFrame:
-    """Return the dimension at every scale that the sample has vectors for."""
-    rows: list[tuple[int, float, float, int]] = []
-    if near is None:
-        return pd.DataFrame(rows, columns=TABLES["scales"][2:])
-    for scale in SCALES:
-        found = gride(near.distances, scale)
-        if found.reason is None:
-            rows.append((scale, found.value, found.se, len(near)))
+def scale_curve(estimates: Sequence[Estimate] = (), n: int = 0) -> pd.DataFrame:
+    """Return the dimension at every scale that the `n` distinct vectors of a sample define."""
+    found = zip(SCALES, estimates, strict=False)
+    rows = [(scale, one.value, one.se, n) for scale, one in found if one.reason is None]
     return pd.DataFrame(rows, columns=TABLES["scales"][2:])
 
 

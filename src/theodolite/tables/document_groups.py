@@ -47,7 +47,10 @@ class GroupEstimates:
     def errors(self) -> dict[str, tuple[float, str]]:
         """Return the standard error of each column, and the reason if it is NaN."""
         unknown = FEW_GROUPS if len(self.groups) < MIN_GROUPS else ZERO
-        found = {name: (float(group_error(values)), unknown) for name, values in self.values.items()}
+        stacked = np.stack(list(self.values.values()), axis=1) if self.values else np.zeros((0, 0))
+        found = {
+            name: (float(error), unknown) for name, error in zip(self.values, group_error(stacked), strict=True)
+        }
         return found | {name: (float("nan"), reason) for name, reason in self.reasons.items()}
 
     def table(self) -> pd.DataFrame:

@@ -35,6 +35,7 @@ from theodolite.measures.intrinsic_dimension import (
 from theodolite.measures.layer_scores import FEW_RANKS, alpha_req, rankme
 from theodolite.measures.neighbours import Neighbourhood, neighbourhood
 from theodolite.measures.projection import principal_coordinates
+from theodolite.measures.uncertainty import Estimate
 from theodolite.statistics.fold import MAX_MATRIX_DIM, LayerFold
 from theodolite.tables.curves import scale_curve, spectrum_curve
 
@@ -86,7 +87,7 @@ def measure_shape(
     if not sample:
         nothing = dict.fromkeys((*SAMPLED, *GRAM), float("nan"))
         return Shape(
-            [*numbers, (EMPTY, nothing)], dict.fromkeys(COUNTS, 0), scale_curve(None), spectrum_curve(centred)
+            [*numbers, (EMPTY, nothing)], dict.fromkeys(COUNTS, 0), scale_curve(), spectrum_curve(centred)
         )
     vectors, contexts = sample["vector"], sample["context"]
     gram = _gram(vectors) if fold.wide else (NARROW, dict.fromkeys(GRAM, float("nan")))
@@ -98,14 +99,15 @@ def measure_shape(
     )
     near = neighbourhood(vectors, contexts=contexts).cpu()
     estimate = twonn_from_distances(near.distances[:, :2], near.duplicates)
+    by_scale = [gride(near.distances, scale) for scale in SCALES]
     numbers += [
         *directed,
-        *_dimensions(near, estimate),
+        *_dimensions(near, estimate, by_scale),
         *_batches(vectors, contexts, estimate),
         gram,
     ]
     counts = dict(zip(COUNTS, (estimate.n, estimate.duplicates, near.near), strict=True))
-    return Shape(numbers, counts, scale_curve(near), spectrum_curve(centred))
+    return Shape(numbers, counts, scale_curve(by_scale, len(near)), spectrum_curve(centred))
 
 
 def measure_spectrum(fold: LayerFold, cells: Sequence[int], omitted: str, lacking: str | None = None) -> Shape:
@@ -120,7 +122,7 @@ def measure_spectrum(fold: LayerFold, cells: Sequence[int], omitted: str, lackin
     n = 0 if lacking is not None else int(fold.scatter.n[list(cells)].sum())
     if n < 2:
         undefined = (lacking or "fewer than two vectors", dict.fromkeys(SPECTRAL, float("nan")))
-        return Shape([undefined, rest], counts, scale_curve(None), spectrum_curve(np.empty(0)))
+        return Shape([undefined, rest], counts, scale_curve(), spectrum_curve(np.empty(0)))
     few = fold.scatter.few_vectors(cells)
     if few is not None:
         spectrum = np.pad(spectra.gram_eigenvalues(few.numpy()), (0, fold.frame.dim - n))
@@ -130,7 +132,7 @@ def measure_spectrum(fold: LayerFold, cells: Sequence[int], omitted: str, lackin
         spectrum, variances = spectra.eigenvalues(covariance), np.diag(covariance)
     numbers = spectral_numbers(spectrum) | variance_numbers(variances)
     found = [("all vectors are equal", numbers), decay_numbers(spectrum), rest]
-    return Shape(found, counts, scale_curve(None), spectrum_curve(spectrum))
+    return Shape(found, counts, scale_curve(), spectrum_curve(spectrum))
 
 
 def _spectral(fold: LayerFold, cells: Sequence[int], device: str | None) -> tuple[Array, Tensor, list[Numbers]]:
@@ -235,13 +237,12 @@ def _gram(vectors: Tensor) -> Numbers:
     return "fewer than two different vectors", dict(zip(GRAM, values, strict=True))
 
 
-def _dimensions(near: Neighbourhood, estimate: TwoNN) -> Iterator[Numbers]:
+def _dimensions(near: Neighbourhood, estimate: TwoNN, by_scale: Sequence[Estimate]) -> Iterator[Numbers]:
     found = {"twonn": estimate.keep90, "twonn_se": estimate.se}
     found |= {"twonn_ml": estimate.ml, "twonn_ml_se": estimate.ml_se, "twonn_keep20": estimate.keep20}
     yield estimate.reason or "not finite", found
     mle, hubs = levina_bickel(near.distances), hubness(near.others)
-    curve = (gride(near.distances, scale) for scale in SCALES)
-    jump = scale_jump([each for each in curve if each.reason is None])
+    jump = scale_jump([each for each in by_scale if each.reason is None])
     yield jump.reason or "not finite", {"scale_jump": jump.value}
     yield mle.reason or "not finite", {"mle_dim": mle.value, "mle_dim_se": mle.se}
     yield hubs.reason or "not finite", {"hubness_skew": hubs.value, "hubness_skew_se": hubs.se}
