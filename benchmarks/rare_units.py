@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from theodolite.measures.decomposition import unit_moments
 from theodolite.measures.rare_units import RareLengths, SampledUnits, estimate_within
-from theodolite.statistics.cells import MASSIVE_CELLS, POPULATIONS
+from theodolite.statistics.cells import CELLS, MASSIVE_CELLS, POPULATIONS
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.rare_units import SAMPLED, choose_units, expand_massive, odd_units
 from theodolite.surveys.folder import open_survey
@@ -44,12 +44,16 @@ class RareUnits:
 
     codes: Ints
     n_of_corpus: Ints
+    first: Ints  # codes of the units that occur at the start of a window
     known: RareLengths
     within: Array
 
     def estimate(self, min_count: int, sampled: int, seed: int) -> Estimate:
         """Return the spread within all units with vectors of a sample only, relative to the truth."""
-        weights = choose_units(self.codes, self.n_of_corpus, min_count, sampled=sampled, seed=seed).weights.numpy()
+        kept = choose_units(
+            self.codes, self.n_of_corpus, min_count, first=self.first.tolist(), sampled=sampled, seed=seed
+        )
+        weights = kept.weights.numpy()
         chosen, rest = (weights > 1) & (self.known.n > 0), (weights == 0) & (self.known.n > 0)
         of_sample, of_rest = (RareLengths(*(part[of] for part in self.known)) for of in (chosen, rest))
         found = estimate_within(of_rest, SampledUnits(of_sample, self.within[chosen], weights[chosen]))
@@ -72,7 +76,8 @@ def find_rare_units(fold: LayerFold, cells: Sequence[int], min_count: int, speci
     massive = expand_massive(codes, [tables[cell] for cell in cells if cell in MASSIVE_CELLS], part.centre)
     odd = torch.isin(codes, odd_units(tables, cells)).numpy()
     known = RareLengths(n, lengths, massive[0].numpy(), massive[1].numpy(), odd)
-    return RareUnits(codes.numpy(), n_of_corpus, known, within)
+    first = fold.moments.population(range(1, len(CELLS), 2)).codes.numpy()
+    return RareUnits(codes.numpy(), n_of_corpus, first, known, within)
 
 
 def repeat(survey: Survey, min_count: int, sampled: int, seeds: int) -> pd.DataFrame:
@@ -80,10 +85,14 @@ def repeat(survey: Survey, min_count: int, sampled: int, seeds: int) -> pd.DataF
     special = np.flatnonzero([unit.special for unit in survey.state.units.known])
     rows = []
     for layer, fold in survey.state.folds.items():
+        seen: list[RareUnits] = []
         for population in survey.facts["populations"]:
             units = find_rare_units(fold, POPULATIONS[population], min_count, special)
             if units.within.sum() <= 0:
-                continue  # the input embeddings of a model without positions: no unit has spread
+                continue  # embeddings without positions: no unit has spread
+            if any(np.array_equal(units.known, other.known) for other in seen):
+                continue  # rare units have no position by which this population differs from one before it
+            seen.append(units)
             found = [units.estimate(min_count, sampled, seed) for seed in range(seeds)]
             value, se = np.array(found).T
             error = value - 1

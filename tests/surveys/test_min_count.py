@@ -172,7 +172,8 @@ def test_large_sums_are_kept_only_if_asked(small_model: Any, monkeypatch: Any, t
 def test_a_language_model_of_8b_fits_in_64_gb() -> None:
     layers = [Layer(index, f"block {index}", 4096) for index in range(34)]
     n = np.maximum(1, (1e6 / (np.arange(1, 75_001) ** 1.1 * 8)).astype(np.int64))
-    counts = UnitCounts(np.arange(75_000), n, np.zeros(0, dtype=np.int64))
+    none = np.zeros(0, dtype=np.int64)
+    counts = UnitCounts(np.arange(75_000), n, special=none, first=none)
     budget = 64 * 10**9
     found = memory.check_memory(
         layers,

@@ -542,7 +542,9 @@ class TestFaults:
         share = run(replace(plan, budget=upper_bound - 1)).facts["memory"]["bytes"] - 1  # units are counted
         monkeypatch.setattr(engine, "MEMORY_SHARE", 1)
         monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=2 * share))
-        with pytest.raises(InputError, match=rf"its workers \(2\) need .* or give --memory {share // 2**20}M, with"):
+        with pytest.raises(
+            InputError, match=rf"its workers \(2\) need .* or give --memory {share // 2**20}M, with"
+        ):
             run_with(replace(plan, budget=2**62), tmp_path / "large", LocalPool(2))
         assert not (tmp_path / "large").exists()
         tight = replace(plan, budget=share)

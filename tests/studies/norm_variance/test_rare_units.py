@@ -24,7 +24,7 @@ KEPT = Choice(specials="kept")
 def sampled(request: pytest.FixtureRequest, small_model: Any, monkeypatch: pytest.MonkeyPatch) -> SurveyData:
     """Give a survey in which rare units have no vector, except for a few."""
     monkeypatch.setattr("theodolite.statistics.rare_units.MIN_SAMPLED", 2)
-    monkeypatch.setitem(choose_units.__kwdefaults__, "sampled", 10)
+    monkeypatch.setitem(choose_units.__kwdefaults__, "sampled", 3)
     made = survey(
         small_model("gpt2"), sentences(300, seed=19), min_count=request.param, layers="1", listener=Listener()
     )

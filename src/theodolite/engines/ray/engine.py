@@ -188,7 +188,9 @@ def check_memory(machines: Sequence[MachineInfo], bytes_within: Callable[[int], 
     states the --memory with which the driver chooses units that fit on the machine with the least for each worker.
     """
     workers = Counter(machine.host for machine in machines)
-    free = {host: int(MEMORY_SHARE * min(each.memory for each in machines if each.host == host)) for host in workers}
+    free = {
+        host: int(MEMORY_SHARE * min(each.memory for each in machines if each.host == host)) for host in workers
+    }
     host = min(sorted(workers), key=lambda host: free[host] // workers[host])
     share = free[host] // workers[host]
     if (needed := bytes_within(share)) > share:
