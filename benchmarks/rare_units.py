@@ -3,8 +3,9 @@
     theodolite survey minilm-l6 --corpus chitchat --limit 400 --min-count 1 --keep-sums --out chitchat
     python -m benchmarks.rare_units chitchat --min-count 10 --sampled 300 --seeds 200
 
-The survey has the vectors of all units, so the spread within the rare ones is known. The choice of sampled units is
-repeated over seeds on its sums, for every layer and population. Special units always have a vector and are left out.
+The survey has the vectors of all units, so the spread within the rare ones is known. The choice of sampled units
+is repeated over seeds on its sums, for every layer and population. Special units, which always have a vector, are
+left out, and so are populations with the same rare positions as one before them.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class KeptUnits:
 
     @cached_property
     def certain(self) -> Tensor:
-        """Whether a unit, and each with about as many occurrences, has a vector: the others are a sample. (units,)"""
+        """Whether a unit, and each with about as many occurrences, has a vector. (units,)"""
         rare, strata = (self.n < self.min_count).numpy(), find_strata(self.n.numpy())
         sampled = strata[rare & (self.weights.numpy() != 1)]
         return torch.from_numpy(~(rare & np.isin(strata, sampled)))

@@ -534,7 +534,7 @@ class TestFaults:
     def test_workers_with_less_memory_than_the_driver(
         self, small_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The driver chooses the units that have a vector; with the --memory of the message, they fit everywhere."""
+        """The driver chooses the units that have a vector; with the --memory of the message, they fit."""
         monkeypatch.setattr("theodolite.statistics.rare_units.MIN_SAMPLED", 2)
         monkeypatch.setitem(choose_units.__kwdefaults__, "sampled", 10)
         plan = make_plan(small_model("gpt2"))

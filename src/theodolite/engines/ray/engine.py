@@ -196,8 +196,8 @@ def check_memory(machines: Sequence[MachineInfo], bytes_within: Callable[[int], 
     if (needed := bytes_within(share)) > share:
         raise InputError(
             f"{host}: its workers ({workers[host]}) need about {format_bytes(workers[host] * needed)} for their "
-            f"sums, but only {format_bytes(free[host])} may be used. Use fewer --workers, survey fewer --layers at "
-            f"a time, or give --memory {share // 2**20}M, with which rare units of a text have no vector."
+            f"sums, but only {format_bytes(free[host])} may be used. Use fewer --workers, survey fewer --layers "
+            f"at a time, or give --memory {share // 2**20}M, with which rare units of a text have no vector."
         )
 
 
