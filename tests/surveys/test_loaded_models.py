@@ -117,6 +117,14 @@ def test_an_adapter_without_base_names_the_base(tmp_path: Path) -> None:
         survey(str(tmp_path), TEXTS)
 
 
+def test_an_adapter_without_weights_is_rejected(small_model: Callable[[str], Path], tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    settings = {"base_model_name_or_path": str(small_model("llama")), "peft_type": "LORA"}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
+    with pytest.raises(InputError, match=r"has adapter_config\.json, but no adapter_model\.safetensors\. Give"):
+        survey(str(tmp_path), TEXTS)
+
+
 def test_weights_in_the_cache_of_the_hub_are_identified_by_their_names(tmp_path: Path) -> None:
     (tmp_path / "blobs").mkdir()
     (tmp_path / "snapshots").mkdir()

@@ -16,6 +16,8 @@ from theodolite.engines.progress import Listener
 from theodolite.errors import InputError, TheodoliteError
 from theodolite.models.layers import Layer
 from theodolite.statistics.rare_units import choose_units
+from theodolite.studies.norm_variance.token_sets import select_tokens
+from theodolite.studies.survey_data import SurveyData
 from theodolite.surveys import folder, memory
 from theodolite.surveys import run as runs
 from theodolite.surveys.api import survey as whole_survey
@@ -134,6 +136,19 @@ def test_text_without_units(small_model: Any) -> None:
             InputError, match=r"requires units, and with --units none .* belong to no units\. Omit"
         ):
             survey(small_model("gpt2"), DOCUMENTS[:60], units="none", **options)
+
+
+def test_surveys_without_units_say_so(small_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("theodolite.surveys.text_survey.collect_contexts")  # no unit has occurrences to read
+    found = survey(small_model("gpt2"), DOCUMENTS[:60], units="none")
+    with pytest.raises(InputError, match=r"has no units\. Survey again with --units id\."):
+        select_tokens(SurveyData(found.facts, {"tokens": found.tokens, "units": found.units}), 1)
+
+
+def test_a_min_count_that_is_no_number(small_model: Any) -> None:
+    with pytest.raises(InputError, match=r"--min-count requires a number \(got 'three'\)"):
+        survey(small_model("gpt2"), DOCUMENTS[:9], min_count="three")
+    assert survey(small_model("gpt2"), DOCUMENTS[:9], min_count=np.int64(1)).facts["settings"]["min_count"] == 1
 
 
 def test_units_without_a_vector_are_reported_only_if_there_are_some(small_model: Any, monkeypatch: Any) -> None:
