@@ -21,17 +21,18 @@ from theodolite.statistics.rare_units import KeptUnits, RareUnits, choose_units
 from theodolite.statistics.statistic import Statistic
 
 OTHERS = [kind for kind in discovered() if kind is not RareUnits]
-COUNTS = st.lists(st.integers(1, 60), min_size=1, max_size=300)
+COUNTS = st.integers(1, 300).map(lambda units: np.random.default_rng(units).choice([1, 2, 20, 30, 50], units))
+"""Few values, so that strata have more units than are sampled of each."""
 
 
 @st.composite
 def choices(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    n = np.array(draw(COUNTS))
+    n = draw(COUNTS)
     names = np.random.default_rng(draw(st.integers(0, 99))).permutation(10 * len(n))[: len(n)]
     options = {
         "min_count": draw(st.integers(1, 70)),
         "first": names[: draw(st.integers(0, len(n)))].tolist(),
-        "sampled": draw(st.integers(1, 100)),
+        "sampled": draw(st.integers(1, 60)),
         "seed": draw(st.integers(0, 9)),
     }
     return names, n, options
