@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from tests.cli.conftest import Theodolite
 
 
@@ -255,3 +256,14 @@ def test_debug_shows_the_traceback(corpus, tmp_path):
     ran = subprocess.run(command, capture_output=True, text=True)
     assert ran.returncode == 1
     assert "Traceback" in ran.stderr
+
+
+def test_a_device_that_is_full_when_tables_are_computed(
+    theodolite: Theodolite, model, corpus, tmp_path, monkeypatch
+):
+    def raise_full(*given, **options):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 139 GiB.")
+
+    monkeypatch.setattr("theodolite.tables.tables.measure_shape", raise_full)
+    ran = theodolite("survey", model, "--corpus", corpus, "--out", tmp_path / "out")
+    check_rejected(ran, "Out of memory (CUDA out of memory)", "fewer --layers", code=1)

@@ -73,11 +73,17 @@ def test_one_changed_weight_changes_the_identity(small_model: Callable[[str], Pa
     assert wrap_model(model, tokenizer).sha256 != before
 
 
-def test_weights_that_accelerate_loads_when_needed(small_model: Callable[[str], Path], by_name: Any) -> None:
+@pytest.mark.parametrize("place", ["memory", "disk"])
+def test_weights_that_accelerate_loads_when_needed(
+    small_model: Callable[[str], Path], by_name: Any, place: str, tmp_path: Path
+) -> None:
     accelerate = pytest.importorskip("accelerate")
     model, tokenizer = load(small_model("llama"))
     plain = wrap_model(model, tokenizer).sha256
-    accelerate.cpu_offload(model, execution_device=torch.device("cpu"))
+    if place == "memory":
+        accelerate.cpu_offload(model, execution_device=torch.device("cpu"))
+    else:
+        accelerate.disk_offload(model, offload_dir=tmp_path, execution_device=torch.device("cpu"))
     assert next(model.parameters()).is_meta
     made = survey(model, TEXTS, tokenizer=tokenizer)
     assert made.layers["q"].equals(by_name.layers["q"])
@@ -102,6 +108,38 @@ def test_adapters_are_part_of_the_model(small_model: Callable[[str], Path], by_n
         assert survey(adapted, TEXTS, tokenizer=tokenizer).layers.equals(by_name.layers)
 
 
+def test_an_adapter_gives_the_numbers_of_a_model_with_its_weights_merged(
+    small_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """In Python, as a folder with only the adapter, and merged into the weights: products round differently."""
+    peft = pytest.importorskip("peft")
+    from transformers import AutoModelForCausalLM
+
+    _, tokenizer = load(small_model("llama"))
+    with_head = AutoModelForCausalLM.from_pretrained(small_model("llama"))
+    with_head.save_pretrained(tmp_path / "base")
+    base = AutoModelForCausalLM.from_pretrained(tmp_path / "base")
+    settings = peft.LoraConfig(target_modules=["q_proj", "down_proj"], init_lora_weights=False)
+    adapted = peft.get_peft_model(base, settings)
+    adapted.save_pretrained(tmp_path / "adapter")
+    tokenizer.save_pretrained(tmp_path / "adapter")
+    loaded, folder = survey(adapted, TEXTS, tokenizer=tokenizer), survey(str(tmp_path / "adapter"), TEXTS)
+    merged = survey(adapted.merge_and_unload(), TEXTS, tokenizer=tokenizer)
+    for column in ("q", "m", "v", "v_within", "mean_cosine", "anisotropy_svd"):
+        truth = merged.layers[column].to_numpy(float)
+        for found in (loaded, folder):
+            assert found.layers[column].to_numpy(float) == pytest.approx(truth, rel=1e-4, abs=1e-9), column
+
+
+def test_the_implementation_of_attention_changes_rounding_only(
+    small_model: Callable[[str], Path], by_name: Any
+) -> None:
+    eager = survey(str(small_model("llama")), TEXTS, attn="eager")
+    for column in ("q", "m", "v", "v_within", "mean_cosine", "anisotropy_svd"):
+        truth = by_name.layers[column].to_numpy(float)
+        assert eager.layers[column].to_numpy(float) == pytest.approx(truth, rel=1e-5, abs=1e-9), column
+
+
 def test_options_for_loading_and_missing_tokenizers_are_rejected(small_model: Callable[[str], Path]) -> None:
     model, tokenizer = load(small_model("llama"))
     with pytest.raises(InputError, match=r"--dtype 'bfloat16' applies to a model that the survey loads"):
@@ -114,6 +152,14 @@ def test_options_for_loading_and_missing_tokenizers_are_rejected(small_model: Ca
 def test_an_adapter_without_base_names_the_base(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "./gone", "peft_type": "LORA"}')
     with pytest.raises(InputError, match=r"only an adapter of \./gone"):
+        survey(str(tmp_path), TEXTS)
+
+
+def test_an_adapter_without_weights_is_rejected(small_model: Callable[[str], Path], tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    settings = {"base_model_name_or_path": str(small_model("llama")), "peft_type": "LORA"}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
+    with pytest.raises(InputError, match=r"has adapter_config\.json, but no adapter_model\.safetensors\. Give"):
         survey(str(tmp_path), TEXTS)
 
 

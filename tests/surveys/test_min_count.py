@@ -16,6 +16,8 @@ from theodolite.engines.progress import Listener
 from theodolite.errors import InputError, TheodoliteError
 from theodolite.models.layers import Layer
 from theodolite.statistics.rare_units import choose_units
+from theodolite.studies.norm_variance.token_sets import select_tokens
+from theodolite.studies.survey_data import SurveyData
 from theodolite.surveys import folder, memory
 from theodolite.surveys import run as runs
 from theodolite.surveys.api import survey as whole_survey
@@ -136,6 +138,19 @@ def test_text_without_units(small_model: Any) -> None:
             survey(small_model("gpt2"), DOCUMENTS[:60], units="none", **options)
 
 
+def test_surveys_without_units_say_so(small_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("theodolite.surveys.text_survey.collect_contexts")  # no unit has occurrences to read
+    found = survey(small_model("gpt2"), DOCUMENTS[:60], units="none")
+    with pytest.raises(InputError, match=r"has no units\. Survey again with --units id\."):
+        select_tokens(SurveyData(found.facts, {"tokens": found.tokens, "units": found.units}), 1)
+
+
+def test_a_min_count_that_is_no_number(small_model: Any) -> None:
+    with pytest.raises(InputError, match=r"--min-count requires a number \(got 'three'\)"):
+        survey(small_model("gpt2"), DOCUMENTS[:9], min_count="three")
+    assert survey(small_model("gpt2"), DOCUMENTS[:9], min_count=np.int64(1)).facts["settings"]["min_count"] == 1
+
+
 def test_units_without_a_vector_are_reported_only_if_there_are_some(small_model: Any, monkeypatch: Any) -> None:
     warnings: list[str] = []
     monkeypatch.setattr(Listener, "warn", lambda self, message: warnings.append(message))
@@ -172,7 +187,8 @@ def test_large_sums_are_kept_only_if_asked(small_model: Any, monkeypatch: Any, t
 def test_a_language_model_of_8b_fits_in_64_gb() -> None:
     layers = [Layer(index, f"block {index}", 4096) for index in range(34)]
     n = np.maximum(1, (1e6 / (np.arange(1, 75_001) ** 1.1 * 8)).astype(np.int64))
-    counts = UnitCounts(np.arange(75_000), n, np.zeros(0, dtype=np.int64))
+    none = np.zeros(0, dtype=np.int64)
+    counts = UnitCounts(np.arange(75_000), n, special=none, first=none)
     budget = 64 * 10**9
     found = memory.check_memory(
         layers,

@@ -141,7 +141,10 @@ def check_comparable(subject: Subject, baseline: Subject) -> None:
         )
     units = [one.facts.get("units") for one in (subject, baseline)]
     if units[0] != units[1]:
-        raise InputError(f"--baseline {theirs} has --units {units[1]}, {mine} {units[0]}. Give the same units.")
+        raise InputError(
+            f"--baseline {theirs} has --units {units[1]}, and {mine} has --units {units[0]}. Give surveys of the "
+            "same units."
+        )
 
 
 def list_changes(subject: Subject, baseline: Subject) -> list[str]:

@@ -141,14 +141,17 @@ def _report(error: Exception) -> int:
     if isinstance(error, BrokenPipeError):  # the program that reads our output has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    if isinstance(error, MemoryError) or "not enough memory" in str(error):
-        return _print_error(
-            "Out of memory. Use fewer --layers, a smaller --batch-tokens, or set a limit with --memory.", 1
-        )
     if isinstance(error, OSError):
         path = f"{error.filename}: " if error.filename else ""
         return _print_error(f"{path}{error.strerror or error}.", 1)
     line = first_line(error, "")
+    from theodolite.sources.batch_limit import is_out_of_memory  # imports torch
+
+    if is_out_of_memory(error):
+        cause = f" ({line.partition('. ')[0]})" if line else ""
+        return _print_error(
+            f"Out of memory{cause}. Use fewer --layers, a smaller --batch-tokens, or set a limit with --memory.", 1
+        )
     return _print_error(
         f"Unexpected error ({type(error).__name__}: {line}). Run `theodolite --debug ...` to see the traceback.", 1
     )

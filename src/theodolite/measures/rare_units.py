@@ -77,8 +77,10 @@ class RareSpread(NamedTuple):
     definition="The share of positions whose units have no vector (n < min_count in the corpus) and occur at "
     "least twice: their spread within units is estimated. In strata of units with about equally many occurrences "
     "and about equal Q, it is the sum of |x|^2, known of every unit, times the ratio of spread to |x|^2 in "
-    "the units of the stratum that were sampled by hash. Units with a massive position are strata of their own.",
-    cost="one float64 vector for each of about 4,096 sampled units; 24 bytes for each unit without a vector",
+    "the units of the stratum that were sampled by hash. Units with a massive position are strata of their own. "
+    "Units at the start of a window, which may be sinks, have a vector, or are sampled apart if they are many.",
+    cost="one float64 vector for each of about 4,096 sampled units, and for up to as many that occur at the start "
+    "of a window; 24 bytes for each unit without a vector",
     citation="Cochran 1977, Sampling Techniques, chapter 6 (ratio estimates in strata)",
     error="combined with the jackknife error of v_within and v_between",
 )

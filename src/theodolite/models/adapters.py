@@ -32,10 +32,7 @@ def find_adapter_base(folder: Path) -> str | None:
 
 def adapter_sha256(folder: Path) -> str:
     """Return the sha256 of the weights and the settings of an adapter."""
-    weights = sorted(folder.glob("adapter_model*.safetensors")) or sorted(folder.glob("adapter_model*.bin"))
-    if not weights:
-        raise InputError(f"MODEL {str(folder)!r} has {ADAPTER_SETTINGS}, but no adapter_model.safetensors.")
-    return join_digests([folder / ADAPTER_SETTINGS, *weights])
+    return join_digests([folder / ADAPTER_SETTINGS, *_find_weights(folder)])
 
 
 def architecture(folder: Path) -> str:
@@ -51,6 +48,7 @@ def add_adapter(model: Any, folder: Path) -> Any:
     from peft import PeftModel
     from peft.utils import load_peft_weights
 
+    _find_weights(folder)  # without them, PEFT would look for the folder on the hub
     try:
         adapted = PeftModel.from_pretrained(model, folder, torch_device="cpu")
     except (OSError, ValueError, KeyError, RuntimeError, TypeError, ImportError) as error:
@@ -72,6 +70,16 @@ def add_adapter(model: Any, folder: Path) -> Any:
             f"{ADAPTER_SETTINGS}."
         )
     return own
+
+
+def _find_weights(folder: Path) -> list[Path]:
+    weights = sorted(folder.glob("adapter_model*.safetensors")) or sorted(folder.glob("adapter_model*.bin"))
+    if not weights:
+        raise InputError(
+            f"MODEL {str(folder)!r} has {ADAPTER_SETTINGS}, but no adapter_model.safetensors. Give the folder "
+            "that save_pretrained of the adapter wrote."
+        )
+    return weights
 
 
 def _strip_prefix(name: str) -> str:

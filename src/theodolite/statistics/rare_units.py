@@ -2,13 +2,15 @@
 
 Which units have a vector is decided before the fold, from the occurrences of every unit in the whole corpus. All
 units with at least `min_count` occurrences have one, and so has a sample of the others, chosen by hash, from which
-the spread within the rest is estimated (measures/rare_units.py).
+the spread within the rest is estimated (measures/rare_units.py). Units at the start of a window are sampled apart:
+in many decoders the first position is a sink, and a few such units have most of the spread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -26,7 +28,7 @@ from theodolite.statistics.unit_table import UnitTable, add_tables
 
 Ints = NDArray[np.int64]
 SAMPLED = 4096
-"""Rare units whose vectors are kept."""
+"""Rare units whose vectors are kept, and as many of those that occur at the start of a window."""
 MIN_SAMPLED = 16
 """The least number of sampled units with the same number of occurrences, as far as there are so many."""
 SALT = 0x72617265  # keeps the choice of units independent of other hashes
@@ -51,6 +53,13 @@ class KeptUnits:
         """The number of units that have a vector."""
         return int((self.weights > 0).sum())
 
+    @cached_property
+    def certain(self) -> Tensor:
+        """Whether a unit, and each with about as many occurrences, has a vector. (units,)"""
+        rare, strata = (self.n < self.min_count).numpy(), find_strata(self.n.numpy())
+        sampled = strata[rare & (self.weights.numpy() != 1)]
+        return torch.from_numpy(~(rare & np.isin(strata, sampled)))
+
     def __len__(self) -> int:
         return len(self.names)
 
@@ -73,13 +82,21 @@ class KeptUnits:
 
 
 def choose_units(
-    names: Ints, n: Ints, min_count: int, *, always: Iterable[int] = (), sampled: int = SAMPLED, seed: int = 0
+    names: Ints,
+    n: Ints,
+    min_count: int,
+    *,
+    always: Iterable[int] = (),
+    first: Iterable[int] = (),
+    sampled: int = SAMPLED,
+    seed: int = 0,
 ) -> KeptUnits:
     """Choose the units that have a vector: a pure function of the counts, so that parts of a corpus agree.
 
     The sample has a share for each number of occurrences (above 16: for each doubling of it), in proportion to the
-    positions of the units. In each of these strata the units of smallest hash are chosen. Units in `always` have a
-    vector whatever their count. names, n: (units,)
+    positions of the units. In each of these strata the units of smallest hash are chosen. Units in `first`, which
+    occur at the start of a window, are sampled apart from the others in the same way. Of `sampled` units or fewer
+    all are chosen. Units in `always` have a vector whatever their count. names, n: (units,)
 
     >>> chosen = choose_units(np.arange(100), np.repeat([1, 2, 50], [60, 30, 10]), 10, sampled=30)
     >>> chosen.vectors, sorted(set(chosen.weights.tolist()))
@@ -91,11 +108,14 @@ def choose_units(
     weights = np.where(rare, 0.0, 1.0)
     key = mix(SALT + seed, names.view(np.uint64))
     strata = find_strata(n)
-    for count in np.unique(strata[rare]):
-        stratum = np.flatnonzero(rare & (strata == count))
-        size, share = len(stratum), n[stratum].sum() / n[rare].sum()
-        chosen = min(size, max(MIN_SAMPLED, round(sampled * share))) if sampled else 0
-        weights[stratum[np.argsort(key[stratum])[:chosen]]] = size / max(chosen, 1)
+    at_start = np.isin(names, np.fromiter(first, dtype=np.int64))
+    for group in (rare & ~at_start, rare & at_start):
+        for count in np.unique(strata[group]):
+            stratum = np.flatnonzero(group & (strata == count))
+            size, share = len(stratum), n[stratum].sum() / n[group].sum()
+            chosen = min(size, max(MIN_SAMPLED, round(sampled * share))) if sampled else 0
+            chosen = size if group.sum() <= sampled else chosen
+            weights[stratum[np.argsort(key[stratum])[:chosen]]] = size / max(chosen, 1)
     return KeptUnits(min_count, *(torch.from_numpy(part) for part in (names, n, weights)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
+from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_type_hints
 
@@ -404,6 +405,8 @@ def check_options(options: object) -> None:
                 raise InputError(f"{flag(name)} {one!r} is not one of {listed}.{nearest(one, [*option.choices])}")
         if several and not len(value):
             raise InputError(f"{flag(name)} is empty. Omit it, or give at least one name.")
+        if option.minimum is not None and value is not None and not isinstance(value, Real):
+            raise InputError(f"{flag(name)} requires a number (got {value!r}).")
         if option.minimum is not None and value is not None and value < option.minimum:
             raise InputError(f"{flag(name)} {value} is too small: expected at least {option.minimum}.")
 

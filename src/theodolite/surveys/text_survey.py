@@ -133,7 +133,11 @@ def plan(
 
     def contexts_of(each: TextSource) -> Callable[[], pd.DataFrame] | None:
         reader = partial(ContextReader, each, found.characters)
-        return (lambda: collect_contexts(reader(), read(selected))) if options.text else None
+        return (
+            (lambda: collect_contexts(reader(), read(selected)))
+            if options.text and each.units.kind != "none"
+            else None
+        )
 
     total = sum(shards[index].stop - shards[index].start for index in selected)
     by_settings, by_identity = describe_by(by, options.by_top)

@@ -74,7 +74,8 @@ def find_rare(
     if kept is None or statistic is None:
         return None
     rare = statistic.population(cells)
-    weights = kept.weights_of(sums.codes if names is None else names[sums.codes]).numpy()
+    own = kept.rows_of(sums.codes if names is None else names[sums.codes])
+    weights = kept.weights[own].numpy()
     rows = np.flatnonzero(weights > 1)
     n = sums.n.numpy()[rows]
     codes, tables = sums.codes[rows], fold.moments.tables
@@ -85,4 +86,4 @@ def find_rare(
         *(part.numpy() for part in (rare.n, rare.lengths, rare.massive_n, rare.massive_lengths, rare.odd))
     )
     spread = estimate_within(without, SampledUnits(known, n * units.v[rows], weights[rows]))
-    return RarePart(rare, spread, rows, weights <= 1)
+    return RarePart(rare, spread, rows, kept.certain[own].numpy())

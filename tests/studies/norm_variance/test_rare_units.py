@@ -20,11 +20,11 @@ from theodolite.surveys.api import survey
 KEPT = Choice(specials="kept")
 
 
-@pytest.fixture(params=[8, 40])
+@pytest.fixture(params=[10, 40])
 def sampled(request: pytest.FixtureRequest, small_model: Any, monkeypatch: pytest.MonkeyPatch) -> SurveyData:
     """Give a survey in which rare units have no vector, except for a few."""
-    monkeypatch.setattr("theodolite.statistics.rare_units.MIN_SAMPLED", 2)
-    monkeypatch.setitem(choose_units.__kwdefaults__, "sampled", 10)
+    monkeypatch.setattr("theodolite.statistics.rare_units.MIN_SAMPLED", 1)
+    monkeypatch.setitem(choose_units.__kwdefaults__, "sampled", 1)
     made = survey(
         small_model("gpt2"), sentences(300, seed=19), min_count=request.param, layers="1", listener=Listener()
     )

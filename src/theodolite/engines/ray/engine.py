@@ -182,16 +182,23 @@ def check_versions(machine: MachineInfo) -> None:
 
 
 def check_memory(machines: Sequence[MachineInfo], bytes_within: Callable[[int], int]) -> None:
-    """Raise if the workers of a machine do not fit in its memory, each with a complete state."""
-    for host in sorted({machine.host for machine in machines}):
-        workers = [machine for machine in machines if machine.host == host]
-        free = int(MEMORY_SHARE * min(worker.memory for worker in workers))
-        total = len(workers) * bytes_within(free // len(workers))
-        if total > free:
-            raise InputError(
-                f"{host}: its workers ({len(workers)}) need about {format_bytes(total)} for their sums, but only "
-                f"{format_bytes(free)} may be used. Use fewer --workers, or survey fewer --layers at a time."
-            )
+    """Raise if the workers of a machine do not fit in its memory, each with a complete state.
+
+    All workers keep vectors of the same units, chosen by the driver with its own memory in mind. So the message
+    states the --memory with which the driver chooses units that fit on the machine with the least for each worker.
+    """
+    workers = Counter(machine.host for machine in machines)
+    free = {
+        host: int(MEMORY_SHARE * min(each.memory for each in machines if each.host == host)) for host in workers
+    }
+    host = min(sorted(workers), key=lambda host: free[host] // workers[host])
+    share = free[host] // workers[host]
+    if (needed := bytes_within(share)) > share:
+        raise InputError(
+            f"{host}: its workers ({workers[host]}) need about {format_bytes(workers[host] * needed)} for their "
+            f"sums, but only {format_bytes(free[host])} may be used. Use fewer --workers, survey fewer --layers "
+            f"at a time, or give --memory {share // 2**20}M, with which rare units of a text have no vector."
+        )
 
 
 def _value(reply: Reply) -> Any:

@@ -127,6 +127,8 @@ def select_tokens(survey: SurveyData, layer: int, *, seed: int = 0, population: 
     corrected that.
     """
     table = read_units(survey, layer, population)
+    if table.empty:
+        raise InputError(f"{survey.model} on {survey.corpus} has no units. Survey again with --units id.")
     long = table["text"].map(lambda text: len(strip_markers(str(text))) >= MIN_CHARACTERS).to_numpy(bool)
     fit = table[frequent(table["n"].to_numpy(np.int64)) & long & ~table["special"].to_numpy(bool)]
     if len(fit) < 2:
