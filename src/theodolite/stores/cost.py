@@ -111,10 +111,12 @@ def measure_cost(
         reason = f"{first.moments.count} usable vectors and {len(asked)} queries: nothing to search for"
         unknown = Answer("What would it cost to shrink the vectors?", "unknown", "It could not be measured.")
         return Section("cost", [unknown], {"cost": pd.DataFrame(columns=COLUMNS)}, {"undefined": reason})
+    listener.say("cost: fitting transforms")
     fitted, problems = _fit_all(names, first, metric, reader.dtype)
     searches = _Searches(fitted, asked, exclude, metric, device)
     if state and not searches.load(state, first.training):
         listener.say("cost: other transforms than before the interruption; searching from the first row")
+    listener.say("cost: searching all rows after each transform")
     searches.run(reader, first, save, listener)
     contents = np.append(first.contents, -1)  # row -1: nothing was found
     truth = contents[searches.result(AS_IS)]

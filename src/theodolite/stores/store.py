@@ -71,7 +71,6 @@ class StoreRun:
         scan = self._scan(resume)
         sections, query_scan = self._describe(scan, resume)
         if self.settings["cost"] and scan.count > 1:
-            self.listener.say("searching after each transform")
             sections.append(
                 measure_cost(
                     self.reader,

@@ -339,10 +339,15 @@ def _train(text: str, quantizer: str, vectors: NDArray[np.float32], metric: str)
 
 @contextmanager
 def _fast_assignment(faiss: Any) -> Iterator[None]:
-    """Make FAISS find nearest centroids by blocks: for parts of few coordinates it is ten times as fast."""
-    before = faiss.cvar.distance_compute_blas_threshold
+    """Make FAISS find nearest centroids by blocks: for parts of few coordinates it is ten times as fast.
+
+    One thread: the tasks are so small that on a busy machine threads mostly wait for each other.
+    """
+    before, threads = faiss.cvar.distance_compute_blas_threshold, faiss.omp_get_max_threads()
     faiss.cvar.distance_compute_blas_threshold = min(before, _BLAS_THRESHOLD)
+    faiss.omp_set_num_threads(1)
     try:
         yield
     finally:
         faiss.cvar.distance_compute_blas_threshold = before
+        faiss.omp_set_num_threads(threads)
