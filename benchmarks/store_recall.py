@@ -49,7 +49,7 @@ def embed_sentences(count: int, batch_size: int = 50) -> NDArray[np.float32]:
 
 
 def compare(vectors: NDArray[np.float32], metric: str, codes: list[int]) -> list[dict[str, Any]]:
-    """Return by index the recall that is reported, with its interval, and that of FAISS; and the share of equal rows."""
+    """Return the recall of each index as reported and by FAISS; first the share of equal rows of flat search."""
     import faiss
 
     reader, dim = ArrayReader(vectors, name="vectors", digest="0"), vectors.shape[1]

@@ -297,6 +297,8 @@ def test_a_store_that_grows_while_it_is_read_is_reported(planted, tmp_path, monk
         ({"near_duplicate": 1.5}, r"--near-duplicate must be a cosine between 0 and 1 \(got 1.5\)."),
         ({"sample_size": 1}, r"--sample-size must be at least 2 \(got 1\)."),
         ({"query_count": 9000}, r"--query-count 9,000 must not exceed --sample-size 8,192."),
+        ({"device": "cudda"}, r"--device 'cudda' is not a device. Use one such as cpu, cuda or cuda:1."),
+        ({"device": "cuda:99"}, r"--device 'cuda:99' is not available on this machine. Try --device cpu."),
         ({"resume": True}, r"--resume requires --out, the folder of the interrupted run."),
         ({"queries": np.ones((3, 5))}, r"--queries have 5 coordinates, the vectors of the store 4."),
         ({"queries": np.zeros((3, 4))}, r"has no usable vector."),

@@ -381,5 +381,5 @@ def _answer(table: pd.DataFrame, rescored: bool) -> Answer:
         float(best["recall_10_low"]),
         float(best["recall_10_high"]),
         reason=f"recall@10 against exact search; good from {GOOD_RECALL:.0%}, with its whole interval",
-        advice="Compare all in the table `cost`, and write the vectors with --apply.",
+        advice="Compare all in the table cost, and write the vectors with --apply.",
     )
