@@ -113,7 +113,7 @@ class Scan:
         wide = vectors.astype(np.float64)
         finite = np.isfinite(wide).all(axis=1)
         largest = np.abs(wide).max(axis=1, initial=0.0)
-        good = finite & (largest > 0)
+        good = np.asarray(finite & (largest > 0))
         self._count("nonfinite", rows[~finite], rows[~finite])
         self._count("zero", rows[finite & ~good], rows[finite & ~good])
         if not good.any():
