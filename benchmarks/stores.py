@@ -1,11 +1,13 @@
 """Search of a vector store: time against FAISS's flat search and the bare matrix product, memory of a large file.
 
     python -m benchmarks.stores                         # CPU: ratios against FAISS
-    python -m benchmarks.stores --device cuda           # GPU: ratio against the matrix product
+    python -m benchmarks.stores --device cuda           # GPU: ratios against the matrix product
+    python -m benchmarks.stores --device cuda --dtype float16 --queries 4096  # rows sent in half precision
     python -m benchmarks.stores --rows 1000000 --dim 768 --queries 200 --stream  # float16 file, peak memory
 
 Both sides of a ratio are measured alternately, and the smallest of the times is taken. CPU times are those of the
-process, over all threads, which another load changes less than the clock.
+process, over all threads, which another load changes less than the clock. On a GPU, "ours" sends every block from
+the host, as "product_from_host" does; "resident" searches rows in the memory of the GPU, as "product" does.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from theodolite.stores.reader import ArrayReader
+from theodolite.stores.reader import ArrayReader, Block
 from theodolite.stores.search import METRICS, search
 
 REPEATS, CHUNK = 3, 4096
@@ -51,11 +53,13 @@ def measure_alternately(calls: dict[str, Callable[[], object]], device: str) -> 
     return best
 
 
-def compare(rows: int, dim: int, count: int, k: int, metric: str, device: str, threads: int) -> dict[str, Any]:
+def compare(
+    rows: int, dim: int, count: int, k: int, metric: str, device: str, threads: int, dtype: str
+) -> dict[str, Any]:
     """Compare the search of vectors in memory with FAISS on a CPU, and with the matrix product."""
-    x, queries = make_rows(rows, dim, 1), make_rows(count, dim, 2)
+    x, queries = make_rows(rows, dim, 1).astype(dtype), make_rows(count, dim, 2)
     reader = ArrayReader(x, name="rows", digest="0")
-    on_device, asked = torch.from_numpy(x).to(device), torch.from_numpy(queries).to(device)
+    on_device, asked = torch.from_numpy(x).to(device).float(), torch.from_numpy(queries).to(device)
     block = 65_536 if device != "cpu" else 2048
 
     def multiply() -> None:
@@ -64,31 +68,50 @@ def compare(rows: int, dim: int, count: int, k: int, metric: str, device: str, t
 
     def multiply_from_host() -> None:
         for part in torch.from_numpy(x).split(block):
-            torch.mm(asked, part.to(device).T)
+            torch.mm(asked, part.to(device).float().T)
+
+    def search_resident() -> None:
+        parts = on_device.split(block)
+        search(
+            (Block(block * number, part) for number, part in enumerate(parts)), queries, k, metric, device=device
+        )  # type: ignore[arg-type]
 
     calls: dict[str, Callable[[], object]] = {
         "ours": lambda: search(reader, queries, k, metric, device=device),
         "product": multiply,
     }
-    outcome: dict[str, Any] = {"rows": rows, "dim": dim, "queries": count, "k": k, "metric": metric}
+    outcome: dict[str, Any] = {
+        "rows": rows,
+        "dim": dim,
+        "queries": count,
+        "k": k,
+        "metric": metric,
+        "dtype": dtype,
+    }
+    pairs = [("ours", "product")]
     if device == "cpu":
         import faiss
 
         faiss.omp_set_num_threads(threads)
         index = (faiss.IndexFlatL2 if metric == "euclidean" else faiss.IndexFlatIP)(dim)
-        index.add(x)
+        index.add(x.astype(np.float32))
+        pairs.append(("ours", "faiss"))
         calls["faiss"] = lambda: index.search(queries, k)
         outcome["same_rows"] = float(
             (index.search(queries, k)[1] == search(reader, queries, k, metric).rows).mean()
         )
     else:
-        calls["product_from_host"] = multiply_from_host
+        calls |= {"product_from_host": multiply_from_host, "resident": search_resident}
+        pairs = [("ours", "product_from_host"), ("resident", "product")]
+        same = (
+            search(reader, queries[:64], k, metric).rows
+            == search(reader, queries[:64], k, metric, device=device).rows
+        )
+        outcome["same_rows"] = float(same.mean())
     found = measure_alternately(calls, device)
-    for name in calls:
-        if name != "ours":
-            outcome |= {
-                f"{kind}_ratio_to_{name}": found["ours"][kind] / found[name][kind] for kind in ("cpu", "wall")
-            }
+    for name, other in pairs:
+        for kind in ("cpu", "wall") if device == "cpu" else ("wall",):
+            outcome[f"{kind}_{name}_over_{other}"] = round(found[name][kind] / found[other][kind], 3)
     return outcome | {"seconds": found}
 
 
@@ -127,8 +150,6 @@ class _FileReader(ArrayReader):
 
     def blocks(self, start: int = 0, *, rows: int = 8192) -> Any:
         """Yield all rows from number `start` on."""
-        from theodolite.stores.reader import Block
-
         with self.path.open("rb") as file:
             file.seek(self.offset + start * self.dim * 2)
             for first in range(start, self.rows_in_file, rows):
@@ -145,6 +166,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("-k", type=int, nargs="+", default=[10, 100])
     parser.add_argument("--metric", nargs="+", choices=METRICS, default=["dot", "euclidean"])
+    parser.add_argument("--dtype", choices=["float16", "float32"], default="float32", help="how rows are stored")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--stream", action="store_true", help="search a float16 file and report peak memory")
     chosen = parser.parse_args()
@@ -155,7 +177,9 @@ def main() -> None:
                 print(json.dumps(stream(chosen.rows, dim, chosen.queries, k, chosen.device)), flush=True)
                 continue
             for metric in chosen.metric:
-                found = compare(chosen.rows, dim, chosen.queries, k, metric, chosen.device, chosen.threads)
+                found = compare(
+                    chosen.rows, dim, chosen.queries, k, metric, chosen.device, chosen.threads, chosen.dtype
+                )
                 print(json.dumps(found), flush=True)
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
+import pytest
 
 VECTORS = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
 VECTORS[300:340] = VECTORS[:40]
@@ -33,6 +37,42 @@ def test_json_has_every_answer_with_null_for_what_is_exact(theodolite, tmp_path)
     assert copies["low"] is None
     alone = next(one for one in answers if one["question"] == "Does every document have a neighbour?")
     assert alone["low"] is None  # all documents were searched
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="requires SIGKILL")
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["scan", "search", "cost"])
+def test_a_killed_run_resumes_with_the_same_results(theodolite, tmp_path, part):
+    np.save(tmp_path / "store.npy", np.random.default_rng(1).normal(size=(30_000, 16)).astype(np.float32))
+    options = ["store.npy", "--transform", "pca:8", "--transform", "binary", "--query-count", "500"]
+    killed = (  # every block is saved, and SIGKILL comes right after the first checkpoint of the part
+        "import os, signal, sys\n"
+        "from theodolite.stores import scan, store\n"
+        "scan.CHECKPOINT_SECONDS = 0.0\n"
+        "save = store.StoreRun._save\n"
+        "def save_and_die(self, name, state):\n"
+        "    save(self, name, state)\n"
+        f"    if {part!r} in name: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "store.StoreRun._save = save_and_die\n"
+        "from theodolite.cli import main\n"
+        "main()\n"
+    )
+    command = [sys.executable, "-c", killed, "store", *options, "--out", "out", "--quiet"]
+    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == -signal.SIGKILL
+    assert (tmp_path / "out" / f"checkpoint-{part}.safetensors").is_file()
+    options[0] = str(tmp_path / "store.npy")
+    resumed = theodolite("store", *options, "--out", tmp_path / "out", "--resume", "--quiet")
+    assert resumed.code == 0, resumed.err
+    whole = theodolite("store", *options, "--out", tmp_path / "whole", "--quiet")
+    assert whole.code == 0, whole.err
+    assert resumed.out.splitlines()[:-2] == whole.out.splitlines()[:-2]  # the last lines are paths
+    tables = sorted(path.name for path in (tmp_path / "whole").glob("*.parquet"))
+    for name in tables:
+        found, expected = (pd.read_parquet(tmp_path / folder / name) for folder in ("out", "whole"))
+        pd.testing.assert_frame_equal(
+            *(each.drop(columns="query_ms", errors="ignore") for each in (found, expected))
+        )
+    assert len(tables) > 5
 
 
 def test_parts_are_merged(theodolite, tmp_path):

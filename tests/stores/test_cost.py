@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.store_recall import compare, embed_sentences
 from numpy.typing import NDArray
 
 from theodolite.errors import InputError
@@ -221,3 +222,16 @@ def test_recall_on_word_vectors_is_that_of_faiss(metric: str) -> None:
             # Quantizers trained on other rows find other first results: the standard error is 0.022 at k = 1.
             allowed = 0.06 if k == 1 else 0.02
             assert row[f"recall_{k}"] == pytest.approx(recall_at(truth, found, k).mean(), abs=allowed)
+
+
+@pytest.mark.slow
+@pytest.mark.weights
+def test_recall_on_sentence_vectors_is_that_of_faiss() -> None:
+    pytest.importorskip("faiss")
+    flat, *quantized = compare(embed_sentences(700), "cosine", [48])
+    assert [flat[f"same_{k}"] for k in (1, 10, 100)] == pytest.approx([1, 1, 1], abs=0.001)
+    for row in quantized:
+        for k in (1, 10, 100):
+            # The codes are those of the same training rows; FAISS rounds scores otherwise.
+            assert row[f"ours_{k}"] == pytest.approx(row[f"faiss_{k}"], abs=0.01), row
+    assert quantized[0]["ours_10"] > 0.98 > quantized[1]["ours_10"]

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.devices import CUDA, DEVICES
 
 from theodolite.errors import InputError
 from theodolite.stores.reader import ArrayReader, Block
@@ -76,9 +77,34 @@ def test_a_common_offset_leaves_distances_exact() -> None:
     assert np.abs(np.sort(np.sqrt(np.maximum(squares, 0)), axis=1)[:, :3] + expected).max() > 0.1
 
 
-def test_equal_scores_are_listed_in_the_order_of_rows() -> None:
-    vectors = np.tile(np.eye(2, dtype=np.float32), (5_000, 1))
-    scores, rows = search(as_store(vectors), np.array([[1.0, 0.0]]), 6, "dot")
+@pytest.mark.parametrize("device", [CUDA])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("k", [1, 10, 100])
+def test_a_gpu_finds_what_the_definition_and_the_cpu_find(metric: str, dtype: type, k: int, device: str) -> None:
+    rng = np.random.default_rng(k)
+    vectors, queries = rng.normal(size=(150_000, 24)).astype(dtype), rng.normal(size=(70, 24))
+    vectors[1000], vectors[2000, 3] = 0, np.nan
+    exclude = np.arange(70)
+    on_gpu, on_cpu = (
+        search(as_store(vectors), queries, k, metric, exclude=exclude, device=each) for each in (device, "cpu")
+    )
+    assert np.abs(on_gpu.scores - on_cpu.scores).max() < ROUNDING
+    with np.errstate(invalid="ignore"):
+        every = score_all(vectors, queries, metric)
+    every[:, 2000] = -np.inf
+    every[:, 1000] = -np.inf if metric == "cosine" else every[:, 1000]
+    every[exclude, exclude] = -np.inf
+    best = -np.sort(-every, axis=1)[:, :k]
+    assert np.abs(np.take_along_axis(every, on_gpu.rows, axis=1) - best).max() < ROUNDING
+    assert all(len(set(found)) == k for found in on_gpu.rows.tolist())
+    assert (on_gpu.rows == on_cpu.rows).mean() > 0.99  # others have scores that are equal up to rounding
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_equal_scores_are_listed_in_the_order_of_rows(device: str) -> None:
+    vectors = np.tile(np.eye(2, dtype=np.float32), (50_000, 1))
+    scores, rows = search(as_store(vectors), np.array([[1.0, 0.0]]), 6, "dot", device=device)
     assert rows.tolist() == [[0, 2, 4, 6, 8, 10]]
     assert scores.tolist() == [[1.0] * 6]
 

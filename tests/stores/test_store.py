@@ -161,6 +161,18 @@ class StopAt(Listener):
         """Ignore the notes on NaN rows."""
 
 
+class CountBlocks(StopAt):
+    """Counts the blocks of passes over the store, and never asks to stop."""
+
+    def __init__(self) -> None:
+        super().__init__(999)
+        self.blocks = 0
+
+    def stop(self) -> bool:
+        self.blocks += 1
+        return False
+
+
 @pytest.mark.parametrize("blocks", [1, 2, 4])
 def test_an_interrupted_run_resumes_with_the_same_tables(planted, tmp_path, blocks):
     np.save(tmp_path / "store.npy", np.concatenate([planted] * 7)[:20_000])
@@ -175,6 +187,39 @@ def test_an_interrupted_run_resumes_with_the_same_tables(planted, tmp_path, bloc
     resumed = theodolite.store(source, out=tmp_path / "out", resume=True, listener=StopAt(99), **options)
     for name, table in whole.tables.items():
         pd.testing.assert_frame_equal(resumed.tables[name], table)
+
+
+@pytest.mark.parametrize("blocks", [7, 8])
+def test_a_run_that_stopped_after_transforms_resumes_with_the_same_tables(planted, tmp_path, blocks):
+    pytest.importorskip("faiss")
+    np.save(tmp_path / "store.npy", np.concatenate([planted] * 7)[:20_000])
+    source = tmp_path / "store.npy"
+    names = ["centre+pca:8", "int8", "pq:4", "binary+rescore:4"]
+    options = {"sample_size": 1200, "query_count": 300, "transforms": names}
+    whole = theodolite.store(source, listener=StopAt(99), **options)
+    with pytest.raises(TheodoliteError, match=r"Stopped while searching after transforms, after .*--resume."):
+        theodolite.store(source, out=tmp_path / "out", listener=StopAt(blocks), **options)
+    assert (tmp_path / "out" / "checkpoint-cost.safetensors").is_file()
+    read = CountBlocks()
+    resumed = theodolite.store(source, out=tmp_path / "out", resume=True, listener=read, **options)
+    assert read.blocks == 9 - blocks - 1  # only what was left of the three blocks of the third pass
+    for name, table in whole.tables.items():
+        hidden = [column for column in table if column == "query_ms"]  # a time
+        pd.testing.assert_frame_equal(resumed.tables[name].drop(columns=hidden), table.drop(columns=hidden))
+
+
+def test_other_transforms_after_an_interruption_are_searched_from_the_first_row(planted, tmp_path):
+    np.save(tmp_path / "store.npy", np.concatenate([planted] * 7)[:20_000])
+    source, options = tmp_path / "store.npy", {"sample_size": 1200, "query_count": 300}
+    with pytest.raises(TheodoliteError, match="Stopped"):
+        theodolite.store(source, out=tmp_path / "out", listener=StopAt(7), transforms=["pca:8"], **options)
+    whole = theodolite.store(source, listener=StopAt(99), transforms=["pca:9"], **options)
+    read = CountBlocks()
+    again = theodolite.store(
+        source, out=tmp_path / "out", resume=True, listener=read, transforms=["pca:9"], **options
+    )
+    assert read.blocks == 3
+    assert again.tables["cost"]["recall_10"].tolist() == whole.tables["cost"]["recall_10"].tolist()
 
 
 def test_a_store_that_changed_since_the_interruption_is_rejected(planted, tmp_path):
@@ -252,6 +297,8 @@ def test_a_store_that_grows_while_it_is_read_is_reported(planted, tmp_path, monk
         ({"near_duplicate": 1.5}, r"--near-duplicate must be a cosine between 0 and 1 \(got 1.5\)."),
         ({"sample_size": 1}, r"--sample-size must be at least 2 \(got 1\)."),
         ({"query_count": 9000}, r"--query-count 9,000 must not exceed --sample-size 8,192."),
+        ({"device": "cudda"}, r"--device 'cudda' is not a device. Use one such as cpu, cuda or cuda:1."),
+        ({"device": "cuda:99"}, r"--device 'cuda:99' is not available on this machine. Try --device cpu."),
         ({"resume": True}, r"--resume requires --out, the folder of the interrupted run."),
         ({"queries": np.ones((3, 5))}, r"--queries have 5 coordinates, the vectors of the store 4."),
         ({"queries": np.zeros((3, 4))}, r"has no usable vector."),

@@ -83,6 +83,10 @@ def store(
     for name in transforms or ():
         parse_transform(name)
     check_options(false_match_rate, near_duplicate, sample_size, query_count, metric)
+    if device != "cpu":
+        from theodolite.surveys.validation import check_device  # imports much that a store does not need
+
+        check_device(device)
     folder = local_path(out, "store") if out is not None else None
     if resume and folder is None:
         raise InputError("--resume requires --out, the folder of the interrupted run.")

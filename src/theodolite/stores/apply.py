@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from theodolite.engines.progress import Listener
-from theodolite.errors import DamagedError, InputError
+from theodolite.engines.progress import Listener, Progress
+from theodolite.errors import DamagedError, InputError, TheodoliteError
 from theodolite.storage.atomic import write_atomically
 from theodolite.storage.files import read_tensors, write_tensors
-from theodolite.stores.cost import TRAINING_ROWS, follow_blocks, prepare_fit, scan_for_transforms
-from theodolite.stores.reader import Reader
+from theodolite.stores.cost import TRAINING_ROWS, prepare_fit, scan_for_transforms
+from theodolite.stores.reader import Block, Reader
 from theodolite.stores.transforms import Step, StoreTransform, fit_transform, import_faiss
 
 VECTORS, TRANSFORM = "vectors.npy", "transform.safetensors"
@@ -71,6 +73,21 @@ def apply_transform(
     write_atomically(folder / VECTORS, write)
     save_transform(fitted, folder / TRANSFORM)
     return fitted
+
+
+def follow_blocks(reader: Reader, listener: Listener | None, name: str) -> Iterator[Block]:
+    """Yield the blocks of a store and report progress."""
+    started, count = time.monotonic(), 0
+    if listener is not None:
+        listener.say(name)
+    for block in reader.blocks():
+        yield block
+        count += len(block)
+        if listener is not None:
+            share = count / reader.count if reader.count else 0.0
+            listener.progress(Progress(share, count, time.monotonic() - started, unit="rows"))
+            if listener.stop():
+                raise TheodoliteError(f"Stopped after {count:,} rows while {name}.")
 
 
 def save_transform(transform: StoreTransform, path: str | Path) -> None:

@@ -7,7 +7,7 @@ and after each transform.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,10 +15,12 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from theodolite.engines.progress import Listener, Progress
 from theodolite.errors import InputError, TheodoliteError
 from theodolite.hashing import mix, text_hash
+from theodolite.stores import scan as scanning
 from theodolite.stores.answer import Answer, Section
 from theodolite.stores.query_time import time_query
 from theodolite.stores.reader import Block, Reader
@@ -33,6 +35,7 @@ from theodolite.stores.transforms import (
     StoreTransform,
     fit_transform,
     parse_transform,
+    prepare_vectors,
 )
 from theodolite.text import format_percent
 
@@ -82,6 +85,8 @@ def measure_cost(
     query_count: int = QUERY_COUNT,
     training_rows: int = TRAINING_ROWS,
     device: str = "cpu",
+    state: Mapping[str, Tensor] | None = None,
+    save: Callable[[dict[str, Tensor]], None] | None = None,
     listener: Listener | None = None,
 ) -> Section:
     """Return the section "cost": recall@1, 10 and 100, rank churn, bytes and time after each transform.
@@ -89,7 +94,7 @@ def measure_cost(
     queries: vectors of real queries; by default, rows of the store chosen by hash, which do not find themselves.
     scan: of this store, with `scatter` unless the metric is cosine; by default, it is made first.
     transforms: such as "centre+pca:128+int8"; by default, `default_transforms`. Cost: for each transform, rows x
-    queries x width multiplications.
+    queries x width multiplications. `save` is called about every minute with a state that `state` continues from.
     """
     metric = metric or reader.metric or "cosine"
     check_metric(metric)
@@ -106,15 +111,22 @@ def measure_cost(
         reason = f"{first.moments.count} usable vectors and {len(asked)} queries: nothing to search for"
         unknown = Answer("What would it cost to shrink the vectors?", "unknown", "It could not be measured.")
         return Section("cost", [unknown], {"cost": pd.DataFrame(columns=COLUMNS)}, {"undefined": reason})
+    listener.say("cost: fitting transforms")
     fitted, problems = _fit_all(names, first, metric, reader.dtype)
-    truth, found = _search_all(reader, fitted, first, asked, exclude, metric, device, listener)
+    searches = _Searches(fitted, asked, exclude, metric, device)
+    if state and not searches.load(state, first.training):
+        listener.say("cost: other transforms than before the interruption; searching from the first row")
+    listener.say("cost: searching all rows after each transform")
+    searches.run(reader, first, save, listener)
+    contents = np.append(first.contents, -1)  # row -1: nothing was found
+    truth = contents[searches.result(AS_IS)]
     original = _original_bytes(reader)
     whole = fit_transform(AS_IS, first.moments, first.training, metric)
     stored = {_stored_name(one): one for one in [whole, *fitted]}
     times = {name: time_query(one, first, asked) for name, one in stored.items()}
     rows = [_describe_whole(original, times[AS_IS])]
-    for transform, hits in zip(fitted, found, strict=True):
-        row = _describe(transform, original, truth, hits)
+    for transform in fitted:
+        row = _describe(transform, original, truth, contents[searches.result(_stored_name(transform))])
         rows.append(row | {"query_ms": times[_stored_name(transform)]})
     rows += [{"transform": name, "undefined": reason} for name, reason in problems.items()]
     table = pd.DataFrame(rows).reindex(columns=COLUMNS)
@@ -180,21 +192,6 @@ def find_usable(vectors: NDArray[Any], metric: str) -> NDArray[np.bool_]:
     return np.asarray(usable & (vectors != 0).any(axis=1)) if metric == "cosine" else usable
 
 
-def follow_blocks(reader: Reader, listener: Listener | None, name: str) -> Iterator[Block]:
-    """Yield the blocks of a store and report progress."""
-    started, count = time.monotonic(), 0
-    if listener is not None:
-        listener.say(f"cost: {name}")
-    for block in reader.blocks():
-        yield block
-        count += len(block)
-        if listener is not None:
-            share = count / reader.count if reader.count else 0.0
-            listener.progress(Progress(share, count, time.monotonic() - started, unit="rows"))
-            if listener.stop():
-                raise TheodoliteError(f"Stopped after {count:,} rows of the {name}.")
-
-
 def _read_queries(queries: NDArray[Any] | Reader, most: int, reader: Reader) -> NDArray[np.float32]:
     """Return at most `most` of the given queries, chosen by hash."""
     if isinstance(queries, np.ndarray):
@@ -230,36 +227,96 @@ def _fit_all(
     return list(fitted.values()), problems
 
 
-def _search_all(
-    reader: Reader,
-    fitted: Sequence[StoreTransform],
-    first: FirstPass,
-    queries: NDArray[np.float32],
-    exclude: NDArray[np.int64] | None,
-    metric: str,
-    device: str,
-    listener: Listener,
-) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
-    """Return what is found before and after each transform: (queries, places) numbers, equal for equal vectors."""
-    most = max(PLACES)
-    truth = Search(queries, most, metric, exclude=exclude, device=device)
-    stored = {_stored_name(one): one for one in sorted(fitted, key=lambda one: one.rescore)}  # most candidates
-    searches = {
-        name: Search(
-            one.queries(queries), most * max(one.rescore, 1), one.score_metric, exclude=exclude, device=device
-        )
-        for name, one in stored.items()
-    }
-    for block in follow_blocks(reader, listener, "search"):
-        truth.update(block)
-        hidden = ~find_usable(block.vectors, metric)
-        for name, transform in stored.items():
-            decoded = transform.decode(transform.encode(block.vectors))
-            decoded[hidden] = np.nan
-            searches[name].update(Block(block.start, decoded))
-    contents = np.append(first.contents, -1)  # row -1: nothing was found
-    found = {name: contents[search.result().rows] for name, search in searches.items()}
-    return contents[truth.result().rows], [found[_stored_name(one)] for one in fitted]
+class _Searches:
+    """The searches before and after each transform, side by side over the same blocks."""
+
+    def __init__(
+        self,
+        fitted: Sequence[StoreTransform],
+        queries: NDArray[np.float32],
+        exclude: NDArray[np.int64] | None,
+        metric: str,
+        device: str,
+    ) -> None:
+        most = max(PLACES)
+        self.metric, self.next_row = metric, 0
+        self.stored = {
+            _stored_name(one): one for one in sorted(fitted, key=lambda one: one.rescore)
+        }  # most candidates
+        self.searches = {AS_IS: Search(queries, most, metric, exclude=exclude, device=device)}
+        for name, one in self.stored.items():
+            places = most * max(one.rescore, 1)
+            self.searches[name] = Search(
+                one.queries(queries), places, one.score_metric, exclude=exclude, device=device
+            )
+
+    def run(
+        self,
+        reader: Reader,
+        first: FirstPass,
+        save: Callable[[dict[str, Tensor]], None] | None,
+        listener: Listener,
+    ) -> None:
+        """Search all rows of the store from `next_row` on."""
+        start = self.next_row
+        started = saved = time.monotonic()
+        for block in reader.blocks(start):
+            self._update(block)
+            now = time.monotonic()
+            done = self.next_row / first.rows
+            listener.progress(Progress(done, self.next_row - start, now - started, start / first.rows, "rows"))
+            stop = listener.stop()
+            if save is not None and (stop or now - saved > scanning.CHECKPOINT_SECONDS):
+                save(self.state(first.training))
+                saved = time.monotonic()
+            if stop:
+                more = " Continue with --resume." if save is not None else ""
+                raise TheodoliteError(
+                    f"Stopped while searching after transforms, after {self.next_row:,} rows.{more}"
+                )
+
+    def _update(self, block: Block) -> None:
+        self.searches[AS_IS].update(block)
+        hidden = ~find_usable(block.vectors, self.metric)
+        prepared = prepare_vectors(block.vectors, self.metric)
+        for name, transform in self.stored.items():
+            decoded = transform.decode(transform.encode(prepared, prepared=True))
+            if hidden.any():
+                decoded = np.where(hidden[:, None], np.float32(np.nan), decoded)
+            self.searches[name].update(Block(block.start, decoded))
+        self.next_row = block.start + len(block)
+
+    def result(self, name: str) -> NDArray[np.int64]:
+        """Return the rows that are found: (queries, places)."""
+        return self.searches[name].result().rows
+
+    def state(self, training: NDArray[np.float32]) -> dict[str, Tensor]:
+        """Return what was found so far, what it depends on, and the next row."""
+        tensors = {
+            f"{name}.{part}": values
+            for name, search in self.searches.items()
+            for part, values in search.state().items()
+        }
+        return {**tensors, **self._fits(training), "next_row": torch.tensor(self.next_row)}
+
+    def load(self, state: Mapping[str, Tensor], training: NDArray[np.float32]) -> bool:
+        """Continue from a state; return False if its transforms are not the same."""
+        fits = self._fits(training)
+        known = {name: state[name] for name in state if name.endswith(".fit")}
+        if known.keys() != fits.keys() or not all(torch.equal(known[name], fits[name]) for name in fits):
+            return False
+        for name, search in self.searches.items():
+            search.load({part: state[f"{name}.{part}"] for part in ("scores", "rows")})
+        self.next_row = int(state["next_row"])
+        return True
+
+    def _fits(self, training: NDArray[np.float32]) -> dict[str, Tensor]:
+        """Return by transform the bytes that it makes of a few rows: equal if it is the same transform."""
+        codes = {name: one.encode(training[:4]) for name, one in self.stored.items()}
+        return {
+            f"{name}.fit": torch.from_numpy(np.ascontiguousarray(one).view(np.uint8))
+            for name, one in codes.items()
+        }
 
 
 def _stored_name(transform: StoreTransform) -> str:
@@ -324,5 +381,5 @@ def _answer(table: pd.DataFrame, rescored: bool) -> Answer:
         float(best["recall_10_low"]),
         float(best["recall_10_high"]),
         reason=f"recall@10 against exact search; good from {GOOD_RECALL:.0%}, with its whole interval",
-        advice="Compare all in the table `cost`, and write the vectors with --apply.",
+        advice="Compare all in the table cost, and write the vectors with --apply.",
     )

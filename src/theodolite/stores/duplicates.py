@@ -17,7 +17,7 @@ def hash_contents(vectors: NDArray[Any]) -> NDArray[np.uint64]:
     >>> bool(first == second), bool(first == third)
     (True, False)
     """
-    contents = np.ascontiguousarray(vectors + vectors.dtype.type(0))  # -0.0 becomes 0.0
+    contents = np.ascontiguousarray(np.where(vectors == 0, vectors.dtype.type(0), vectors))  # -0.0 becomes 0.0
     digests = b"".join(blake2b(row, digest_size=8).digest() for row in contents)
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 

@@ -80,12 +80,10 @@ class Signatures:
         rows, bits = rows[chosen], bits[chosen]
         most = largest_difference(bound, mean_cosine)
         found, differences = np.empty(0, np.int64), np.empty(0, np.int64)
-        for left, right in _pairs_in_bands(bits):
-            differing = np.bitwise_count(bits[left] ^ bits[right]).sum(axis=1, dtype=np.int64)
-            near = differing <= most
-            ends = np.sort(np.stack([left[near], right[near]]), axis=0)
-            found, first = np.unique(np.concatenate([found, ends[0] * len(rows) + ends[1]]), return_index=True)
-            differences = np.concatenate([differences, differing[near]])[first]
+        for left, right, differing in _pairs_in_bands(bits, most):
+            low, high = np.minimum(left, right), np.maximum(left, right)
+            found, first = np.unique(np.concatenate([found, low * len(rows) + high]), return_index=True)
+            differences = np.concatenate([differences, differing])[first]
             if len(found) > MOST_PAIRS:
                 closest = np.sort(np.argsort(differences, kind="stable")[:MOST_PAIRS])
                 found, differences, self.is_complete = found[closest], differences[closest], False
@@ -102,8 +100,13 @@ def largest_difference(bound: float, mean_cosine: float) -> float:
     return float(BITS * share + SPARE * np.sqrt(BITS * share * (1 - share)))
 
 
-def _pairs_in_bands(bits: NDArray[np.uint64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield pairs of rows that agree in a band of bits, at most WINDOW pairs a row and band."""
+def _pairs_in_bands(
+    bits: NDArray[np.uint64], most: float
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield pairs of rows that agree in a band of bits and differ in at most `most`, and in how many they differ.
+
+    At most WINDOW pairs a row and band.
+    """
     if len(bits) < 2:
         return
     width = int(np.clip(np.log2(len(bits)) - 2, 6, 24))
@@ -117,12 +120,16 @@ def _pairs_in_bands(bits: NDArray[np.uint64]) -> Iterator[tuple[NDArray[np.int64
             band = part[:, first % 8 : first % 8 + width]
         values = band @ (1 << np.arange(width))
         order = np.argsort(values, kind="stable")
-        ordered = values[order]
+        ordered, neighbours = values[order], bits[order]  # rows to compare are then near each other in memory
         for step in range(1, WINDOW + 1):
             equal = np.flatnonzero(ordered[step:] == ordered[:-step])
             if not len(equal):
                 break
-            yield order[equal], order[equal + step]
+            differing = np.bitwise_count(neighbours[equal] ^ neighbours[equal + step]).sum(axis=1, dtype=np.int64)
+            near = differing <= most
+            if near.any():
+                equal = equal[near]
+                yield order[equal], order[equal + step], differing[near]
 
 
 def measure_pairs(reader: Reader, pairs: Pairs, bound: float) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from theodolite.stores.answer import Answer, Section
 from theodolite.tables.table_files import read_table, write_table
 
 FACTS, SUMS, REPORT, CHECKPOINT = "store.json", "sums.safetensors", "report.html", "checkpoint"
-PARTS = (f"{CHECKPOINT}-scan.safetensors", f"{CHECKPOINT}-search.safetensors")
+PARTS = tuple(f"{CHECKPOINT}-{part}.safetensors" for part in ("scan", "search", "cost"))
 SCHEMA = 1
 
 

@@ -24,6 +24,8 @@ SAMPLE_SIZE = 8192
 """Vectors kept for what sums cannot give: 25 MB for 768 coordinates."""
 LISTED = 100
 """Rows of each kind (zero, not finite, shortest, longest) whose numbers are kept."""
+CHUNK_ROWS = 1024
+"""Rows whose float64 copies are in memory together: 6 MB each for 768 coordinates."""
 UNIT_TOLERANCE = 0.01
 """A row is normalised if its norm is within this of 1; float16 and int8 round to about 0.001."""
 CHECKPOINT_SECONDS = 60.0
@@ -96,18 +98,28 @@ class Scan:
 
     def update(self, rows: NDArray[np.int64], vectors: NDArray[Any], keys: NDArray[np.uint64]) -> None:
         """Add rows (rows,), their vectors (rows, dim) and the keys by which the sample is chosen."""
+        chunks = [slice(first, first + CHUNK_ROWS) for first in range(0, len(rows), CHUNK_ROWS)]
+        good = np.concatenate([np.empty(0, bool), *(self._add_sums(rows[part], vectors[part]) for part in chunks)])
+        if good.any():
+            self.sample.offer(
+                key=_signed(keys[good]),
+                row=torch.from_numpy(rows[good]),
+                vector=torch.from_numpy(vectors[good].astype(np.float32)),
+            )
+
+    def _add_sums(self, rows: NDArray[np.int64], vectors: NDArray[Any]) -> NDArray[np.bool_]:
+        """Add rows to everything but the sample, and return which of them have a direction."""
         self.rows += len(rows)
         wide = vectors.astype(np.float64)
         finite = np.isfinite(wide).all(axis=1)
         largest = np.abs(wide).max(axis=1, initial=0.0)
-        good = finite & (largest > 0)
+        good = np.asarray(finite & (largest > 0))
         self._count("nonfinite", rows[~finite], rows[~finite])
         self._count("zero", rows[finite & ~good], rows[finite & ~good])
         if not good.any():
-            return
+            return good
         if not good.all():
-            rows, vectors, keys = rows[good], vectors[good], keys[good]
-            wide, largest = wide[good], largest[good]
+            rows, vectors, wide, largest = rows[good], vectors[good], wide[good], largest[good]
         # Divided by its largest coordinate first, a row's squares neither overflow nor vanish.
         scaled = wide / largest[:, None]
         lengths = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
@@ -118,9 +130,7 @@ class Scan:
         if self.moments is not None:
             self.moments.update(wide)
         self._add_directions(scaled / lengths[:, None])
-        self.sample.offer(
-            key=_signed(keys), row=torch.from_numpy(rows), vector=torch.from_numpy(vectors.astype(np.float32))
-        )
+        return good
 
     def _count(self, name: str, keys: NDArray[Any], rows: NDArray[np.int64]) -> None:
         setattr(self, name, getattr(self, name) + len(rows))
@@ -138,7 +148,7 @@ class Scan:
         self.lists["longest"].offer(-norms, rows)
 
     def _add_moments(self, wide: NDArray[np.float64]) -> None:
-        before = sum(map(len, self._hashes)) - len(wide)
+        before = self.count - len(wide)
         mean = wide.mean(axis=0)
         centred = wide - mean
         self._merge_moments(before, len(wide), mean, np.einsum("ij,ij->j", centred, centred))

@@ -167,11 +167,15 @@ class Search:
         missing = self._rows.cpu() == _NONE
         return Hits(scores.masked_fill(missing, torch.nan).numpy(), self._rows.cpu().numpy())
 
-    def _prepare(self, block: NDArray[Any]) -> tuple[Tensor, Tensor | None]:
+    def _prepare(self, block: NDArray[Any] | Tensor) -> tuple[Tensor, Tensor | None]:
         """Return float32 rows, and what to add to their products, if anything: -inf hides a row."""
-        given = torch.from_numpy(np.require(block, requirements=["C", "W"]))
+        given = (
+            block if isinstance(block, Tensor) else torch.from_numpy(np.require(block, requirements=["C", "W"]))
+        )
+        if given.dtype == torch.float16:
+            given = given.to(self.device)  # as stored: half as many bytes to send
         # Reused: new memory for every tile fragments the heap, which then grows with the number of rows.
-        if self.metric == "dot" and given.dtype == torch.float32 and self.device.type == "cpu":
+        if self.metric == "dot" and given.dtype == torch.float32 and given.device.type == self.device.type:
             vectors = given
         else:
             if len(self._held) < len(given):

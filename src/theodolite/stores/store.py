@@ -71,7 +71,6 @@ class StoreRun:
         scan = self._scan(resume)
         sections, query_scan = self._describe(scan, resume)
         if self.settings["cost"] and scan.count > 1:
-            self.listener.say("searching after each transform")
             sections.append(
                 measure_cost(
                     self.reader,
@@ -80,6 +79,8 @@ class StoreRun:
                     metric=self.settings["metric"],
                     transforms=self.settings["transforms"],
                     device=self.device,
+                    state=self._load(PARTS[2]) if resume and self._has(PARTS[2]) else None,
+                    save=None if self.folder is None else lambda state: self._save(PARTS[2], state),
                     listener=self.listener,
                 )
             )
@@ -155,6 +156,7 @@ class StoreRun:
         census = found.queries is None and len(found.rows) == scan.count
         lists = found.documents.rows if found.queries is None else found.queries.rows
         kind = DOCUMENTS if found.queries is None else QUERIES
+        self.listener.say("comparing all rows for near duplicates")
         sections.append(
             describe_near_duplicates(self.reader, scan, found, metric=metric, bound=bound, mean_cosine=mean_cosine)
         )

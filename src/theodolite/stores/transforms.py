@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from theodolite.errors import InputError, TheodoliteError, nearest
@@ -26,6 +27,7 @@ NUMBERED = ("remove", "pca", "svd", "truncate", "pq", "rescore")
 """Steps with a number: directions removed or kept, bytes of a code, candidates for each result."""
 PQ_CENTROIDS, PQ_POINTS = 256, 39
 """Values of a byte of a PQ code, and the most training vectors for each: FAISS asks for at least 39."""
+_TYPES = {"float16": torch.float16, "float32": torch.float32}
 _BLAS_THRESHOLD = 20  # the default of earlier releases of FAISS; 1.15 has 128,000
 
 
@@ -119,20 +121,23 @@ class StoreTransform:
             return int(self.codec.sa_code_size())
         return self.width * np.dtype(self.dtype).itemsize
 
-    def project(self, vectors: NDArray[Any]) -> NDArray[np.float32]:
-        """Return documents or queries after the linear steps: (rows, dim) -> (rows, width)."""
+    def project(self, vectors: NDArray[Any], *, prepared: bool = False) -> NDArray[np.float32]:
+        """Return documents or queries after the linear steps: (rows, dim) -> (rows, width).
+
+        prepared: the vectors are those that `prepare_vectors` returns for this metric.
+        """
         if vectors.ndim != 2 or vectors.shape[1] != self.dim:
             raise InputError(f"{self.name} requires vectors (rows, {self.dim}) (got {vectors.shape}).")
-        moved = scale_to_unit(vectors) if self.metric == "cosine" else vectors.astype(np.float32)
+        moved = vectors if prepared else prepare_vectors(vectors, self.metric)
         for step in self.steps:
             moved = step(moved)
         return scale_to_unit(moved) if self.metric == "cosine" and self.steps else moved
 
-    def encode(self, vectors: NDArray[Any]) -> NDArray[Any]:
+    def encode(self, vectors: NDArray[Any], *, prepared: bool = False) -> NDArray[Any]:
         """Return what is stored for each document: floats (rows, width), or codes (rows, bytes)."""
-        moved = self.project(vectors)
+        moved = self.project(vectors, prepared=prepared)
         if self.quantizer is None:
-            return moved.astype(self.dtype)
+            return torch.from_numpy(moved).to(_TYPES[self.dtype]).numpy()  # faster than NumPy for float16
         if self.quantizer == "binary":
             return np.packbits(moved > 0, axis=1)
         finite = np.where(np.isfinite(moved), moved, np.float32(0))
@@ -141,7 +146,7 @@ class StoreTransform:
     def decode(self, stored: NDArray[Any]) -> NDArray[np.float32]:
         """Return the vectors that stored codes stand for: (rows, width); -1 and 1 for bits."""
         if self.quantizer is None:
-            return stored.astype(np.float32)
+            return torch.from_numpy(stored).float().numpy()
         if self.quantizer == "binary":
             bits = np.unpackbits(stored, axis=1, count=self.width)
             return bits.astype(np.float32) * np.float32(2) - np.float32(1)
@@ -281,11 +286,17 @@ def _axes(matrix: Array) -> tuple[Array, Array]:
     return values, axes * np.where(largest < 0, -1.0, 1.0)
 
 
+def prepare_vectors(vectors: NDArray[Any], metric: str) -> NDArray[np.float32]:
+    """Return the vectors in float32 as every transform begins with them: by cosine, with length 1."""
+    return scale_to_unit(vectors) if metric == "cosine" else vectors.astype(np.float32)
+
+
 def scale_to_unit(vectors: NDArray[Any]) -> NDArray[np.float32]:
     """Return the vectors with length 1; zero vectors stay zero."""
     wide = vectors.astype(np.float32)
     norms = np.sqrt(np.einsum("ij,ij->i", wide, wide, dtype=np.float64))[:, None]
-    return (wide / np.where(norms > 0, norms, 1.0)).astype(np.float32)
+    wide /= np.where(norms > 0, norms, 1.0).astype(np.float32)
+    return wide
 
 
 def import_faiss() -> Any:
@@ -328,10 +339,15 @@ def _train(text: str, quantizer: str, vectors: NDArray[np.float32], metric: str)
 
 @contextmanager
 def _fast_assignment(faiss: Any) -> Iterator[None]:
-    """Make FAISS find nearest centroids by blocks: for parts of few coordinates it is ten times as fast."""
-    before = faiss.cvar.distance_compute_blas_threshold
+    """Make FAISS find nearest centroids by blocks: for parts of few coordinates it is ten times as fast.
+
+    One thread: the tasks are so small that on a busy machine threads mostly wait for each other.
+    """
+    before, threads = faiss.cvar.distance_compute_blas_threshold, faiss.omp_get_max_threads()
     faiss.cvar.distance_compute_blas_threshold = min(before, _BLAS_THRESHOLD)
+    faiss.omp_set_num_threads(1)
     try:
         yield
     finally:
         faiss.cvar.distance_compute_blas_threshold = before
+        faiss.omp_set_num_threads(threads)

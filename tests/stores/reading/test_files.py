@@ -184,6 +184,30 @@ def test_benchmark_files_state_their_metric(tmp_path: Path) -> None:
     assert open_store(tmp_path / "a.hdf5", column="test", metric="dot").metric == "dot"
 
 
+@pytest.mark.parametrize(
+    ("ending", "dtype", "packed"),
+    [
+        ("ivecs", "<i4", None),
+        ("ibin", "<i4", None),
+        ("bvecs", "u1", "uint8"),
+        ("u8bin", "u1", "uint8"),
+        ("i8bin", "i1", "int8"),
+    ],
+)
+def test_benchmark_files_of_whole_numbers(ending: str, dtype: str, packed: str | None, tmp_path: Path) -> None:
+    numbers = np.clip(np.round(40 * make_vectors()), 0 if dtype == "u1" else -128, 127).astype(dtype)
+    path = tmp_path / f"a.{ending}"
+    if ending.endswith("vecs"):
+        path.write_bytes(b"".join(np.int32(DIM).tobytes() + row.tobytes() for row in numbers))
+    else:
+        path.write_bytes(np.array(numbers.shape, "<u4").tobytes() + numbers.tobytes())
+    if packed is not None:
+        with pytest.raises(InputError, match=r"8 numbers, or 64 signs.*--packed"):
+            open_store(path)
+    for start, rows in ((0, 64), (131, 7)):
+        np.testing.assert_array_equal(read_all(open_store(path, packed=packed), start, rows)[0], numbers[start:])
+
+
 def test_lines_that_are_lists(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(v) for v in [[1, 2], [3, 4]]), "utf-8")
     np.testing.assert_array_equal(read_all(open_store(tmp_path / "a.jsonl"))[0], [[1, 2], [3, 4]])
