@@ -281,8 +281,10 @@ def test_the_memory_estimate_includes_groups(small_model: Any, corpus: Path) -> 
         theodolite.survey(small_model("bert"), corpus, by="language", memory="1M")
 
 
-def test_warnings_and_errors(small_model: Any, rows: list[dict[str, str]], corpus: Path) -> None:
+def test_warnings_and_errors(small_model: Any, rows: list[dict[str, str]], corpus: Path, tmp_path: Path) -> None:
     heard = Heard()
+    sparse = tmp_path / "sparse.jsonl"
+    sparse.write_text("\n".join(json.dumps(row) for row in [{"text": "No language."}, *rows]))
     some = [{"text": row["text"]} if at % 10 == 0 else row for at, row in enumerate(rows)]
     found = theodolite.survey(small_model("bert"), some, by="language", by_top=1, sample_size=0, listener=heard)
     assert found.groups["group"].unique()[1:].tolist() == ["(other)", "(missing)"]
@@ -290,6 +292,10 @@ def test_warnings_and_errors(small_model: Any, rows: list[dict[str, str]], corpu
     assert heard.warnings[1].startswith("--by language has 3 different values: the 1 most frequent are groups")
     with pytest.raises(InputError, match=r"--by 'langage': no document .* Did you mean 'language'"):
         theodolite.survey(small_model("bert"), corpus, by="langage")
+    with pytest.raises(
+        InputError, match=r"--by 'langage': .* Did you mean 'language'"
+    ):  # the first record has none
+        theodolite.survey(small_model("bert"), sparse, by="langage")
     with pytest.raises(InputError, match="--by-top 5 requires --by"):
         theodolite.survey(small_model("bert"), corpus, by_top=5)
     with pytest.raises(InputError, match="--by-top 0 is too small"):
