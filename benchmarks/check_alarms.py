@@ -146,7 +146,8 @@ def make_survey(states: States, documents: NDArray[np.int64], model: str = "mode
     state = State(folds, Units("id"), positions=len(chosen))
     table = pd.DataFrame(rows)
     none = pd.DataFrame()
-    tables = SurveyTables(table, none, none, none, none, none, curve_table("jackknife", jackknife))
+    jackknifes = curve_table("jackknife", jackknife)
+    tables = SurveyTables(table, none, none, none, none, none, jackknifes, none, none, none, none, none)
     settings = {"units": "id", "max_tokens": 512, "populations": POPULATIONS, "sample_size": SAMPLE}
     facts = {
         "schema": 1,

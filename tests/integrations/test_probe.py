@@ -16,6 +16,7 @@ from theodolite.errors import InputError
 from theodolite.integrations import GeometryProbe, Thresholds
 from theodolite.integrations.model_state import hash_weights, unwrap_model
 from theodolite.integrations.probe import Budget
+from theodolite.studies.number_export.numbers import read_numbers
 from theodolite.studies.series import Series
 
 TEXTS = sentences(40, seed=9)
@@ -51,6 +52,19 @@ def test_the_numbers_are_those_of_a_survey_of_the_checkpoint(kind: str, tmp_path
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-9, err_msg=column)
     assert probe.layers["twonn"].isna().all()
     assert "dimension=True" in str(probe.layers["undefined"].iloc[0])
+
+
+def test_names_are_those_of_an_exported_survey(tmp_path: Path) -> None:
+    import theodolite
+
+    model, tokenizer = tiny("decoder")
+    logged = _probe(tokenizer).measure(model, 0)
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    theodolite.survey(str(tmp_path / "model"), corpus=TEXTS, out=tmp_path / "s", sample_size=0)
+    names = ("mean_cosine", "effective_rank")
+    exported = read_numbers(tmp_path / "s", layers=None, population="all", measures=names)
+    assert {exported.key(one) for one in exported.numbers} == {key for key in logged if key.endswith(names)}
 
 
 def test_mean_cosine_and_effective_rank_are_their_definitions() -> None:

@@ -94,6 +94,7 @@ def samples(draw: st.DrawFn, min_rows: int = 0, difficulties: tuple[str, ...] = 
         kept=draw(kept_units()),
         by_groups=BY_GROUPS,
         by_matrices=draw(st.integers(0, BY_GROUPS)),
+        by_rows=draw(st.sampled_from([0, 1, 5, 20, 1000])),
     )
     recipe = f"{rows} x {dim} {dtype}, {int(first.sum())} first, seed {seed}: {', '.join(sorted(chosen))}; {frame}"
     return Sample(frame, Batch(0, states, places), recipe)

@@ -25,6 +25,7 @@ FRAME = Frame(
     frequent=tuple(range(UNITS)),
     by_groups=4,
     by_matrices=2,
+    by_rows=1000,
 )
 
 
@@ -34,7 +35,7 @@ def full_batch(cells: int) -> Batch:
     states = torch.randn(rows, DIM, generator=torch.Generator().manual_seed(0))
     where = places(torch.arange(rows) % UNITS, torch.arange(rows) >= UNITS * EACH)
     group = torch.arange(rows) // UNITS % GROUPS
-    return Batch(0, states, replace(where, group=group, by=torch.arange(rows) % FRAME.by_groups))
+    return Batch(0, states, replace(where, group=group, by=group % FRAME.by_groups))
 
 
 @pytest.mark.parametrize("cells", [1, 2])

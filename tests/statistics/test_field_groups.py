@@ -15,9 +15,10 @@ from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.groups import Groups
 from theodolite.statistics.norms import Norms
+from theodolite.statistics.rows import Rows
 from theodolite.statistics.scatter import Scatter
 
-BY, MATRICES = 4, 2
+BY, MATRICES, ROWS = 4, 2, 10**6
 FLOAT64 = 1e-12
 """Of the sum of sizes: float64 sums of a few thousand rows in another order."""
 FLOAT32 = 2e-6
@@ -30,7 +31,7 @@ def case(request: pytest.FixtureRequest) -> Case:
     made = hard(request.param)
     by = torch.randint(BY, (len(made.places),), generator=torch.Generator().manual_seed(1))
     by[:200] %= BY - 1
-    frame = replace(made.frame, by_groups=BY, by_matrices=MATRICES)
+    frame = replace(made.frame, by_groups=BY, by_matrices=MATRICES, by_rows=ROWS)
     return Case(made.states, replace(made.places, by=by), frame)
 
 
@@ -99,7 +100,7 @@ def test_groups_can_be_joined(case: Case) -> None:
     fold = LayerFold(case.frame)
     for batch in case.batches():
         fold.update(batch)
-    fold.regroup(codes, 3, 3)
+    fold.regroup(codes, 3, 3, ROWS)
     assert fold.field_groups is not None
     found, frame = fold.field_groups, replace(case.frame, by_groups=3, by_matrices=3)
     renamed = Case(case.states, replace(case.places, by=codes[case.places.by]), frame)
@@ -115,3 +116,78 @@ def test_groups_can_be_joined(case: Case) -> None:
     torch.testing.assert_close(
         found.cells[0].products[2], expected.cells[0].products[2], rtol=0, atol=FLOAT32 * scale
     )
+    for cell in expected.cells:
+        assert_same_units(found, expected, cell)
+
+
+def assert_same_units(found: FieldGroups, expected: FieldGroups, cell: int) -> None:
+    assert torch.equal(found.without_units, expected.without_units)
+    for group in range(found.frame.by_groups):
+        mine, theirs = found.unit_sums(group, [cell]), expected.unit_sums(group, [cell])
+        assert (mine is None) == (theirs is None)
+        if mine is not None and theirs is not None:
+            assert torch.equal(mine.codes, theirs.codes)
+            assert torch.equal(mine.n, theirs.n)
+            torch.testing.assert_close(mine.sum, theirs.sum, rtol=1e-9, atol=1e-9)
+            torch.testing.assert_close(mine.squares, theirs.squares, rtol=1e-9, atol=1e-9)
+
+
+def test_sums_by_unit_are_those_of_the_rows(case: Case) -> None:
+    """V_W of each group and cell, from its definition; float32 sums about 0 lose it."""
+    found = folded(FieldGroups, case)
+    for cell in found.cells:
+        for group in range(BY):
+            rows = (case.cells() == cell) & (case.places.by.numpy() == group) & np.isfinite(case.x).all(1)
+            x, unit = case.x[rows], case.places.unit.numpy()[rows]
+            sums = found.unit_sums(group, [cell])
+            assert sums is not None
+            codes, counts = np.unique(unit, return_counts=True)
+            assert sums.codes.tolist() == codes.tolist()
+            assert sums.n.tolist() == counts.tolist()
+            spread = sums.squares.sum() - (sums.sum.square().sum(1) / sums.n).sum()
+            within = sum(np.square(x[unit == one] - x[unit == one].mean(0)).sum() for one in codes)
+            assert float(spread) == pytest.approx(within, rel=1e-9, abs=1e-12 * np.square(x).sum())
+
+
+def test_only_the_first_groups_that_fit_have_sums_by_unit(case: Case) -> None:
+    """The limit holds after every batch, and which groups remain does not depend on how the rows are merged."""
+    whole = folded(FieldGroups, case)
+    sizes = [
+        sum(len(sums.codes) for cell in whole.cells if (sums := whole.unit_sums(group, [cell])) is not None)
+        for group in range(BY)
+    ]
+    limits = {0: 0, sizes[0] - 1: 0, sizes[0]: 1, sizes[0] + sizes[1]: 2, sum(sizes) - 1: BY - 1, sum(sizes): BY}
+    for limit, kept in limits.items():
+        limited = Case(case.states, case.places, replace(case.frame, by_rows=limit))
+        expected = [group >= kept for group in range(BY)]
+        parts = []
+        for batch in limited.batches():
+            parts.append(FieldGroups(limited.frame))
+            parts[-1].update(Rows.of(batch, limited.frame))
+            assert sum(sums.units.size for sums in parts[-1].cells.values()) <= limit
+        merged = FieldGroups(limited.frame)
+        for part in reversed(parts):
+            merged.merge(part)
+        for found in (folded(FieldGroups, limited), merged):
+            assert found.without_units.tolist() == expected
+            for cell in found.cells:
+                for group in range(kept):
+                    assert torch.equal(found.unit_sums(group, [cell]).n, whole.unit_sums(group, [cell]).n)
+
+
+def test_units_can_be_numbered_otherwise(case: Case) -> None:
+    codes = torch.randperm(int(case.places.unit.max()) + 1, generator=torch.Generator().manual_seed(2))
+    found = folded(FieldGroups, case)
+    found.recode(codes)
+    renamed = Case(case.states, replace(case.places, unit=codes[case.places.unit]), case.frame)
+    expected = folded(FieldGroups, renamed)
+    for cell in expected.cells:
+        assert_same_units(found, expected, cell)
+
+
+def test_sums_of_an_older_version_have_no_units(case: Case) -> None:
+    state = {name: part for name, part in folded(FieldGroups, case).state().items() if "units" not in name}
+    older = FieldGroups.restore(case.frame, state)
+    older.merge(folded(FieldGroups, case))
+    assert older.unit_sums(0, [0]) is None
+    assert not any(sums.units.size for sums in older.cells.values())

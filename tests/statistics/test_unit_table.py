@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
-from theodolite.statistics.unit_table import CHUNK, UnitTable
+from theodolite.statistics.unit_table import CHUNK, SparseTable, UnitTable
 
 GROWTH = 1.25
 """A table that must grow takes a quarter more than it needs, and sixteen rows."""
@@ -64,3 +65,27 @@ def test_squares_about_the_vectors_themselves_do_not_fall_below_zero() -> None:
         table.recentre(-vector)
         assert table.squares[0] >= 0
         torch.testing.assert_close(table.squares[0], torch.zeros(()).double(), rtol=0, atol=1e-8)
+
+
+def test_codes_far_apart_have_the_same_sums() -> None:
+    random = torch.Generator().manual_seed(1)
+    dense, sparse = UnitTable(3), SparseTable(3)
+    for _ in range(5):
+        codes, x = torch.randint(9, (40,), generator=random), torch.randn(40, 3, generator=random)
+        dense.add_rows(codes, x, torch.zeros(3))
+        sparse.add_rows(codes * 2**40 + 1, x, torch.zeros(3))
+    order = sparse.codes.argsort()
+    for name in ("n", "sum", "squares"):
+        assert torch.equal(getattr(sparse, name)[order], getattr(dense, name)[dense.codes.argsort()])
+    assert sum(part.nbytes for part in vars(sparse).values() if isinstance(part, torch.Tensor)) < 4000
+
+
+def test_removed_rows_leave_no_sums_behind() -> None:
+    table = SparseTable(2)
+    table.add_rows(torch.tensor([5, 2**50, 7]), torch.ones(3, 2), torch.zeros(2))
+    table.select((table.codes == 2**50).nonzero().squeeze(1))
+    assert (table.codes.tolist(), table.n.tolist()) == ([2**50], [1])
+    table.add_rows(torch.tensor([5, 2**50]), torch.ones(2, 2), torch.zeros(2))
+    sums = dict(zip(table.codes.tolist(), table.sum.tolist(), strict=True))
+    assert sums == {2**50: [2.0, 2.0], 5: [1.0, 1.0]}
+    assert dict(zip(table.codes.tolist(), table.squares.tolist(), strict=True))[5] == pytest.approx(2.0)

@@ -89,7 +89,7 @@ def test_groups_equal_surveys_of_their_documents(
         assert set(mine["documents"]) == {len(texts)}
         assert mine["population"].tolist() == alone.layers["population"].tolist()
         assert mine["n"].tolist() == alone.layers["n"].tolist()
-        counted = ["n", "dim", "zero", "nonfinite", "massive"]
+        counted = ["n", "types", "dim", "zero", "nonfinite", "massive"]
         assert mine[counted].to_numpy().tolist() == alone.layers[counted].to_numpy().tolist()
         assert_rows(mine, alone.layers, FORWARD, [name for name in SHARED if not name.startswith("rogue")])
 
@@ -208,7 +208,8 @@ def test_other_corpora_merge_by_the_names_of_groups(
     )
     assert left["group"].tolist() == right["group"].tolist()
     assert left["documents"].tolist() == right["documents"].tolist()
-    names = ["n", "q", "m", "v", "mean_cosine", "effective_rank", "norm_p50"]
+    names = ["n", "types", "q", "m", "v", "v_within", "v_between", "mean_cosine", "effective_rank", "norm_p50"]
+    assert right[names].notna().to_numpy().all()
     assert_rows(left, right, FORWARD, names)
     assert len(a.groups) == len(b.groups) == 2 * len(whole.layers)  # the surveys themselves stay as they are
     with pytest.raises(InputError, match="--by"):
@@ -240,6 +241,36 @@ def test_only_the_largest_groups_have_spectra(
     pd.testing.assert_frame_equal(found.groups[["q", "mean_cosine"]], whole.groups[["q", "mean_cosine"]])
 
 
+def test_only_the_largest_groups_have_sums_by_unit(
+    small_model: Any, corpus: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    whole = theodolite.survey(small_model("bert"), corpus, by="language", sample_size=0)
+    rows = whole.groups.query("population == 'all'")
+    assert rows["v_within"].notna().all()
+    assert (rows["v_within"] + rows["v_between"]).to_numpy() == pytest.approx(rows["v"].to_numpy())
+    row = 8 * sum(layer["dim"] + 3 for layer in whole.facts["layers"])
+    types = rows.query("layer == 0").set_index("group")["types"]
+    names = [group["name"] for group in whole.facts["by"]["groups"]]
+    monkeypatch.setattr(by_field, "UNIT_BYTES", int(row * (types[names[0]] + types[names[1]] + 10)))
+    found = theodolite.survey(small_model("bert"), corpus, by="language", sample_size=0, out=tmp_path / "s")
+    assert set(found.groups.loc[found.groups["v_within"].notna(), "group"]) == set(names[:2])
+    lacking = found.groups.query("group == @names[2] and population == 'all'").iloc[0]
+    reasons = json.loads(lacking["undefined"])
+    assert set(reasons) >= {"types", "v_within", "v_between"}
+    assert reasons["v_within"].startswith("only the 2 largest groups have sums by unit")
+    assert lacking[["q", "m", "v"]].notna().all()
+    pd.testing.assert_frame_equal(theodolite.load(tmp_path / "s").groups, found.groups)
+
+
+def test_units_without_a_vector_count_in_groups(small_model: Any, corpus: Path) -> None:
+    """--min-count leaves rare units without a vector; the sums by group have a limit of their own."""
+    whole, limited = (
+        theodolite.survey(small_model("bert"), corpus, by="language", sample_size=0, min_count=count).groups
+        for count in (1, 1000)
+    )
+    assert_rows(limited, whole, EXACT, ["types", "v_within", "v_between"])
+
+
 def test_the_memory_estimate_includes_groups(small_model: Any, corpus: Path) -> None:
     plain = theodolite.survey(small_model("bert"), corpus, sample_size=0)
     found = theodolite.survey(small_model("bert"), corpus, by="language", sample_size=0)
@@ -250,8 +281,10 @@ def test_the_memory_estimate_includes_groups(small_model: Any, corpus: Path) -> 
         theodolite.survey(small_model("bert"), corpus, by="language", memory="1M")
 
 
-def test_warnings_and_errors(small_model: Any, rows: list[dict[str, str]], corpus: Path) -> None:
+def test_warnings_and_errors(small_model: Any, rows: list[dict[str, str]], corpus: Path, tmp_path: Path) -> None:
     heard = Heard()
+    sparse = tmp_path / "sparse.jsonl"
+    sparse.write_text("\n".join(json.dumps(row) for row in [{"text": "No language."}, *rows]))
     some = [{"text": row["text"]} if at % 10 == 0 else row for at, row in enumerate(rows)]
     found = theodolite.survey(small_model("bert"), some, by="language", by_top=1, sample_size=0, listener=heard)
     assert found.groups["group"].unique()[1:].tolist() == ["(other)", "(missing)"]
@@ -259,6 +292,10 @@ def test_warnings_and_errors(small_model: Any, rows: list[dict[str, str]], corpu
     assert heard.warnings[1].startswith("--by language has 3 different values: the 1 most frequent are groups")
     with pytest.raises(InputError, match=r"--by 'langage': no document .* Did you mean 'language'"):
         theodolite.survey(small_model("bert"), corpus, by="langage")
+    with pytest.raises(
+        InputError, match=r"--by 'langage': .* Did you mean 'language'"
+    ):  # the first record has none
+        theodolite.survey(small_model("bert"), sparse, by="langage")
     with pytest.raises(InputError, match="--by-top 5 requires --by"):
         theodolite.survey(small_model("bert"), corpus, by_top=5)
     with pytest.raises(InputError, match="--by-top 0 is too small"):
@@ -275,6 +312,19 @@ def test_vectors_by_value_equal_measuring_them_alone() -> None:
         alone = theodolite.measure(VECTORS[np.array(BY) == name]).layers
         mine = found[(found["group"] == name) & (found["population"] == "all")]
         assert_rows(mine, alone[alone["population"] == "all"], EXACT, SHARED)
+        assert set(json.loads(mine["undefined"].iloc[0])) == {"types", "v_within", "v_between"}
+
+
+def test_vectors_with_units_by_value_equal_measuring_them_alone() -> None:
+    units = np.array([f"u{at * at % 11}" for at in range(400)])
+    found = theodolite.measure(VECTORS, by=BY, groups=units).groups
+    for name in "abc":
+        mine = found[(found["group"] == name) & (found["population"] == "all")].iloc[0]
+        x, of = VECTORS[np.array(BY) == name], units[np.array(BY) == name]
+        within = sum(np.square(x[of == one] - x[of == one].mean(0)).sum() for one in np.unique(of)) / len(x)
+        assert mine["types"] == len(np.unique(of))
+        assert mine["v_within"] == pytest.approx(within, rel=EXACT)
+        assert mine["v_between"] == pytest.approx(np.square(x - x.mean(0)).sum() / len(x) - within, rel=EXACT)
 
 
 def test_vectors_of_a_file_by_a_column(tmp_path: Path) -> None:

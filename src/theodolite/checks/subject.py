@@ -130,7 +130,7 @@ def check_comparable(subject: Subject, baseline: Subject) -> None:
     if layers[0] != layers[1]:
         described = [f"{_model(one)}, {list_layers(one.layer_numbers)}" for one in (subject, baseline)]
         raise InputError(
-            f"--baseline {theirs} has other layers than {mine}: {described[1]} there, {described[0]} here. Give a "
+            f"--baseline {theirs} has other layers than {mine}: {described[1]} there; {described[0]} here. Give a "
             "baseline of the same model, surveyed with the same --layers."
         )
     architectures = [(one.facts.get("model") or {}).get("architecture") for one in (subject, baseline)]

@@ -13,7 +13,7 @@ from theodolite.text import join_words
 if TYPE_CHECKING:
     import pandas as pd
 
-SHOWN = "group documents n q m v mean_cosine effective_rank norm_p50 nearest nearest_distance".split()
+SHOWN = "group documents n q m v v_within mean_cosine effective_rank norm_p50 nearest nearest_distance".split()
 MOST = 40  # groups printed after a survey
 
 
@@ -42,7 +42,7 @@ def print_groups(
     print_result(
         f"groups by {facts['by']['field']} · layer {rows['layer'].iloc[0]} ({name}) · population: {population}"
     )
-    headings = {column: COLUMNS["groups"][column].label for column in SHOWN}
+    headings = {column: COLUMNS["groups"][column].label for column in SHOWN if column in rows}
     print_numbers(rows.head(most or len(rows)).to_dict("records"), headings, ("group", "nearest"))
     if most is not None and len(rows) > most:
         print_result(f"{len(rows) - most} more groups are in groups.parquet.")

@@ -85,6 +85,7 @@ class FieldChoice:
     distinct: int  # different values, including those in (other)
     edges: tuple[float, ...] | None = None  # between the bins of numbers; None: every value is its own group
     matrices: int = 0  # groups with a matrix of second moments, from the first
+    unit_rows: int = 0  # rows of sums by group and unit that each layer may keep
     sha256: str = ""  # of the values of all documents, in order
 
     def __len__(self) -> int:
@@ -144,6 +145,7 @@ class FieldChoice:
             "distinct": self.distinct,
             "edges": None if self.edges is None else list(self.edges),
             "matrices": self.matrices,
+            "unit_rows": self.unit_rows,
             "sha256": self.sha256,
         }
 
@@ -158,6 +160,7 @@ class FieldChoice:
             facts["distinct"],
             None if edges is None else tuple(edges),
             facts["matrices"],
+            facts.get("unit_rows", 0),  # older surveys have none
             facts["sha256"],
         )
 
@@ -333,6 +336,7 @@ def join_choices(first: FieldChoice, second: FieldChoice, *, same_corpus: bool =
         max(first.distinct, second.distinct),
         first.edges,
         min(first.matrices, second.matrices),
+        min(first.unit_rows, second.unit_rows),
         first.sha256 if same_corpus else sha256(f"{first.sha256} {second.sha256}".encode()).hexdigest(),
     )
     return JoinedChoice(joined, *codes)

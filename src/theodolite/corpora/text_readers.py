@@ -184,8 +184,11 @@ def read_record(record: dict[str, object], options: CorpusOptions, where: str) -
     return with_value(text, record.get(str(options.by)), options)
 
 
+LISTED = 100  # records whose fields are listed if the one asked for is not there; some records lack some
+
+
 def list_fields(path: Path, options: CorpusOptions) -> list[str]:
-    """Return the names of the fields of a file: those of its first record, or its columns; none of a text file."""
+    """Return the names of the fields of a file: of its first records, or its columns; none of a text file."""
     if path.suffix.lower() == ".parquet":
         import pyarrow.parquet as pq
 
@@ -193,11 +196,16 @@ def list_fields(path: Path, options: CorpusOptions) -> list[str]:
             return list(pq.read_schema(path).names)
     if not path.name.lower().removesuffix(".gz").endswith(".jsonl"):
         return []
+    found: dict[str, None] = {}
+    records = 0
     for first, lines in line_blocks(path, options.encoding_errors):
         for number, line in enumerate(lines, first):
             if line and not line.isspace():
-                return list(_record(line, f"{path}:{number}"))
-    return []
+                found |= dict.fromkeys(_record(line, f"{path}:{number}"))
+                records += 1
+            if records == LISTED:
+                return list(found)
+    return list(found)
 
 
 def _text(record: dict[str, object], field: str, where: str, option: str = "--field") -> str | None:

@@ -14,10 +14,10 @@ from theodolite.integrations.alarms import Alarm, AlarmDetector, Alarms, Geometr
 from theodolite.integrations.attention import LOGGED as SHARPNESS
 from theodolite.integrations.attention import select_sharpness
 from theodolite.integrations.collapse import Collapse, CollapseDetector, CollapseWarning, Thresholds
-from theodolite.integrations.metric_names import PREFIX, metric_name
 from theodolite.integrations.probe_set import ProbeSet
 from theodolite.integrations.series_writer import SeriesWriter
 from theodolite.integrations.user_warnings import warn_user
+from theodolite.studies.number_export.metric_names import PREFIX, metric_name
 from theodolite.studies.series import Series
 
 

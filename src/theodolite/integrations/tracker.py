@@ -6,8 +6,8 @@ from typing import Any
 
 from accelerate.tracking import GeneralTracker
 
-from theodolite.integrations.metric_names import PREFIX
 from theodolite.integrations.probe import GeometryProbe
+from theodolite.studies.number_export.metric_names import PREFIX
 
 
 class GeometryTracker(GeneralTracker):  # type: ignore[misc] # accelerate is not typed

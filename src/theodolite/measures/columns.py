@@ -658,14 +658,16 @@ _NEIGHBOURS = (
     _share("cosine", "cos", "Cosine", "Cosine of the mean vectors of the two units", signed=True, null="n is 0"),
 )
 _OF_GROUPS = (
-    "n dim q m v mean_cosine anisotropy_svd participation_ratio effective_rank iso_score norm_min norm_p1 norm_p5 "
-    "norm_p25 norm_p50 norm_p75 norm_p95 norm_p99 norm_max zero nonfinite massive q_se m_se v_se m_of_q_se "
-    "mean_cosine_se rogue_coordinate rogue_cosine_share rogue_half effective_rank_singular pca_dim_90 pca_dim_95 "
-    "pca_dim_99 rogue_variance_coordinate rogue_variance_share"
+    "n types dim q m v v_within v_between mean_cosine anisotropy_svd participation_ratio effective_rank iso_score "
+    "norm_min norm_p1 norm_p5 norm_p25 norm_p50 norm_p75 norm_p95 norm_p99 norm_max zero nonfinite massive q_se "
+    "m_se v_se m_of_q_se mean_cosine_se rogue_coordinate rogue_cosine_share rogue_half effective_rank_singular "
+    "pca_dim_90 pca_dim_95 pca_dim_99 rogue_variance_coordinate rogue_variance_share alpha_req"
 ).split()
 NO_MATRIX = "too few vectors, or the group is not among the largest, which have spectra"
 _SPECTRAL = "anisotropy_svd participation_ratio effective_rank iso_score effective_rank_singular".split()
-_SPECTRAL += ["pca_dim_90", "pca_dim_95", "pca_dim_99", "rogue_variance_coordinate", "rogue_variance_share"]
+_SPECTRAL += "pca_dim_90 pca_dim_95 pca_dim_99 rogue_variance_coordinate rogue_variance_share alpha_req".split()
+NO_UNIT_SUMS = "the vectors belong to no units, or the group is not among the largest, which have sums by unit"
+_OF_UNITS = dict.fromkeys(("types", "v_within", "v_between"), NO_UNIT_SUMS)
 _GROUP = _key("group", "Value of the field, or (other), or (missing)", title="Group")
 _GROUPS = (
     _LAYER,
@@ -674,7 +676,7 @@ _GROUPS = (
     _GROUP,
     _count("documents", "documents", "Documents", "Documents of the group in the whole corpus", "documents"),
     *(
-        replace(column, null=NO_MATRIX) if column.name in _SPECTRAL else column
+        replace(column, null=_OF_UNITS.get(name, NO_MATRIX if name in _SPECTRAL else column.null))
         for name in _OF_GROUPS
         for column in _LAYERS
         if column.name == name

@@ -95,6 +95,7 @@ class Pilot:
             kept=self.kept,
             by_groups=0 if by is None else len(by),
             by_matrices=0 if by is None else by.matrices,
+            by_rows=0 if by is None else by.unit_rows,
             marks_sinks=layer.stream == RESIDUAL,
             attention_heads=layer.attention_heads,
         )

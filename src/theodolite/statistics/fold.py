@@ -132,9 +132,9 @@ class LayerFold:
         for statistic in self.statistics.values():
             statistic.frame = self.frame
 
-    def regroup(self, codes: Tensor, groups: int, matrices: int) -> None:
+    def regroup(self, codes: Tensor, groups: int, matrices: int, rows: int) -> None:
         """Change the groups of the field: group k becomes codes[k] of this many groups. (groups,)"""
-        self.frame = replace(self.frame, by_groups=groups, by_matrices=matrices)
+        self.frame = replace(self.frame, by_groups=groups, by_matrices=matrices, by_rows=rows)
         for statistic in self.statistics.values():
             statistic.frame = self.frame
         if self.field_groups is not None:

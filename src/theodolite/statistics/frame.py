@@ -34,6 +34,7 @@ class Frame:
     kept: KeptUnits | None = None  # the units that have a vector; None: all
     by_groups: int = 0  # groups of documents by a field of the corpus; 0: no field is given
     by_matrices: int = 0  # how many of them, from the first, have a matrix of second moments
+    by_rows: int = 0  # rows of sums by group and unit that a layer may keep
     marks_sinks: bool = True  # whether a position that is massive here is a sink at the other layers
     attention_heads: int = 0  # if sums over the attention of a block are kept with this layer
 

@@ -130,6 +130,36 @@ class UnitTable:
             self._squares = _grow(self._squares, capacity)
 
 
+class SparseTable(UnitTable):
+    """The same with codes that may be far apart: rows are found by a search, not by an entry per possible code."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self._index()
+
+    def rows_for(self, codes: Tensor) -> Tensor:
+        """Return the row of each code; new codes get new rows. (any,) -> (any,)"""
+        unseen = torch.unique(codes[~torch.isin(codes, self.codes)])
+        if len(unseen):
+            self._reserve(self.size + len(unseen))
+            self._codes[self.size : self.size + len(unseen)] = unseen
+            self.size += len(unseen)
+            self._index()
+        return self._rows[torch.searchsorted(self._sorted, codes)]
+
+    def select(self, rows: Tensor) -> None:
+        """Keep only these rows, and the space of the others for new ones."""
+        for part in (self._codes, self._n, self._sum, self._squares):
+            kept = part[rows]
+            part[: len(rows)] = kept
+            part[len(rows) : self.size] = 0
+        self.size = len(rows)
+        self._index()
+
+    def _index(self) -> None:
+        self._sorted, self._rows = self.codes.sort()
+
+
 def add_tables(
     tables: Sequence[UnitTable], dim: int, sums: Sequence[Tensor] | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -15,10 +15,13 @@ from theodolite.models.layers import Layer
 from theodolite.state.state import State
 from theodolite.statistics.cells import cells_to_separate
 from theodolite.statistics.fold import MAX_MATRIX_DIM
+from theodolite.statistics.unit_table import UnitTable
 
 BY = "by"  # in survey.json: the field and its groups; missing if documents are not grouped
 MATRIX_BYTES = 2**29
 """Memory for the matrices of all layers: as many of the largest groups as fit have spectra."""
+UNIT_BYTES = 2**29
+"""Memory for the sums by group and unit of all layers: as many of the largest groups as fit have V_W and V_B."""
 MOST_GROUPS = 1000
 CELLS_HELD = 2  # of a layer, with a matrix per group: ordinary and first positions
 
@@ -33,8 +36,8 @@ def check_by(by: str | None, top: int) -> None:
         raise InputError("--by is empty. Name a field of the corpus, such as language, or omit it.")
 
 
-def with_matrices(choice: FieldChoice, layers: Sequence[Layer], populations: Sequence[str]) -> FieldChoice:
-    """Return the groups with the number of those that have spectra: as many of the first as fit in memory."""
+def limit_memory(choice: FieldChoice, layers: Sequence[Layer], populations: Sequence[str]) -> FieldChoice:
+    """Return the groups with what fits in memory: how many of the first have spectra, and rows of sums by unit."""
     wide = next((layer for layer in layers if layer.dim > MAX_MATRIX_DIM), None)
     if wide is not None:
         raise InputError(
@@ -43,7 +46,9 @@ def with_matrices(choice: FieldChoice, layers: Sequence[Layer], populations: Seq
         )
     cells = CELLS_HELD if any(cells_to_separate(populations)) else 1
     size = cells * sum(8 * layer.dim**2 for layer in layers)
-    return replace(choice, matrices=min(len(choice), MATRIX_BYTES // max(size, 1)))
+    row = sum(UnitTable.expected_bytes(layer.dim, 1) for layer in layers)
+    matrices, rows = MATRIX_BYTES // max(size, 1), UNIT_BYTES // max(row, 1)
+    return replace(choice, matrices=min(len(choice), matrices), unit_rows=rows)
 
 
 def describe_by(choice: FieldChoice | None, top: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -67,5 +72,5 @@ def join_groups(state: State, facts: dict[str, Any], other: State, other_facts: 
     copied = replace(other, folds={index: fold.copy() for index, fold in other.folds.items()})
     for each, new in ((state, codes), (copied, other_codes)):
         for fold in each.folds.values():
-            fold.regroup(torch.tensor(new, dtype=torch.int64), len(joined), joined.matrices)
+            fold.regroup(torch.tensor(new, dtype=torch.int64), len(joined), joined.matrices, joined.unit_rows)
     return copied

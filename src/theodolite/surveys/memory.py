@@ -55,13 +55,14 @@ def estimate_bytes(
             kept=kept,
             by_groups=0 if by is None else len(by),
             by_matrices=0 if by is None else by.matrices,
+            by_rows=0 if by is None else by.unit_rows,
             attention_heads=layer.attention_heads,
         )
         total += expected_bytes(frame, types, cells)
         matrices = cells + (SINK_MATRICES if sinks else 0)
         for kind in (Scatter, FieldGroups) if sinks else ():  # sinks may be more than coordinates
             if kind in statistics_for(frame):
-                total += kind.expected_bytes(frame, types, SINK_MATRICES)
+                total += kind.expected_bytes(frame, 0, SINK_MATRICES)  # their units are counted already
         if vectors is not None and Scatter in statistics_for(frame):  # kept instead of a matrix
             total -= 8 * layer.dim * max(layer.dim - vectors, 0) * matrices
     widest = max((layer.dim for layer in layers), default=0)

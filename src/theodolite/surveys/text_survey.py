@@ -32,7 +32,7 @@ from theodolite.sources.text.units import special_ids, token_level
 from theodolite.sources.text.windows import choose_window_length
 from theodolite.statistics.cells import cells_to_separate
 from theodolite.surveys.batch_tokens import choose_batch_tokens
-from theodolite.surveys.by_field import BY, describe_by, with_matrices
+from theodolite.surveys.by_field import BY, describe_by, limit_memory
 from theodolite.surveys.options import SurveyOptions, select_shards
 from theodolite.surveys.provenance import describe_checkpoint, describe_corpus, describe_settings, make_provenance
 from theodolite.surveys.resume import RecordedRun, describe_units, known_settings
@@ -117,7 +117,7 @@ def plan(
         placement = find_placement(source.anatomy)
     hashed()
     found = scanned()
-    by = None if found.by is None else with_matrices(found.by, source.layers, options.populations)
+    by = None if found.by is None else limit_memory(found.by, source.layers, options.populations)
     for each in kinds:
         each.corpus_key, each.by = int(found.sha256[:16], 16), by
     shards = {shard.index: shard for shard in found.shards}

@@ -22,7 +22,7 @@ from theodolite.sources.vectors import Vectors, VectorSource, read_vectors, to_f
 from theodolite.state.pilot import POSITIONS
 from theodolite.storage.location import parse_location
 from theodolite.storage.lock import check_unlocked
-from theodolite.surveys.by_field import check_by, describe_by, with_matrices
+from theodolite.surveys.by_field import check_by, describe_by, limit_memory
 from theodolite.surveys.folder import check_free
 from theodolite.surveys.options import SurveyOptions, check_options
 from theodolite.surveys.provenance import describe_corpus, describe_settings, make_provenance
@@ -83,7 +83,7 @@ def measure(
         listener.warn(note)
     source = VectorSource(data, corpus_key=int(digest[:16], 16), by=codes)
     populations = (*POPULATIONS, "without-sinks") if len(source.layers) > 1 else POPULATIONS
-    choice = None if choice is None else with_matrices(choice, source.layers, populations)
+    choice = None if choice is None else limit_memory(choice, source.layers, populations)
     by_settings, by_identity = describe_by(choice, by_top)
     step, rows = BLOCK * BLOCKS, data.rows
     shards = range((len(rows) + step - 1) // step)

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from theodolite.corpora.fields import FieldChoice
 from theodolite.engines.threads import run_in_threads
 from theodolite.measures.columns import FEW_GROUPS, NO_DIRECTION, NO_POSITION, column_names
+from theodolite.measures.decomposition import decomposition, unit_moments
 from theodolite.measures.group_differences import COMPARED, PAIRED, FieldSums, Z, compare_groups
 from theodolite.models.layers import Layer
+from theodolite.sources.units import Units
 from theodolite.state.state import State
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.field_groups import FieldGroups
@@ -27,6 +29,7 @@ from theodolite.tables.tables import group_table, measure_populations
 
 GROUPS = set(column_names("groups"))
 NO_SAMPLE = "no vectors of single groups are sampled"
+OF_UNITS = ("types", "v_within", "v_between")
 ONE_GROUP = "there is no other group with a position"
 Row = dict[str, Any]
 
@@ -44,7 +47,7 @@ def make_group_tables(
     """Compute both tables from the sums of the state."""
 
     def measure(layer: Layer) -> tuple[list[Row], list[pd.DataFrame]]:
-        return _measure_layer(state.folds[layer.index], layer, populations, choice)
+        return _measure_layer(state.folds[layer.index], layer, populations, choice, state.units)
 
     groups: list[Row] = []
     differences: list[pd.DataFrame] = [group_table("group_differences")]
@@ -58,12 +61,15 @@ def make_group_tables(
 
 
 def _measure_layer(
-    fold: LayerFold, layer: Layer, populations: Sequence[str], choice: FieldChoice
+    fold: LayerFold, layer: Layer, populations: Sequence[str], choice: FieldChoice, units: Units
 ) -> tuple[list[Row], list[pd.DataFrame]]:
     stored = fold.field_groups
     assert stored is not None, "the state has no groups"
     few = f"only the {choice.matrices} largest groups have spectra: more need too much memory for all layers"
-    own = {code: _rows_of_group(group_fold(fold, code), stored, code, populations, few) for code in choice.shown}
+    with_units = layer.units and units.kind != "none"
+    own = {
+        code: _rows_of_group(fold, stored, code, populations, few, with_units=with_units) for code in choice.shown
+    }
     heads = {"layer": layer.index, "layer_name": layer.name}
     groups: list[Row] = []
     differences: list[pd.DataFrame] = []
@@ -89,18 +95,40 @@ def _measure_layer(
 
 
 def _rows_of_group(
-    fold: LayerFold, stored: FieldGroups, code: int, populations: Sequence[str], few: str
+    whole: LayerFold, stored: FieldGroups, code: int, populations: Sequence[str], few: str, *, with_units: bool
 ) -> dict[str, Row]:
     """Return the columns of layers.parquet that groups.parquet has too, by population."""
+    fold = group_fold(whole, code)
     lacking = {cell for cell, sums in stored.cells.items() if code in sums.without_matrix()}
 
     def measure(cells: tuple[int, ...]) -> Row:
         shape = measure_spectrum(fold, cells, NO_SAMPLE, lacking=few if lacking & set(cells) else None)
         row = make_layer_row(fold, cells, with_units=False, shape=shape)[0]
         row["undefined"] = _reasons(row["undefined"], {})
-        return row
+        return _add_units(row, stored, code, cells) if with_units else row
 
     return {name: dict(row) for name, row in measure_populations(fold, populations, measure).items()}
+
+
+def _add_units(row: Row, stored: FieldGroups, code: int, cells: tuple[int, ...]) -> Row:
+    """Return the row with the number of units, V_W and V_B, or why they are unknown."""
+    if not row["n"]:
+        return row | {"types": 0}
+    sums = stored.unit_sums(code, cells)
+    if sums is None:
+        return row | {"undefined": _reasons(row["undefined"], dict.fromkeys(OF_UNITS, _explain_units(stored)))}
+    n, total, squares, centre = (part.numpy() for part in (sums.n, sums.sum, sums.squares, sums.centre))
+    found = decomposition(n, total, squares, centre, unit_moments(n, total, squares, centre).v)
+    reasons = {name: why for name, why in json.loads(row["undefined"] or "{}").items() if name not in OF_UNITS}
+    units = {"types": len(n), "v_within": found.v_within, "v_between": found.v_between}
+    return row | units | {"undefined": json.dumps(reasons) if reasons else None}
+
+
+def _explain_units(stored: FieldGroups) -> str:
+    if not stored.frame.by_rows:
+        return "sums of an older version have none by unit and group; survey again"
+    kept = int((~stored.without_units).sum())
+    return f"only the {kept} largest groups have sums by unit: more need too much memory for all layers"
 
 
 def _reasons(undefined: str | None, more: Mapping[str, str]) -> str | None:
@@ -113,7 +141,14 @@ def group_fold(fold: LayerFold, code: int) -> LayerFold:
     stored = fold.field_groups
     assert stored is not None, "the state has no groups"
     frame = replace(
-        fold.frame, by_groups=0, by_matrices=0, kept=None, frequent=(), contextuality=False, sample_size=0
+        fold.frame,
+        by_groups=0,
+        by_matrices=0,
+        by_rows=0,
+        kept=None,
+        frequent=(),
+        contextuality=False,
+        sample_size=0,
     )
     own = LayerFold(frame)
     own.norms.nonfinite += stored.nonfinite[:, code]

@@ -19,7 +19,7 @@ from theodolite.studies.bridge.bridge import bridge
 from theodolite.studies.bridge.positions import PositionReader, cut_pieces
 from theodolite.studies.bridge.spaces import Space, SpaceSample
 from theodolite.studies.laboratory import Findings, open_laboratory
-from theodolite.studies.text_model import TextModel
+from theodolite.studies.text_model import TextModel, load_text_model
 
 pytestmark = pytest.mark.filterwarnings(r"ignore:R\^2, neighbours and recall come from")
 TEXTS = sentences(120, seed=7)
@@ -199,3 +199,34 @@ def test_minilm_in_half_precision_is_nearly_itself() -> None:
     same = found.tables["cka"].query("layer_a == layer_b")["cka"]
     assert same.min() > 0.999
     assert same.max() < 1
+
+
+@pytest.mark.slow
+@pytest.mark.weights
+def test_minilm_fine_tuned_departs_most_in_its_last_layer(tmp_path: Path) -> None:
+    """Weights in half precision are the same model; a few steps of training change the last layers most."""
+    loaded = load_text_model("minilm-l6")
+    network, tokenizer = loaded.network, loaded.tokenizer
+    rounded = {name: weight.half().float() for name, weight in network.state_dict().items()}
+    original = {name: weight.clone() for name, weight in network.state_dict().items()}
+    network.load_state_dict(rounded)
+    save(network, tokenizer, tmp_path / "rounded")
+    network.load_state_dict(original)
+    optimizer = torch.optim.SGD(network.requires_grad_(True).parameters(), lr=0.05)
+    for step in range(6):  # two views of a text by dropout should be nearer than two texts
+        given = tokenizer(TEXTS[16 * step : 16 * step + 16], return_tensors="pt", padding=True)
+        first, second = (network.train()(**given).last_hidden_state.mean(1) for _ in range(2))
+        logits = torch.nn.functional.normalize(first, dim=1) @ torch.nn.functional.normalize(second, dim=1).T
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(20 * logits, torch.arange(16)).backward()
+        optimizer.step()
+    save(network.eval(), tokenizer, tmp_path / "tuned")
+
+    def compare(name: str) -> list[float]:
+        found = bridge("minilm-l6", tmp_path / name, corpus=TEXTS[:40], layers="0,3,-1")
+        return found.tables["cka"].query("layer_a == layer_b")["cka"].tolist()
+
+    assert min(compare("rounded")) > 0.99999
+    tuned = compare("tuned")
+    assert tuned[0] > tuned[1] > tuned[2]
+    assert tuned[2] < 0.999

@@ -117,6 +117,7 @@ def test_what_cannot_be_merged_is_said(models: tuple[Path, Path]) -> None:
         theodolite.merge_bridges([kept])
 
 
+T_LIMIT = 2.26  # 97.5% quantile of t with 9 degrees of freedom
 A, B = Space(0, 0), Space(1, 0)
 PAIRS: list[Pair] = [(A, B), (A, A), (B, B)]
 
@@ -170,6 +171,39 @@ def test_the_error_of_cka_matches_replications() -> None:
     spread = np.std([row["cka"] for row in found], ddof=1)
     assert 0.75 < np.mean([row["cka_se"] for row in found]) / spread < 1.35
     assert np.mean(positions_only) / spread < 0.5
+
+
+def test_permuted_positions_have_a_cka_of_zero_within_its_error() -> None:
+    """The null: nothing is shared. What the positions of a document share is not corrected, and is small."""
+    x, y, group = documents(0)
+    mixed, moved = [], []
+    for seed in range(40):
+        random = torch.Generator().manual_seed(seed)
+        mixed.append(measure(x, y[torch.randperm(len(y), generator=random)], group))
+        whole = y.view(100, 12, 4)[torch.randperm(100, generator=random)]
+        moved.append(measure(x, whole.flatten(0, 1), group))
+    cka, se = (np.array([row[name] for row in mixed]) for name in ("cka", "cka_se"))
+    assert abs(cka.mean()) < 4 * cka.std() / np.sqrt(40)
+    assert (np.abs(cka) > T_LIMIT * se).mean() < 0.15
+    biased = np.array([row["cka_biased"] for row in mixed])
+    assert biased.mean() > 4 * biased.std() / np.sqrt(40)  # the usual CKA is not 0
+    of_documents = np.array([row["cka"] for row in moved])
+    assert 0 < of_documents.mean() < 2 / 100
+    assert measure(x, y, group)["cka"] > 10 * of_documents.max()
+
+
+def test_halves_of_the_documents_differ_by_their_errors() -> None:
+    x, y, _ = documents(0, count=200)
+    apart = []
+    for seed in range(40):
+        order = torch.randperm(200, generator=torch.Generator().manual_seed(seed))
+        halves = []
+        for part in order.split(100):
+            rows = (12 * part[:, None] + torch.arange(12)).flatten()
+            halves.append(measure(x[rows], y[rows], (torch.arange(100) % GROUPS).repeat_interleave(12)))
+        one, other = halves
+        apart.append((one["cka"] - other["cka"]) / np.hypot(one["cka_se"], other["cka_se"]))
+    assert 0.6 < np.std(apart) < 1.5  # 1 if errors are right; 40 halves of the same documents give it to about 20%
 
 
 def test_missing_errors_have_a_reason() -> None:

@@ -31,13 +31,15 @@ def survey() -> SurveyData:
     return make_survey('a "quoted"\nname', layers=12).survey
 
 
-def test_names_sort_as_layers_do(survey: SurveyData) -> None:
+def test_names_sort_as_blocks_do(survey: SurveyData) -> None:
     found = read(survey, measures=("q",))
     keys = [found.key(number) for number in found.numbers]
-    assert keys == sorted(keys)
-    assert (keys[0], keys[-1]) == ("q/layer_00", "q/layer_11")
-    deep = Numbers([Number("q", 1.0, layer) for layer in (9, 120)], {})
-    assert [deep.key(number) for number in deep.numbers] == ["q/layer_009", "q/layer_120"]
+    assert keys[0] == "geometry/embeddings/q"
+    assert keys[1:] == [f"geometry/block_{block:02d}/q" for block in range(1, 12)]
+    deep = Numbers([Number("q", 1.0, layer, f"block {layer}") for layer in (9, 120)], {}, blocks=120)
+    assert [deep.key(number) for number in deep.numbers] == ["geometry/block_009/q", "geometry/block_120/q"]
+    odd = Numbers([Number("q", 1.0, 0, 'a "b"/c')], {})
+    assert odd.key(odd.numbers[0]) == "geometry/a_b_c/q"
 
 
 def test_numbers_are_those_of_the_table(survey: SurveyData) -> None:
@@ -90,7 +92,7 @@ def test_the_results_of_a_check_are_numbers(tmp_path: Path) -> None:
         "check_passed": 0.0,
         "check_broken_rules": 1.0,
         "check_rule_broken/01_mean_cosine": 1.0,
-        "check_difference/01_mean_cosine/layer_03": 0.25,
+        "check_difference/01_mean_cosine/block_3": 0.25,
     }
     (tmp_path / "other.json").write_text("{}", encoding="utf-8")
     with pytest.raises(InputError, match="is not the JSON file of a check"):
@@ -122,9 +124,11 @@ def test_tensorboard_reads_the_same_scalars(survey: SurveyData, tmp_path: Path) 
     assert made.command == f"tensorboard --logdir {tmp_path / 'a'}"
     events = EventAccumulator(str(tmp_path / "a"))
     events.Reload()
-    assert events.Tags()["scalars"] == [f"q/layer_{layer:02d}" for layer in range(12)]
+    assert events.Tags()["scalars"] == [
+        f"geometry/{name}/q" for name in ("embeddings", *(f"block_{block:02d}" for block in range(1, 12)))
+    ]
     value = survey.layers.query("population == 'all' and layer == 6")["q"].iloc[0]
-    assert events.Scalars("q/layer_06")[0].value == pytest.approx(value, rel=1e-6)  # TensorBoard keeps float32
+    assert events.Scalars("geometry/block_06/q")[0].value == pytest.approx(value, rel=1e-6)  # in float32
 
 
 def test_mlflow_holds_the_same_metrics(survey: SurveyData, tmp_path: Path) -> None:
@@ -135,7 +139,7 @@ def test_mlflow_holds_the_same_metrics(survey: SurveyData, tmp_path: Path) -> No
     client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'a.db'}")
     experiment = client.get_experiment_by_name("theodolite")
     (run,) = client.search_runs([experiment.experiment_id])
-    history = client.get_metric_history(run.info.run_id, "mean_cosine/layer_01")
+    history = client.get_metric_history(run.info.run_id, "geometry/block_1/mean_cosine")
     assert [one.step for one in history] == [0, 10]
     table = series.tables["series"].query("population == 'all' and layer == 1")
     assert [one.value for one in history] == table["mean_cosine"].tolist()
@@ -148,4 +152,4 @@ def test_wandb_writes_an_offline_run(survey: SurveyData, tmp_path: Path, monkeyp
     made = export_numbers(survey, to="wandb", out=tmp_path / "a", population="all", measures=("q",))
     (written,) = (tmp_path / "a").rglob("*.wandb")
     assert made.command == f"wandb sync {written.parent}"
-    assert b"q/layer_06" in written.read_bytes()
+    assert b"geometry/block_06/q" in written.read_bytes()

@@ -2,7 +2,7 @@
 (() => {
   const { el } = theodolite;
   const FEW = 14; // groups with a legend and a style of their own; more are thin lines, named when pointed at
-  const measures = ["mean_cosine", "q", "m", "v", "effective_rank", "participation_ratio", "anisotropy_svd", "norm_p50"];
+  const measures = ["mean_cosine", "q", "m", "v", "v_within", "v_between", "effective_rank", "participation_ratio", "anisotropy_svd", "norm_p50"];
   const short = (name, most) => (name.length > most ? `${name.slice(0, most - 1)}…` : name);
 
   theodolite.section("groups", (mount) => {
@@ -59,7 +59,7 @@
         };
       });
       const seen = traces.flatMap(({ y }) => y).filter(Number.isFinite);
-      if (!seen.length) return lines.showMessage(`No group has this measure: ${name === "mean_cosine" ? "too few vectors" : "only the largest groups have spectra, within the memory for all layers"}.`);
+      if (!seen.length) return lines.showMessage(`No group has this measure: ${name === "mean_cosine" ? "too few vectors" : "only the largest groups have it, within the memory for all layers"}.`);
       return lines.draw(traces, { showlegend: names.length <= FEW, xaxis: theodolite.layerAxis(layers, lines.plot.clientWidth), yaxis: { ...theodolite.valueAxis(name, seen, false), title: { text: theodolite.escapeText(known.label), standoff: 8 } }, shapes: [theodolite.layerMark()] });
     };
     const drawPairs = () => {
@@ -78,7 +78,7 @@
       const { names, documents, nearest } = found();
       const at = theodolite.state.layer;
       const near = (nearest[theodolite.state.population] || []).slice(at * names.length, (at + 1) * names.length);
-      const numbers = ["n", "q", "mean_cosine", "effective_rank"];
+      const numbers = ["n", "q", "v_within", "mean_cosine", "effective_rank"];
       const head = [found().field, "documents", ...numbers.map((name) => theodolite.measure(name).label), "nearest group", "distance"];
       const body = names.map((name, group) =>
         el("tr", {}, el("th", { scope: "row" }, name), ...[theodolite.formatCount(documents[group]), ...numbers.map((one) => theodolite.formatNumber(value(one, at, group))), near[group] >= 0 ? names[near[group]] : "–", theodolite.formatNumber(value("nearest_distance", at, group))].map((text) => el("td", {}, text))),

@@ -17,8 +17,8 @@ from theodolite.report.tables import Tables, populations
 MOST_GROUPS = 48
 """Groups on the page, the first in the order of the table; the others are in groups.parquet only."""
 SHOWN = (
-    "mean_cosine mean_cosine_se q m v anisotropy_svd participation_ratio effective_rank norm_p50 n "
-    "nearest_distance"
+    "mean_cosine mean_cosine_se q m v v_within v_between anisotropy_svd participation_ratio effective_rank "
+    "norm_p50 n nearest_distance"
 ).split()
 
 
@@ -53,7 +53,9 @@ def pack_groups(tables: Tables) -> dict[str, Any] | None:
         own = groups[groups["population"] == population].set_index(["layer", "group"])
         own = own.reindex(pd.MultiIndex.from_product([layers, kept]))
         found["columns"][population] = {
-            name: pack_short_floats(own[name].to_numpy(np.float64, na_value=np.nan)) for name in SHOWN
+            name: pack_short_floats(own[name].to_numpy(np.float64, na_value=np.nan))
+            for name in SHOWN
+            if name in own  # older tables have no V_W
         }
         found["nearest"][population] = [places.get(name, -1) for name in own["nearest"]]
         found["pairs"][population] = _pack_pairs(apart[apart["population"] == population], layers, places)

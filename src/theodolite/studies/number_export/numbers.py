@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -15,13 +14,13 @@ from theodolite.errors import InputError, nearest
 from theodolite.measures.columns import find_column
 from theodolite.models.layers import select_layers
 from theodolite.studies.choice import AUTO, check_population, default_population
+from theodolite.studies.number_export.metric_names import clean_name, last_block, layer_key, metric_name
 from theodolite.studies.reading import read_survey_data
 from theodolite.studies.series.series import SERIES
 from theodolite.studies.survey_data import SurveyData
 from theodolite.tables.unit_sets import NEEDED
 
 KEYS = ("layer", "library_index", "step", "dim")
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True)
@@ -44,10 +43,11 @@ class Number:
 
 @dataclass(frozen=True)
 class Numbers:
-    """The numbers of one survey, series or check, with facts about it and the largest layer."""
+    """The numbers of one survey, series or check, with facts about it and the number of blocks of its model."""
 
     numbers: list[Number]
     facts: dict[str, str]
+    blocks: int = 0
 
     @property
     def width(self) -> int:
@@ -55,9 +55,14 @@ class Numbers:
         return max(2, *(len(str(one.layer)) for one in self.numbers if one.layer is not None), 2)
 
     def key(self, number: Number) -> str:
-        """Return the name of a number in a tracker, such as mean_cosine/layer_06."""
-        parts = [_UNSAFE.sub("_", label).strip("_") for label in number.labels.values()]
-        layer = [] if number.layer is None else [f"layer_{number.layer:0{self.width}d}"]
+        """Return the name of a number in a tracker: geometry/block_06/mean_cosine, as a probe logs it.
+
+        One of a check is named after the rule: check_difference/01_mean_cosine/block_06.
+        """
+        if number.layer is not None and not number.labels:
+            return metric_name(number.layer_name, number.name, self.blocks)
+        parts = [clean_name(label) for label in number.labels.values()]
+        layer = [] if number.layer is None else [layer_key(number.layer_name, self.blocks)]
         return "/".join([number.name, *parts, *layer])
 
 
@@ -86,7 +91,9 @@ def read_numbers(
         "units": str(survey.facts.get("units", "")),
         "weights": str(model.get("sha256") or ""),
     }
-    return Numbers(list(_layer_numbers(rows, columns)), {name: one for name, one in facts.items() if one})
+    blocks = int(model.get("blocks") or last_block(survey.layer_names.values()))
+    known = {name: one for name, one in facts.items() if one}
+    return Numbers(list(_layer_numbers(rows, columns)), known, blocks)
 
 
 def _choose_columns(rows: pd.DataFrame, measures: Sequence[str]) -> list[str]:
@@ -142,7 +149,7 @@ def _read_check(path: Path) -> Numbers:
         "baseline": str(checked["baseline"]),
         "kind": str(checked["kind"]),
     }
-    return Numbers(numbers, facts)
+    return Numbers(numbers, facts, last_block(number.layer_name for number in numbers))
 
 
 def describe(name: str) -> str:

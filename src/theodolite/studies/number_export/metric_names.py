@@ -1,0 +1,46 @@
+"""Names of numbers in logs and experiment trackers, which sort in the order of the layers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+PREFIX = "geometry"
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+def clean_name(text: str) -> str:
+    """Return a text with only the characters that all trackers allow.
+
+    >>> clean_name("block 3 (added)"), clean_name("01 mean_cosine")
+    ('block_3_added', '01_mean_cosine')
+    """
+    return _UNSAFE.sub("_", text).strip("_")
+
+
+def layer_key(layer_name: str, blocks: int) -> str:
+    """Return the name of a layer without spaces, its numbers as wide as that of the last block.
+
+    >>> layer_key("block 3", 12), layer_key("encoder block 10", 12), layer_key("final norm", 12)
+    ('block_03', 'encoder_block_10', 'final_norm')
+    """
+    width = len(str(blocks))
+    return re.sub(r"\d+", lambda number: number[0].zfill(width), clean_name(layer_name))
+
+
+def metric_name(layer_name: str, column: str, blocks: int) -> str:
+    """Return the name of a column of a layer.
+
+    >>> metric_name("block 3", "effective_rank", 12)
+    'geometry/block_03/effective_rank'
+    """
+    return f"{PREFIX}/{layer_key(layer_name, blocks)}/{column}"
+
+
+def last_block(layer_names: Iterable[str]) -> int:
+    """Return the largest number in names of layers, for models whose number of blocks is not known.
+
+    >>> last_block(["embeddings", "block 1", "block 12"])
+    12
+    """
+    return max((int(number) for name in layer_names for number in re.findall(r"\d+", name)), default=0)
