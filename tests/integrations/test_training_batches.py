@@ -165,13 +165,16 @@ def test_a_recomputed_pass_counts_once(reentrant: bool) -> None:
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
     probe = _probe(tokenizer)
     probe.measure(model, 0)
+    runs: list[int] = []
+    _blocks(model)[1].register_forward_pre_hook(lambda *_: runs.append(1))
     calls = _keep_outputs(_blocks(model)[1])
     batches = _batches(tokenizer, 3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of inputs without gradients
         _train(model, batches)
-    assert len(calls) == 6, "each block is run again in the backward pass"
-    first = list(zip(calls[::2], batches, strict=True))
+    assert len(runs) == 6, "each block is run again in the backward pass"
+    # The output of the second run is not reached where PyTorch stops it when it has what it needs.
+    first = list(zip(calls[:: len(calls) // 3], batches, strict=True))
     probe.measure(model, 3)
     x = torch.cat([states[batch["attention_mask"] == 1] for states, batch in first])
     assert probe.batches is not None
