@@ -268,6 +268,8 @@ def test_an_adapter_and_a_replicated_copy() -> None:
 
 def test_compiled_models_and_other_modules_are_rejected() -> None:
     model, tokenizer = tiny()
+    with pytest.raises(InputError, match="training_batches: the model is compiled"):
+        _probe(tokenizer).measure(torch.compile(model, backend="eager"), 0)
     model.base_model.layers[0].compile(backend="eager")
     with pytest.raises(InputError, match="training_batches: the model is compiled"):
         _probe(tokenizer).measure(model, 0)
@@ -283,6 +285,22 @@ def test_a_training_that_is_not_seen_gives_a_warning() -> None:
     probe.measure(model, 0)
     with pytest.warns(UserWarning, match="no training pass was seen"):
         probe.measure(model, 1)
+
+
+@pytest.mark.slow
+def test_a_model_that_is_compiled_afterwards_is_trained_as_before() -> None:
+    """A Trainer compiles the model behind the back of its callbacks: the hooks then do nothing."""
+    losses = []
+    for folded in (0, 1):
+        model, tokenizer = tiny()
+        model.train()
+        probe = _probe(tokenizer, training_batches=folded)
+        probe.measure(model, 0)
+        compiled: Any = torch.compile(model, backend="eager")
+        losses.append(_train(compiled, _batches(tokenizer, 2, masked=False)))
+    assert losses[0] == losses[1]
+    with pytest.warns(UserWarning, match="no training pass was seen"):
+        probe.measure(model, 2)
 
 
 def test_an_error_in_the_fold_does_not_stop_the_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -220,7 +220,7 @@ class GeometryProbe:
                 )
                 attention = self._measure_attention(network, probe_set, sharded)
             sha256 = self._hash(root, sharded)
-            batches = self._fold_batches(network, probe_set, frames)
+            batches = self._fold_batches(model, network, probe_set, frames)
             numbers = self._store(Measurement(step, layers, updates, sha256, attention, batches))
         except Exception as error:  # any error, such as out of memory: it must not stop the training
             if self.last is None or isinstance(error, Warning):  # warnings that the user turned into errors
@@ -291,7 +291,7 @@ class GeometryProbe:
         return tables
 
     def _fold_batches(
-        self, network: nn.Module, probe_set: ProbeSet, frames: Mapping[int, Frame]
+        self, model: nn.Module, network: nn.Module, probe_set: ProbeSet, frames: Mapping[int, Frame]
     ) -> pd.DataFrame | None:
         """Return the rows of the training batches since the last measurement, and start to fold the next ones."""
         if not self.training_batches:
@@ -301,7 +301,7 @@ class GeometryProbe:
             base = network.base if isinstance(network, RootedModel) else network
             source = probe_set.source
             assert isinstance(source, TextSource)
-            self._batches = TrainingBatches(base, source, self.training_batches, self.processes)
+            self._batches = TrainingBatches(model, base, source, self.training_batches, self.processes)
         else:
             found = self._batches.finish(self.populations)
         self._batches.start(frames)

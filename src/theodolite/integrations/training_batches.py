@@ -41,8 +41,10 @@ class TrainingBatches:
     the centres of the probe set, and on the device of the states.
     """
 
-    def __init__(self, base: nn.Module, source: TextSource, every: int, processes: Processes) -> None:
-        if _is_compiled(base):
+    def __init__(
+        self, model: nn.Module, base: nn.Module, source: TextSource, every: int, processes: Processes
+    ) -> None:
+        if _is_compiled(model):
             raise InputError(
                 "training_batches: the model is compiled, and compiled code does not call hooks; train it without "
                 "torch.compile, or measure the probe set only."
@@ -82,7 +84,9 @@ class TrainingBatches:
         self._error: str | None = None
 
     def _begin(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        if module is not self._base or not module.training or not torch.is_grad_enabled() or _is_backward():
+        if torch.compiler.is_compiling() or module is not self._base or _is_backward():
+            return
+        if not module.training or not torch.is_grad_enabled():
             return
         number, self._passes = self._passes, self._passes + 1
         if not self._frames or self._error or number * GOLDEN % 1 >= 1 / self._every:
@@ -115,7 +119,9 @@ class TrainingBatches:
         self._inside.enter_context(self._source.read_states(add))
 
     def _end(self, module: nn.Module, args: Any, output: Any) -> None:
-        if module is self._base and self._inside is not None and not _is_backward():
+        if torch.compiler.is_compiling() or module is not self._base or _is_backward():
+            return
+        if self._inside is not None:
             inside, self._inside = self._inside, None
             inside.close()
 
@@ -225,4 +231,7 @@ def _is_backward() -> bool:
 
 
 def _is_compiled(model: nn.Module) -> bool:
-    return any(getattr(part, "_compiled_call_impl", None) is not None for part in model.modules())
+    return any(
+        hasattr(part, "_orig_mod") or getattr(part, "_compiled_call_impl", None) is not None
+        for part in model.modules()
+    )
