@@ -227,7 +227,7 @@ class _NoBatches:
 
 
 def _is_backward() -> bool:
-    return torch._C._current_graph_task_id() != -1  # type: ignore[attr-defined]
+    return torch._C._current_graph_task_id() != -1
 
 
 def _is_compiled(model: nn.Module) -> bool:
