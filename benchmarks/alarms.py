@@ -1,10 +1,11 @@
 """How often the alarms of a probe are right: healthy runs of many seeds, and runs in which a fault is planted.
 
-    python -m benchmarks.alarms --seeds 20 --json alarms.json
+    python -m benchmarks.alarms --seeds 20 --first-seed 100 --json alarms.json
 
 A byte-level decoder (Llama) and encoder (BERT) of two blocks are trained from scratch for 84 steps and measured
 at every sixth, with the default thresholds. Faults are planted after half of the steps. An alarm in a healthy run,
 or before the fault, is false. A fault is found if the alarm that names it is raised within eight measurements.
+The default thresholds were chosen with the seeds 0 to 9: count with others.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from theodolite.integrations import GeometryProbe
 STEPS, EVERY, WINDOW, BATCH, DIM = 84, 6, 32, 8, 32
 PLANTED = STEPS // 2
 KINDS = ("decoder", "encoder")
-FAULTS = ("healthy", "collapse", "dead", "norm", "sinks")
+FAULTS = ("healthy", "collapse", "dead", "norm", "sinks", "attention")
+DOCUMENTS = 4  # on which attention is measured
 
 
 def make_run(kind: str, seed: int) -> tuple[Any, Any, Callable[[], dict[str, Tensor]]]:
@@ -62,13 +64,12 @@ def train(kind: str, fault: str, seed: int) -> GeometryProbe:
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step))
     texts = make_sentences(40)[-20:]
-    probe = GeometryProbe(texts, tokenizer, every=EVERY, share=None, positions=256, layers="all", weights="none")
+    settings: dict[str, Any] = {"positions": 256, "layers": "all", "attention": DOCUMENTS}
+    probe = GeometryProbe(texts, tokenizer, every=EVERY, share=None, weights="none", **settings)
     for step in range(STEPS + 1):
         if step == PLANTED:
             _plant(model, fault, optimizer)
-            if (
-                fault == "collapse"
-            ):  # the rate has decayed too far for the states to collapse in the rest of the run
+            if fault == "collapse":  # the rate has decayed too far for the states to collapse in the rest
                 schedule.base_lrs = [5 * rate for rate in schedule.base_lrs]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -102,6 +103,11 @@ def _plant(model: Any, fault: str, optimizer: torch.optim.Optimizer) -> None:
     if fault == "norm":  # one step of the optimizer is a hundred times too long
         for group in optimizer.param_groups:
             group["lr"] *= 100
+    if fault == "attention":  # the logits of the second block become a thousand times as large
+        for name, module in blocks[1].named_modules():
+            if isinstance(module, nn.Linear) and name.endswith(("q_proj", "query")):
+                for parameter in module.parameters():
+                    parameter.requires_grad_(False).mul_(1000)
     if fault == "sinks":
         blocks[0].register_forward_hook(_add_sink, prepend=True)
 
@@ -126,6 +132,7 @@ def main() -> None:
     """Run all seeds and print one line for each kind of model and fault."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20, help="number of runs with each fault")
+    parser.add_argument("--first-seed", type=int, default=0, help="seed of the first run")
     parser.add_argument("--healthy", type=int, help="number of healthy runs; default: twice as many")
     parser.add_argument("--model", choices=[*KINDS, "both"], default="both")
     parser.add_argument("--fault", choices=FAULTS, help="only this one")
@@ -137,7 +144,7 @@ def main() -> None:
         for fault in [given.fault] if given.fault else FAULTS:
             count = (given.healthy or 2 * given.seeds) if fault == "healthy" else given.seeds
             runs = []
-            for seed in range(count):
+            for seed in range(given.first_seed, given.first_seed + count):
                 runs.append(judge(train(kind, fault, seed), fault))
                 print(f"{kind} {fault} {seed}: {runs[-1]}", file=sys.stderr, flush=True)
             delays = [run["found"] for run in runs if run["found"] is not None]

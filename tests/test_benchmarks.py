@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from benchmarks import __main__ as command
-from benchmarks import iso_score, mean_cosine, peers, survey_gpu
+from benchmarks import callback, iso_score, mean_cosine, peers, survey_gpu
 from benchmarks.results import Row, format_table
 from benchmarks.timing import ratio, time_alternately
 
@@ -112,3 +112,11 @@ def test_the_table_has_a_dash_for_a_missing_ratio() -> None:
     assert head.split() == ["what", "ratio", "bound", "ours", "theirs"]
     assert one.split() == ["one", "0.500", "1", "1", "s", "2", "s"]
     assert two.split() == ["two", "-", "no", "network"]
+
+
+@pytest.mark.slow
+def test_training_batches_are_compared() -> None:
+    found = callback.run(quick=True, training_batches=2, shapes="bert-base")
+    (row,) = found["rows"]
+    assert math.isfinite(row["ratio"])
+    assert found["bert-base"]["layers"] == ["embeddings", "block 1", "block 2"]

@@ -156,3 +156,19 @@ def test_a_sharded_model_is_not_measured_by_one_process() -> None:
         parameter.ds_tensor = parameter.detach()  # as ZeRO-3 marks its weights
     with pytest.raises(InputError, match="sharded over processes, so that every process must measure"):
         GeometryProbe(sentences(3), tokenizer).measure(model, 0)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_first_fsdp_is_rejected_with_its_successor() -> None:
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    model, tokenizer = tiny("decoder")
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        wrapped = FullyShardedDataParallel(model, device_id=torch.device("cpu"))
+        with pytest.raises(
+            InputError, match=r"FullyShardedDataParallel, which is not supported; use its successor"
+        ):
+            GeometryProbe(sentences(3), tokenizer).measure(wrapped, 0)
+    finally:
+        torch.distributed.destroy_process_group()

@@ -65,7 +65,7 @@ def test_a_vision_model_is_measured_by_its_modules() -> None:
 
 
 def test_wrong_use_of_a_module_probe_is_rejected() -> None:
-    with pytest.raises(InputError, match="layers chooses texts and layers of a text model"):
+    with pytest.raises(InputError, match="layers is for text models"):
         ModuleProbe([torch.zeros(1, 6)], "first", layers="all")
     with pytest.raises(InputError, match="inputs: expected at least one"):
         ModuleProbe([], "first")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.small_models import load, make, sentences
 
+from theodolite.errors import InputError
 from theodolite.integrations.probe import GeometryProbe
 from theodolite.models.text_anatomy import Anatomy
 
@@ -28,3 +29,15 @@ def test_layers_of_other_streams_are_measured(tmp_path: Path) -> None:
     assert widths["block 1/k"] == 2 * widths["block 1/v/head 0"]
     q = rows[rows["population"] == "all"]["q"]
     assert q["block 1/v/head 0"] != pytest.approx(q["block 1/k"])
+
+
+def test_streams_of_the_default_layers_are_measured(tmp_path: Path) -> None:
+    network, tokenizer = load(make("llama", tmp_path / "llama"))
+    probe = GeometryProbe(sentences(6), tokenizer, streams="residual,k/heads", share=None)
+    probe.measure(network, 0)
+    assert probe.layers is not None
+    names = list(dict.fromkeys(probe.layers["layer_name"]))
+    blocks = [name for name in names if "/" not in name and name.startswith("block")]
+    assert {name.split("/")[0] for name in names if "/k/head " in name} == set(blocks)
+    with pytest.raises(InputError, match="--streams 'keys' is not one of"):
+        GeometryProbe(sentences(6), tokenizer, streams=["keys"])

@@ -80,6 +80,32 @@ def train(rank: int, kind: str, wrap: str, texts: int) -> Any:
     return measured, {name: _whole(value) for name, value in model.state_dict().items()}, steps
 
 
+def train_with_batches(rank: int, wrap: str, folded: bool) -> Any:
+    """Train for two steps; return the rows over the training batches, the states, and the final weights."""
+    from tests.integrations.tiny_training import rows_of, tiny
+    from tests.small_models import sentences
+
+    from theodolite.integrations import GeometryProbe
+
+    model, tokenizer = tiny("decoder")
+    wrapped = wrap_model(model, wrap)
+    wrapped.train()
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.1)
+    ids = torch.tensor([row["input_ids"] for row in rows_of(tokenizer)])[rank * 4 : rank * 4 + 4 - rank]
+    probe = GeometryProbe(sentences(3, seed=9), tokenizer, share=None, layers="2", training_batches=int(folded))
+    kept: list[torch.Tensor] = []
+    probe.measure(wrapped, 0)
+    hook = model.model.layers[1].register_forward_hook(lambda module, args, out: kept.append(out.detach().clone()))
+    for _ in range(2):
+        wrapped(input_ids=ids, labels=ids).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    hook.remove()
+    probe.measure(wrapped, 2)
+    weights = {name: _whole(value) for name, value in model.state_dict().items()}
+    return probe.batches, torch.cat(kept).flatten(0, 1), weights
+
+
 def train_with_trainer(rank: int, folder: str, texts: int) -> list[dict[str, Any]]:
     """Train with the Trainer, which replicates the model; return what it logged."""
     from tests.integrations.tiny_training import rows_of, tiny

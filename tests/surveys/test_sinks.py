@@ -138,7 +138,7 @@ def test_a_probe_measures_the_population(decoder: Path) -> None:
     source = TextSource(model.eval(), tokenizer, max_tokens=POSITIONS)
     batches = list(source.prepare(list(enumerate(DOCUMENTS))))
     share = Share(batches, [], sum(batch.positions for batch in batches))
-    rows, _ = measure_layers(source, share, ("all", "without-sinks"))
+    rows, *_ = measure_layers(source, share, ("all", "without-sinks"))
     sinks = rows[rows["population"] == "without-sinks"]["n"].tolist()
     assert len(set(sinks)) == 1
     assert sinks[0] < rows["n"].max()

@@ -321,3 +321,34 @@ def test_a_loaded_model_is_not_a_name(reader: Read) -> None:
         theodolite.survey(reader, ["A text."])  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"model: expected a torch\.nn\.Module, got str"):
         theodolite.watch("bert", [IDS], "emb")  # type: ignore[arg-type]
+
+
+def test_streams_of_a_model_of_transformers() -> None:
+    """Against plain hooks on the modules that compute them; padding does not count."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    torch.manual_seed(0)
+    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    model = BertForMaskedLM(BertConfig(**shape, vocab_size=50)).eval()
+    mask = (torch.arange(7) < torch.tensor([[7], [4], [5]])).long()
+    inputs = {"input_ids": torch.randint(50, (3, 7)), "attention_mask": mask}
+    kept: dict[str, Tensor] = {}
+    block = model.bert.encoder.layer[1]
+    for name, module in {"block 2": block, "block 2/k": block.attention.self.key}.items():
+        module.register_forward_hook(lambda m, a, out, name=name: kept.update({name: out}))
+    found = theodolite.watch(model, inputs, streams="residual,k")
+    rows = found.layers[found.layers["population"] == "all"].set_index("layer_name")
+    assert list(rows.index) == ["embeddings", "block 1", "block 2", "block 1/k", "block 2/k"]
+    with torch.no_grad():
+        model(**inputs)
+    for name, states in kept.items():
+        x = (states[0] if isinstance(states, tuple) else states)[mask == 1].double().numpy()
+        assert rows.loc[name, "n"] == len(x)
+        assert rows.loc[name, "q"] == pytest.approx(np.square(x).sum(axis=1).mean(), rel=1e-6)
+
+
+def test_streams_are_not_mixed_with_modules(model: Small) -> None:
+    with pytest.raises(InputError, match="modules and streams: give one of them"):
+        theodolite.watch(model, padded(1), ["first"], streams="k")
+    with pytest.raises(InputError, match="streams: Small is not a model of transformers"):
+        theodolite.watch(model, padded(1), streams="k")

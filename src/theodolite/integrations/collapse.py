@@ -20,12 +20,12 @@ class Thresholds:
 
     `rank` applies to the effective rank. `spread` applies to 1 - mean cosine, which is 1 for vectors in all
     directions and 0 for vectors in one direction: with 0.02, a layer that starts at a mean cosine of 0.2 may rise
-    to 0.984. A layer is reported when it is below a threshold in `patience` consecutive measurements. A model
+    to 0.992. A layer is reported when it is below a threshold in `patience` consecutive measurements. A model
     trained from scratch learns token frequencies first, and for a while produces nearly the same state everywhere.
     """
 
     rank: float | None = 0.05
-    spread: float | None = 0.02
+    spread: float | None = 0.01
     patience: int = 3
 
     def __post_init__(self) -> None:

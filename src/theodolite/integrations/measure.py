@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -17,6 +19,7 @@ from theodolite.sources.source import Sink, Source
 from theodolite.sources.units import Units
 from theodolite.state.pilot import take_pilot
 from theodolite.statistics.fold import LayerFold
+from theodolite.statistics.frame import Frame
 from theodolite.statistics.sinks import BatchLayers
 from theodolite.tables.layer_row import make_layer_row
 from theodolite.tables.shape import COUNTS, GRAM, SAMPLED, UNCENTRED, measure_shape, measure_spectrum
@@ -72,10 +75,10 @@ def measure_layers(
     *,
     dimension: bool = False,
     processes: Processes = Processes(),  # noqa: B008 - frozen
-) -> tuple[pd.DataFrame, dict[str, float]]:
+) -> tuple[pd.DataFrame, dict[str, float], dict[int, Frame]]:
     """Return rows of layers.parquet, one per layer and population, and the mean of |y - x|/|x| of each block.
 
-    Every process gets those of the whole set.
+    Every process gets those of the whole set. The third are the frames by layer, which other sums may share.
 
     This runs the model, which the caller must have put into evaluation mode, and keeps the states of all layers in
     memory: (layers, positions, dim). Each process folds its share; the sums of a layer are merged in one of them,
@@ -96,12 +99,56 @@ def measure_layers(
                 replayed.run(prepared, layers.add)
                 layers.finish()
         special = [code for code, unit in enumerate(replayed.units.known) if unit.special]
-        mine = [layer for number, layer in enumerate(replayed.layers) if _merge(folds, layer, number, processes)]
+        table = measure_folds(
+            replayed.layers,
+            folds,
+            populations,
+            processes=processes,
+            device=_find_gpu(source),
+            special=special,
+            with_units=True,
+        )
+        frames = {index: replace(fold.frame, sample_size=0) for index, fold in folds.items()}
+        return table, average_updates(processes.all_gather(replayed.updates.sums())), frames
+
+
+def measure_folds(
+    layers: Sequence[Layer],
+    folds: dict[int, LayerFold],
+    populations: Sequence[str],
+    *,
+    processes: Processes,
+    device: str | None = None,
+    special: Sequence[int] = (),
+    with_units: bool = False,
+) -> pd.DataFrame:
+    """Return rows of layers.parquet from the sums of all processes; eigenvalues are computed on the device."""
+
+    def measure(layer: Layer, cells: tuple[int, ...]) -> dict[str, Any]:
+        fold = folds[layer.index]
+        if fold.frame.sample_size:
+            shape = measure_shape(fold, cells, device)
+        else:
+            shape = measure_spectrum(fold, cells, NOT_MEASURED, device=device)
+        units = with_units and layer.units
+        return make_layer_row(fold, cells, with_units=units, special=special, shape=shape)[0]
+
+    with default_torch():
+        mine = [layer for number, layer in enumerate(layers) if _merge(folds, layer, number, processes)]
+        rows: list[dict[str, Any]] = []
         with processes.fail_together():
-            rows = [row for layer in mine for row in _rows(layer, folds[layer.index], special, populations)]
-        merged: list[dict[str, Any]] = [row for part in processes.all_gather(rows) for row in part]
+            for layer in mine:
+                head = {"layer": layer.index, "layer_name": layer.name, "library_index": layer.library_index}
+                measured = measure_populations(folds[layer.index], populations, partial(measure, layer))
+                rows += [head | {"population": name} | measured[name] for name in populations]
+        merged = [row for part in processes.all_gather(rows) for row in part]
         merged.sort(key=lambda row: (row["layer"], populations.index(row["population"])))
-        return pd.DataFrame(merged), average_updates(processes.all_gather(replayed.updates.sums()))
+        return pd.DataFrame(merged)
+
+
+def _find_gpu(source: Source) -> str | None:
+    device = str(getattr(source, "device", "cpu"))
+    return device if device.startswith("cuda") else None
 
 
 def _merge(folds: dict[int, LayerFold], layer: Layer, number: int, processes: Processes) -> bool:
@@ -115,17 +162,3 @@ def _merge(folds: dict[int, LayerFold], layer: Layer, number: int, processes: Pr
             other.load(state)
             fold.merge(other)
     return processes.rank == to
-
-
-def _rows(
-    layer: Layer, fold: LayerFold, special: Sequence[int], populations: Sequence[str]
-) -> list[dict[str, Any]]:
-    def measure(cells: tuple[int, ...]) -> dict[str, Any]:
-        shape = (
-            measure_shape(fold, cells) if fold.frame.sample_size else measure_spectrum(fold, cells, NOT_MEASURED)
-        )
-        return make_layer_row(fold, cells, with_units=layer.units, special=special, shape=shape)[0]
-
-    head = {"layer": layer.index, "layer_name": layer.name, "library_index": layer.library_index}
-    measured = measure_populations(fold, populations, measure)
-    return [head | {"population": population} | measured[population] for population in populations]

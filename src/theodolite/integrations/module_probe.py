@@ -21,7 +21,7 @@ from theodolite.sources.media.source import MediaSource
 from theodolite.surveys.watch import WatchedInputs, find_inputs_dim
 from theodolite.text import pluralize
 
-TEXT_OPTIONS = ("layers", "positions", "limit", "max_tokens")
+TEXT_OPTIONS = ("layers", "positions", "limit", "max_tokens", "streams", "training_batches")
 BATCH = 32  # sentences that are run together
 
 
@@ -51,7 +51,7 @@ class ModuleProbe(GeometryProbe):
     ) -> None:
         for name in TEXT_OPTIONS:
             if name in options:
-                raise InputError(f"{name} chooses texts and layers of a text model; choose inputs and modules.")
+                raise InputError(f"{name} is for text models; choose inputs and modules.")
         if maps not in MAPS:
             raise InputError(f"maps {maps!r} is not one of {', '.join(MAPS)}.")
         super().__init__([], **options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,14 @@ from theodolite.integrations.probe_set import ProbeSet, make_probe_set
 from theodolite.integrations.processes import Processes
 from theodolite.integrations.recorder import Measurement, Recorder
 from theodolite.integrations.sharding import RootedModel, count_weights, reshard_after
+from theodolite.integrations.training_batches import TrainingBatches
 from theodolite.integrations.user_warnings import warn_user
 from theodolite.measures.columns import find_column
+from theodolite.models.layers import RESIDUAL
+from theodolite.models.streams import check_streams
+from theodolite.sources.text.source import TextSource
 from theodolite.statistics.cells import POPULATIONS
+from theodolite.statistics.frame import Frame
 from theodolite.studies.series import Series
 from theodolite.studies.series.attention import select_documents
 from theodolite.tables.tables import LAYERS as COLUMNS
@@ -44,11 +49,13 @@ class GeometryProbe:
     time (None: it is never skipped); the first skipped one gives a warning. The last of `populations` is logged
     and checked for `collapse`; `alarms` are dead blocks, exploding norms, sinks and states that are not finite.
     `dimension` adds TwoNN, hubness and the other measures that compare all pairs of positions. `attention` is the
-    number of documents on which the sharpness of attention is measured. `out` is the folder of the series. With
-    `resume` a series in that folder is continued: steps from the first new measurement on are replaced, and alarms
-    are judged by all steps before it. `weights` selects how the weights are hashed, to detect steps with equal
-    weights: "sampled", "whole" or "none". `log` gets the numbers of every measurement: a SummaryWriter, a run of
-    wandb or trackio, the module mlflow, an Accelerator, or a function of numbers and step.
+    number of documents on which the sharpness of attention is measured. `streams` are what is measured of each
+    block, as for `theodolite survey --streams`. With `training_batches=8`, the states of one in eight forward
+    passes of the training are summed up too, from one measurement to the next. `out` is the folder of the series.
+    With `resume` a series in that folder is continued: steps from the first new measurement on are replaced, and
+    alarms are judged by all steps before it. `weights` selects how the weights are hashed, to detect steps with
+    equal weights: "sampled", "whole" or "none". `log` gets the numbers of every measurement: a SummaryWriter, a
+    run of wandb or trackio, the module mlflow, an Accelerator, or a function of numbers and step.
 
     In distributed training every process must call the probe. Each measures its share of the probe set, and all
     get the numbers of the whole set; the first writes the series. With `distributed=False` a process measures
@@ -74,6 +81,8 @@ class GeometryProbe:
         logged: Sequence[str] = LOGGED,
         dimension: bool = False,
         attention: int = 0,
+        streams: str | Sequence[str] = (RESIDUAL,),
+        training_batches: int = 0,
         collapse: Thresholds | None = Thresholds(),  # noqa: B008 - frozen
         alarms: Alarms | None = Alarms(),  # noqa: B008 - frozen
         share: float | None = 0.02,
@@ -91,8 +100,13 @@ class GeometryProbe:
         self._texts = texts if isinstance(texts, str | Path) else list_texts(texts)
         self._reading: dict[str, Any] = {"limit": limit, "positions": positions}
         self._reading |= {"layers": layers, "max_tokens": max_tokens}
+        self._reading["streams"] = (
+            [part.strip() for part in streams.split(",")] if isinstance(streams, str) else streams
+        )
+        check_streams(self._reading["streams"])
         check_number("every", every, "steps")
         check_number("attention", attention or 1, "documents")
+        check_number("training_batches", training_batches or 1, "forward passes, of which one is folded")
         if share is not None and not 0 < share <= 1:
             raise InputError(
                 f"share must be a fraction of the training time, above 0 and at most 1 (got {share!r})."
@@ -102,7 +116,7 @@ class GeometryProbe:
         check_sampled(logged, dimension)
         check_names("weights", [weights], list(HASH_METHODS))
         self.every, self.name, self.weights = every, name, weights
-        self.dimension, self.attention = dimension, attention
+        self.dimension, self.attention, self.training_batches = dimension, attention, training_batches
         self.populations, self.logged = tuple(populations), tuple(logged)
         self.budget = Budget(share)
         self.distributed = distributed
@@ -119,8 +133,10 @@ class GeometryProbe:
         self._set: ProbeSet | None = None
         self._key: tuple[int, str] | None = None
         self._processes: Processes | None = None
+        self._batches: TrainingBatches | None = None
         self.last: int | None = None  # the step of the latest measurement
         self.layers: pd.DataFrame | None = None  # its rows, with the columns of layers.parquet
+        self.batches: pd.DataFrame | None = None  # rows of the training batches before it, with training_batches
         self.updates: dict[str, float] = {}  # by block, the mean of |y - x|/|x| of the latest measurement
         self._first_step: int | None = None  # seen by this probe, to report how long steps take
         self._skipped = False  # whether a warning has reported that a measurement was skipped
@@ -195,7 +211,7 @@ class GeometryProbe:
             with preserve_state(root), reshard_after(root):
                 probe_set = self._prepare(network, root, sharded, step)
                 prepared = time.perf_counter()
-                layers, updates = measure_layers(
+                layers, updates, frames = measure_layers(
                     probe_set.source,
                     probe_set.share,
                     self.populations,
@@ -204,7 +220,8 @@ class GeometryProbe:
                 )
                 attention = self._measure_attention(network, probe_set, sharded)
             sha256 = self._hash(root, sharded)
-            numbers = self._store(Measurement(step, layers, updates, sha256, attention))
+            batches = self._fold_batches(model, network, probe_set, frames)
+            numbers = self._store(Measurement(step, layers, updates, sha256, attention, batches))
         except Exception as error:  # any error, such as out of memory: it must not stop the training
             if self.last is None or isinstance(error, Warning):  # warnings that the user turned into errors
                 raise
@@ -235,6 +252,7 @@ class GeometryProbe:
         """Return the probe set; make it at the first measurement, and again for another model or device."""
         key = (id(root), str(next(root.parameters()).device))
         if self._set is None or self._key != key:
+            self.detach()
             self._set, self._key = self._make_set(network, sharded), key
             probe_set = self._set
             with self.processes.fail_together():
@@ -272,6 +290,29 @@ class GeometryProbe:
                 tables = measure_live_attention(network, self.tokenizer, documents)
         return tables
 
+    def _fold_batches(
+        self, model: nn.Module, network: nn.Module, probe_set: ProbeSet, frames: Mapping[int, Frame]
+    ) -> pd.DataFrame | None:
+        """Return the rows of the training batches since the last measurement, and start to fold the next ones."""
+        if not self.training_batches:
+            return None
+        found = None
+        if self._batches is None:
+            base = network.base if isinstance(network, RootedModel) else network
+            source = probe_set.source
+            assert isinstance(source, TextSource)
+            self._batches = TrainingBatches(model, base, source, self.training_batches, self.processes)
+        else:
+            found = self._batches.finish(self.populations)
+        self._batches.start(frames)
+        return found
+
+    def detach(self) -> None:
+        """Remove the hooks of `training_batches` from the model; the callbacks do so at the end."""
+        if self._batches is not None:
+            self._batches.detach()
+            self._batches = None
+
     def _hash(self, root: nn.Module, sharded: bool) -> str | None:
         """Return the hash of the weights: of a sharded model, that of the hashes of all shards."""
         own = hash_weights(root, self.weights)
@@ -287,7 +328,8 @@ class GeometryProbe:
         with self.processes.fail_together():
             if self.processes.first:
                 numbers = self._recorder.store(measured)
-        self.last, self.layers, self.updates = measured.step, measured.layers, dict(measured.updates)
+        self.last, self.layers, self.batches = measured.step, measured.layers, measured.batches
+        self.updates = dict(measured.updates)
         return dict(self.processes.broadcast(numbers))
 
 

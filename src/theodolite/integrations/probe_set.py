@@ -15,6 +15,7 @@ from theodolite.corpora.text_corpus import open_corpus
 from theodolite.errors import InputError
 from theodolite.integrations.processes import Processes
 from theodolite.integrations.share import Share, make_share
+from theodolite.models.layers import RESIDUAL, Layer
 from theodolite.sources.source import Source
 from theodolite.sources.text.source import TextSource
 from theodolite.sources.text.windows import Window, choose_window_length
@@ -44,13 +45,14 @@ def make_probe_set(
     positions: int = 2048,
     layers: str | Sequence[int] | None = None,
     max_tokens: int | None = None,
+    streams: Sequence[str] = (RESIDUAL,),
     processes: Processes = Processes(),  # noqa: B008 - frozen
     sharded: bool = False,
 ) -> ProbeSet:
     """Read windows of documents until they hold enough positions. The model is run on a few tokens first."""
     with processes.fail_together():
         source, documents, windows, name = _read_texts(
-            model, tokenizer, texts, limit, positions, layers, max_tokens
+            model, tokenizer, texts, limit, positions, layers, max_tokens, streams
         )
     digest = sha256()
     for window in windows:
@@ -73,6 +75,7 @@ def _read_texts(
     positions: int,
     layers: str | Sequence[int] | None,
     max_tokens: int | None,
+    streams: Sequence[str],
 ) -> tuple[TextSource, list[tuple[int, str]], list[Window], str]:
     """Return the source, the documents, the windows to measure, and the name of the texts."""
     config: Any = model.config
@@ -82,6 +85,7 @@ def _read_texts(
         tokenizer,
         layers=None if layers == "all" else layers,
         max_tokens=choose_window_length(config, tokenizer, max_tokens),
+        streams=streams,
     )
     if layers is None:
         source = source.narrowed(_spread(source.layers))
@@ -117,11 +121,17 @@ def _choose_windows(
     return read, first
 
 
-def _spread(layers: Sequence[Any]) -> list[Any]:
-    """Return at most LAYERS layers, evenly spaced from the first to the last."""
-    if len(layers) <= LAYERS:
-        return list(layers)
-    return [layers[round(place * (len(layers) - 1) / (LAYERS - 1))] for place in range(LAYERS)]
+def _spread(layers: Sequence[Layer]) -> list[Layer]:
+    """Return all streams of at most LAYERS layers, evenly spaced from the first to the last."""
+    places = list(dict.fromkeys(_place(layer) for layer in layers))
+    if len(places) > LAYERS:
+        places = [places[round(at * (len(places) - 1) / (LAYERS - 1))] for at in range(LAYERS)]
+    return [layer for layer in layers if _place(layer) in places]
+
+
+def _place(layer: Layer) -> int:
+    """Return the number of the layer of the residual stream that a layer belongs to."""
+    return layer.index if layer.block is None else layer.block
 
 
 def _check_ids(window: Window, config: Any) -> None:

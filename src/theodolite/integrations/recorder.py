@@ -19,6 +19,7 @@ from theodolite.integrations.series_writer import SeriesWriter
 from theodolite.integrations.user_warnings import warn_user
 from theodolite.studies.number_export.metric_names import PREFIX, metric_name
 from theodolite.studies.series import Series
+from theodolite.studies.series.series import BATCHES
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,7 @@ class Measurement:
     updates: Mapping[str, float]  # by block
     sha256: str | None
     attention: dict[str, pd.DataFrame] = field(default_factory=dict)  # tables by name
+    batches: pd.DataFrame | None = None  # rows of the training batches since the last measurement
 
 
 class Recorder:
@@ -97,7 +99,8 @@ class Recorder:
         sharpness = select_sharpness(measured.attention)
         collapses, alarms = self._judge(step, measured.layers, measured.updates, sharpness)
         same = self._writer.add(measured.step, measured.sha256, measured.layers, measured.updates)
-        self._writer.add_tables(measured.step, measured.attention)
+        batches = pd.DataFrame() if measured.batches is None else measured.batches
+        self._writer.add_tables(measured.step, measured.attention | ({BATCHES: batches} if len(batches) else {}))
         self._writer.add_notes(collapses=list(map(str, collapses)), alarms=list(map(str, alarms)))
         self._writer.write()
         rows = self._rows(measured.layers, self.populations[-1])
@@ -110,9 +113,10 @@ class Recorder:
             warn_user(str(alarm), GeometryWarning)
         if same is not None:
             warn_user(f"step {step}: the weights equal those of step {same}")
-        return (
-            self._name_numbers(rows, self.logged) | self._name_numbers(sharpness, SHARPNESS) | self._count_alarms()
-        )
+        numbers = self._name_numbers(rows, self.logged) | self._name_numbers(sharpness, SHARPNESS)
+        if len(batches):
+            numbers |= self._name_numbers(self._rows(batches, self.populations[-1]), self.logged, f"{BATCHES}/")
+        return numbers | self._count_alarms()
 
     def _judge(
         self, step: int, layers: pd.DataFrame, updates: Mapping[str, float], sharpness: pd.DataFrame
@@ -147,9 +151,9 @@ class Recorder:
     def _rows(layers: pd.DataFrame, population: str) -> pd.DataFrame:
         return layers[layers["population"] == population]
 
-    def _name_numbers(self, rows: pd.DataFrame, columns: Sequence[str]) -> dict[str, float]:
+    def _name_numbers(self, rows: pd.DataFrame, columns: Sequence[str], prefix: str = "") -> dict[str, float]:
         return {
-            metric_name(row["layer_name"], column, self._blocks): float(row[column])
+            metric_name(f"{prefix}{row['layer_name']}", column, self._blocks): float(row[column])
             for row in rows.to_dict("records")
             for column in columns
             if not pd.isna(row.get(column))

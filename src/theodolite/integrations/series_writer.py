@@ -11,7 +11,7 @@ import pandas as pd
 from theodolite.errors import InputError
 from theodolite.storage.location import list_output_folder
 from theodolite.studies.series import Series, is_series
-from theodolite.studies.series.series import ATTENTION, ATTENTION_ROWS, BLOCKS, SERIES, TRAINING, Step
+from theodolite.studies.series.series import ATTENTION, ATTENTION_ROWS, BATCHES, BLOCKS, SERIES, TRAINING, Step
 
 COLLAPSE = "collapse"  # the note with the collapses reported so far
 ALARMS = "alarms"  # the note with the other alarms
@@ -89,7 +89,7 @@ class SeriesWriter:
         if self.series is not None:
             series = self.series
             series.steps = [each for each in series.steps if each.step < step]
-            for name in {SERIES, BLOCKS, TRAINING, ATTENTION, ATTENTION_ROWS} & series.tables.keys():
+            for name in {SERIES, BLOCKS, TRAINING, BATCHES, ATTENTION, ATTENTION_ROWS} & series.tables.keys():
                 table = series.tables[name]
                 series.tables[name] = table[table["step"] < step].reset_index(drop=True)
             for name in {COLLAPSE, ALARMS} & series.notes.keys():

@@ -40,16 +40,38 @@ def hook_layers(
     """
     selected = set(layers)
     last = max(selected, default=0) if last is None else last
+
+    def pass_on(index: int, state: Any) -> None:
+        if index in selected:
+            on_states(index, state)
+        if index == last and not complete:
+            raise _LastLayerReached
+
+    with read_layers(points, pass_on, points) as calls, torch.no_grad():
+
+        def forward(**inputs: Any) -> dict[int, int]:
+            calls.clear()
+            with suppress(_LastLayerReached):
+                model(**inputs)
+            return dict(calls)
+
+        yield forward
+
+
+@contextmanager
+def read_layers(
+    points: Mapping[int, HookPoint], on_states: OnStates, layers: Iterable[int]
+) -> Iterator[dict[int, int]]:
+    """Pass the states of each of these layers to `on_states` in this context, in which the model is run once.
+
+    Gives how often the module of each hook point was called; clear it before another run.
+    """
     calls: dict[int, int] = {}
 
     def pass_on(index: int, state: Any) -> None:
         calls[index] = calls.get(index, 0) + 1
-        if points[index].call not in (None, calls[index] - 1):
-            return
-        if index in selected:
+        if points[index].call in (None, calls[index] - 1):
             on_states(index, first_tensor(state))
-        if index == last and not complete:
-            raise _LastLayerReached
 
     def input_hook(index: int) -> Callable[..., None]:
         return lambda module, args, kwargs: pass_on(index, first_input(args, kwargs))
@@ -57,20 +79,15 @@ def hook_layers(
     def output_hook(index: int) -> Callable[..., None]:
         return lambda module, args, output: pass_on(index, output)
 
-    def forward(**inputs: Any) -> dict[int, int]:
-        calls.clear()
-        with suppress(_LastLayerReached):
-            model(**inputs)
-        return dict(calls)
-
-    with ExitStack() as hooks, torch.no_grad():
-        for index, point in points.items():
+    with ExitStack() as hooks:
+        for index in layers:
+            point = points[index]
             if point.reads_input:
                 hook = point.module.register_forward_pre_hook(input_hook(index), with_kwargs=True)
             else:
                 hook = point.module.register_forward_hook(output_hook(index))
             hooks.callback(hook.remove)
-        yield forward
+        yield calls
 
 
 def first_input(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from theodolite.errors import InputError, first_line
 from theodolite.models import quirks
 from theodolite.models.device_map import input_device
-from theodolite.models.hooks import HookPoint, OnStates, hook_layers
+from theodolite.models.hooks import HookPoint, OnStates, hook_layers, read_layers
 from theodolite.models.layers import Layer
 from theodolite.models.stacks import Stack, equal_states, find_final_norm, find_module_lists, largest_list
 from theodolite.models.streams import Streams
@@ -81,8 +81,14 @@ class Anatomy:
 
         The model runs up to the layer `last`, by default the last of these.
         """
-        points = {index: point for index, (_, _, point) in enumerate(self._hook_points())}
-        return hook_layers(self.model, points, on_states, layers, last=last, complete=self.complete)
+        return hook_layers(self.model, self._points(), on_states, layers, last=last, complete=self.complete)
+
+    def read_layers(self, on_states: OnStates, layers: Sequence[int]) -> AbstractContextManager[object]:
+        """Pass the states of each of these layers to `on_states` while others run the model."""
+        return read_layers(self._points(), on_states, layers)
+
+    def _points(self) -> dict[int, HookPoint]:
+        return {index: point for index, (_, _, point) in enumerate(self._hook_points())}
 
     def find_streams(self) -> Streams:
         """Find the streams of all blocks: queries, keys, values, and what is written to the residual stream."""

@@ -16,7 +16,8 @@ from theodolite.engines.engine import Documents, Plan
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.hashing import mix
-from theodolite.models.media_anatomy import ITEMS_FIRST, MAPS
+from theodolite.models.layers import RESIDUAL
+from theodolite.models.media_anatomy import ITEMS_FIRST, MAPS, MediaAnatomy
 from theodolite.sources.media.layouts import count_items, find_item_dim
 from theodolite.sources.media.modules import (
     CallSignature,
@@ -50,8 +51,9 @@ Input = Tensor | Mapping[str, Any] | Sequence[Any]
 def watch(
     model: nn.Module,
     inputs: Iterable[Input] | Input,
-    modules: Iterable[str] | str,
+    modules: Iterable[str] | str = (),
     *,
+    streams: str | Sequence[str] = (),
     out: str | Path | None = None,
     counts: Callable[[Mapping[str, Tensor]], Sequence[int]] | None = None,
     labels: Sequence[Sequence[str]] | None = None,
@@ -86,6 +88,9 @@ def watch(
     if there is one, which must be padded on the right. `labels` are the labels of the items of each input, for
     `units="label"`.
 
+    Of a model of transformers with one stack of blocks, `streams` can be given instead of `modules`: what to read
+    of every block, as for `theodolite survey --streams`, such as "residual,q,k,v,attn,mlp".
+
     >>> layer = nn.Linear(4, 3)
     >>> found = watch(nn.Sequential(layer), [torch.randn(8, 10, 4)], ["0"])
     >>> int(found.layers["n"].iloc[0]), int(found.layers["dim"].iloc[0])
@@ -98,6 +103,9 @@ def watch(
             f"model: expected a torch.nn.Module, got {type(model).__name__}. theodolite.survey takes names."
         )
     names = list_names(modules)
+    read_streams = [name.strip() for name in streams.split(",")] if isinstance(streams, str) else list(streams)
+    if names and read_streams:
+        raise InputError("modules and streams: give one of them.")
     if item_dim not in (None, 0, 1):
         raise InputError(f"item_dim must be 0 or 1 (got {item_dim!r}).")
     given = WatchedInputs(list_inputs(inputs), counts, labels, CallSignature(model, argument), item_dim or 0)
@@ -106,7 +114,11 @@ def watch(
     with evaluation_mode(model):
         if item_dim is None:
             given.item_dim = find_inputs_dim(model, given.call.keywords(given.inputs[0], 0))
-        anatomy = find_modules(model, names, given, flat=maps == "flat", item_dim=given.item_dim, layout=layout)
+        if read_streams:
+            anatomy = _find_stack(model, given[0].inputs)
+        else:
+            flat = maps == "flat"
+            anatomy = find_modules(model, names, given, flat=flat, item_dim=given.item_dim, layout=layout)
         digest = given.sha256()
         weights = _weights_sha256(model)
         source = MediaSource(
@@ -116,6 +128,7 @@ def watch(
             kind=units,
             flat=maps == "flat",
             anatomy=anatomy,
+            streams=read_streams or (RESIDUAL,),
         )
         shards = list(range(-(-len(given) // SHARD)))
 
@@ -132,7 +145,7 @@ def watch(
             corpus_identity={"labelled": given.labelled_sha256()},
             settings=describe_settings(
                 units,
-                [layer.name for layer in anatomy.layers],
+                [layer.name for layer in source.layers],
                 populations,
                 sample_size,
                 maps=maps,
@@ -147,7 +160,7 @@ def watch(
                 dtype=_dtype(model),
                 device=str(find_device(model)),
                 modality="module",
-                blocks=len(anatomy.layers),
+                blocks=len(anatomy.stacks[0].blocks) if read_streams else len(anatomy.layers),
                 causal=False,
             ),
             corpus=describe_corpus(pluralize(len(given), "input"), digest, items),
@@ -169,6 +182,19 @@ def watch(
         )
         folder = parse_location(out) if out is not None else None
         return run(plan, out=folder, resume=resume, overwrite=overwrite, listener=listener)
+
+
+def _find_stack(model: nn.Module, inputs: Mapping[str, Any]) -> MediaAnatomy:
+    """Return the anatomy of a model of transformers with one stack of blocks, of which streams can be read."""
+    if getattr(getattr(model, "config", None), "model_type", None) is None:
+        raise InputError(f"streams: {type(model).__name__} is not a model of transformers; name its modules.")
+    found = MediaAnatomy.of(model, move_inputs(dict(inputs), find_device(model)), flat=False)
+    if len(found.stacks) != 1:
+        raise InputError(
+            f"streams: {type(model).__name__} has {len(found.stacks)} stacks of blocks, whose padding may differ; "
+            "give one of them, such as its encoder, or use theodolite.survey."
+        )
+    return found
 
 
 @contextmanager

@@ -110,11 +110,14 @@ def measure_shape(
     return Shape(numbers, counts, scale_curve(by_scale, len(near)), spectrum_curve(centred))
 
 
-def measure_spectrum(fold: LayerFold, cells: Sequence[int], omitted: str, lacking: str | None = None) -> Shape:
+def measure_spectrum(
+    fold: LayerFold, cells: Sequence[int], omitted: str, lacking: str | None = None, device: str | None = None
+) -> Shape:
     """Return the measures that need only the eigenvalues of the covariance; all others are undefined.
 
     This solves one eigenproblem without eigenvectors, of dim x dim or of fewer vectors. A survey solves two.
-    `omitted` is why the others are undefined, `lacking` why there is no covariance, if there is none.
+    `omitted` is why the others are undefined, `lacking` why there is no covariance, if there is none. With a
+    `device` it is solved there.
     """
     rest = (omitted, dict.fromkeys((*SAMPLED, *GRAM, *UNCENTRED), float("nan")))
     counts = dict.fromkeys(COUNTS, 0)
@@ -128,8 +131,9 @@ def measure_spectrum(fold: LayerFold, cells: Sequence[int], omitted: str, lackin
         spectrum = np.pad(spectra.gram_eigenvalues(few.numpy()), (0, fold.frame.dim - n))
         variances = few.var(dim=0, correction=0).numpy()
     else:
-        covariance = fold.scatter.covariance(cells)[1].numpy()
-        spectrum, variances = spectra.eigenvalues(covariance), np.diag(covariance)
+        covariance = fold.scatter.covariance(cells, device)[1]
+        spectrum = spectra.eigenvalues(covariance if covariance.is_cuda else covariance.numpy())
+        variances = covariance.diagonal().cpu().numpy()
     numbers = spectral_numbers(spectrum) | variance_numbers(variances)
     found = [("all vectors are equal", numbers), decay_numbers(spectrum), rest]
     return Shape(found, counts, scale_curve(), spectrum_curve(spectrum))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -24,6 +24,7 @@ from theodolite.models import quirks
 from theodolite.models.attention_calls import AttentionCall
 from theodolite.models.attention_sums import Span, sum_attention
 from theodolite.models.device_map import input_device
+from theodolite.models.hooks import OnStates
 from theodolite.models.layers import RESIDUAL, Layer
 from theodolite.models.streams import choose_stream_layers
 from theodolite.models.text_anatomy import Anatomy
@@ -284,8 +285,7 @@ class TextSource:
         def measure(layer: Layer, call: AttentionCall) -> None:
             measured[layer.index] = sum_attention(call, *_find_spans(prepared, layer.stack))
 
-        of_streams = [layer.index for layer in self.layers if layer.stream != RESIDUAL]
-        residual = [layer.index for layer in self.layers if layer.stream == RESIDUAL]
+        residual, of_streams = self._split_layers()
         attention = {layer.index: partial(measure, layer) for layer in self.layers if layer.attention_heads}
         last = max(layer.index if layer.block is None else layer.block for layer in self.layers)
         with (
@@ -294,6 +294,24 @@ class TextSource:
             self.anatomy.hook_layers(on_states, residual, last) as forward,
         ):
             forward(**{name: self._model_input(name, tensor) for name, tensor in _model_inputs(prepared).items()})
+
+    def _split_layers(self) -> tuple[list[int], list[int]]:
+        """Return the numbers of the layers of the residual stream, and of those of all other streams."""
+        residual = [layer.index for layer in self.layers if layer.stream == RESIDUAL]
+        return residual, [layer.index for layer in self.layers if layer.stream != RESIDUAL]
+
+    @contextmanager
+    def read_states(self, on_states: OnStates) -> Iterator[None]:
+        """Pass the states of all layers to `on_states` in this context, in which others run the model once.
+
+        States are (items, positions, dim), padding included.
+        """
+        residual, of_streams = self._split_layers()
+        with (
+            nullcontext() if self._streams is None else self._streams.capture(of_streams, on_states),
+            self.anatomy.read_layers(on_states, residual),
+        ):
+            yield
 
     def _attention(self, prepared: TextBatch) -> AbstractContextManager[object]:
         """Choose the attention: within packed windows, or the fastest kernel for padded ones."""

@@ -18,8 +18,9 @@ from theodolite.text import is_stream_name
 
 SERIES, ATTENTION, ATTENTION_ROWS = "series", "attention", "attention_rows"
 """Names of the tables of a series."""
-BLOCKS, TRAINING = "blocks", "training"
-"""Names of tables that only a training run writes: how much blocks change their input; loss and learning rate."""
+BLOCKS, TRAINING, BATCHES = "blocks", "training", "batches"
+"""Names of tables that only a training run writes: how much blocks change their input; loss and learning rate; the
+layers over the training batches since the step before."""
 TEXT_COLUMNS = ("layer_name", "population", "undefined")
 KEY_COLUMNS = ("layer", "layer_name", "population")
 
