@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from theodolite.api.check import check
     from theodolite.api.figures import compare, exhibit
     from theodolite.api.lists import list_corpora, list_exhibits, list_models
+    from theodolite.api.loading import load
+    from theodolite.api.loading import load as open  # noqa: A004
     from theodolite.api.report import report
     from theodolite.api.store import store
     from theodolite.errors import TheodoliteError
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
     from theodolite.studies.weights.weights import weights
     from theodolite.studies.what_if import what_if
     from theodolite.surveys.api import survey
-    from theodolite.surveys.folder import open_survey as load
-    from theodolite.surveys.folder import open_survey as open  # noqa: A004
     from theodolite.surveys.merge import merge
     from theodolite.surveys.survey import Survey
     from theodolite.surveys.vectors import measure
@@ -97,12 +97,12 @@ _HOMES = {
     "list_corpora": ("theodolite.api.lists", "list_corpora"),
     "list_exhibits": ("theodolite.api.lists", "list_exhibits"),
     "list_models": ("theodolite.api.lists", "list_models"),
-    "load": ("theodolite.surveys.folder", "open_survey"),
+    "load": ("theodolite.api.loading", "load"),
     "measure": ("theodolite.surveys.vectors", "measure"),
     "measures": ("theodolite.measures", ""),
     "merge": ("theodolite.surveys.merge", "merge"),
     "merge_bridges": ("theodolite.studies.bridge.merging", "merge_bridges"),
-    "open": ("theodolite.surveys.folder", "open_survey"),
+    "open": ("theodolite.api.loading", "load"),
     "probe": ("theodolite.studies.probe.probe", "probe"),
     "report": ("theodolite.report", ""),
     "reproduce": ("theodolite.reproduction.reproduce", "reproduce"),

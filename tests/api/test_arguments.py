@@ -81,6 +81,52 @@ def test_tab_completion_lists_public_names_only() -> None:
         assert [name for name in dir(module) if not name.startswith("_")] == sorted(module.__all__)
 
 
+SHARED = {
+    "out": ("str | Path | None", None),
+    "device": ("str | None", None),
+    "memory": ("int | str | None", None),
+    "overwrite": ("bool", False),
+    "label": ("str | None", None),
+    "seed": ("int", 0),
+}
+REQUIRED_OUT = {"dynamics", "export", "reproduce"}
+"""Functions whose result is a folder, so that `out` has no default."""
+
+
+FUNCTIONS = ["report", *(name for name in theodolite.__all__ if inspect.isfunction(getattr(theodolite, name)))]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_an_argument_has_one_type_and_default_in_every_function(name: str) -> None:
+    parameters = inspect.signature(getattr(theodolite, name)).parameters
+    for argument, (kind, default) in SHARED.items():
+        if argument not in parameters or (name, argument) == ("report", "out"):
+            continue
+        found = parameters[argument]
+        annotation = found.annotation if isinstance(found.annotation, str) else _name_type(found.annotation)
+        if argument == "out" and name in REQUIRED_OUT:
+            assert (annotation, found.default) == ("str | Path", inspect.Parameter.empty)
+        else:
+            assert (annotation, found.default) == (kind, default), argument
+
+
+def _name_type(annotation: object) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+
+
+def test_the_memory_of_a_bridge_is_a_size_in_words() -> None:
+    with pytest.raises(TheodoliteError, match=r"^memory 'much' is not a size"):
+        theodolite.bridge("no such model", corpus=["some text"], memory="much")
+
+
+def test_a_laboratory_uses_the_device_of_a_survey_by_default(small_model: Callable[[str], Path]) -> None:
+    expected = "cuda" if torch.cuda.is_available() else "cpu"
+    found = theodolite.trace(small_model("bert"), sentences(2))
+    assert found.facts["model"]["device"] == expected
+    with pytest.raises(TheodoliteError, match=r"^device 'gpu' is not a device"):
+        theodolite.trace(small_model("bert"), sentences(2), device="gpu")
+
+
 def test_the_report_shows_its_arguments() -> None:
     shown, real = (inspect.signature(each).parameters for each in (theodolite.report, write_report))
     assert {name: each.default for name, each in shown.items()} == {

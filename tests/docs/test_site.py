@@ -72,3 +72,32 @@ def test_search_works_from_disk_without_network_requests(site: Path, browser: An
     assert "participation-ratio/covariance" in page.inner_text(".md-search-result")
     assert wrong == []
     assert [url for url in asked if not url.startswith(("file:", "data:", "about:"))] == []
+
+
+# Tables that are wider than their place; and cells of at most 24 characters in more than one line.
+TABLES = """() => {
+  const tables = [...document.querySelectorAll(".md-typeset table:not([class])")];
+  const room = (table) => table.closest(".md-typeset__scrollwrap");
+  const lines = (cell) => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    return Math.round(range.getBoundingClientRect().height / parseFloat(getComputedStyle(cell).lineHeight));
+  };
+  const cells = tables.flatMap((table) => [...table.querySelectorAll("td")]).filter((cell) => !cell.querySelector("br"));
+  return {
+    tables: tables.length,
+    wide: tables.filter((table) => room(table).scrollWidth > room(table).clientWidth + 1).map((table) => table.textContent.slice(0, 80)),
+    wrapped: cells.filter((cell) => cell.textContent.trim().length <= 24 && lines(cell) > 1).map((cell) => cell.textContent),
+  };
+}"""  # noqa: E501
+
+
+def test_tables_fit_a_page_of_1440_pixels_and_short_cells_do_not_wrap(site: Path, browser: Any) -> None:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    count = 0
+    for path in sorted(site.rglob("*.html")):
+        page.goto(path.as_uri())
+        found = page.evaluate(TABLES)
+        count += found["tables"]
+        assert (found["wide"], found["wrapped"]) == ([], []), path.name
+    assert count > 100

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,8 @@ FORMATS: dict[str, Callable[[Array], Any]] = {
     "float16": lambda x: x.astype(np.float16),
     "big-endian": lambda x: x.astype(">f4"),
     "read-only, reversed": lambda x: np.broadcast_to(x[::-1], x.shape)[::-1],
+    "strided": lambda x: np.repeat(np.repeat(x, 2, axis=0), 3, axis=1)[::2, ::3],
+    "column by column": lambda x: torch.tensor(x.T.copy()).T,
     "list": lambda x: x.tolist(),
     "bfloat16": lambda x: torch.tensor(x).bfloat16(),
     "requires a gradient": lambda x: torch.tensor(x, requires_grad=True),
@@ -135,6 +139,48 @@ def test_every_type_of_array_is_taken(kind: str) -> None:
     assert float(measures.mean_cosine(given)) == pytest.approx(float(measures.mean_cosine(x)), rel=loose)
     assert float(measures.decompose(given, units).q) == pytest.approx(np.square(x).sum(1).mean(), rel=loose)
     assert float(measures.twonn(given)) > 0
+
+
+FUNCTIONS = [name for name in measures.__all__ if inspect.isfunction(getattr(measures, name))]
+
+
+def read_numbers(found: Any) -> list[float]:
+    """Return the numbers of a result, of several results, or of an array."""
+    if isinstance(found, measures.Result):
+        return [found.value, found.se]
+    if is_dataclass(found):
+        return [number for each in fields(found) for number in read_numbers(getattr(found, each.name))]
+    return [] if found is None else np.ravel(found).tolist()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_function_depends_on_the_values_only(kind: str) -> None:
+    """The same numbers in another type, order or memory layout give the same result."""
+    x, units, documents = make_vectors(200)
+    given = FORMATS[kind](x)
+    wide = (
+        given.detach().double().numpy() if isinstance(given, torch.Tensor) else np.array(given, dtype=np.float64)
+    )
+    for name in FUNCTIONS:
+        function = getattr(measures, name)
+        options = {"units": units, "documents": documents}
+        options = {key: value for key, value in options.items() if key in inspect.signature(function).parameters}
+        found, expected = (read_numbers(function(each, **options)) for each in (given, wide))
+        assert expected, name
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_rejects_bad_arrays_and_labels_by_name(name: str) -> None:
+    function = getattr(measures, name)
+    required = {"units": [0, 1]} if name in ("lidar", "self_similarity", "tradeoff") else {}
+    with pytest.raises(InputError, match=r"^x: expected an array \(vectors, dim\), got the shape \(5,\)"):
+        function(np.ones(5), **required)
+    with pytest.raises(InputError, match=r"^x: 1 of 2 rows are not finite; the first is row 1"):
+        function(np.array([[1.0, 2.0], [np.inf, 1.0]]), **required)
+    for label in {"units", "documents"} & set(inspect.signature(function).parameters):
+        with pytest.raises(InputError, match=rf"^{label}: expected one label per vector, 20 in all"):
+            function(make_vectors(20)[0], **(required | {label: [1, 2, 3]}))
 
 
 @pytest.mark.parametrize("device", DEVICES)

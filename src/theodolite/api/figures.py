@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
+from theodolite.errors import InputError
 from theodolite.exhibits import compare as comparisons
+from theodolite.exhibits.compare_series import compare_series
 from theodolite.exhibits.exhibit import Plate
-from theodolite.exhibits.registry import find, make
+from theodolite.exhibits.registry import all_exhibits, find, make
 from theodolite.exhibits.saving import compose, save
 from theodolite.report.findings.comparison import comparison_cautions
 from theodolite.report.tables import Tables
@@ -76,7 +79,7 @@ def compare(
     depth: str = "normalised",
     caption: bool = True,
 ) -> ExhibitFigure:
-    """Plot measures of several surveys by layer on the same axes, one panel per measure.
+    """Plot measures of several surveys by layer, or of several series by step, one panel per measure.
 
     A measure is a column of layers.parquet, such as "mean_cosine". The figure has the numbers as `.data`. `out`
     also writes it: .png, .svg, .pdf, .csv, .md, .tex or .json, or a folder for a picture and the numbers.
@@ -93,11 +96,44 @@ def compare_with_cautions(
     surveys: Sequence[SurveyData], measures: Sequence[str], choice: Choice
 ) -> tuple[Plate, list[str]]:
     """Return the comparison, and what else than the models may cause differences; its caption states it too."""
+    if any(one.facts.get("series") for one in surveys):
+        return compare_series(surveys, measures, choice), []
     plate = comparisons.compare(surveys, measures, choice)
     cautions = comparison_cautions(
         [Tables(one.model, one.facts, one.layers, pd.DataFrame(), pd.DataFrame()) for one in surveys]
     )
     return replace(plate, caption=" ".join([plate.caption, *cautions])), cautions
+
+
+def plot_laboratory(found: Findings, name: str | None = None, **options: Any) -> ExhibitFigure:
+    """Draw an exhibit of a laboratory, by default the first of those that it has the tables for."""
+    if name is None:
+        known = list_laboratory_exhibits(as_survey_data(found))
+        if not known:
+            raise InputError(f"There is no exhibit of {found.name}; its numbers are in tables.")
+        name = known[0]
+    return exhibit(name, found, **options)
+
+
+def list_laboratory_exhibits(found: SurveyData) -> list[str]:
+    """Return the names of the exhibits that can be drawn from a laboratory, figures first."""
+    verb = found.facts["laboratory"]
+    usable = [
+        each
+        for each in all_exhibits().values()
+        if any(need.laboratory == verb for need in each.needs) and all(need.is_met(found) for need in each.needs)
+    ]
+    return [each.name for each in sorted(usable, key=lambda each: each.kind != "figure")]
+
+
+def tabulate_series(series: Series, population: str = AUTO) -> pd.DataFrame:
+    """Return means over blocks of the default measures, one row per step with the name of its checkpoint."""
+    names = pd.DataFrame([(each.step, each.name) for each in series.steps], columns=["step", "checkpoint"])
+    if not series.steps:
+        return names
+    plate = compare_series([series.as_survey_data()], (), Choice(population))
+    shown = plate.data.drop(columns="survey")
+    return names.merge(shown[[name for name in shown if not str(name).endswith("_se")]], on="step")
 
 
 def as_list(given: Source | Sequence[Source]) -> list[Source]:

@@ -27,6 +27,7 @@ from theodolite.stores.store import (
     rename_source,
 )
 from theodolite.stores.transforms import parse_transform
+from theodolite.surveys.api import best_device
 
 
 def store(
@@ -49,7 +50,7 @@ def store(
     near_duplicate: float = NEAR_DUPLICATE,
     sample_size: int = SAMPLE_SIZE,
     query_count: int = QUERY_COUNT,
-    device: str = "cpu",
+    device: str | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -71,7 +72,7 @@ def store(
     near_duplicate    cosine from which two different vectors are near duplicates
     sample_size       rows kept for the distribution of scores
     query_count       documents, and queries, that are searched among all rows
-    device            where to search, such as "cuda"
+    device            where to search: cpu, cuda or cuda:1; by default a GPU if there is one
     out               folder for store.json, tables and report.html; resume continues an interrupted run
 
     >>> import numpy as np
@@ -127,7 +128,7 @@ def store(
         "cost": cost,
         "transforms": None if transforms is None else list(transforms),
     }
-    made = StoreRun(reader, asked, other, settings, folder, device, listener).run(resume=resume)
+    made = StoreRun(reader, asked, other, settings, folder, device or best_device(), listener).run(resume=resume)
     if made.folder is not None:
         write_store_page(made.folder / REPORT, made.name, made.facts, made.sections)
     return made

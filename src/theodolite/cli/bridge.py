@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from theodolite.cli.options import CORPUS, Quiet, add_flags
-from theodolite.cli.study_options import MODEL_OPTIONS, DeviceOrCpu, Layers, Model, Overwrite, ResultsFolder
-from theodolite.surveys.options import RunOptions, SurveyOptions, parse_size
+from theodolite.cli.options import CORPUS, Device, Quiet, add_flags
+from theodolite.cli.study_options import MODEL_OPTIONS, Layers, Model, Overwrite, ResultsFolder
+from theodolite.surveys.options import RunOptions, SurveyOptions
 from theodolite.text import format_fixed
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def bridge(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run, or start it if there is none.")
     ] = False,
-    device: DeviceOrCpu = "cpu",
+    device: Device = None,
     overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
     quiet: Quiet = False,
@@ -101,7 +101,7 @@ def bridge(
         sample_size=sample_size,
         dtype_b=dtype_b,
         revision_b=revision_b,
-        memory=None if memory is None else parse_size(memory),
+        memory=memory,
         device=device,
         keep_sums=keep_sums,
         resume=resume,

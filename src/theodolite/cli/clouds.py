@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from theodolite.cli.options import Quiet, add_flags
+from theodolite.cli.options import Device, Quiet, add_flags
 from theodolite.cli.study_options import (
     MODEL_OPTIONS,
-    DeviceOrCpu,
     Model,
     Overwrite,
     PooledPopulation,
@@ -58,7 +57,7 @@ def clouds(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed for sampling, folds, permutations and projections.")] = 0,
-    device: DeviceOrCpu = "cpu",
+    device: Device = None,
     overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print separations and summaries as JSON.")] = False,
     quiet: Quiet = False,

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from theodolite.cli.options import Quiet, add_flags
+from theodolite.cli.options import Device, Quiet, add_flags
 from theodolite.cli.study_options import (
     MODEL_OPTIONS,
-    DeviceOrCpu,
     Layers,
     Model,
     Overwrite,
@@ -55,7 +54,7 @@ def contrast(
         int, typer.Option(help="Random versions of each class to compare with, other words in its templates.")
     ] = 30,
     seed: Annotated[int, typer.Option(help="Seed for sign flips, resampling and random swaps.")] = 0,
-    device: DeviceOrCpu = "cpu",
+    device: Device = None,
     overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print classes and cosines of all layers as JSON.")] = False,
     quiet: Quiet = False,

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from theodolite.cli.options import Quiet, add_flags
+from theodolite.cli.options import Device, Quiet, add_flags
 from theodolite.cli.study_options import (
     MODEL_OPTIONS,
-    DeviceOrCpu,
     Layers,
     Model,
     OptionalResultsFolder,
@@ -54,7 +53,7 @@ def groups(
     ] = None,
     permutations: Annotated[int, typer.Option(help="Permutations of the labels in each test.")] = 999,
     seed: Annotated[int, typer.Option(help="Seed for nonsense sentences and permutations.")] = 0,
-    device: DeviceOrCpu = "cpu",
+    device: Device = None,
     overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print the layer table as JSON.")] = False,
     quiet: Quiet = False,

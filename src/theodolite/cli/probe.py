@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from theodolite.cli.options import Dtype, Quiet, Revision, TrustRemoteCode
-from theodolite.cli.study_options import DeviceOrCpu, Model, Overwrite, ResultsFolder
+from theodolite.cli.options import Device, Dtype, Quiet, Revision, TrustRemoteCode
+from theodolite.cli.study_options import Model, Overwrite, ResultsFolder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +53,7 @@ def probe(
         bool, typer.Option("--wrap", help="Add BOS before a word if the tokenizer adds no special token.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed for sampling, folds, shuffled labels and probes.")] = 0,
-    device: DeviceOrCpu = "cpu",
+    device: Device = None,
     dtype: Dtype = "float32",
     revision: Revision = None,
     trust_remote_code: TrustRemoteCode = False,

@@ -81,7 +81,9 @@ def store(
     query_count: Annotated[
         int, typer.Option(help="Documents, and queries, that are searched among all rows, chosen by hash.")
     ] = 4096,
-    device: Annotated[str, typer.Option(help="Where to search: cpu, cuda, cuda:1, mps.")] = "cpu",
+    device: Annotated[
+        str | None, typer.Option(help="Where to search: cpu, cuda, cuda:1, mps. Default: a GPU if there is one.")
+    ] = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print the answers as JSON.")] = False,

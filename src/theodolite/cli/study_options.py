@@ -27,7 +27,6 @@ PooledPopulation = Annotated[
 ]
 MODEL_OPTIONS = ("dtype", "revision", "trust_remote_code")
 """Options of surveys that are passed to the laboratories."""
-DeviceOrCpu = Annotated[str, typer.Option(help="Device that runs the model: cpu, cuda, cuda:1.")]
 
 # Verbs that read a finished survey
 SurveyFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a finished survey.")]

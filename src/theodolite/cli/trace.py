@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from theodolite.cli.options import Quiet, add_flags
+from theodolite.cli.options import Device, Quiet, add_flags
 from theodolite.cli.study_options import (
     MODEL_OPTIONS,
-    DeviceOrCpu,
     Layers,
     Model,
     OptionalResultsFolder,
@@ -60,7 +59,7 @@ def trace(
         ),
     ] = None,
     layers: Layers = None,
-    device: DeviceOrCpu = "cpu",
+    device: Device = None,
     overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="Print the tables moves and partings as JSON.")] = False,
     quiet: Quiet = False,

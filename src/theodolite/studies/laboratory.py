@@ -19,19 +19,51 @@ from theodolite.storage.atomic import write_atomically
 from theodolite.storage.files import read_json, read_tensors, write_json, write_tensors
 from theodolite.storage.location import list_output_folder, local_path
 from theodolite.studies.survey_data import SurveyData
+from theodolite.surveys.display import Display, figures
+from theodolite.text import short_path
 
 FACTS_FILE, VECTORS_FILE = "laboratory.json", "vectors.safetensors"
 CHECKED_SUFFIXES = (".parquet", ".safetensors")
 SCHEMA = 1
 
 
-@dataclass(frozen=True, eq=False)
-class Findings:
+@dataclass(frozen=True, eq=False, repr=False)
+class Findings(Display):
     """The results of a laboratory: facts (`laboratory`, `model`, `settings`, ...), tables and vectors."""
 
     facts: dict[str, Any]
     tables: dict[str, pd.DataFrame]
     vectors: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """A short name: the label, or the laboratory and its model."""
+        if self.facts.get("label"):
+            return str(self.facts["label"])
+        model = self.facts["model"]
+        return (
+            f"{self.facts['laboratory']} of {short_path(str(model['name']), 2)}"
+            if model
+            else self.facts["laboratory"]
+        )
+
+    def plot(self, name: str | None = None, **options: Any) -> Any:
+        """Return an exhibit of the laboratory, by default the first it has; see `theodolite.exhibit`."""
+        return figures().plot_laboratory(self, name, **options)
+
+    def summary(self) -> pd.DataFrame:
+        """Return the tables: name, number of rows, and columns."""
+        rows = [(name, len(table), ", ".join(map(str, table.columns))) for name, table in self.tables.items()]
+        return pd.DataFrame(rows, columns=["table", "rows", "columns"])
+
+    def _chart(self) -> Any:
+        try:
+            return self.plot(caption=False)
+        except InputError:  # no exhibit can be drawn from it
+            return None
+
+    def __repr__(self) -> str:
+        return f"Findings({self.name!r}: {', '.join(self.tables)})"
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write laboratory.json, one .parquet file per table and vectors.safetensors; return the folder."""

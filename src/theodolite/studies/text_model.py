@@ -10,6 +10,7 @@ from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.models.checkpoint import Checkpoint, find_modality, load_model, load_tokenizer, resolve
 from theodolite.models.weight_files import choose_dtype
+from theodolite.surveys.api import best_device
 from theodolite.surveys.provenance import describe_checkpoint
 from theodolite.surveys.validation import check_device
 
@@ -48,14 +49,18 @@ class TextCheckpoint:
 def open_text_model(
     model: str | Path,
     *,
-    device: str = "cpu",
+    device: str | None = None,
     dtype: str = "float32",
     revision: str | None = None,
     trust_remote_code: bool = False,
     listener: Listener | None = None,
 ) -> TextCheckpoint:
-    """Find a catalogue name, a folder, a .gguf file or a hub name; reject models of other than text."""
+    """Find a catalogue name, a folder, a .gguf file or a hub name; reject models of other than text.
+
+    The default device is a GPU if there is one, as in a survey.
+    """
     listener = listener or Listener()
+    device = device or best_device()
     check_device(device)
     checkpoint = resolve(str(model), revision=revision, progress=listener.say)
     kind = find_modality(checkpoint.folder, checkpoint.name, trust_remote_code=trust_remote_code)

@@ -251,10 +251,7 @@ def _tables_of(survey: Survey) -> list[str]:
 
 
 def open_survey(folder: str | Path | Bucket) -> Survey:
-    """Open a finished survey, verifying every file; one in a bucket is downloaded.
-
-    `theodolite.load` and `theodolite.open` are two names of this function; `load` does not hide Python's `open`.
-    """
+    """Open a finished survey, verifying every file; one in a bucket is downloaded."""
     place = parse_location(folder)
     facts = _read_facts(place)
     path = download.download(place, [name for name in EVERY_FILE if name in facts["files"]])

@@ -17,6 +17,7 @@ from theodolite.state.pilot import Pilot
 from theodolite.state.state import State
 from theodolite.storage.file_names import UNITS
 from theodolite.storage.location import Location, parse_location
+from theodolite.surveys.display import Display, figures
 from theodolite.tables.tables import SurveyTables
 from theodolite.text import pluralize, survey_name
 
@@ -26,7 +27,7 @@ CHARTED = ("mean_cosine", "anisotropy_svd", "effective_rank")
 
 
 @dataclass
-class Survey:
+class Survey(Display):
     """The result of a run. `layers`, `tokens`, `units` and so on are data frames; `facts` is survey.json."""
 
     facts: dict[str, Any]
@@ -115,20 +116,11 @@ class Survey:
     def plot(self, *measures: str | Sequence[str], **options: Any) -> Any:
         """Return a figure of measures by layer, such as plot("mean_cosine", "twonn"); options of `compare`."""
         columns = [name for given in measures for name in ([given] if isinstance(given, str) else given)]
-        return import_module("theodolite.api.figures").compare(self, columns, **options)
+        return figures().compare(self, columns, **options)
 
     def compare(self, *others: Any, **options: Any) -> Any:
         """Return a figure of this survey and others by layer; see `theodolite.compare`."""
-        return import_module("theodolite.api.figures").compare([self, *others], **options)
-
-    def exhibit(self, name: str, **options: Any) -> Any:
-        """Return a figure or table of a paper, such as "norm-variance/fig4"; see `theodolite.exhibit`."""
-        return import_module("theodolite.api.figures").exhibit(name, self, **options)
-
-    def report(self, out: str | Path = "report.html", **options: Any) -> Path:
-        """Write a report about the survey, .html or .md, and return its path; see `theodolite.report`."""
-        path: Path = import_module("theodolite.api.report").report(self, out, **options)
-        return path
+        return figures().compare([self, *others], **options)
 
     def summary(self, population: str | None = None) -> pd.DataFrame:
         """Return the most important measures, one row per layer, of the default population or another."""
@@ -152,18 +144,9 @@ class Survey:
             f"{pluralize(counts['positions'], 'position')}, {pluralize(counts['types'], 'unit')})"
         )
 
-    def _repr_html_(self) -> str:
-        """Show a chart and one row per layer in a notebook; pandas escapes text from models and corpora."""
-        from base64 import b64encode
-        from html import escape
-
-        shown = self.summary().to_html(index=False, float_format=lambda x: f"{x:.4g}", na_rep="–", border=0)
+    def _chart(self) -> Any:
         drawn = [name for name in CHARTED if self.layers[name].notna().any()]
-        chart = ""
-        if drawn:
-            picture = b64encode(self.plot(*drawn, caption=False)._repr_png_()).decode()
-            chart = f'<img alt="{escape(", ".join(drawn))} by layer" src="data:image/png;base64,{picture}">'
-        return f"<h4>{escape(self.name)}</h4><p>{escape(repr(self))}</p>{chart}{shown}"
+        return self.plot(*drawn, caption=False) if drawn else None
 
 
 def folder_of(survey: Survey | str | Path) -> str | Path:

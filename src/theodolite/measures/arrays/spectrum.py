@@ -170,7 +170,7 @@ def _measure(
 ) -> Result:
     """Apply a function of the eigenvalues; `slope` is its gradient, from which the standard error comes."""
     vectors = as_vectors(x)
-    n = len(vectors)
+    n, clusters = len(vectors), None if documents is None else as_codes(documents, vectors, "documents")
     centre = mean_vector(vectors) if centred else torch.zeros_like(vectors[0], dtype=torch.float64)
     values, axes = formulas.eigenvectors(_second_moment(vectors, centre))
     value = measure(values)
@@ -180,7 +180,6 @@ def _measure(
     influence = torch.empty(n, dtype=torch.float64, device=vectors.device)
     for rows, block in blocks(vectors, centre):
         influence[rows] = (block @ axes).square_() @ gradient
-    clusters = None if documents is None else as_codes(documents, vectors, "documents")
     return make_result(value, clustered_error(influence, clusters), n, formula_id, reason)
 
 

@@ -37,6 +37,7 @@ from theodolite.studies.bridge.spaces import (
 )
 from theodolite.studies.laboratory import Findings, check_laboratory_folder, make_facts
 from theodolite.studies.text_model import TextModel, load_text_model
+from theodolite.surveys.options import parse_size
 from theodolite.text import format_bytes, pluralize
 
 MEMORY_SHARE = 0.5
@@ -67,8 +68,8 @@ def bridge(
     limit: int | None = None,
     field: str = "text",
     column: str = "text",
-    memory: int | None = None,
-    device: str = "cpu",
+    memory: int | str | None = None,
+    device: str | None = None,
     dtype: str = "auto",
     dtype_b: str | None = None,
     revision: str | None = None,
@@ -92,6 +93,7 @@ def bridge(
     """
     listener = listener or Listener()
     _check(other, population, neighbours, sample_size, layers_b, save_map)
+    allowed = None if memory is None else parse_size(memory)
     check_laboratory_folder(out, "bridge", overwrite=overwrite)
     opened = open_corpus(corpus, CorpusOptions(field=field, column=column, limit=limit), listener.say)
     opened.check_columns()
@@ -103,7 +105,7 @@ def bridge(
         loaded, (layers, layers if layers_b is None else layers_b), match, max_tokens, sinks=population == "all"
     )
     listener.say(said)
-    made = Bridge([reader.layers for reader in readers], sample_size, memory, warnings=_left_out(readers))
+    made = Bridge([reader.layers for reader in readers], sample_size, allowed, warnings=_left_out(readers))
     for warning in made.warnings:
         listener.warn(warning)
     digest, characters = _scan(opened.documents())

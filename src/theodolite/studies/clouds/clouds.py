@@ -63,7 +63,7 @@ def clouds(
     permutations: int = PERMUTATIONS,
     sources: str | int | None = None,
     seed: int = 0,
-    device: str = "cpu",
+    device: str | None = None,
     dtype: str = "float32",
     revision: str | None = None,
     trust_remote_code: bool = False,

@@ -58,7 +58,7 @@ def contrast(
     matched: bool = False,
     random_swaps: int = RANDOM_SWAPS,
     seed: int = 0,
-    device: str = "cpu",
+    device: str | None = None,
     dtype: str = "float32",
     revision: str | None = None,
     trust_remote_code: bool = False,

@@ -57,7 +57,7 @@ def groups(
     controls: int | None = None,
     permutations: int = 999,
     seed: int = 0,
-    device: str = "cpu",
+    device: str | None = None,
     dtype: str = "float32",
     revision: str | None = None,
     trust_remote_code: bool = False,

@@ -69,7 +69,7 @@ def probe(
     most: int = 500,
     wrap: bool = False,
     seed: int = 0,
-    device: str = "cpu",
+    device: str | None = None,
     dtype: str = "float32",
     revision: str | None = None,
     trust_remote_code: bool = False,

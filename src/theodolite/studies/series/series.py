@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,11 @@ import pandas as pd
 from theodolite.environment import versions
 from theodolite.errors import DamagedError, InputError
 from theodolite.measures.columns import column_names, integer_columns
+from theodolite.studies.choice import AUTO
 from theodolite.studies.series import files
 from theodolite.studies.survey_data import SurveyData
-from theodolite.text import is_stream_name
+from theodolite.surveys.display import Display, figures
+from theodolite.text import is_stream_name, pluralize, survey_name
 
 SERIES, ATTENTION, ATTENTION_ROWS = "series", "attention", "attention_rows"
 """Names of the tables of a series."""
@@ -35,8 +37,8 @@ class Step:
     survey: str | None = None  # folder of its survey, relative to the folder of the series; None without one
 
 
-@dataclass(eq=False)
-class Series:
+@dataclass(eq=False, repr=False)
+class Series(Display):
     """The layers of one model at several steps. `model` and `corpus` have the keys that survey.json has for them.
 
     >>> series = Series.of("tiny", "notes.txt")
@@ -125,6 +127,31 @@ class Series:
         return cls(
             facts["model"], facts["corpus"], facts["settings"], steps, tables, facts["units"], facts["notes"]
         )
+
+    @property
+    def name(self) -> str:
+        """A short name: model and corpus."""
+        return survey_name({"model": self.model, "corpus": self.corpus})
+
+    def plot(self, *measures: str | Sequence[str], **options: Any) -> Any:
+        """Return a figure of means over blocks by step, such as plot("mean_cosine"); options of `compare`."""
+        columns = [name for given in measures for name in ([given] if isinstance(given, str) else given)]
+        return figures().compare(self, columns, **options)
+
+    def compare(self, *others: Any, **options: Any) -> Any:
+        """Return a figure of this series and others by step; see `theodolite.compare`."""
+        return figures().compare([self, *others], **options)
+
+    def summary(self, population: str = AUTO) -> pd.DataFrame:
+        """Return means over blocks of the most important measures, one row per step."""
+        return figures().tabulate_series(self, population)  # type: ignore[no-any-return]
+
+    def _chart(self) -> Any:
+        return self.plot(caption=False) if self.steps else None
+
+    def __repr__(self) -> str:
+        counts = f"{pluralize(len(self.steps), 'step')}, {pluralize(len(self.layers), 'layer')}"
+        return f"Series({self.name!r}: {counts})"
 
     def as_survey_data(self, folder: str | Path | None = None) -> SurveyData:
         """Return the series as exhibits read it: its facts and tables, of the residual stream if it has one."""

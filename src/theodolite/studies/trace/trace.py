@@ -39,7 +39,7 @@ def trace(
     tokens: Sequence[str] = (),
     reference: Iterable[str] | None = None,
     layers: str | Sequence[int] | None = None,
-    device: str = "cpu",
+    device: str | None = None,
     dtype: str = "float32",
     revision: str | None = None,
     trust_remote_code: bool = False,

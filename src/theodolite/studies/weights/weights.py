@@ -71,7 +71,9 @@ def weights(
     check_settings(above, most)
     check_laboratory_folder(out, LABORATORY, overwrite=overwrite)
     listener = listener or Listener()
-    loaded = load_text_model(model, revision=revision, trust_remote_code=trust_remote_code, listener=listener)
+    loaded = load_text_model(
+        model, device="cpu", revision=revision, trust_remote_code=trust_remote_code, listener=listener
+    )
     tables = ModelTables.of(loaded.network, loaded.tokenizer)
     for note in tables.notes:
         listener.say(note)
