@@ -35,7 +35,7 @@ CORPORA = {"text": ("chitchat", "shakespeare", "enwik8-clean"), "speech": ("spee
 OTHERS = ("pictures",)
 OWN = {"antiberty": ("gallery/antibodies.txt",)}
 """Models that read a language of their own."""
-EXCERPTS, CHARACTERS = 60, 1600
+EXCERPTS, CHARACTERS = 30, 1600
 """Documents of a text corpus, and characters of each: many short documents give errors, a few long ones none."""
 
 RATIOS = {
@@ -130,6 +130,8 @@ def find_corpus(run: Run, folder: Path) -> str:
 def write_excerpts(texts: Iterable[str], path: Path) -> None:
     """Write one excerpt of each of EXCERPTS documents that are long enough, evenly spaced in the corpus."""
     long = [text for text in texts if len(text) >= CHARACTERS]
+    if len(long) < EXCERPTS:
+        raise SystemExit(f"{path} requires {EXCERPTS} documents of {CHARACTERS:,} characters (got {len(long)}).")
     chosen = [long[round(place * (len(long) - 1) / (EXCERPTS - 1))] for place in range(EXCERPTS)]
     lines = [json.dumps({"text": excerpt(text)}, ensure_ascii=False) + "\n" for text in chosen]
     path.parent.mkdir(parents=True, exist_ok=True)
