@@ -202,7 +202,6 @@ def _writes() -> dict[str, str]:
     first, last = find_late()
     early = int(read("thresholds").query("causal")["layer"].min())
     table = read("writes").set_index(["sort", "part", "layer"]).sort_index()
-    table, speech = table[table["model"] != SPEECH], table[table["model"] == SPEECH].loc["other sinks"]
 
     def change(sort: str, part: str, layer: int) -> str:
         return span(table.loc[(sort, part, layer), "change_p50"], 3)
@@ -218,14 +217,9 @@ def _writes() -> dict[str, str]:
         f"block {layer} (attention {change('first', 'attn', layer)}, MLP {change('first', 'mlp', layer)})"
         for layer in (last + 1, last + 2)
     ]
-    part, layer = speech["change_p50"].idxmax()
     rest = read("writes").query("part == 'rest'")
     return found | {
         "kept": format_percent(float(kept), 2),
         "died": join_words(died),
-        "speech_part": {"attn": "attention", "cross": "cross-attention", "mlp": "the MLP"}[part],
-        "speech_block": str(speech.loc[(part, layer), "layer_name"]),
-        "speech_change": format_number(float(speech.loc[(part, layer), "change_p50"]), 3),
-        "speech_norm": format_number(float(speech.loc[(part, layer), "norm_after"]), 3),
         "rest": format_number(float((rest["change_p50"].abs() / rest["norm_after"]).max()), 1),
     }

@@ -186,7 +186,7 @@ def find_places(facts: dict[str, Any]) -> pd.DataFrame:
     position = np.arange(longest)
     key = mix_on(np.repeat(mix(corpus_key, document, window), longest), np.tile(position, len(document)))
     named = document if documents >= GROUPS else document * np.uint64(MOST_WINDOWS) + window
-    group = (mix(GROUP_SALT, corpus_key, named) % np.uint64(GROUPS)).astype(np.int64) // 2
+    group = (mix(GROUP_SALT, corpus_key, named) % np.uint64(GROUPS)).astype(np.int64)
     columns = {"position": np.tile(position, len(document)), "group": np.repeat(group, longest)}
     return pd.DataFrame(columns, index=(key >> np.uint64(1)).astype(np.int64))
 

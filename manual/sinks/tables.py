@@ -189,7 +189,7 @@ def _writes() -> tuple[Sequence[str], Rows]:
                 parts = of[of["layer"] == layer].set_index("part")
                 one = parts.iloc[0]
                 norms = [format_number(one[name], 3) for name in ("norm_before", "norm_after")]
-                cells = [_change(parts.loc[part]) if part in parts.index else "–" for part in ("attn", "mlp")]
+                cells = [_change(parts.loc[part]) for part in ("attn", "mlp")]
                 rows.append([*names, f"{sort} ({one['n']})", str(one["layer_name"]), " to ".join(norms), *cells])
     return ("model", "corpus", "sinks", "block", "norm", "by attention", "by the MLP"), rows
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from manual.sinks.reading import find_sinks, read_layer
 from theodolite.models.layers import RESIDUAL
 
-PARTS = ("attn", "cross", "mlp")
+PARTS = ("attn", "mlp")
 Vectors = NDArray[np.float64]
 
 
@@ -45,11 +45,7 @@ def measure_writes(folder: Path) -> pd.DataFrame:
         named = index[block, RESIDUAL]["name"]
         before, first = read_sinks(folder, block - 1, layers)
         after, _ = read_sinks(folder, block, layers)
-        parts = {
-            part: read_sinks(folder, index[block, part]["index"], layers)[0]
-            for part in PARTS
-            if (block, part) in index
-        }
+        parts = {part: read_sinks(folder, index[block, part]["index"], layers)[0] for part in PARTS}
         parts["rest"] = after - before - sum(parts.values())
         for part, write in parts.items():
             change = change_of_norm(before, after, write)
