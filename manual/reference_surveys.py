@@ -35,7 +35,7 @@ CORPORA = {"text": ("chitchat", "shakespeare", "enwik8-clean"), "speech": ("spee
 OTHERS = ("pictures",)
 OWN = {"antiberty": ("gallery/antibodies.txt",)}
 """Models that read a language of their own."""
-EXCERPTS, CHARACTERS = 30, 1600
+EXCERPTS, CHARACTERS = 60, 1600
 """Documents of a text corpus, and characters of each: many short documents give errors, a few long ones none."""
 
 RATIOS = {

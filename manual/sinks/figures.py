@@ -99,7 +99,9 @@ def draw_writes(panels: Panels) -> Figure:
             axis.plot(rows["layer"], rows["change_p50"], color=colour, marker="o", markersize=2.4, linewidth=0.9,
                       label=f"change by {text}")  # fmt: skip
         axis.axhline(0, color=BLACK, linewidth=0.4)
+        most = 4 * norms["norm_after"].max()
         axis.set_yscale("symlog", linthresh=10)
+        axis.set_ylim(-most, most)
         _label(axis, model, corpus)
         axis.set_xlabel("block")
     axes[0].set_ylabel("norm, and its change")

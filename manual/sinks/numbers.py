@@ -8,12 +8,14 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from manual.reference_surveys import CHARACTERS, EXCERPTS, read_reference_table
+from manual.reference_surveys import CHARACTERS, read_reference_table
 from manual.sinks.tables import read
 from theodolite.text import format_number, format_percent, join_words
 
 LARGE = 0.5
 """A change of SVD anisotropy that makes a layer one of those in which sinks decide it."""
+LOST = 0.1
+"""The share of its length that a first position loses in a block in which it is written off."""
 SPEECH = "whisper-tiny-en"
 
 
@@ -55,7 +57,6 @@ def list_numbers() -> dict[str, str]:
 def _study() -> dict[str, str]:
     decoders = read("populations").query("causal")
     return {
-        "excerpts": str(EXCERPTS),
         "characters": f"{CHARACTERS:,}",
         "corpora": join_words(sorted({f"`{name}`" for name in decoders["corpus"]})),
     }
@@ -198,28 +199,32 @@ def _norms() -> dict[str, str]:
 
 
 def _writes() -> dict[str, str]:
-    """Which parts of which blocks make sinks long and short: medians over sinks, the range over corpora."""
+    """Which parts of which blocks make first positions long and short: medians, and their range over corpora."""
     first, last = find_late()
     early = int(read("thresholds").query("causal")["layer"].min())
-    table = read("writes").set_index(["sort", "part", "layer"]).sort_index()
+    table = read("writes").query("sort == 'first'").set_index(["part", "layer"]).sort_index()
 
-    def change(sort: str, part: str, layer: int) -> str:
-        return span(table.loc[(sort, part, layer), "change_p50"], 3)
+    def change(part: str, layer: int) -> str:
+        return span(table.loc[[(part, layer)], "change_p50"], 3)
 
     found = {
-        f"{name}_{part}": change(sort, part, layer)
-        for name, sort, layer in (("born", "first", first), ("early_born", "other sinks", early))
+        f"{name}_{part}": change(part, layer)
+        for name, layer in (("born", first), ("early_born", early))
         for part in ("attn", "mlp")
     }
-    between = table.loc["first"].loc[["attn", "mlp"]].reset_index().query("@first < layer <= @last")
+    between = table.loc[["attn", "mlp"]].reset_index()
+    between = between[(between["layer"] > first) & (between["layer"] <= last)]
     kept = (between["change_p50"] / between["norm_before"]).abs().max()
-    died = [
-        f"block {layer} (attention {change('first', 'attn', layer)}, MLP {change('first', 'mlp', layer)})"
-        for layer in (last + 1, last + 2)
+    lost = [
+        layer
+        for layer in table.index.unique("layer")
+        if (table.loc[["mlp"]].xs(layer, level="layer").eval("change_p50 / norm_before") < -LOST).all()
     ]
+    died = {layer: f"block {layer} ({change('mlp', layer)}, attention {change('attn', layer)})" for layer in lost}
     rest = read("writes").query("part == 'rest'")
     return found | {
         "kept": format_percent(float(kept), 2),
-        "died": join_words(died),
+        "early_died": join_words([text for layer, text in died.items() if layer < first]),
+        "died": join_words([text for layer, text in died.items() if layer > first]),
         "rest": format_number(float((rest["change_p50"].abs() / rest["norm_after"]).max()), 1),
     }

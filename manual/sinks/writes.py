@@ -40,12 +40,15 @@ def measure_writes(folder: Path) -> pd.DataFrame:
     facts, layers = survey.facts, survey.layers
     index = {(one.get("block") or one["index"], one.get("stream", RESIDUAL)): one for one in facts["layers"]}
     blocks = sorted({block for block, stream in index if stream in PARTS})
+    residual = read_layer(folder, blocks[0], layers)
+    chosen = find_sinks(residual.cell)
+    sinks = pd.Series(residual.cell[chosen] % 2 == 1, index=residual.key[chosen])
+    first = sinks.to_numpy()
     rows: list[dict[str, Any]] = []
     for block in blocks:
         named = index[block, RESIDUAL]["name"]
-        before, first = read_sinks(folder, block - 1, layers)
-        after, _ = read_sinks(folder, block, layers)
-        parts = {part: read_sinks(folder, index[block, part]["index"], layers)[0] for part in PARTS}
+        before, after = (read_rows(folder, layer, layers, sinks.index) for layer in (block - 1, block))
+        parts = {part: read_rows(folder, index[block, part]["index"], layers, sinks.index) for part in PARTS}
         parts["rest"] = after - before - sum(parts.values())
         for part, write in parts.items():
             change = change_of_norm(before, after, write)
@@ -61,9 +64,7 @@ def measure_writes(folder: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def read_sinks(folder: Path, layer: int, layers: pd.DataFrame) -> tuple[Vectors, NDArray[np.bool_]]:
-    """Return the vectors of all sinks at a layer, in the order of their keys, and which are first positions."""
+def read_rows(folder: Path, layer: int, layers: pd.DataFrame, keys: pd.Index) -> Vectors:
+    """Return the vectors of some positions at a layer. A layer of another stream has long positions of its own."""
     rows = read_layer(folder, layer, layers)
-    chosen = np.flatnonzero(find_sinks(rows.cell))
-    chosen = chosen[np.argsort(rows.key[chosen])]
-    return rows.vectors[chosen].astype(np.float64), rows.cell[chosen] % 2 == 1
+    return rows.vectors[pd.Series(np.arange(len(rows.key)), index=rows.key).loc[keys]].astype(np.float64)

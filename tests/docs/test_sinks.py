@@ -204,9 +204,12 @@ def test_what_parts_of_a_block_write_adds_up_to_the_change_of_length(
     monkeypatch.setattr(writes, "find_sinks", lambda cell: cell >= 0)  # the model has none
     table = writes.measure_writes(tmp_path)
     for block, part in table[table["sort"] == "first"].groupby("layer"):
-        before, first = writes.read_sinks(tmp_path, int(block) - 1, layers)
-        after, _ = writes.read_sinks(tmp_path, int(block), layers)
-        lengths = [np.linalg.norm(states[first], axis=1) for states in (before, after)]
+        lengths = []
+        for layer in (block - 1, block):
+            rows = read_layer(tmp_path, int(layer), layers)
+            first = rows.cell % 2 == 1
+            norms = np.linalg.norm(rows.vectors[first].astype(np.float64), axis=1)
+            lengths.append(norms[np.argsort(rows.key[first])])
         one = part.set_index("part")
         assert (one["n"] == first.sum()).all()
         np.testing.assert_allclose(one["norm_after"], np.median(lengths[1]), rtol=1e-6)
