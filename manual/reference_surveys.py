@@ -130,6 +130,8 @@ def find_corpus(run: Run, folder: Path) -> str:
 def write_excerpts(texts: Iterable[str], path: Path) -> None:
     """Write one excerpt of each of EXCERPTS documents that are long enough, evenly spaced in the corpus."""
     long = [text for text in texts if len(text) >= CHARACTERS]
+    if len(long) < EXCERPTS:
+        raise SystemExit(f"{path} requires {EXCERPTS} documents of {CHARACTERS:,} characters (got {len(long)}).")
     chosen = [long[round(place * (len(long) - 1) / (EXCERPTS - 1))] for place in range(EXCERPTS)]
     lines = [json.dumps({"text": excerpt(text)}, ensure_ascii=False) + "\n" for text in chosen]
     path.parent.mkdir(parents=True, exist_ok=True)

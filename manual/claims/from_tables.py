@@ -10,14 +10,14 @@ import pandas as pd
 
 from manual.claims.verdicts import HELD, NOT, OPEN, Finding, apart, combine, decide, write
 from manual.reference_surveys import read_reference_table
-from manual.sinks.page import format_interval, read
+from manual.sinks.tables import format_interval, read
 from theodolite.measures.drift import circular_shifts, first_differences, spearman
 from theodolite.text import format_number
 
 TEXT = ("encoder", "decoder")
 ANISOTROPIC = 0.2
-RESNET = "resnet-50"
 """Godey et al. call the layers of speech models very anisotropic from this mean cosine on."""
+RESNET = "resnet-50"
 NEAR, FLAT, LEVEL = 0.1, 0.1, 0.05
 
 
@@ -202,7 +202,21 @@ def resnet_anisotropic() -> list[Finding]:
     return [found for found in _some_layer("convolution")() if found.model == RESNET]
 
 
-def _drift(*kinds: str, follows: bool) -> Callable[[], Sequence[Finding]]:
+def resnet_becomes_isotropic() -> Iterator[Finding]:
+    """Whether the mean cosine of ResNet-50 falls from its first layer to its last, and with depth."""
+    for model, corpus, rows in surveys("convolution", population="all", blocks=False):
+        if model == RESNET:
+            first, last = ends(rows)
+            trend = spearman(rows["layer"].to_numpy(float), rows["mean_cosine"].to_numpy(float)).coefficient
+            falls = decide(-last["mean_cosine_rise"], last["mean_cosine_rise_se"])
+            numbers = (
+                f"{write(first, 'mean_cosine')}, {write(last, 'mean_cosine')}; "
+                f"rank correlation with depth {format_number(trend, 2)}"
+            )
+            yield Finding(model, corpus, numbers, combine(falls, HELD if trend < -0.5 else NOT))
+
+
+def _drift(*kinds: str, follows: bool, level: str = "") -> Callable[[], Sequence[Finding]]:
     """Return a test whether the mean cosine follows the norm of the mean over layers, and over their steps.
 
     If the claim is that it does not, it holds where the paper's test finds nothing.
@@ -210,7 +224,7 @@ def _drift(*kinds: str, follows: bool) -> Callable[[], Sequence[Finding]]:
 
     def find() -> Sequence[Finding]:
         found = []
-        for model, corpus, rows in surveys(*kinds, population="all"):
+        for model, corpus, rows in surveys(*kinds, population="all", level=level):
             for stack, part in rows.groupby("stack", sort=False, dropna=False):
                 x, y = np.sqrt(part["m"].to_numpy(float)), part["mean_cosine"].to_numpy(float)
                 whole, steps = spearman(x, y), first_differences(x, y)
@@ -286,8 +300,10 @@ token_models = _some_layer(*TEXT, level="tokens")
 character_models = _some_layer(*TEXT, level="characters")
 speech_models = _some_layer("speech")
 vision_models = _some_layer("vision")
-drift_of_text = _drift(*TEXT, follows=True)
-drift_of_others = _drift("speech", "vision", "convolution", follows=False)
+drift_of_text = _drift(*TEXT, follows=True, level="tokens")
+drift_of_characters = _drift(*TEXT, follows=True, level="characters")
+drift_of_others = _drift("speech", "vision", follows=False)
+drift_of_convolutions = _drift("convolution", follows=True)
 bells = _bells("all")
 bells_without_first = _bells("without-first")
 bells_without_sinks = _bells("without-sinks")

@@ -16,9 +16,9 @@ HEAD = f"""\
 {DO_NOT_EDIT}
 
 One row per claim of the four papers, in our words. A row lists the models and corpora on which it was tried here,
-the numbers, and whether it *held*, *did not hold* or *cannot be told here*. Brackets and ± are 95% intervals: by a
-jackknife over groups of documents for sums over positions, paired for differences; by a bootstrap over units for
-fits. A verdict requires that the interval is on one side. A number without an interval decides by itself.
+the numbers, and whether it *held*, *did not hold* or *cannot be decided here*. Brackets and ± are 95% intervals:
+by a jackknife over groups of documents for sums over positions, paired for differences; by a bootstrap over units
+for fits. A verdict requires that the interval is on one side. A number without an interval decides by itself.
 
 Rows with a rule are computed from [the reference table](reference-models.md) and [the sink study](sinks.md); the
 others name the page that has the experiment. Numbers of decoders are without [sinks](sinks.md), if not stated
@@ -53,7 +53,7 @@ def _summarize() -> list[str]:
         of = [{finding.verdict for finding in claim.find()} or {OPEN} for claim in claims]
         one = [sum(each == {verdict} for each in of) for verdict in (HELD, NOT, OPEN)]
         rows.append(f"| [`{name}`](#{name}) | {' | '.join(map(str, (len(of), *one, len(of) - sum(one))))} |")
-    heads = "| paper | claims | held | did not hold | cannot be told here | depends on model or corpus |"
+    heads = "| paper | claims | held | did not hold | cannot be decided here | depends on model or corpus |"
     return [heads, "| --- | --- | --- | --- | --- | --- |", *rows, ""]
 
 

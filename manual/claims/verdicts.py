@@ -9,13 +9,13 @@ from typing import Literal
 
 import pandas as pd
 
-from manual.sinks.page import format_interval
+from manual.sinks.tables import format_interval
 from theodolite.studies.anisotropy.layers import Z
 
-Verdict = Literal["held", "did not hold", "cannot be told here"]
+Verdict = Literal["held", "did not hold", "cannot be decided here"]
 HELD: Verdict = "held"
 NOT: Verdict = "did not hold"
-OPEN: Verdict = "cannot be told here"
+OPEN: Verdict = "cannot be decided here"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def decide(value: float, error: float, least: float = 0.0) -> Verdict:
     """Return whether a number is above `least`, by its 95% interval; by the number itself if it has no error.
 
     >>> decide(0.3, 0.02, 0.2), decide(0.3, 0.1, 0.2), decide(0.1, 0.01, 0.2)
-    ('held', 'cannot be told here', 'did not hold')
+    ('held', 'cannot be decided here', 'did not hold')
     """
     if not math.isfinite(value):
         return OPEN
@@ -62,8 +62,8 @@ def decide(value: float, error: float, least: float = 0.0) -> Verdict:
 def combine(*verdicts: Verdict) -> Verdict:
     """Return the verdict on all parts of a claim together.
 
-    >>> combine("held", "cannot be told here"), combine("held", "did not hold", "cannot be told here")
-    ('cannot be told here', 'did not hold')
+    >>> combine("held", "cannot be decided here"), combine("held", "did not hold", "cannot be decided here")
+    ('cannot be decided here', 'did not hold')
     """
     for worst in (NOT, OPEN):
         if worst in verdicts:

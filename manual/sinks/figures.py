@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from manual.sinks.page import IMAGES, read
+from manual.sinks.tables import DOCS, KEY, read
 from theodolite.exhibits.drawing.panels import PAGE_WIDTH
 from theodolite.exhibits.drawing.style import BLACK, BLUE, GREEN, GREY, ORANGE, RC, VERMILLION
 from theodolite.studies.anisotropy.layers import Z
@@ -41,7 +41,7 @@ def draw_all() -> None:
     for name, draw in FIGURES.items():
         with mpl.rc_context(RC), TemporaryDirectory() as folder:
             draw().savefig(Path(folder) / "figure.png")
-            shrink(Path(folder) / "figure.png", IMAGES / f"{name}.png")
+            shrink(Path(folder) / "figure.png", DOCS / "images" / f"{name}.png")
 
 
 def panels_of(table: pd.DataFrame, *, causal: bool) -> Panels:
@@ -87,6 +87,28 @@ def draw_norms(panels: Panels, columns: int) -> Figure:
     return figure
 
 
+def draw_writes(panels: Panels) -> Figure:
+    """Draw how much longer attention and the MLP of each block make the first positions, and how long they are."""
+    figure, axes = _panels(len(panels), len(panels), shared=True)
+    for axis, ((model, corpus), part) in zip(axes, panels, strict=True):
+        norms = part[part["part"] == "mlp"]
+        axis.plot(norms["layer"], norms["norm_after"], color=GREY, linewidth=1.8, label="norm after the block")
+        for name, (colour, text) in {"attn": (BLUE, "attention"), "mlp": (VERMILLION, "MLP")}.items():
+            rows = part[part["part"] == name]
+            axis.vlines(rows["layer"], rows["change_min"], rows["change_max"], color=colour, linewidth=0.6)
+            axis.plot(rows["layer"], rows["change_p50"], color=colour, marker="o", markersize=2.4, linewidth=0.9,
+                      label=f"change by {text}")  # fmt: skip
+        axis.axhline(0, color=BLACK, linewidth=0.4)
+        most = 4 * norms["norm_after"].max()
+        axis.set_yscale("symlog", linthresh=10)
+        axis.set_ylim(-most, most)
+        _label(axis, model, corpus)
+        axis.set_xlabel("block")
+    axes[0].set_ylabel("norm, and its change")
+    _legend(figure, axes[0])
+    return figure
+
+
 def _panels(count: int, columns: int, *, shared: bool) -> tuple[Figure, list[Axes]]:
     rows = -(-count // columns)
     figure = Figure(figsize=(PAGE_WIDTH, 1.75 * rows + 0.4), layout="constrained")
@@ -127,10 +149,17 @@ def _birth() -> Figure:
     return draw_norms(_main_models(panels_of(read("norms"), causal=True)), 2)
 
 
+def _writes() -> Figure:
+    table = read("writes")
+    first = table[(table["sort"] == "first") & (table["part"] != "rest")]
+    return draw_writes([((str(key[0]), str(key[1])), part) for key, part in first.groupby(KEY, sort=False)])
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
     "sinks-bell": _decoders("anisotropy_svd", "SVD anisotropy"),
     "sinks-rank": _decoders("effective_rank", "effective rank"),
     "sinks-cosine": _decoders("mean_cosine", "mean cosine"),
     "sinks-norms": _birth,
+    "sinks-writes": _writes,
     "sinks-encoders": _encoders,
 }

@@ -1,7 +1,7 @@
 """Measure every layer of a finished survey with and without its sinks, from its sample; no model runs.
 
 The sample has all sinks of a survey, and of its other positions those with the smallest hash, which stand for the
-rest. The hash tells the document and the position of each.
+rest. The hash identifies the document and the position of each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from manual.sinks.populations import (
     MEASURES,
     SINK,
     Row,
-    Sums,
     add_up,
     list_norms,
     list_rows,
@@ -38,16 +37,23 @@ FINAL = "final norm"
 THRESHOLDS, THRESHOLD_LAYERS = (np.inf, 10.0, 5.0, 3.0), (3, 6, 9, 12, 20, 28)
 MOST_WINDOWS = 64
 """Windows of a document whose positions are found."""
+NEAREST = {name: name for name in ("all", "without-first", "without-sinks")} | {
+    "without-delimiters": "all",
+    "rest": "without-sinks",
+}
+"""The population of a survey to which the sample adds a difference, for every population."""
 Ints = NDArray[np.int64]
+Measured = dict[str, NDArray[np.float64]]  # MEASURES by population
 
 
 class SinkTables(NamedTuple):
-    """By layer and population; by population; by layer and sort of position; sinks by unit and position."""
+    """By layer and population; by population; by layer and sort of position; sinks by unit; by threshold."""
 
     populations: pd.DataFrame
     shapes: pd.DataFrame
     norms: pd.DataFrame
     units: pd.DataFrame
+    thresholds: pd.DataFrame
 
 
 class Sampled(NamedTuple):
@@ -83,28 +89,30 @@ def measure_survey(folder: Path) -> SinkTables:
     for layer in facts["layers"]:
         rows = read_layer(folder, layer["index"], survey.layers)
         where = places.loc[rows.key]
-        cell, sinks = rows.cell, np.isin(rows.cell, (*MASSIVE_CELLS, *SINK_CELLS))
+        cell, sinks = rows.cell, find_sinks(rows.cell)
         kind = FIRST * (cell % 2) + SINK * sinks + DELIMITER * np.array([delimiter[unit] for unit in rows.unit])
         sums = add_up(rows.vectors, kind, where["group"].to_numpy(), rows.weight)
-        measured = measure_populations(sums)
+        whole, without = measure_populations(sums)
         of_layer: Row = {
             "causal": bool(facts["model"]["causal"]),
             "layer": layer["index"],
             "layer_name": layer["name"],
         }
         exact = survey.layers[survey.layers["layer"] == layer["index"]].set_index("population")
-        populations += [of_layer | row for row in _list_exact(sums, measured, exact)]
+        whole = anchor(whole, exact)
+        populations += [of_layer | row for row in list_rows(sums, whole, without)]
         norms = np.linalg.norm(rows.vectors.astype(np.float64), axis=1)
         by_sort += [of_layer | row for row in list_norms(norms, kind, np.isin(cell, MASSIVE_CELLS), rows.weight)]
         massive[layer["index"]] = pd.Series(np.isin(cell, MASSIVE_CELLS)[sinks], index=rows.key[sinks])
         last = rows
         if layer["name"] != FINAL:
-            curves.append(measured)
+            curves.append((whole, without))
         print(f"  {layer['name']}", flush=True)
     shapes = pd.DataFrame(list_shapes(*zip(*curves, strict=True))).assign(causal=bool(facts["model"]["causal"]))
     texts = dict(zip(last.key, units.loc[last.unit, "text"], strict=True))
     sinks_found = list_sinks(pd.DataFrame(massive), places, texts)
-    return SinkTables(pd.DataFrame(populations), shapes, pd.DataFrame(by_sort), sinks_found)
+    thresholds = measure_thresholds(folder).assign(causal=bool(facts["model"]["causal"]))
+    return SinkTables(pd.DataFrame(populations), shapes, pd.DataFrame(by_sort), sinks_found, thresholds)
 
 
 def measure_thresholds(folder: Path) -> pd.DataFrame:
@@ -132,16 +140,14 @@ def anisotropy_without(vectors: NDArray[np.floating], weight: NDArray[np.float64
     return anisotropy_svd(eigenvalues((weight[:, None] * y).T @ y))
 
 
-def _list_exact(sums: Sums, measured: tuple[Any, Any], exact: pd.DataFrame) -> list[Row]:
-    """Return the rows of a layer; numbers that the survey has over all positions replace those of the sample."""
-    rows = list(list_rows(sums, *measured))
-    for row in rows:
-        if row["population"] in exact.index:
-            for name in MEASURES:
-                row[name] = float(exact.loc[row["population"], name])
-                if row["population"] != "all":
-                    row[f"{name}_difference"] = row[name] - float(exact.loc["all", name])
-    return rows
+def anchor(whole: Measured, exact: pd.DataFrame) -> Measured:
+    """Return the numbers of the survey for the populations that it has, over all positions.
+
+    To another population, the sample adds its difference from the nearest one. A number of the sample by itself
+    would differ for its size: an effective rank of 4,096 vectors is lower than that of 20,000.
+    """
+    of_survey = {name: exact.loc[name, list(MEASURES)].to_numpy(np.float64) for name in set(NEAREST.values())}
+    return {name: of_survey[base] + (whole[name] - whole[base]) for name, base in NEAREST.items()}
 
 
 def read_layer(folder: Path, layer: int, layers: pd.DataFrame) -> Sampled:
@@ -160,6 +166,11 @@ def read_layer(folder: Path, layer: int, layers: pd.DataFrame) -> Sampled:
     return Sampled(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
+def find_sinks(cell: Ints) -> NDArray[np.bool_]:
+    """Return which cells are of sinks: massive at this layer, or at another one."""
+    return np.isin(cell, (*MASSIVE_CELLS, *SINK_CELLS))
+
+
 def find_places(facts: dict[str, Any]) -> pd.DataFrame:
     """Return the position and the group of every possible row of a survey, by its key.
 
@@ -175,7 +186,7 @@ def find_places(facts: dict[str, Any]) -> pd.DataFrame:
     position = np.arange(longest)
     key = mix_on(np.repeat(mix(corpus_key, document, window), longest), np.tile(position, len(document)))
     named = document if documents >= GROUPS else document * np.uint64(MOST_WINDOWS) + window
-    group = (mix(GROUP_SALT, corpus_key, named) % np.uint64(GROUPS)).astype(np.int64) // 2
+    group = (mix(GROUP_SALT, corpus_key, named) % np.uint64(GROUPS)).astype(np.int64)
     columns = {"position": np.tile(position, len(document)), "group": np.repeat(group, longest)}
     return pd.DataFrame(columns, index=(key >> np.uint64(1)).astype(np.int64))
 

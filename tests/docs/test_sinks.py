@@ -6,9 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
-from manual.sinks.page import IMAGES, MAKE, PAGE, TABLES, format_interval, page, read
+from manual.sinks import writes
+from manual.sinks.numbers import curves, find_late, list_numbers
+from manual.sinks.page import IMAGES, PAGE, TEXT, page
 from manual.sinks.populations import (
     DELIMITER,
     FIRST,
@@ -22,8 +25,8 @@ from manual.sinks.populations import (
     list_shapes,
     measure_populations,
 )
-from manual.sinks.reading import measure_survey
-from manual.sinks.second_pass import measure_corpus
+from manual.sinks.reading import anchor, find_places, is_delimiter, measure_survey, read_layer
+from manual.sinks.tables import MAKE, TABLES, format_interval, read
 from numpy.typing import NDArray
 from tests.small_models import load, sentences
 
@@ -144,29 +147,90 @@ def test_a_weighted_row_counts_as_several() -> None:
 
 
 @pytest.mark.parametrize("family", ["bert", "llama"])
-def test_a_survey_and_a_second_pass_agree_and_have_the_errors_of_the_survey(
+def test_a_survey_is_measured_by_the_definitions_and_has_its_own_errors(
     family: str, small_model: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    corpus = tmp_path / "corpus.txt"
+    corpus, folder = tmp_path / "corpus.txt", tmp_path / "survey"
     corpus.write_text("\n".join(sentences(60)) + "\n", "utf-8")
-    survey = theodolite.survey(str(small_model(family)), str(corpus), units="surface", out=tmp_path / "survey")
-    passed = measure_corpus(tmp_path / "survey", str(corpus), 60)
-    sampled = measure_survey(tmp_path / "survey")  # the sample has every position of so few
-    for population in ("all", "without-first", "without-sinks"):
-        theirs = survey.layers[survey.layers["population"] == population].set_index("layer")
-        for found in (passed, sampled):
-            ours = found.populations[found.populations["population"] == population].set_index("layer")
-            assert ours["n"].tolist() == theirs["n"].tolist()
-            for column in MEASURES:  # a scatter matrix of the survey is float32 within a batch
-                np.testing.assert_allclose(ours[column], theirs[column], rtol=2e-4)
-    both = [found.populations[found.populations["population"] == "rest"] for found in (passed, sampled)]
-    for column in MEASURES:
-        np.testing.assert_allclose(*(found[column] for found in both), rtol=1e-6)
-    of_all = passed.populations[passed.populations["population"] == "all"]
-    exact = survey.layers.loc[survey.layers["population"] == "all", "mean_cosine_se"]
-    np.testing.assert_allclose(of_all["mean_cosine_se"], exact, rtol=1e-3)
-    assert sampled.norms.equals(passed.norms) or np.allclose(sampled.norms["n"], passed.norms["n"])
-    assert (sampled.norms.groupby("layer")["n"].sum() == survey.layers["n"].max()).all()
+    survey = theodolite.survey(str(small_model(family)), str(corpus), units="surface", out=folder)
+    found = measure_survey(folder)  # the sample has every position of so few
+    delimiter = {unit.row for unit in survey.units.itertuples() if is_delimiter(unit.text, special=unit.special)}
+    for layer, of_layer in found.populations.groupby("layer"):
+        rows = read_layer(folder, int(layer), survey.layers)
+        excluded = {"first": rows.cell % 2 == 1, "delimiters": np.isin(rows.unit, list(delimiter))}
+        excluded["sinks"] = rows.cell >= 2
+        excluded |= {"all": rows.cell < 0, "rest": np.any(list(excluded.values()), axis=0)}
+        for row in of_layer.to_dict("records"):
+            kept = ~excluded[row["population"].removeprefix("without-")]
+            assert row["n"] == kept.sum()
+            # a scatter matrix of the survey is float32 within a batch
+            np.testing.assert_allclose(
+                [row[name] for name in MEASURES], naive(rows.vectors[kept].astype(np.float64)), rtol=3e-4
+            )
+    of_all = found.populations[found.populations["population"] == "all"].set_index("layer")
+    exact = survey.layers[survey.layers["population"] == "all"].set_index("layer")
+    for layer in exact.index[:2]:
+        rows = read_layer(folder, layer, survey.layers)
+        group = find_places(survey.facts).loc[rows.key, "group"].to_numpy()
+        left = [rows.vectors[group != one].astype(np.float64) for one in range(GROUPS)]
+        errors = jackknife(np.stack([naive(part) for part in left]))
+        assert exact.loc[layer, "mean_cosine_se"] == pytest.approx(errors[0], rel=1e-3)
+        found_errors = [of_all.loc[layer, f"{name}_se"] for name in MEASURES]
+        np.testing.assert_allclose(found_errors, errors, rtol=1e-3)
+    assert (found.norms.groupby("layer")["n"].sum() == survey.layers["n"].max()).all()
+
+
+def test_a_sample_adds_differences_to_the_numbers_of_the_survey() -> None:
+    names = ("all", "without-first", "without-sinks")
+    exact = pd.DataFrame({measure: [10.0, 20.0, 30.0] for measure in MEASURES}, index=names)
+    sample = dict(zip(POPULATIONS, (np.full(4, one) for one in (1.0, 2.0, 3.0, 1.5, 3.25)), strict=True))
+    found = {name: float(values[0]) for name, values in anchor(sample, exact).items()}
+    expected = {
+        "all": 10.0,
+        "without-first": 20.0,
+        "without-sinks": 30.0,
+        "without-delimiters": 10.5,
+        "rest": 30.25,
+    }
+    assert found == expected
+
+
+def test_what_parts_of_a_block_write_adds_up_to_the_change_of_length(
+    small_model: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, corpus = str(small_model("llama")), sentences(8)
+    theodolite.survey(model, corpus, streams=["residual", "attn", "mlp"], out=tmp_path)
+    layers = theodolite.open(tmp_path).layers
+    monkeypatch.setattr(writes, "find_sinks", lambda cell: cell >= 0)  # the model has none
+    table = writes.measure_writes(tmp_path)
+    for block, part in table[table["sort"] == "first"].groupby("layer"):
+        lengths = []
+        for layer in (block - 1, block):
+            rows = read_layer(tmp_path, int(layer), layers)
+            first = rows.cell % 2 == 1
+            norms = np.linalg.norm(rows.vectors[first].astype(np.float64), axis=1)
+            lengths.append(norms[np.argsort(rows.key[first])])
+        one = part.set_index("part")
+        assert (one["n"] == first.sum()).all()
+        np.testing.assert_allclose(one["norm_after"], np.median(lengths[1]), rtol=1e-6)
+        assert one.loc["rest", ["change_min", "change_max"]].abs().max() < 1e-5 * lengths[1].max()  # float32
+        # each part is one-signed or not; their sum is bounded by the sums of the extremes
+        parts = one.loc[["attn", "mlp"]]
+        change = lengths[1] - lengths[0]
+        assert parts["change_min"].sum() - 1e-4 <= change.min()
+        assert change.max() <= parts["change_max"].sum() + 1e-4
+
+
+def test_a_write_along_the_state_counts_in_full_and_one_across_hardly() -> None:
+    before = np.array([[10.0, 0.0]])
+    for write, least, most in (([5.0, 0.0], 5.0, 5.0), ([0.0, 1.0], 0.0, 0.06), ([-4.0, 0.0], -4.0, -4.0)):
+        (change,) = writes.change_of_norm(before, before + write, np.array([write]))
+        assert least - 1e-12 <= change <= most + 1e-12
+    rng = np.random.default_rng(0)
+    states, parts = rng.normal(size=(50, 6)), rng.normal(size=(3, 50, 6))
+    after = states + parts.sum(axis=0)
+    total = sum(writes.change_of_norm(states, after, part) for part in parts)
+    np.testing.assert_allclose(total, np.linalg.norm(after, axis=1) - np.linalg.norm(states, axis=1), atol=1e-12)
 
 
 def test_copies_of_the_first_token_have_its_state(small_model: Callable[[str], Path]) -> None:
@@ -184,15 +248,36 @@ def test_an_interval_has_the_decimals_of_its_half_width() -> None:
     assert format_interval(-0.0312, 0.002) == "\u22120.031 ± 0.004"
 
 
-def test_the_page_has_every_table_and_figure_and_is_current() -> None:
-    text = PAGE.read_text("utf-8")
+def test_the_page_has_every_table_number_and_figure_and_is_current() -> None:
+    text, source = PAGE.read_text("utf-8"), TEXT.read_text("utf-8")
     assert page() == text, "docs/sinks.md is old: `make docs-renew` renews it"
-    assert all(text.count(f"<!-- table: {name} -->") == 1 for name in MAKE)
+    assert all(source.count(f"{{table: {name}}}") == 1 for name in MAKE)
+    assert [name for name in list_numbers() if f"{{{name}}}" not in source] == []
     from manual.sinks.figures import FIGURES
 
     for name in FIGURES:
         assert f"(images/{name}.png)" in text
         assert (IMAGES / f"{name}.png").stat().st_size < 100_000
+
+
+def test_the_statements_of_the_text_follow_from_the_tables() -> None:
+    first, last = find_late()
+    whole, without = (curves("anisotropy_svd", name) for name in ("all", "without-sinks"))
+    assert without.shape[1] >= 2, "the study is on at least two corpora"
+    assert (whole.loc[first:last].min() > whole.iloc[[0, -1]].max()).all()  # a bell of all positions
+    assert (without.loc[first:last].max() < without.iloc[[0, -1]].min()).all()  # below both ends without sinks
+    norms = read("norms")
+    assert norms.loc[~norms["causal"], "massive"].sum() == 0  # text encoders have no massive position
+    assert norms.loc[norms["causal"] & (norms["layer"] == first - 1), "massive"].sum() == 0
+    late = norms[norms["causal"] & (norms["layer"] == first) & (norms["massive"] > 0)]
+    assert set(late["sort"]) == {"first"}  # late sinks are first positions
+    assert (late["massive"] == late["n"]).all()
+    table = read("populations")
+    change = table.loc[table["causal"] & (table["population"] == "without-sinks"), "mean_cosine_difference"]
+    assert change.abs().max() < 0.01
+    wrote = read("writes")
+    by_part = wrote[(wrote["sort"] == "first") & (wrote["layer"] == first)].set_index("part")["change_p50"]
+    assert by_part["mlp"] > 100 * abs(by_part["attn"])  # the MLP writes them
 
 
 def test_the_tables_are_complete() -> None:
@@ -201,5 +286,3 @@ def test_the_tables_are_complete() -> None:
     assert len(table) == table[["model", "corpus", "layer"]].drop_duplicates().shape[0] * len(POPULATIONS)
     assert all(path.is_file() for path in TABLES.values())
     assert (table["anisotropy_svd"].between(0, 1)).all()
-    decoders = table[table["causal"]]
-    assert decoders["corpus"].nunique() >= 2, "the study is on at least two corpora"
