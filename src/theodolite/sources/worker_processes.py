@@ -7,12 +7,13 @@ fraction of a megabyte at a time, while the interpreter waits.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import multiprocessing
 import os
 import pickle
 import signal
-import time
+import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,7 @@ from mmap import mmap
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from pickle import PickleBuffer, loads
-from threading import Semaphore, Thread
+from threading import Semaphore
 from typing import Any, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import torch
@@ -96,6 +97,7 @@ class _Pickler(pickle.Pickler):
 MOST_WORKERS = 8
 CORES_PER_WORKER = 3
 """Cores that one worker keeps busy: its threads encode, and one of them also packs."""
+PR_SET_PDEATHSIG = 1  # of Linux's prctl
 NICE = 5
 """The niceness of workers: where cores are few, the thread that feeds the GPU goes first."""
 Task = TypeVar("Task")
@@ -211,7 +213,7 @@ def _serve(
     """Run the tasks that come through the pipe until it is closed: the program has ended or was killed."""
     for other in to_close:
         other.close()
-    Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
+    _exit_with_parent()
     for number in STOP_SIGNALS:  # sent to all processes of a group: the program saves and stops its workers
         signal.signal(number, signal.SIG_IGN)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a fork has no threads of tokenizers and PyTorch
@@ -226,11 +228,14 @@ def _serve(
         os._exit(0)  # exit handlers belong to the main process
 
 
-def _exit_with_parent(parent: int) -> None:
-    """Exit when the program was killed, even during a task: a fork keeps the program's GPU memory allocated."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
+def _exit_with_parent() -> None:
+    """Let the system kill this process with its parent, even during a task. Linux only.
+
+    A fork keeps the GPU memory of the program allocated. A thread that watches the parent would be simpler, but a
+    fork must not start threads: other threads of the parent may have been loading libraries.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _run_and_pack(work: Callable[[Any], Any], task: Any) -> tuple[bytes, list[PickleBuffer]]:

@@ -142,11 +142,10 @@ def _run(
             pilot.save(folder)
     clock.lap("pilot")
     frames = [_frames(each, pilot) for each, pilot in zip(plans, pilots, strict=True)]
-    if plan.device is not None:
-        run_in_thread(
-            partial(load_solvers, plan.device)
-        )  # while the GPU works, so that the tables do not wait for it
     plans = tuple(replace(each, contexts=_start_contexts(each, processes)) for each in plans)
+    if plan.device is not None:
+        # While the GPU works, so that the tables do not wait for it. After the fork: libraries are being loaded.
+        run_in_thread(partial(load_solvers, plan.device))
     state = engine.fold(
         Work(plan, frames[0], place, resuming, checkpoint_every, listener, other_frames=tuple(frames[1:]))
     )
