@@ -78,17 +78,17 @@ def _row(table: Any, layer: str, population: str = "all") -> Any:
     return table[(table["layer_name"] == layer) & (table["population"] == population)].iloc[0]
 
 
-def _assert_definitions(row: Any, x: np.ndarray) -> None:
+def _assert_definitions(row: Any, x: np.ndarray, tolerance: float = STATES) -> None:
     """Compare a row with the definitions, in float64. x: (positions, dim)"""
     assert row["n"] == len(x)
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     cosine = (np.square(unit.sum(axis=0)).sum() - len(x)) / (len(x) * (len(x) - 1))
     values = np.linalg.eigvalsh(np.cov(x.T, bias=True))
     shares = values[values > 0] / values[values > 0].sum()
-    assert row["q"] == pytest.approx(np.square(x).sum(axis=1).mean(), rel=STATES)
-    assert row["mean_cosine"] == pytest.approx(cosine, rel=STATES, abs=1e-6)
-    assert row["effective_rank"] == pytest.approx(np.exp(-(shares * np.log(shares)).sum()), rel=STATES)
-    assert row["norm_max"] == pytest.approx(np.linalg.norm(x, axis=1).max(), rel=STATES)
+    assert row["q"] == pytest.approx(np.square(x).sum(axis=1).mean(), rel=tolerance)
+    assert row["mean_cosine"] == pytest.approx(cosine, rel=tolerance, abs=1e-6)
+    assert row["effective_rank"] == pytest.approx(np.exp(-(shares * np.log(shares)).sum()), rel=tolerance)
+    assert row["norm_max"] == pytest.approx(np.linalg.norm(x, axis=1).max(), rel=tolerance)
 
 
 @pytest.mark.parametrize("bf16", [False, True])
@@ -117,6 +117,27 @@ def test_the_numbers_are_those_of_the_states_of_the_training(kind: str, bf16: bo
         _row(probe.batches, "block 2", "without-massive")["mean_cosine"]
     )
     assert set(probe.batches["layer_name"]) == set(probe.layers["layer_name"] if probe.layers is not None else ())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("bf16", [False, True])
+def test_the_sums_are_on_the_gpu(bf16: bool) -> None:
+    """More passes than the width, so that products are summed; they are float32 there."""
+    model, tokenizer = tiny("encoder", dropout=0.2)
+    model.to("cuda").train()
+    probe = _probe(tokenizer)
+    probe.measure(model, 0)
+    kept = _keep_outputs(_blocks(model)[1])
+    batches = _batches(tokenizer, 5)
+    _train(model, batches, bf16=bf16, device="cuda")
+    folded = probe._batches
+    assert folded is not None
+    assert folded._contexts
+    probe.measure(model, 5)
+    pairs = zip(kept, batches, strict=False)
+    x = torch.cat([states.cpu()[batch["attention_mask"] == 1] for states, batch in pairs])
+    assert probe.batches is not None
+    _assert_definitions(_row(probe.batches, "block 2"), x.double().numpy(), tolerance=1e-4)
 
 
 def test_a_window_ends_at_each_measurement_and_the_series_keeps_it(tmp_path: Path) -> None:

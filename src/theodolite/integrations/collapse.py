@@ -19,7 +19,7 @@ class Thresholds:
     """When a layer counts as collapsed: fractions of the first measurement. None disables a check.
 
     `rank` applies to the effective rank. `spread` applies to 1 - mean cosine, which is 1 for vectors in all
-    directions and 0 for vectors in one direction: with 0.02, a layer that starts at a mean cosine of 0.2 may rise
+    directions and 0 for vectors in one direction: with 0.01, a layer that starts at a mean cosine of 0.2 may rise
     to 0.992. A layer is reported when it is below a threshold in `patience` consecutive measurements. A model
     trained from scratch learns token frequencies first, and for a while produces nearly the same state everywhere.
     """

@@ -110,7 +110,7 @@ class TrainingBatches:
 
         def finish() -> None:
             if self._error is None:
-                with self._keep_error("cpu"):
+                with self._keep_error(self._source.device.type):
                     layers.finish()
                 self._folded += 1
 
