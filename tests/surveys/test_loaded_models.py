@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
@@ -15,6 +16,7 @@ from tests.small_models import load, sentences
 
 import theodolite
 from theodolite.errors import InputError
+from theodolite.models import loaded_model
 from theodolite.models.loaded_model import wrap_model
 from theodolite.models.weight_files import choose_dtype, weights_sha256
 
@@ -88,6 +90,30 @@ def test_weights_that_accelerate_loads_when_needed(
     made = survey(model, TEXTS, tokenizer=tokenizer)
     assert made.layers["q"].equals(by_name.layers["q"])
     assert made.facts["model"]["sha256"] == plain
+
+
+def test_offloaded_weights_are_not_hashed_during_a_forward_pass(
+    small_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both load weights and free them again: one would free what the other uses."""
+    accelerate = pytest.importorskip("accelerate")
+    model, tokenizer = load(small_model("llama"))
+    accelerate.cpu_offload(model, execution_device=torch.device("cpu"))
+    plain, hashed, running, overlaps = loaded_model._hash_value, list[int](), list[int](), list[int]()
+
+    def hash_slowly(value: Any) -> str:
+        running.append(1)
+        time.sleep(0.05)
+        digest = plain(value)
+        hashed.append(running.pop())
+        return digest
+
+    monkeypatch.setattr(loaded_model, "_hash_value", hash_slowly)
+    model.register_forward_pre_hook(lambda *_: overlaps.append(len(running)))
+    survey(model, TEXTS[:9], tokenizer=tokenizer, layers="1")
+    assert hashed
+    assert overlaps
+    assert not any(overlaps)
 
 
 def test_a_model_on_meta_is_rejected(small_model: Callable[[str], Path]) -> None:

@@ -53,6 +53,11 @@ def _first_missing(module: nn.Module, prefix: str, *, loaded: bool) -> str | Non
     return next((name for name in found if name is not None), None)
 
 
+def has_offloaded(network: nn.Module) -> bool:
+    """Return whether accelerate loads some weights of the model only while they are needed."""
+    return any(getattr(hook, "offload", False) for module in network.modules() for hook in _hooks(module))
+
+
 def load_offloaded(module: nn.Module) -> AbstractContextManager[object]:
     """Have the own weights of an offloaded module in the memory of the CPU in this context."""
     if not any(getattr(hook, "offload", False) for hook in _hooks(module)):

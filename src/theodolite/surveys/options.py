@@ -247,7 +247,8 @@ class SurveyOptions:
     memory: Annotated[
         int | str | None,
         Option(
-            "Stop with an error if the survey needs more memory than this, such as 8G.",
+            "Memory that the survey may use, such as 8G. If it needs more, rare units of a text have no vector "
+            "(see --min-count), or it stops with an error.",
             flag_type=str | None,
             parse=parse_size,
         ),
