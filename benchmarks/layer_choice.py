@@ -36,7 +36,7 @@ from theodolite.studies.sentences import SentenceReader
 from theodolite.studies.text_model import load_text_model
 
 Array = NDArray[np.float64]
-MODELS = ("minilm-l6", "smollm2-135m")
+MODELS = ("minilm-l6", "smollm2-135m", "antiberty")
 EXPECTED = {
     "effective_rank": 1,
     "rankme": 1,
