@@ -9,6 +9,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from tests.devices import DEVICES
@@ -28,6 +29,7 @@ from theodolite.storage.files import write_tensors
 from theodolite.surveys import folder as folders
 from theodolite.surveys import text_survey as text_surveys
 from theodolite.surveys.folder import FILES
+from theodolite.tables import tables
 
 TABLES = ("layers", "tokens", "units", "coordinates", "scales", "spectra")
 
@@ -132,6 +134,25 @@ def test_sums_that_do_not_fit_are_measured_on_the_cpu(
     found = made(small_model, corpus, device)
     assert found.tables.tokens["n"].equals(expected.tables.tokens["n"])
     assert not found.state.device_tensors()
+
+
+def test_a_layer_whose_tables_do_not_fit_on_the_device_is_measured_on_the_cpu(
+    small_model: Any, corpus: Path, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = made(small_model, corpus, device)
+    measure, full = tables.measure_shape, []
+
+    def run_out(fold: Any, cells: Any, device: str | None = None, *given: Any) -> Any:
+        if device is not None:
+            full.append(device)
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return measure(fold, cells, device, *given)
+
+    monkeypatch.setattr(tables, "measure_shape", run_out)
+    found = made(small_model, corpus, device)
+    assert full == [device] * len(found.facts["layers"])
+    numbers = found.layers.select_dtypes("float").columns
+    pd.testing.assert_frame_equal(found.layers[numbers], expected.layers[numbers], rtol=1e-6)
 
 
 def test_a_table_moved_to_the_host_is_handed_over_unchanged(

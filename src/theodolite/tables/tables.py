@@ -128,11 +128,27 @@ def make_tables(
     def measure(layer: Layer) -> dict[str, MeasuredLayer]:
         with_units = layer.units and state.units.kind != "none"
         present = (on_device or {}).pop(layer.index, None)
-        with on_own_stream(device):
-            near = hashes if with_units else None
-            return _measure_layer(
-                state.folds[layer.index], reported, special, device, present, near, with_neighbours, rare_hashes
-            )
+        near = hashes if with_units else None
+
+        def on(device: str | None, present: CellSums | None) -> dict[str, MeasuredLayer]:
+            with on_own_stream(device):
+                return _measure_layer(
+                    state.folds[layer.index],
+                    reported,
+                    special,
+                    device,
+                    present,
+                    near,
+                    with_neighbours,
+                    rare_hashes,
+                )
+
+        try:
+            return on(device, present)
+        except torch.OutOfMemoryError:
+            if device is None:
+                raise
+        return on(None, None)  # the sums of a layer are small beside the run that would be lost
 
     workers = workers or min(_workers(state, layers, spare), len(layers) if device is None else LAYERS_ON_DEVICE)
     with run_in_threads(measure, layers, workers) as waits:

@@ -21,11 +21,15 @@ def clean_name(text: str) -> str:
 def layer_key(layer_name: str, blocks: int) -> str:
     """Return the name of a layer without spaces, its numbers as wide as that of the last block.
 
+    Slashes stay: they separate the streams of a block, and folders of numbers in trackers.
+
     >>> layer_key("block 3", 12), layer_key("encoder block 10", 12), layer_key("final norm", 12)
     ('block_03', 'encoder_block_10', 'final_norm')
+    >>> layer_key("block 3/k", 12)
+    'block_03/k'
     """
-    width = len(str(blocks))
-    return re.sub(r"\d+", lambda number: number[0].zfill(width), clean_name(layer_name))
+    width, name = len(str(blocks)), "/".join(map(clean_name, layer_name.split("/")))
+    return re.sub(r"\d+", lambda number: number[0].zfill(width), name)
 
 
 def metric_name(layer_name: str, column: str, blocks: int) -> str:
