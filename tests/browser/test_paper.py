@@ -102,3 +102,21 @@ def test_labels_of_many_layers_do_not_overlap_in_print_or_in_a_narrow_window(
     page.wait_for_function(f"wide => {labels}.length < wide.length", arg=wide)
     rest(page, 300)
     assert page.evaluate(OVERLAPS) == []
+
+
+def test_links_are_not_printed_and_dates_stay_on_one_line(reader: Reader, one: Report) -> None:
+    page = reader(one.path, viewport={"width": 700, "height": 900})
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.locator(".card .links").count() > 3
+    assert page.evaluate("[...document.querySelectorAll('.card .links')].every((one) => !one.checkVisibility())")
+    lines = page.evaluate(
+        """() => {
+          const names = [...document.querySelectorAll(".facts dt")];
+          const date = names.find((one) => one.textContent === "started").nextElementSibling;
+          const range = document.createRange();
+          range.selectNodeContents(date);
+          return range.getClientRects().length;
+        }"""
+    )
+    assert lines == 1

@@ -121,13 +121,13 @@ def test_a_page_of_large_surveys_is_smaller_than_10_megabytes(large: Tables, sur
 
 
 def test_a_deep_survey_of_few_units_fills_the_page_with_vectors() -> None:
-    tables = with_curves(make(layers=33, units=60), points=1500)
+    tables = with_curves(make(layers=33, units=60), points=4000)
     text = build_payload([tables])
     assert len(text) < BUDGET
     planes = json.loads(text)["surveys"][0]["projections"]
     count = len(unpack(planes["all"][0]["x"]))
-    # Their share of the budget would be enough for half as many.
-    assert count > 2 * POINTS * BUDGET / BYTES_PER_POINT / (33 * len(planes))
+    # Their share of the budget would be enough for two thirds of them.
+    assert count > 1.5 * POINTS * BUDGET / BYTES_PER_POINT / (33 * len(planes))
     assert len(unpack(planes["without-massive"][32]["x"])) == count
 
 
@@ -143,3 +143,12 @@ def test_surveys_on_one_page_open_with_the_same_population() -> None:
 
     assert opening(survey(False)) == "all"
     assert opening(survey(False), survey(True)) == opening(survey(True)) == "without-sinks"
+
+
+def test_a_deep_survey_uses_what_a_shallow_one_leaves() -> None:
+    shallow, deep = make(layers=3, units=20), with_curves(make("deep", layers=33, units=60), points=3000)
+    alone, both = build_payload([deep]), build_payload([deep, shallow])
+    assert len(both) < BUDGET
+    counts = [len(unpack(json.loads(text)["surveys"][0]["projections"]["all"][0]["x"])) for text in (alone, both)]
+    # Half of the page would be enough for half as many vectors.
+    assert counts[1] > 0.8 * counts[0]

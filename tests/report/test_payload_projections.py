@@ -12,6 +12,7 @@ from theodolite.escaping import show_token
 from theodolite.report import Tables
 from theodolite.report.payload.layers import pack_by_layer, pack_scales, pack_spectra
 from theodolite.report.payload.pack import pack_signed, unpack
+from theodolite.report.payload.sample import limit_points
 from theodolite.report.payload.sample import pack_projections as pack
 from theodolite.report.payload.tokens import order_units, pack_units
 from theodolite.report.sections import select_sections
@@ -134,3 +135,14 @@ def test_parts_are_packed_with_their_data(make_tables: Make, drawn: Tables) -> N
     assert not {"decomposition", "norms", "spectra", "projection"} & set(keys(old))
     undefined = replace(drawn, layers=drawn.layers.assign(norm_p50=np.nan))
     assert "norms" not in keys(undefined)
+
+
+def test_of_a_sample_that_is_cut_the_population_like_without_sinks_is_omitted(drawn: Tables) -> None:
+    table = drawn.projections
+    more = table[table["population"] == "all"]
+    tables = replace(drawn, projections=pd.concat([table, more.assign(population="without-sinks")]))
+    rows = len(tables.projections)
+    assert limit_points(tables, rows) is tables.projections
+    cut = limit_points(tables, rows // 2)
+    assert set(cut["population"]) == set(tables.projections["population"]) - {"without-massive"}
+    assert set(limit_points(drawn, len(table) // 2)["population"]) == set(table["population"])

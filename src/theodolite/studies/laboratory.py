@@ -19,7 +19,7 @@ from theodolite.storage.atomic import write_atomically
 from theodolite.storage.files import read_json, read_tensors, write_json, write_tensors
 from theodolite.storage.location import list_output_folder, local_path
 from theodolite.studies.survey_data import SurveyData
-from theodolite.surveys.display import Display, figures
+from theodolite.tables.display import Display, figures
 from theodolite.text import short_path
 
 FACTS_FILE, VECTORS_FILE = "laboratory.json", "vectors.safetensors"

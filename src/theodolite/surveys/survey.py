@@ -17,7 +17,7 @@ from theodolite.state.pilot import Pilot
 from theodolite.state.state import State
 from theodolite.storage.file_names import UNITS
 from theodolite.storage.location import Location, parse_location
-from theodolite.surveys.display import Display, figures
+from theodolite.tables.display import Display, figures
 from theodolite.tables.tables import SurveyTables
 from theodolite.text import pluralize, survey_name
 

@@ -22,19 +22,22 @@ from theodolite.report.payload.tokens import choose_units, pack_tokens, pack_uni
 from theodolite.report.tables import Tables, populations
 from theodolite.studies.rare_units import find_min_count
 
-BUDGET = 4_700_000
+BUDGET = 4_600_000
 """Bytes for the data and the tables of all numbers of all surveys; with Plotly, 4.8 MB, a page is below 10 MB."""
-BYTES_PER_CELL = 46  # about, in the table of all numbers, which is part of the page
-POINTS, CONTEXTS, TEXTS, NEIGHBOURS = 0.2, 0.14, 0.06, 0.1
+BYTES_PER_CELL = 32  # about, in the table of all numbers, which is part of the page
+POINTS, CONTEXTS, TEXTS, NEIGHBOURS = 0.3, 0.14, 0.06, 0.1
 """Shares of the budget for projected vectors, contexts of units, texts of vectors, and nearest units."""
 REST = 0.8  # of what is left, for more projected vectors; the others are their documents and positions
 BYTES_PER_UNIT = 48  # about, for its text, key and n
 FEWEST_UNITS, FEWEST_RANKS = 100, 32
 
 
-def build_survey_payload(tables: Tables, surveys: int = 1) -> dict[str, Any]:
-    """Return the data of one survey of several; tables that it does not have are empty."""
-    budget = BUDGET // surveys - BYTES_PER_CELL * tables.layers.size
+def build_survey_payload(tables: Tables, surveys: int = 1, budget: int | None = None) -> dict[str, Any]:
+    """Return the data of one survey of several; tables that it does not have are empty.
+
+    `budget` is in bytes, by default an equal share.
+    """
+    budget = (BUDGET // surveys if budget is None else budget) - _table_bytes(tables)
     model = tables.facts.get("model")
     head: dict[str, Any] = {
         "name": make_visible(tables.name),
@@ -83,10 +86,20 @@ def build_survey_payload(tables: Tables, surveys: int = 1) -> dict[str, Any]:
 
 def build_payload(surveys: Sequence[Tables], more: Mapping[str, Any] | None = None) -> str:
     """Return the data of the page as JSON; `more` adds further keys. The surveys share the budget."""
-    packed = [build_survey_payload(tables, len(surveys)) for tables in surveys]
-    text = _to_json({"surveys": packed, **(more or {})})
+    packed: dict[int, dict[str, Any]] = {}
+    budget = BUDGET
+    # The smallest tables first: what a survey does not use is shared by the following, which need more.
+    for place in sorted(range(len(surveys)), key=lambda at: surveys[at].layers.size):
+        share = budget // (len(surveys) - len(packed))
+        packed[place] = build_survey_payload(surveys[place], len(surveys), share)
+        budget -= len(_to_json(packed[place])) + _table_bytes(surveys[place])
+    text = _to_json({"surveys": [packed[place] for place in range(len(surveys))], **(more or {})})
     # Without "<" nothing in the text can end its <script> element or start a comment.
     return text.replace("<", "\\u003c")
+
+
+def _table_bytes(tables: Tables) -> int:
+    return BYTES_PER_CELL * tables.layers.size
 
 
 def _to_json(data: Any) -> str:

@@ -19,10 +19,16 @@ BYTES_PER_POINT = 24  # about, at one layer of one population
 
 
 def limit_points(tables: Tables, most: int) -> pd.DataFrame:
-    """Return the projected sample with at most `most` rows, the same positions at every layer."""
+    """Return the projected sample with at most `most` rows, the same positions at every layer.
+
+    Of a sample that is cut, the population without massive vectors is omitted if there is one without sinks, which
+    looks the same: the others then have half as many vectors again.
+    """
     table = tables.projections
     if len(table) <= most or "row" not in table.columns:
         return table
+    if (table["population"] == "without-sinks").any():
+        table = table[table["population"] != "without-massive"]
     groups = len(table.groupby(["layer", "population"]))
     # Rows are in the order of the hashes of their positions, so that the first ones are again a sample.
     return table.groupby(["layer", "population"], sort=False).head(max(most // groups, 2))

@@ -15,7 +15,7 @@ from theodolite.measures.columns import column_names, integer_columns
 from theodolite.studies.choice import AUTO
 from theodolite.studies.series import files
 from theodolite.studies.survey_data import SurveyData
-from theodolite.surveys.display import Display, figures
+from theodolite.tables.display import Display, figures
 from theodolite.text import is_stream_name, pluralize, survey_name
 
 SERIES, ATTENTION, ATTENTION_ROWS = "series", "attention", "attention_rows"
