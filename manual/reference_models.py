@@ -107,7 +107,7 @@ def _list_others() -> list[str]:
     ]
     if not named:
         return []
-    return [f"Surveys that were made before, of another number of documents: {join_words(named)}.", ""]
+    return [f"Surveys of another number of documents: {join_words(named)}.", ""]
 
 
 def _list_ranges() -> list[list[str]]:

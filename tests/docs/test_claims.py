@@ -92,7 +92,7 @@ def test_the_lowest_variation_must_be_inside_and_clearly_below_both_ends(monkeyp
     assert verdict([0.5, 0.4, 0.3, 0.2, 0.1], 0.01) == NOT
 
 
-def test_too_few_layers_cannot_tell_whether_two_curves_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_few_layers_cannot_decide_whether_two_curves_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     def verdict(count: int, sign: int) -> str:
         x = np.random.default_rng(0).normal(size=count)
         rows = table(m_of_q=x, mean_cosine=sign * x)
@@ -103,7 +103,27 @@ def test_too_few_layers_cannot_tell_whether_two_curves_agree(monkeypatch: pytest
     assert (verdict(40, 1), verdict(40, -1)) == (HELD, NOT)
 
 
-def test_a_kind_that_the_catalogue_lacks_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("cosines", "rise", "verdict"),
+    [([0.8, 0.4, 0.1], -0.7, HELD), ([0.1, 0.4, 0.8], 0.7, NOT), ([0.5, 0.1, 0.4], -0.1, NOT)],
+)
+def test_resnet_becomes_isotropic_if_its_mean_cosine_falls_with_depth(
+    monkeypatch: pytest.MonkeyPatch, cosines: list[float], rise: float, verdict: str
+) -> None:
+    rows = table(mean_cosine=cosines, mean_cosine_rise=[0, 0, rise], mean_cosine_rise_se=[0, 0, 0.01])
+    rows = rows.assign(kind="convolution", model=from_tables.RESNET)
+    (found,) = find(monkeypatch, from_tables.resnet_becomes_isotropic, rows)
+    assert found.verdict == verdict
+
+
+def test_models_of_characters_are_apart_from_those_of_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = table(m=[1.0, 4.0, 9.0, 16.0], mean_cosine=[0.1, 0.2, 0.3, 0.4])
+    both = pd.concat([rows, rows.assign(model="antiberty")]).assign(stack="")
+    assert [one.model for one in find(monkeypatch, from_tables.drift_of_text, both)] == ["m"]
+    assert [one.model for one in find(monkeypatch, from_tables.drift_of_characters, both)] == ["antiberty"]
+
+
+def test_a_kind_that_the_catalogue_lacks_cannot_be_decided(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = table(mean_cosine=[0.1, 0.5], mean_cosine_se=[0.01, 0.01])
     assert find(monkeypatch, from_tables.vision_models, rows) == []
     (found,) = find(monkeypatch, from_tables.vision_models, rows.assign(kind="vision"))
