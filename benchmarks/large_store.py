@@ -1,7 +1,7 @@
 """All sections of `theodolite store` on a large file: time and peak memory of each, and what was planted.
 
-    python -m benchmarks.large_store --rows 1000000 --dim 768 --folder /tmp/large
-    python -m benchmarks.large_store --rows 1000000 --dim 768 --folder /tmp/large --resume  # after an interruption
+    python -m benchmarks.large_store --rows 1000000 --dim 768 --folder large
+    python -m benchmarks.large_store --rows 1000000 --dim 768 --folder large --resume  # after an interruption
 
 The file has 2,000 clusters in float16, one coordinate that lifts every cosine, 1% exact copies, 0.5% near copies
 and 100 zero rows. It stays in the folder with the results.

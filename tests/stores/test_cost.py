@@ -228,7 +228,7 @@ def test_recall_on_word_vectors_is_that_of_faiss(metric: str) -> None:
 @pytest.mark.weights
 def test_recall_on_sentence_vectors_is_that_of_faiss() -> None:
     pytest.importorskip("faiss")
-    flat, *quantized = compare(embed_sentences(700), "cosine", [48])
+    flat, *quantized = compare(embed_sentences(500), "cosine", [48])
     assert [flat[f"same_{k}"] for k in (1, 10, 100)] == pytest.approx([1, 1, 1], abs=0.001)
     for row in quantized:
         for k in (1, 10, 100):
