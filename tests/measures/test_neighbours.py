@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from tests.measures.test_twonn import EXACT, HARD, cloud, distinct_rows, random
@@ -63,7 +63,6 @@ def test_plain_float32_is_wrong(name: str) -> None:
     assert float((distances.topk(32, largest=False).values / expected - 1).abs().max()) > 10 * BELIEVED
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     n=st.integers(3, 60),
     dim=st.integers(1, 6),

@@ -6,7 +6,7 @@ from math import isnan, log, sqrt
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from torch import Tensor
@@ -159,7 +159,6 @@ class TestDistances:
         two_nearest(vectors)
         assert torch.equal(vectors, before)
 
-    @settings(deadline=None, max_examples=60)
     @given(
         n=st.integers(10, 60),
         dim=st.integers(1, 6),
@@ -204,7 +203,6 @@ class TestDuplicates:
         monkeypatch.setattr(duplicates_module, "_weights", lambda dim: torch.full((dim,), every_hash))
         assert distinct(rows).tolist() == expected
 
-    @settings(deadline=None)
     @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 4)), min_size=1, max_size=30))
     def test_against_a_set(self, rows: list[tuple[int, int, int]]) -> None:
         contexts: set[int] = set()
