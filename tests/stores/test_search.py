@@ -179,6 +179,7 @@ def measure_peak(count: int) -> int:
     return int(run.stdout) * (1 if sys.platform == "darwin" else 1024)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="resource is not available")
 def test_memory_does_not_grow_with_the_number_of_rows() -> None:
     rows = 64 * 2048
