@@ -24,6 +24,7 @@ from tests.engines.ray.comparison import (
 )
 from tests.engines.ray.failing_sources import FAILS_IN_PREPARE, FAILS_IN_RUN, make_failing_source
 from tests.engines.ray.local_pool import DriverKilledError, Fate, LocalPool
+from tests.shared import slow
 
 from theodolite.engines.engine import Plan
 from theodolite.engines.gpu import move_to_device
@@ -118,7 +119,7 @@ class TestUndisturbed:
             path.name for path in (tmp_path / "local").iterdir()
         }
 
-    @pytest.mark.parametrize(("family", "kind"), [("bert", "id"), ("gpt2", "word")])
+    @pytest.mark.parametrize(("family", "kind"), [("bert", "id"), slow("gpt2", "word")])
     def test_three_workers_give_the_numbers(
         self, small_model: Any, tmp_path: Path, family: str, kind: str
     ) -> None:
