@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 import theodolite
 from theodolite import errors
+from theodolite.cli import main
 from theodolite.errors import InputError, first_line, name_arguments
 
 
@@ -33,12 +33,15 @@ def test_a_message_inside_another_is_translated_once() -> None:
     assert str(InputError(f"layer 3: {first_line(inner)}")) == "layer 3: max_tokens is too large."
 
 
-def test_the_command_line_names_flags(small_model: Any) -> None:
+@pytest.mark.usefixtures("in_python")
+def test_the_command_line_names_flags(
+    small_model: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = "--corpus README.md --sample 3 --out never-written".split()
-    command = [sys.executable, "-m", "theodolite", "survey", str(small_model("bert")), *options]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert found.returncode == 2
-    assert "--sample requires a fraction" in found.stderr
+    monkeypatch.setattr(sys, "argv", ["theodolite", "survey", str(small_model("bert")), *options])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert "--sample requires a fraction" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

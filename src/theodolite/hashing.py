@@ -1,4 +1,4 @@
-"""Hashes that choose: the same on every machine, whatever the order in which things are met."""
+"""Hashes that choose items: the same on every machine, in whatever order the items come."""
 
 from hashlib import blake2b
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page
-from tests.browser.conftest import READY, Reader, Report, go, rest
+from tests.browser.conftest import PATIENCE, READY, Reader, Report, go, rest
 from tests.report.conftest import make
 
 from theodolite.report import write
@@ -39,6 +39,7 @@ def at(page: Page, part: str) -> Page:
 def anew(reader: Reader, page: Page, **options: Any) -> Page:
     """Open the same address in another window."""
     other = reader.browser.new_context(viewport={"width": 1280, "height": 900}, **options).new_page()
+    other.set_default_timeout(PATIENCE)
     other.on("console", lambda said: reader._hear(said.type, said.text))
     other.on("pageerror", lambda error: reader.complaints.append(f"error: {error}"))
     other.goto(page.url)
@@ -251,6 +252,7 @@ def test_a_slider_writes_the_address_once_it_stops(reader: Reader, one: Report) 
 @pytest.mark.slow
 def test_an_embedded_page_works_without_an_address(reader: Reader, one: Report) -> None:
     page = reader.browser.new_context().new_page()
+    page.set_default_timeout(PATIENCE)
     page.on("pageerror", lambda error: reader.complaints.append(f"error: {error}"))
     page.set_content("<iframe style='width:1000px;height:800px'></iframe>")
     page.evaluate(
@@ -263,6 +265,7 @@ def test_an_embedded_page_works_without_an_address(reader: Reader, one: Report) 
     assert page.frames[1].evaluate("theodolite.state.population") == "without-first"
 
 
+@pytest.mark.slow
 def test_an_encoder_beside_a_decoder_opens_without_sinks(reader: Reader, tmp_path: Path) -> None:
     path, known = tmp_path / "mixed.html", ["all", "without-sinks"]
     surveys = []

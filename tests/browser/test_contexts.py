@@ -62,6 +62,7 @@ def inked(page: Page) -> int:
     )
 
 
+@pytest.mark.slow
 def test_searching_rings_the_matches_and_does_not_redraw_the_map(reader: Reader, with_contexts: Report) -> None:
     page = reader(with_contexts.path, "token-map", color_scheme="light")
     page.get_by_label("Minimum n").fill("1")

@@ -117,6 +117,7 @@ def test_tokens_are_unchanged_in_csv(reader: Reader, one: Report) -> None:
     )
 
 
+@pytest.mark.slow
 def test_tokens_in_csv_join_with_the_table_of_units(reader: Reader, one: Report) -> None:
     page = reader(one.path, "token-map")
     page.get_by_label("Minimum n").fill("1")
@@ -139,7 +140,7 @@ def test_tokens_in_csv_join_with_the_table_of_units(reader: Reader, one: Report)
 
 
 def test_tokens_are_no_formulas_in_csv(reader: Reader, one: Report) -> None:
-    page = reader(one.path, "token-map")
+    page = reader(one.path)
     tokens = ["=1+1", "@-@", "+cmd", "-", "-1.5", "the", '="a"']
     with page.expect_download() as waiting:
         page.evaluate(

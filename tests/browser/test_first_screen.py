@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 from tests.browser.conftest import Reader, Report
+from tests.shared import slow
 
 # Whether the chart is drawn within the window, and how far it reaches beyond it to the right.
 CHART = """() => {
@@ -14,7 +15,7 @@ LABELS = """part => [...document.querySelectorAll(`#${part} .js-plotly-plot .xti
   .map((one) => one.getBoundingClientRect()).map(({ left, right }) => [left, right]).sort((a, b) => a[0] - b[0])"""
 
 
-@pytest.mark.parametrize("which", ["one", "two"])
+@pytest.mark.parametrize("which", ["one", slow("two")])
 def test_a_chart_stands_beside_the_verdict(reader: Reader, which: str, request: pytest.FixtureRequest) -> None:
     report: Report = request.getfixturevalue(which)
     page = reader(report.path, viewport={"width": 1440, "height": 900})
@@ -26,12 +27,17 @@ def test_a_chart_stands_beside_the_verdict(reader: Reader, which: str, request: 
     assert page.locator("details.provenance[open]").count() == 0
 
 
-def test_labels_of_layers_do_not_touch_and_numbers_have_no_exponents(reader: Reader, one: Report) -> None:
+@pytest.mark.slow
+def test_labels_of_layers_do_not_touch(reader: Reader, one: Report) -> None:
     for width in (390, 700, 1440):
         page = reader(one.path, "profiles", viewport={"width": width, "height": 900})
         found = page.evaluate(LABELS, "profiles")
         assert len(found) >= 3
         assert all(right + 2 < left for (_, right), (left, _) in pairwise(found))
+
+
+def test_numbers_have_no_exponents(reader: Reader, one: Report) -> None:
+    page = reader(one.path)
     formatted = page.evaluate("[28310000, 0.00002, 1234567, 0.25].map((x) => theodolite.formatNumber(x))")
     assert formatted == ["2.83×10⁷", "2×10⁻⁵", "1,234,567", "0.25"]
     ticks = page.evaluate(

@@ -21,20 +21,20 @@ def test_a_new_step_appears_and_choices_stay(browser: Browser, tmp_path: Path) -
     with make_server([tmp_path]) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
         try:
             page.goto(f"http://127.0.0.1:{server.server_address[1]}/")
             frame = page.frame_locator("#report")
             inside = page.frames[1]
-            inside.wait_for_function(READY, timeout=PATIENCE)
+            inside.wait_for_function(READY)
             assert inside.evaluate("theodolite.data.series[0].steps") == [0, 10]
             assert frame.get_by_role("heading", name="Training", exact=True).count() == 1
             inside.evaluate("theodolite.choose({ measure: 'anisotropy_svd' })")
             _add_step(tmp_path, 20)
             inside.wait_for_function(
-                "typeof theodolite !== 'undefined' && theodolite.data?.series[0].steps.length === 3",
-                timeout=PATIENCE,
+                "typeof theodolite !== 'undefined' && theodolite.data?.series[0].steps.length === 3"
             )
-            inside.wait_for_function(READY, timeout=PATIENCE)
+            inside.wait_for_function(READY)
             assert inside.evaluate("theodolite.state.measure") == "anisotropy_svd"
         finally:
             page.close()

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Page
 from tests.browser.conftest import Reader, Report
+from tests.shared import slow
 
 from theodolite.exhibits.drawing.bars import FILLS
 
@@ -23,7 +24,7 @@ def hue(colour: str) -> str:
     return "orange" if red > blue else "sky" if green > 160 else "blue"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", slow("dark")])
 def test_the_parts_of_q_have_the_colours_of_the_exhibits(reader: Reader, one: Report, scheme: str) -> None:
     page = reader(one.path, "decomposition", color_scheme=scheme)
     found = page.evaluate(PIECES)

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 from playwright.sync_api import Browser
-from tests.browser.conftest import LAYER_NAME, Reader, Report, parts_of, rest
+from tests.browser.conftest import LAYER_NAME, PATIENCE, Reader, Report, parts_of, rest
 
 from theodolite.report.payload.pack import pack_bytes, pack_counts, pack_floats, pack_signed, unpack
 
@@ -50,6 +50,7 @@ def test_the_page_is_usable_within_the_time_limit(
 @pytest.mark.slow
 def test_the_security_policy_blocks_outgoing_requests(browser: Browser, one: Report) -> None:
     context = browser.new_context()
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     stopped_by: dict[str, str | None] = {}
     context.on("requestfailed", lambda request: stopped_by.update({request.url: request.failure}))

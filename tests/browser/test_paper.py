@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page
 from tests.browser.conftest import Reader, Report, parts_of, rest
 from tests.report.conftest import make
@@ -12,6 +13,7 @@ from theodolite.report import write
 HEIGHTS = "[...document.querySelectorAll('.js-plotly-plot:not([hidden])')].map((plot) => plot._fullLayout.height)"
 
 
+@pytest.mark.slow
 def test_printed_parts_share_pages_and_the_screen_layout_is_restored(reader: Reader, one: Report) -> None:
     page = reader(one.path, built=True)
     before = page.evaluate(HEIGHTS)
@@ -63,6 +65,7 @@ def painted(page: Page, canvas: str) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_points_of_webgl_are_printed_at_the_size_of_the_chart(reader: Reader, one: Report) -> None:
     page = reader(one.path, "token-map")
     rest(page, 300)
@@ -84,6 +87,7 @@ OVERLAPS = """() => [...document.querySelectorAll(".js-plotly-plot:not([hidden])
 })"""
 
 
+@pytest.mark.slow
 def test_labels_of_many_layers_do_not_overlap_in_print_or_in_a_narrow_window(
     reader: Reader, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.browser.conftest import Reader
+from tests.shared import slow
 
 import theodolite
 
@@ -55,7 +56,7 @@ def test_verdicts_come_first_and_nothing_complains(reader: Reader, store_page: P
         assert page.locator(str(link.get_attribute("href"))).count() == 1
 
 
-@pytest.mark.parametrize("width", [390, 768])
+@pytest.mark.parametrize("width", [390, slow(768)])
 @pytest.mark.filterwarnings("ignore:.*have no vector or only NaN")
 def test_nothing_is_wider_than_the_window(reader: Reader, store_page: Path, width: int) -> None:
     page = reader(store_page, viewport={"width": width, "height": 844})

@@ -61,6 +61,7 @@ def test_search_finds_a_token_and_choosing_shows_its_path(reader: Reader, one: R
     assert options.count() == 0
 
 
+@pytest.mark.slow
 def test_choosing_a_token_does_not_redraw_the_map(reader: Reader, one: Report) -> None:
     page = reader(one.path, "token-map")
     plot = "document.querySelector('#token-map .map .js-plotly-plot')"
@@ -166,7 +167,7 @@ def test_a_step_of_the_slider_is_quick(reader: Reader, large: Report, capsys: py
 
 
 def test_the_median_of_an_even_count_is_between_the_middle_two(reader: Reader, one: Report) -> None:
-    page = reader(one.path, "token-map")
+    page = reader(one.path)
     assert page.evaluate("[[4, 1, 3, 2], [3, 1, 2], [7]].map(theodolite.median)") == [2.5, 2, 7]
     assert page.evaluate("theodolite.median(Float32Array.from([1, NaN, 2]))") == 1.5
     assert page.evaluate("Number.isNaN(theodolite.median([]))")

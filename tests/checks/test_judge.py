@@ -81,6 +81,7 @@ def test_an_independent_test_is_welchs() -> None:
     np.testing.assert_allclose([cell.p for cell in outcome.cells], expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_holm_counts_the_tests_of_all_rules() -> None:
     """Of 60 numbers of the same source, about three are below 0.05 by chance: rules without correction break."""
     alarms = raw = 0

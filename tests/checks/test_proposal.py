@@ -62,6 +62,7 @@ def test_numbers_with_errors_are_tested_and_others_limited() -> None:
     assert not any(outcome.broken for outcome in judge(base, base, rules))
 
 
+@pytest.mark.slow
 def test_documents_of_the_same_source_break_proposed_rules_rarely() -> None:
     alarms = 0
     for seed in range(150):

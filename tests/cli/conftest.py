@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import typer
 from tests.shared import shared_folder
 from tests.small_models import sentences
 
 from theodolite import survey
+from theodolite.cli import app as command_line
 from theodolite.cli import main
 from theodolite.exhibits.drawing.style import RC
 
@@ -21,12 +23,15 @@ class Ran(NamedTuple):
 
 
 Theodolite = Callable[..., Ran]
+# Built once: Typer reads the signatures of all verbs again whenever it is called.
+GROUP = typer.main.get_command(command_line.app)
 
 
 @pytest.fixture
 def theodolite(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Theodolite:
     """Run the command as its entry point does, and return exit code, stdout and stderr."""
     monkeypatch.setenv("COLUMNS", "200")  # so that no assertion depends on where the terminal wraps a line
+    monkeypatch.setattr(command_line, "app", GROUP)
 
     def run(*arguments: object) -> Ran:
         monkeypatch.setattr(sys, "argv", ["theodolite", *map(str, arguments)])

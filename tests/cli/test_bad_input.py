@@ -156,6 +156,7 @@ def test_a_bad_model_is_reported(theodolite: Theodolite, corpus, tmp_path, monke
         check_rejected(theodolite("survey", name, "--corpus", corpus, "--out", tmp_path / "s"), *words)
 
 
+@pytest.mark.slow
 def test_an_unknown_name_suggests_the_nearest(corpus, tmp_path):
     """In a separate process: the hub's client reads the environment when it is imported."""
     command = [sys.executable, "-m", "theodolite", "survey", "minilm", "--corpus", corpus, "--out", tmp_path / "s"]

@@ -70,6 +70,7 @@ def test_chosen_tokens_and_quiet_output(theodolite, surveyed):
     assert "Did you mean 'mountain'" in ran.err
 
 
+@pytest.mark.slow
 def test_moved_files_are_found_and_changed_ones_rejected(theodolite, model, corpus, tmp_path):
     moved_model = shutil.copytree(model, tmp_path / "here")
     texts = shutil.copy(corpus, tmp_path / "texts.txt")

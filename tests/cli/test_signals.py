@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.cli.signalled import run_command
+from tests.shared import slow
 from tests.small_models import sentences
 
 from theodolite.cli.console import Printer
@@ -54,7 +55,7 @@ def survey(small_model: Any, tmp_path: Path) -> Callable[..., Ran]:
     return process
 
 
-@pytest.mark.parametrize("number", ALL, ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, slow(signal.SIGTERM), slow(signal.SIGHUP)], ids=str)
 def test_it_is_saved_and_resumed(survey: Callable[..., Ran], number: int) -> None:
     stopped = survey(number)
     assert stopped.code == 1
@@ -69,6 +70,7 @@ def test_it_is_saved_and_resumed(survey: Callable[..., Ran], number: int) -> Non
     assert resumed.locks == []
 
 
+@pytest.mark.slow
 def test_twice_as_to_a_process_and_its_group(survey: Callable[..., Ran]) -> None:
     stopped = survey(signal.SIGTERM, signal.SIGTERM, signal.SIGHUP)
     assert stopped.code == 1
@@ -88,6 +90,7 @@ def test_before_anything_is_folded(survey: Callable[..., Ran]) -> None:
     assert not stopped.out.exists()
 
 
+@pytest.mark.slow
 def test_what_is_ignored_stays_ignored(survey: Callable[..., Ran]) -> None:
     ran = survey(signal.SIGHUP, ignored=[signal.SIGHUP])  # nohup
     assert ran.code == 0

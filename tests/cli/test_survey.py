@@ -123,6 +123,7 @@ def test_report_draws_several_surveys_on_one_page(theodolite, made, tmp_path):
     assert 'data-part="side-by-side"' in (tmp_path / "page.html").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_merged_parts_equal_the_complete_survey(theodolite, model, corpus, tmp_path, monkeypatch):
     monkeypatch.setattr("theodolite.surveys.text_survey.SHARD_CHARS", 2000)
     survey(theodolite, model, corpus, tmp_path / "whole")

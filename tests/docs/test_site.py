@@ -61,6 +61,7 @@ def browser() -> Iterator[Any]:
 
 def test_search_works_from_disk_without_network_requests(site: Path, browser: Any) -> None:
     page = browser.new_page()
+    page.set_default_timeout(300_000)  # a busy machine may take minutes
     wrong, asked = [], []
     page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))

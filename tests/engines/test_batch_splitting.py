@@ -136,6 +136,7 @@ def test_sums_with_a_part_of_a_batch_are_not_kept(
     assert_same_numbers(made, whole)
 
 
+@pytest.mark.slow
 def test_a_run_that_split_its_batches_is_resumed(small_model: Callable[[str], Path], tmp_path: Path) -> None:
     class Stopping(Warnings):
         steps = 0

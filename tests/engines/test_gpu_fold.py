@@ -57,6 +57,7 @@ def test_tables_are_the_same(
     np.testing.assert_allclose(on_device.tokens["v"], on_cpu.tokens["v"], rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumes_with_equal_bits(
     small_model: Any, corpus: Path, residing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from tests.integrations.worker_processes import run_processes
+from tests.shared import slow
 
 from theodolite.studies.series import Series
 
@@ -39,7 +40,7 @@ def _scripts() -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", _scripts())
+@pytest.mark.parametrize("name", [slow(name) if name in NEEDS else name for name in _scripts()])
 def test_the_example_writes_a_series(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ def _equal_but_seconds(one: list[Any], other: list[Any]) -> bool:
     return all(plain(a[1]) == plain(b[1]) for a, b in zip(one, other, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_two_processes_measure_what_one_does(tmp_path: Path) -> None:
     """Nine texts of different lengths, so that the processes have unequal shares."""

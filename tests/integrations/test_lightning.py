@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from tests.integrations.tiny_training import rows_of, same_bits, tiny, weights_of
+from tests.shared import slow
 from tests.small_models import sentences
 
 pytest.importorskip("lightning")
@@ -58,7 +59,7 @@ def _fit(tmp_path: Path, measured: bool, **options: Any) -> tuple[Any, Any, list
     return model, probe, seen
 
 
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("accumulate", [slow(1), 2])
 def test_it_measures_optimizer_steps_and_changes_nothing(accumulate: int, tmp_path: Path) -> None:
     model, probe, seen = _fit(tmp_path, True, accumulate_grad_batches=accumulate)
     assert [each.step for each in probe.series.steps] == [0, 2, 4, 5]

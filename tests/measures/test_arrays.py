@@ -199,6 +199,7 @@ def test_tensors_are_measured_on_their_device(device: str) -> None:
 SMOOTH = ("mean_cosine", "anisotropy_svd", "participation_ratio", "iso_score", "effective_rank", "stable_rank")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clustered", [False, True])
 def test_standard_errors_match_replications(clustered: bool) -> None:
     """Vectors of one document share a shift: only errors clustered by document match the replications."""

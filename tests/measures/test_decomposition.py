@@ -35,7 +35,7 @@ def cloud(seed: int, rows: int = 400, dim: int = 6, units: int = 25) -> tuple[Ar
 
 
 @given(seed=st.integers(0, 10**6), far=st.sampled_from([0.0, 1.0, 30.0]))
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_everything_is_as_defined_and_adds_up(seed: int, far: float) -> None:
     x, unit = cloud(seed)
     given_sums = sums(x, unit, x.mean(0) + far)

@@ -51,7 +51,7 @@ BOTH = [(spearman, naive_spearman), (pearson, naive_pearson)]
 
 
 @given(seed=st.integers(0, 10**6), layers=st.integers(5, 40), offset=st.sampled_from([0.0, 3000.0, 1e7]))
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @pytest.mark.parametrize(("ours", "naive"), BOTH)
 def test_coefficients_and_p_are_those_of_the_definition(
     ours, naive, seed: int, layers: int, offset: float
@@ -66,7 +66,7 @@ def test_coefficients_and_p_are_those_of_the_definition(
 
 
 @given(seed=st.integers(0, 10**6), layers=st.integers(4, 33))
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @pytest.mark.parametrize(("ours", "naive"), BOTH)
 def test_shifts_are_counted_one_by_one(ours, naive, seed: int, layers: int) -> None:
     rng = np.random.default_rng(seed)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from tests.measures.test_twonn import EXACT, HARD, cloud, distinct_rows, random
+from tests.shared import slow
 from torch import Tensor
 
 from theodolite.measures import neighbours
@@ -24,7 +25,7 @@ def all_distances(vectors: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("name", HARD)
-@pytest.mark.parametrize("block", [2048, 512])
+@pytest.mark.parametrize("block", [slow(2048), 512])
 def test_distances_and_names(name: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With blocks of 512, no more than 8 candidates are taken of each: what is missed must be noticed."""
     monkeypatch.setattr(neighbours, "_BLOCK", block)
@@ -63,7 +64,6 @@ def test_plain_float32_is_wrong(name: str) -> None:
     assert float((distances.topk(32, largest=False).values / expected - 1).abs().max()) > 10 * BELIEVED
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     n=st.integers(3, 60),
     dim=st.integers(1, 6),

@@ -95,6 +95,7 @@ def test_with_all_units_in_the_sample_the_spread_is_exact() -> None:
     assert error == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("massive", [0, 200])
 @pytest.mark.parametrize("part", ["all", "without-first"])
 def test_the_error_is_right_over_many_samples(massive: int, part: str) -> None:

@@ -31,7 +31,7 @@ def units(seed: int, count: int = 400) -> tuple[Array, Array]:
 
 
 @given(seed=st.integers(0, 10**6), count=st.integers(3, 300), offset=st.sampled_from([0.0, 1e3, 1e6]))
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_the_line_is_that_of_least_squares(seed: int, count: int, offset: float) -> None:
     m, v = units(seed, count)
     found, theirs = fit_line(m + offset, v), linregress(m + offset, v)
@@ -43,7 +43,7 @@ def test_the_line_is_that_of_least_squares(seed: int, count: int, offset: float)
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_the_slope_is_minus_one_plus_the_slope_of_q_on_m(seed: int) -> None:
     """V = Q - M, so cov(V, M)/var(M) = cov(Q, M)/var(M) - 1."""
     m, v = units(seed)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.report.conftest import make, with_curves
+from tests.shared import slow
 
 from theodolite.report import Tables, render
 from theodolite.report.payload import build_payload
@@ -107,7 +108,7 @@ def large() -> Tables:
     return replace(tables, contexts=contexts, neighbours=pd.DataFrame({**near, "cosine": 0.5}))
 
 
-@pytest.mark.parametrize("surveys", [1, 3])
+@pytest.mark.parametrize("surveys", [slow(1), 3])
 def test_a_page_of_large_surveys_is_smaller_than_10_megabytes(large: Tables, surveys: int) -> None:
     page = render([large] * surveys)
     assert 7_000_000 < len(page.encode()) < 10_000_000

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.shared import slow
 from tests.small_models import sentences
 
 from theodolite.errors import TheodoliteError
@@ -26,10 +27,10 @@ SHARDS = [(index, list(enumerate(sentences(60, seed=index, longest=12)))) for in
 
 
 @pytest.fixture(
-    params=[WorkerCount(2, 1), WorkerCount(3, 3), None],
+    params=[WorkerCount(2, 1), slow(WorkerCount(3, 3)), None],
     ids=["two workers", "three workers of three threads", "threads"],
 )
-def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> WorkerCount | None:
+def worker_count(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> WorkerCount | None:
     """Set the worker processes that prepare shards."""
     if request.param is not None and not hasattr(os, "fork"):
         pytest.skip("this system cannot fork")
@@ -68,7 +69,7 @@ def assert_same(batch: Any, other: Any) -> None:
 
 @pytest.mark.parametrize("together", [16, 4096])  # few characters to a group: many slices for the threads
 def test_the_same_batches_in_the_same_order(
-    small_model: Any, room: WorkerCount | None, monkeypatch: pytest.MonkeyPatch, together: int
+    small_model: Any, worker_count: WorkerCount | None, monkeypatch: pytest.MonkeyPatch, together: int
 ) -> None:
     from theodolite.sources.text import encoding
 
@@ -83,7 +84,7 @@ def test_the_same_batches_in_the_same_order(
             assert_same(batch, other)
 
 
-def test_words_and_cpu_sources_are_prepared_on_request(small_model: Any, room: WorkerCount | None) -> None:
+def test_words_and_cpu_sources_are_prepared_on_request(small_model: Any, worker_count: WorkerCount | None) -> None:
     for source in (text_source(small_model, kind="word"), text_source(small_model, resident=False)):
         requested: list[int] = []
 
@@ -119,7 +120,7 @@ def dies() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_preparation_starts_at_once_and_stays_within_the_limit(room: WorkerCount | None) -> None:
+def test_preparation_starts_at_once_and_stays_within_the_limit(worker_count: WorkerCount | None) -> None:
     read: list[int] = []
 
     def shards() -> Iterator[tuple[int, list[tuple[int, Any]]]]:
@@ -127,7 +128,7 @@ def test_preparation_starts_at_once_and_stays_within_the_limit(room: WorkerCount
             read.append(index)
             yield index, [(0, index)]
 
-    workers = room.processes if room else prefetch.PREPARING_THREADS
+    workers = worker_count.processes if worker_count else prefetch.PREPARING_THREADS
     with closing(ShardPreparation(Stub(), shards())) as made:  # type: ignore[arg-type]
         deadline = time.monotonic() + 600
         while len(read) < workers + 1 and time.monotonic() < deadline:
@@ -151,7 +152,7 @@ def test_workers_exit_when_all_shards_are_prepared(monkeypatch: pytest.MonkeyPat
             time.sleep(0.01)
 
 
-def test_an_error_is_raised_at_its_shard_and_again(room: WorkerCount | None) -> None:
+def test_an_error_is_raised_at_its_shard_and_again(worker_count: WorkerCount | None) -> None:
     shards = [(0, [(0, "a")]), (1, [(0, fails)]), (2, [(0, "b")])]
     with closing(ShardPreparation(Stub(), shards)) as made:  # type: ignore[arg-type]
         each = iter(made)
@@ -161,7 +162,7 @@ def test_an_error_is_raised_at_its_shard_and_again(room: WorkerCount | None) -> 
                 next(each)
 
 
-def test_a_reading_error_is_raised(room: WorkerCount | None) -> None:
+def test_a_reading_error_is_raised(worker_count: WorkerCount | None) -> None:
     def shards() -> Iterator[tuple[int, list[tuple[int, Any]]]]:
         yield 0, [(0, "a")]
         raise TheodoliteError("the corpus has changed")

@@ -127,6 +127,7 @@ os.kill(os.getpid(), 9)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task_seconds", [0.3, 10_000], ids=["short task", "endless task"])
 def test_no_worker_outlives_a_killed_program(task_seconds: float) -> None:
     command = [sys.executable, "-c", KILLED, str(task_seconds)]
@@ -168,13 +169,13 @@ def test_number_of_workers(
     assert count_workers(tasks) == expected
 
 
-@pytest.mark.parametrize("room", [WorkerCount(1, 4), None])
+@pytest.mark.parametrize("worker_count", [WorkerCount(1, 4), None])
 def test_run_in_process_returns_the_result_or_raises(
-    monkeypatch: pytest.MonkeyPatch, room: WorkerCount | None
+    monkeypatch: pytest.MonkeyPatch, worker_count: WorkerCount | None
 ) -> None:
-    monkeypatch.setattr(worker_processes, "count_workers", lambda tasks: room)
+    monkeypatch.setattr(worker_processes, "count_workers", lambda tasks: worker_count)
     found = run_in_process(os.getpid)
-    assert (found() == os.getpid()) == (room is None)
+    assert (found() == os.getpid()) == (worker_count is None)
     assert found() == found()
 
     def fails() -> None:

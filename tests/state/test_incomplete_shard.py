@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.small_models import make, sentences
+from tests.small_models import sentences
 
 import theodolite
 from theodolite.engines import local
@@ -19,7 +20,7 @@ from theodolite.state.worker_states import WorkerStates
 from theodolite.statistics.fold import LayerFold
 from theodolite.surveys import text_survey
 
-TEXTS = sentences(200, seed=1)
+TEXTS = sentences(90, seed=1)
 
 
 class Stopping(Listener):
@@ -48,9 +49,11 @@ def fold_two_and_die(_: local.LocalEngine, work: Work) -> State:
     raise TheodoliteError("the cluster is gone")
 
 
-def test_a_damaged_save_moves_no_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_save_moves_no_cursor(
+    small_model: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(text_survey, "SHARD_CHARS", 2000)
-    model, out = make("bert", tmp_path / "model"), tmp_path / "out"
+    model, out = small_model("bert"), tmp_path / "out"
 
     def survey(**more: Any) -> theodolite.Survey:
         settings = {"device": "cpu", "batch_tokens": 128, "checkpoint_every": 1e9, "sample_size": 64}

@@ -51,7 +51,7 @@ def chosen(statistic: Occurrences, units: Units) -> dict[str, list[list[float]]]
 
 
 @given(order=st.permutations(range(8)), cut=st.integers(0, 8))
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @pytest.mark.parametrize("kind", ["word", "label"])
 def test_any_order_and_any_split_of_the_documents_chooses_the_same(kind: str, order: list[int], cut: int) -> None:
     units = Units(kind)

@@ -27,7 +27,7 @@ def rows_of(states: Tensor, first: Tensor | None = None, **frame: object) -> Row
 
 
 @given(sample=samples())
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_every_finite_row_is_in_its_cell_and_every_other_one_is_counted(sample: Sample) -> None:
     rows, states, where, frame = (
         Rows.of(sample.batch, sample.frame),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -157,7 +157,6 @@ def test_unknown_groups_are_rejected() -> None:
 
 
 @given(cuts=st.lists(st.integers(0, 120), max_size=5), seed=st.integers(0, 5))
-@settings(max_examples=30, deadline=None)
 def test_a_sample_does_not_depend_on_order_or_blocks(cuts: list[int], seed: int) -> None:
     x, document = draw(30)
     keys, rows = hash_names(document, np.zeros(120, np.uint64)), hash_contents(x)

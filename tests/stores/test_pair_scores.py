@@ -49,6 +49,7 @@ def cosines(vectors) -> NDArray[np.float32]:
     return all_pairs(vectors)
 
 
+@pytest.mark.slow
 def test_moments_are_those_of_all_pairs_of_20000_vectors(vectors, cosines):
     scan = scan_store(ArrayReader(vectors, name="store", digest="a"))
     found = pair_moments(scan.count, scan.units, scan.products)
@@ -88,6 +89,7 @@ def test_one_vector_has_no_pairs():
     assert found.reason == "fewer than 20 of 0 sampled pairs would exceed it"
 
 
+@pytest.mark.slow
 def test_thresholds_of_a_sample_are_those_of_all_pairs_within_their_intervals(vectors, cosines):
     rows = np.random.default_rng(0).choice(20_000, 4096, replace=False)
     scores = PairScores(torch.from_numpy(vectors[rows]), 20_000)
@@ -112,6 +114,7 @@ def test_a_sample_of_everything_is_exact_and_has_no_interval():
     assert share.low == pytest.approx(share.high)
 
 
+@pytest.mark.slow
 def test_a_threshold_of_one_half_has_its_rate_on_the_other(vectors):
     order = np.random.default_rng(1).permutation(20_000)
     sample, held_out = vectors[order[:4096]], all_pairs(vectors[order[10_000:]])
@@ -124,6 +127,7 @@ def test_a_threshold_of_one_half_has_its_rate_on_the_other(vectors):
         assert rate == pytest.approx(found.rate, rel=0.25)
 
 
+@pytest.mark.slow
 def test_intervals_cover_95_percent_and_those_of_independent_pairs_do_not():
     vectors = make_clustered(6000, seed=4)
     cosines = np.sort(all_pairs(vectors))

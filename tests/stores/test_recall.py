@@ -5,13 +5,12 @@ from math import lgamma
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from theodolite.stores.recall import churn_at, find_pareto, mean_interval, recall_at
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(1, 8), factor=st.integers(1, 3))
 def test_recall_counts_common_results_with_their_copies(seed: int, k: int, factor: int) -> None:
     rng = np.random.default_rng(seed)

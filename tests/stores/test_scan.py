@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -54,7 +54,6 @@ def assert_equal_scans(one: Scan, other: Scan) -> None:
         torch.testing.assert_close(values, theirs[name], **tolerance)
 
 
-@settings(deadline=None, max_examples=30)
 @given(
     cuts=st.lists(st.integers(0, 60), max_size=4), order=st.randoms(use_true_random=False), seed=st.integers(0, 9)
 )
@@ -68,7 +67,6 @@ def test_any_split_in_any_order_equals_the_whole(cuts, order, seed):
     assert_equal_scans(merged, scan_rows(vectors, np.arange(60)))
 
 
-@settings(deadline=None, max_examples=15)
 @given(first=st.integers(0, 40), second=st.integers(0, 40))
 def test_merging_commutes_regroups_and_ignores_empty_scans(first, second):
     vectors = make_store(120, 3)

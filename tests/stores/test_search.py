@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.devices import CUDA, DEVICES
@@ -127,7 +127,6 @@ def test_excluded_rows_are_not_found() -> None:
     assert [set(range(300)) - set(one) for one in found.tolist()] == [{3}, {150}, {299}]
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     cuts=st.lists(st.integers(0, 200), max_size=4),
@@ -159,7 +158,6 @@ def test_any_split_and_order_of_parts_equals_the_whole(
             np.testing.assert_array_equal(found.rows, whole.rows)
 
 
-@settings(max_examples=30, deadline=None)
 @given(order=st.permutations(range(5)), k=st.integers(1, 80), seed=st.integers(0, 2**32 - 1))
 def test_blocks_in_any_order_list_equal_scores_by_row(order: list[int], k: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -207,6 +205,7 @@ def measure_peak(count: int) -> int:
     return int(run.stdout) * (1 if sys.platform == "darwin" else 1024)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="resource is not available")
 def test_memory_does_not_grow_with_the_number_of_rows() -> None:
     rows = 64 * 2048

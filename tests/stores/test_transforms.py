@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -31,7 +31,6 @@ def fit(text: str, vectors: Array, metric: str = "euclidean") -> StoreTransform:
     return fit_transform(text, moments, vectors, metric)
 
 
-@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), cuts=st.lists(st.integers(0, 60), max_size=3))
 def test_moments_of_any_split_are_those_of_the_whole(seed: int, cuts: list[int]) -> None:
     x = np.random.default_rng(seed).normal(size=(60, 4)) + OFFSET

@@ -55,7 +55,7 @@ def everything(
     """Run every window by itself as plain transformers does and keep all states of all layers."""
     facts = FACTS[family]
     before, after = (tokenizer.convert_tokens_to_ids(list(names)) for names in (facts.before, facts.after))
-    room = max_tokens - len(before) - len(after)
+    size = max_tokens - len(before) - len(after)
     last: list[Any] = []
     blocks_of(model, family)[-1].register_forward_hook(lambda module, args, output: last.append(output))
     states: dict[int, list[NDArray[np.float64]]] = {}
@@ -63,8 +63,8 @@ def everything(
     first: list[bool] = []
     for text in documents:
         ids = tokenizer(text, add_special_tokens=False, truncation=False)["input_ids"]
-        for start in range(0, max(len(ids), 1), room):
-            window = [*before, *ids[start : start + room], *after]
+        for start in range(0, max(len(ids), 1), size):
+            window = [*before, *ids[start : start + size], *after]
             last.clear()
             with torch.no_grad():
                 library = model(torch.tensor([window]), output_hidden_states=True).hidden_states

@@ -158,6 +158,7 @@ class TestEqual:
     def test_undisturbed(self, made: Bucket, on_disk: Path) -> None:
         assert_equal(made, on_disk)
 
+    @pytest.mark.slow
     def test_stopped_and_resumed(self, model: Path, out: Bucket, on_disk: Path) -> None:
         with pytest.raises(TheodoliteError, match=r"Interrupted after [0-9,]+ positions, all saved\. .* --resume"):
             survey(model, DOCUMENTS, out=str(out), listener=RecordingListener(6), **SETTINGS)
@@ -262,6 +263,7 @@ class TestFinished:
         with pytest.raises(DamagedError, match=r"layers.parquet is damaged"):
             open_survey(out)
 
+    @pytest.mark.slow
     def test_parts_merge_within_the_bucket(self, model: Path, made: Bucket, out: Bucket) -> None:
         halves = [out.parent / f"part{i}" for i in range(2)]
         for i, half in enumerate(halves):

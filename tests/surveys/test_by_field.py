@@ -147,6 +147,7 @@ def test_a_survey_without_groups_has_no_files_of_them(small_model: Any, corpus: 
     assert theodolite.load(tmp_path / "s").groups.empty
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_shards", "one_thread")
 def test_interrupted_and_resumed_gives_the_same_bits(small_model: Any, corpus: Path, tmp_path: Path) -> None:
     def run(out: Path, **more: Any) -> theodolite.Survey:
@@ -195,6 +196,7 @@ def test_parts_merge_to_the_whole(small_model: Any, corpus: Path, tmp_path: Path
     assert theodolite.load(tmp_path / "merged").groups["n"].tolist() == whole.groups["n"].tolist()
 
 
+@pytest.mark.slow
 def test_other_corpora_merge_by_the_names_of_groups(
     small_model: Any, rows: list[dict[str, str]], tmp_path: Path
 ) -> None:

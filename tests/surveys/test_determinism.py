@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from tests.small_models import FAMILIES, sentences
+from tests.shared import slow
+from tests.small_models import sentences
 
 from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
@@ -63,7 +64,7 @@ def assert_close(one: Any, other: Any) -> None:
         assert (abs(mine[column] - theirs[column]) / mine["q"]).max() < CLOSE
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["bert", "llama", slow("roberta"), slow("gpt2")])
 def test_twice_the_same_is_equal_bit_for_bit(small_model: Any, family: str, tmp_path: Path) -> None:
     one = survey(small_model(family), DOCUMENTS, out=tmp_path / "one")
     two = survey(small_model(family), DOCUMENTS, out=tmp_path / "two")
@@ -77,7 +78,7 @@ def in_batches_of_500(model: Path) -> Any:
     return survey(model, DOCUMENTS, batch_tokens=500)
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 100, 10**6])
+@pytest.mark.parametrize("batch_tokens", [slow(1), 100, 10**6])
 def test_the_size_of_batches_does_not_matter(small_model: Any, batch_tokens: int) -> None:
     assert_close(
         in_batches_of_500(small_model("bert")),
@@ -120,7 +121,7 @@ def test_chosen_layers_equal_those_of_a_survey_of_all_layers(small_model: Any) -
 
 
 class TestParts:
-    @pytest.mark.parametrize(("family", "kind"), [("bert", "id"), ("gpt2", "word"), ("llama", "surface")])
+    @pytest.mark.parametrize(("family", "kind"), [("bert", "id"), ("gpt2", "word"), slow("llama", "surface")])
     def test_merged_parts_equal_the_complete_survey(
         self, small_model: Any, tmp_path: Path, family: str, kind: str
     ) -> None:

@@ -89,6 +89,7 @@ def check_units_without_a_vector(found: theodolite.Survey) -> None:
     assert (found.layers["v_within_estimated_share"] > 0).all()
 
 
+@pytest.mark.slow
 def test_parts_merge_to_the_whole(small_model: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("theodolite.surveys.text_survey.SHARD_CHARS", 4000)
     model = small_model("gpt2")
@@ -103,6 +104,7 @@ def test_parts_merge_to_the_whole(small_model: Any, monkeypatch: pytest.MonkeyPa
         theodolite.merge([whole, other])
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_equal_bit_for_bit(small_model: Any, monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setattr("theodolite.surveys.text_survey.SHARD_CHARS", 4000)
     whole = survey(small_model("gpt2"), DOCUMENTS, min_count=MANY)

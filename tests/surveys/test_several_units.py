@@ -108,6 +108,7 @@ def test_one_forward_pass_per_batch(survey: Callable[..., Survey], monkeypatch: 
     assert passes == alone > 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", [slow(("id", "surface")), ("id", "word")], ids=",".join)
 def test_sums_on_a_device(
     small_model: Any, corpus: Path, kinds: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
@@ -119,6 +120,7 @@ def test_sums_on_a_device(
         assert_same_numbers(together.by(kind), whole_survey(model, corpus, units=kind, device="cpu", **SETTINGS))
 
 
+@pytest.mark.slow
 def test_encoder_decoders(tmp_path: Path) -> None:
     model, kinds = saved("T5", tmp_path / "T5"), ("surface", "word")
     together = whole_survey(model, DOCUMENTS[:20], units=kinds, **SETTINGS)
@@ -166,6 +168,7 @@ class StopsAfter(Listener):
         return self.steps < 0
 
 
+@pytest.mark.slow
 def test_interrupted_within_a_shard_and_resumed(
     survey: Callable[..., Survey], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +206,7 @@ def test_a_run_is_resumed_with_its_own_kinds_of_units(survey: Callable[..., Surv
         survey("word", out=out, resume=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [slow("pilot"), "checkpoint"])
 def test_damage_to_one_kind_is_noticed_and_repaired(
     survey: Callable[..., Survey], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str

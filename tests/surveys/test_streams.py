@@ -116,6 +116,7 @@ def test_merged_parts_equal_the_whole(model: Path, monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(merged.tables.attention[rest], whole.tables.attention[rest], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumes_bit_for_bit(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

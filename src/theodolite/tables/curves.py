@@ -49,4 +49,5 @@ def curve_table(name: str, parts: Sequence[tuple[int, str, pd.DataFrame]] = ()) 
     columns = TABLES[name]
     held = [part for part in parts if len(part[2])]
     table = with_layer_columns(held) if held else pd.DataFrame(columns=columns)
-    return table[columns].astype({column: TYPES[column] for column in columns})
+    # Only the columns of another type: DataFrame.astype takes long for each column, however few rows there are.
+    return table[columns].astype({name: TYPES[name] for name in columns if table[name].dtype != TYPES[name]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,26 +37,13 @@ LAYERS, TOKENS, UNITS = (column_names(table) for table in ("layers", "tokens", "
 INTEGERS = integer_columns("layers")
 
 
-@dataclass(frozen=True)
-class SurveyTables:
-    """The finished tables of a survey."""
-
-    layers: pd.DataFrame
-    tokens: pd.DataFrame
-    units: pd.DataFrame
-    coordinates: pd.DataFrame
-    scales: pd.DataFrame
-    spectra: pd.DataFrame
-    jackknife: pd.DataFrame
-    neighbours: pd.DataFrame = field(default_factory=neighbours_table)
-    contexts: pd.DataFrame = field(default_factory=contexts_table)
-    groups: pd.DataFrame = field(default_factory=lambda: group_table("groups"))
-    group_differences: pd.DataFrame = field(default_factory=lambda: group_table("group_differences"))
-    attention: pd.DataFrame = field(default_factory=attention_table)
-
-
 def empty_table(name: str) -> pd.DataFrame:
-    """Return a table that older surveys do not have, without rows."""
+    """Return a table without rows: of a survey without these measurements, or of an older version."""
+    return _empty_table(name).copy()
+
+
+@cache
+def _empty_table(name: str) -> pd.DataFrame:
     if name == "contexts":
         return contexts_table()
     if name in ("groups", "group_differences"):
@@ -71,6 +59,24 @@ def group_table(name: str, rows: Sequence[dict[str, Any]] | pd.DataFrame = ()) -
     types = {column.name: kinds.get(column.format, "float64") for column in COLUMNS[name].values()}
     table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
     return table.reindex(columns=list(types)).astype(types)
+
+
+@dataclass(frozen=True)
+class SurveyTables:
+    """The finished tables of a survey."""
+
+    layers: pd.DataFrame
+    tokens: pd.DataFrame
+    units: pd.DataFrame
+    coordinates: pd.DataFrame
+    scales: pd.DataFrame
+    spectra: pd.DataFrame
+    jackknife: pd.DataFrame
+    neighbours: pd.DataFrame = field(default_factory=partial(empty_table, "neighbours"))
+    contexts: pd.DataFrame = field(default_factory=partial(empty_table, "contexts"))
+    groups: pd.DataFrame = field(default_factory=partial(empty_table, "groups"))
+    group_differences: pd.DataFrame = field(default_factory=partial(empty_table, "group_differences"))
+    attention: pd.DataFrame = field(default_factory=partial(empty_table, "attention"))
 
 
 WITH_NEIGHBOURS = ("without-sinks", "without-massive", "all")
@@ -179,7 +185,8 @@ def make_tables(
     kept = _layers(rows), _tokens(tokens, names), _units(state, seen), join_coordinates(coordinates)
     curves = {"scales": scales, "spectra": spectra, "jackknife": jackknife}
     made = {name: curve_table(name, parts) for name, parts in curves.items()}
-    attention = attention_table(state, layers, reported)
+    measured_attention = any(state.folds[layer.index].attention is not None for layer in layers)
+    attention = attention_table(state, layers, reported) if measured_attention else empty_table("attention")
     return SurveyTables(*kept, **made, neighbours=neighbours_table(neighbours, names), attention=attention)
 
 
@@ -292,10 +299,15 @@ def _workers(state: State, layers: Sequence[Layer], spare: int) -> int:
     return max(min(torch.get_num_threads(), len(layers), COPIES + spare // copy), 1)
 
 
-def _layers(rows: list[dict[str, object]]) -> pd.DataFrame:
-    frame = pd.DataFrame(rows).reindex(columns=LAYERS)
-    numbers = [column for column in frame.columns if column not in ("layer_name", "population", "undefined")]
-    return frame.astype({column: "Int64" if column in INTEGERS else "float64" for column in numbers})
+def _layers(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    # Column by column: DataFrame.astype takes ten times as long for a table of many columns and few rows.
+    columns: dict[str, Any] = {name: [row.get(name) for row in rows] for name in LAYERS}
+    for name in LAYERS:
+        if name in INTEGERS:
+            columns[name] = pd.array(columns[name], dtype="Int64")
+        elif name not in ("layer_name", "population", "undefined"):
+            columns[name] = np.array(columns[name], dtype=np.float64)
+    return pd.DataFrame(columns)
 
 
 def _tokens(parts: list[tuple[int, str, MeasuredLayer]], names: pd.Series) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.shared import slow
 
+from theodolite.corpora.catalogue import download
 from theodolite.corpora.catalogue.cache import cache_root
 from theodolite.corpora.catalogue.lookup import (
     corpus_file,
@@ -24,6 +25,13 @@ from theodolite.corpora.catalogue.lookup import (
 from theodolite.errors import DamagedError, InputError, TheodoliteError
 
 WORKER = Path(__file__).with_name("worker.py")
+
+
+@pytest.fixture(autouse=True)
+def without_pip(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read the index in this process, as pip takes a second; one test and the other processes run pip."""
+    if request.function is not test_fetches_unpacks_and_records:
+        monkeypatch.setattr(download, "has_pip", lambda: False)
 
 
 def texts(folder: Path) -> list[str]:

@@ -25,6 +25,7 @@ from tests.engines.ray.comparison import (
 )
 from tests.engines.ray.failing_sources import FAILS_IN_PREPARE, FAILS_IN_RUN, make_failing_source
 from tests.engines.ray.local_pool import DriverKilledError, Fate, LocalPool
+from tests.shared import slow
 
 from theodolite.engines.engine import Plan
 from theodolite.engines.gpu import move_to_device
@@ -83,9 +84,12 @@ def plan(small_model: Any) -> Plan:
     return make_plan(small_model("bert"))
 
 
-@pytest.fixture
-def local(plan: Plan, tmp_path: Path) -> Any:
-    return run(plan, out=tmp_path / "local")
+@pytest.fixture(scope="module")
+def local(one_thread: None, small_model: Any) -> Any:
+    """Give the survey of the same plan by the local engine, to be read only."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_surveys, "SHARD_CHARS", SHARD_CHARS)
+        return run(make_plan(small_model("bert")))
 
 
 def run_with(plan: Plan, out: Path, pool: LocalPool, **options: Any) -> Any:
@@ -109,6 +113,7 @@ def elsewhere(pool: LocalPool, folder: Path, who: Callable[[str], bool] = lambda
 class TestUndisturbed:
     def test_one_worker_gives_the_bits_of_the_local_engine(self, plan: Plan, local: Any, tmp_path: Path) -> None:
         survey = run_with(plan, tmp_path / "one", LocalPool(1))
+        run(plan, out=tmp_path / "local")
         assert_same_bits(survey, local)
         for table in ("layers", "tokens", "units"):
             assert getattr(survey, table).equals(getattr(local, table))
@@ -116,7 +121,7 @@ class TestUndisturbed:
             path.name for path in (tmp_path / "local").iterdir()
         }
 
-    @pytest.mark.parametrize(("family", "kind"), [("bert", "id"), ("gpt2", "word")])
+    @pytest.mark.parametrize(("family", "kind"), [("bert", "id"), slow("gpt2", "word")])
     def test_three_workers_give_the_numbers(
         self, small_model: Any, tmp_path: Path, family: str, kind: str
     ) -> None:
@@ -131,6 +136,7 @@ class TestUndisturbed:
         assert listener.shares[-1] == pytest.approx(1)
         assert survey.facts["engine"]["workers"] == 3
 
+    @pytest.mark.slow
     def test_groups_of_a_field_are_those_of_the_local_engine(self, small_model: Any, tmp_path: Path) -> None:
         rows = [{"text": text, "source": "abc"[at * at % 5 % 3]} for at, text in enumerate(DOCUMENTS)]
         plans = [make_plan(small_model("bert"), rows, by="source") for _ in range(2)]
@@ -140,6 +146,7 @@ class TestUndisturbed:
         numbers = (each.groups.select_dtypes("number").to_numpy(float) for each in (survey, alone))
         assert np.allclose(*numbers, rtol=CLOSE, atol=CLOSE, equal_nan=True)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("device", DEVICES)
     def test_workers_that_keep_their_sums_on_a_device_give_the_bits_of_one_process(
         self, small_model: Any, tmp_path: Path, device: str, monkeypatch: pytest.MonkeyPatch
@@ -184,6 +191,7 @@ class TestUndisturbed:
         assert sent == list(plan.shards)
         assert len(prepared) == len(plan.shards) + 1  # and the pilot
 
+    @pytest.mark.slow
     def test_a_shard_prepared_by_a_busy_worker_goes_to_an_idle_one(
         self, plan: Plan, local: Any, tmp_path: Path
     ) -> None:
@@ -270,6 +278,7 @@ class TestDeaths:
         assert len(pool.dead) == 1
         assert_same_numbers(survey, local)
 
+    @pytest.mark.slow
     def test_a_shard_at_which_all_workers_die_is_skipped_and_reported(self, plan: Plan, tmp_path: Path) -> None:
         def fate(name: str, method: str, arguments: tuple[Any, ...]) -> str | None:
             return "before" if method == "fold" and arguments[0] == 2 else None
@@ -319,6 +328,7 @@ class TestResume:
         assert_same_numbers(survey, local)
         assert not (out / "workers").exists()
 
+    @pytest.mark.slow
     def test_the_local_engine_resumes_a_run_of_a_cluster(self, plan: Plan, local: Any, tmp_path: Path) -> None:
         def fate(name: str, method: str, arguments: tuple[Any, ...]) -> str | None:
             return "driver" if method == "fold" and arguments[0] == 6 else None
@@ -331,6 +341,7 @@ class TestResume:
         assert any(said.startswith("resuming after") for said in listener.said)
         assert_same_numbers(survey, local)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("between", [True, False])
     def test_a_cluster_resumes_a_local_run_that_stopped_between_shards(
         self, plan: Plan, local: Any, tmp_path: Path, between: bool
@@ -406,6 +417,7 @@ class TestFailingDocuments:
 
         assert_same_numbers(survey, run(replace(plan, read=without, pilot_from=tmp_path / "out")))
 
+    @pytest.mark.slow
     def test_a_shard_without_a_single_failing_document_is_repeated_then_skipped(
         self, plan: Plan, tmp_path: Path
     ) -> None:
@@ -531,6 +543,7 @@ class TestFaults:
         with pytest.raises(InputError, match=r"its workers \(2\) need about .* Use fewer --workers"):
             run_with(plan, tmp_path / "out", LocalPool(2))
 
+    @pytest.mark.slow
     def test_workers_with_less_memory_than_the_driver(
         self, small_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -556,6 +569,7 @@ class TestFaults:
         assert (made.layers["v_within_estimated_share"] > 0).all()
         assert_same_numbers(made, run(tight))
 
+    @pytest.mark.slow
     def test_words_are_counted_before_a_worker_is_refused(self, small_model: Any, tmp_path: Path) -> None:
         plan = make_plan(small_model("gpt2"), units="word")
         loose = replace(plan, types_bound=10**10, budget=2**62)  # fits here, and would not in any worker
@@ -564,6 +578,7 @@ class TestFaults:
         assert_same_numbers(made, run(plan, out=tmp_path / "local"))
 
 
+@pytest.mark.slow
 def test_a_survey_of_a_cluster_merges_with_a_local_one(plan: Plan, local: Any, tmp_path: Path) -> None:
     run_with(replace(plan, shards=list(plan.shards)[::2]), tmp_path / "even", LocalPool(2))
     run(replace(plan, shards=list(plan.shards)[1::2], pilot_from=tmp_path / "even"), out=tmp_path / "odd")

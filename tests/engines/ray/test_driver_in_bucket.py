@@ -58,9 +58,12 @@ def plan(small_model: Any) -> Plan:
     return make_plan(small_model("bert"))
 
 
-@pytest.fixture
-def local(plan: Plan) -> Any:
-    return run(plan)
+@pytest.fixture(scope="module")
+def local(one_thread: None, small_model: Any) -> Any:
+    """Give the survey of the same plan by the local engine, to be read only."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_surveys, "SHARD_CHARS", SHARD_CHARS)
+        return run(make_plan(small_model("bert")))
 
 
 @pytest.fixture

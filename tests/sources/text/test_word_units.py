@@ -184,11 +184,11 @@ def taken_by_hook(model: Any, family: str, encoded: Any) -> torch.Tensor:
 
 
 def windowed(tokenizer: Any, family: str, text: str) -> list[str]:
-    """Cut naively: the special tokens around every stretch that fits."""
+    """Cut naively: the special tokens around every window."""
     before, after = list(FACTS[family].before), list(FACTS[family].after)
-    tokens, room = tokenizer.tokenize(text), POSITIONS - len(before) - len(after)
-    stretches = [tokens[start : start + room] for start in range(0, len(tokens), room)]
-    return [token for stretch in stretches for token in [*before, *stretch, *after]]
+    tokens, size = tokenizer.tokenize(text), POSITIONS - len(before) - len(after)
+    windows = [tokens[start : start + size] for start in range(0, len(tokens), size)]
+    return [token for window in windows for token in [*before, *window, *after]]
 
 
 class TestWordsOfTokenizersThatKnowNone:

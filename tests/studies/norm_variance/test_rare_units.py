@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from tests.small_models import sentences
 
-from theodolite.engines.progress import Listener
 from theodolite.statistics.rare_units import choose_units
 from theodolite.studies.choice import Choice
 from theodolite.studies.norm_variance.profile import tradeoff
@@ -20,14 +19,20 @@ from theodolite.surveys.api import survey
 KEPT = Choice(specials="kept")
 
 
-@pytest.fixture(params=[10, 40])
-def sampled(request: pytest.FixtureRequest, small_model: Any, monkeypatch: pytest.MonkeyPatch) -> SurveyData:
+@pytest.fixture(scope="module", params=[10, 40])
+def sampled(request: pytest.FixtureRequest, small_model: Any) -> SurveyData:
     """Give a survey in which rare units have no vector, except for a few."""
-    monkeypatch.setattr("theodolite.statistics.rare_units.MIN_SAMPLED", 1)
-    monkeypatch.setitem(choose_units.__kwdefaults__, "sampled", 1)
-    made = survey(
-        small_model("gpt2"), sentences(300, seed=19), min_count=request.param, layers="1", listener=Listener()
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("theodolite.statistics.rare_units.MIN_SAMPLED", 1)
+        patch.setitem(choose_units.__kwdefaults__, "sampled", 1)
+        made = survey(
+            small_model("gpt2"),
+            sentences(300, seed=19),
+            min_count=request.param,
+            layers="1",
+            sample_size=64,
+            listener=Listener(),
+        )
     return SurveyData(made.facts, {name: getattr(made, name) for name in ("layers", "tokens", "units")})
 
 

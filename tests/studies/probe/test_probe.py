@@ -69,6 +69,13 @@ def found(planted: tuple[str, list[tuple[str, str]]]) -> Findings:
         return theodolite.probe(model, labels, layer=["table", -1], folds=FOLDS, show=SHOW)
 
 
+@pytest.fixture
+def one_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fit the quickest of the classifiers only, where the words are what is tested."""
+    for name in set(PROBES) - {"no hidden layer"}:
+        monkeypatch.delitem(PROBES, name)
+
+
 def test_planted_classes_are_found_and_shuffled_ones_are_not(found: Findings) -> None:
     table = found.tables["probes"]
     assert table["layer_name"].drop_duplicates().tolist() == ["input table", "block 2"]
@@ -180,6 +187,7 @@ def test_features_are_standardised_by_the_training_words_only() -> None:
     assert scaler.scale_ == pytest.approx(x[:30].std(axis=0))
 
 
+@pytest.mark.usefixtures("one_probe")
 def test_words_that_cannot_be_probed_are_counted_by_reason(planted: tuple[str, list[tuple[str, str]]]) -> None:
     model, labels = planted
     more = [
@@ -209,6 +217,7 @@ def test_words_that_cannot_be_probed_are_counted_by_reason(planted: tuple[str, l
     assert any("omitted" in line for line in listener.said)
 
 
+@pytest.mark.usefixtures("one_probe")
 def test_words_of_several_classes_are_displayed_by_default(planted: tuple[str, list[tuple[str, str]]]) -> None:
     model, labels = planted
     found = theodolite.probe(model, [*labels, ("bear", "class 0"), ("bear", "class 1")], folds=2)
@@ -216,6 +225,7 @@ def test_words_of_several_classes_are_displayed_by_default(planted: tuple[str, l
     assert set(found.tables["confidence"]["classes"]) == {"class 0, class 1"}
 
 
+@pytest.mark.usefixtures("one_probe")
 def test_classes_are_balanced_and_the_surplus_is_reported(planted: tuple[str, list[tuple[str, str]]]) -> None:
     model, labels = planted
     fewer = [*labels[:30], *labels[30:37], *labels[60:]]
@@ -293,6 +303,7 @@ def test_states_are_those_of_the_word_without_context(family: str, small_model: 
             assert np.linalg.norm(row - theirs) < 1e-5 * np.linalg.norm(theirs)
 
 
+@pytest.mark.usefixtures("one_probe")
 def test_a_lone_surrogate_is_replaced_as_by_the_tokenizer(
     planted: tuple[str, list[tuple[str, str]]], tmp_path: Path
 ) -> None:

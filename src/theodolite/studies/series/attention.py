@@ -255,10 +255,10 @@ def _make_length_table(blocks: Sequence[BlockAttention]) -> pd.DataFrame:
             continue
         lengths = np.concatenate([lengths for lengths, _ in block.sharp])
         sharp = [np.concatenate(parts, axis=-1) for parts in zip(*(one for _, one in block.sharp), strict=True)]
-        stretches = np.floor(np.log2(lengths)).astype(np.int64)
-        for power in np.unique(stretches):
-            means = [_mean(np.ravel(values[:, stretches == power])) for values in sharp]
-            low, count = 2 ** int(power), int((stretches == power).sum())
+        powers = np.floor(np.log2(lengths)).astype(np.int64)
+        for power in np.unique(powers):
+            means = [_mean(np.ravel(values[:, powers == power])) for values in sharp]
+            low, count = 2 ** int(power), int((powers == power).sum())
             rows.append([block.layer, block.name, low, 2 * low - 1, count, *means])
     frame = pd.DataFrame(rows, columns=ROW_COLUMNS)
     return frame.astype({"layer": "int64", "length_low": "int64", "length_high": "int64", "rows": "int64"})
