@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.small_models import sentences
 
+from theodolite.engines.progress import Listener
 from theodolite.statistics.rare_units import choose_units
 from theodolite.studies.choice import Choice
 from theodolite.studies.norm_variance.profile import tradeoff
