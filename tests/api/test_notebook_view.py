@@ -59,11 +59,13 @@ def test_series_are_plotted_and_compared_by_step(tmp_path: Path) -> None:
         one.plot("mean_cosin")
 
 
+@pytest.mark.slow
 def test_a_series_and_a_laboratory_cannot_be_compared(laboratory: Findings) -> None:
     with pytest.raises(InputError, match="compare needs either surveys or series"):
         theodolite.compare([make_series(), laboratory])
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_a_chart_and_the_summary(laboratory: Findings) -> None:
     series = make_series("<b>bold</b>")
     for found, rows in ((series, len(STEPS)), (laboratory, len(laboratory.tables))):
@@ -76,6 +78,7 @@ def test_a_notebook_shows_a_chart_and_the_summary(laboratory: Findings) -> None:
     assert "data:image" not in Series.of("tiny", "notes.txt")._repr_html_()
 
 
+@pytest.mark.slow
 def test_a_laboratory_is_plotted_by_its_first_exhibit(laboratory: Findings) -> None:
     pd.testing.assert_frame_equal(laboratory.plot().data, laboratory.exhibit("bert-spaces/fig1").data)
     pd.testing.assert_frame_equal(
@@ -87,6 +90,7 @@ def test_a_laboratory_is_plotted_by_its_first_exhibit(laboratory: Findings) -> N
     assert own._repr_html_().count("<tr") == 2
 
 
+@pytest.mark.slow
 def test_load_opens_every_kind_of_folder(laboratory: Findings, tmp_path: Path) -> None:
     laboratory.save(tmp_path / "laboratory")
     make_series().write(tmp_path / "series")

@@ -179,6 +179,7 @@ def test_unknown_parameters_are_ignored(reader: Reader, one: Report) -> None:
     assert not re.search("banana|nobody|never|img|99", address(page))
 
 
+@pytest.mark.slow
 def test_known_parameters_are_used_beside_unknown_ones(reader: Reader, one: Report) -> None:
     page = reader(one.path)
     edit(page, "layer=3&population=nobody&measure=q&foo=bar")

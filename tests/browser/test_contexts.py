@@ -28,6 +28,7 @@ def with_contexts(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return Report(path, [tables])
 
 
+@pytest.mark.slow
 def test_the_text_around_a_token_is_shown_as_text(reader: Reader, with_contexts: Report) -> None:
     page = reader(with_contexts.path, "token-map")
     page.evaluate("theodolite.choose({ token: 20 })")

@@ -96,6 +96,7 @@ def test_undefined_values_are_empty_cells(reader: Reader, one: Report) -> None:
     assert all(math.isfinite(float(row["tradeoff_r2"])) for row in rows if row["layer"] != "0")
 
 
+@pytest.mark.slow
 def test_tokens_are_unchanged_in_csv(reader: Reader, one: Report) -> None:
     page = reader(one.path, "token-map")
     page.get_by_label("Minimum n").fill("1")

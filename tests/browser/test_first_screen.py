@@ -36,6 +36,7 @@ def test_labels_of_layers_do_not_touch(reader: Reader, one: Report) -> None:
         assert all(right + 2 < left for (_, right), (left, _) in pairwise(found))
 
 
+@pytest.mark.slow
 def test_numbers_have_no_exponents(reader: Reader, one: Report) -> None:
     page = reader(one.path)
     formatted = page.evaluate("[28310000, 0.00002, 1234567, 0.25].map((x) => theodolite.formatNumber(x))")

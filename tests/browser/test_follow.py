@@ -14,6 +14,7 @@ from tests.synthetic_series import make_series
 from theodolite.api.live_page import make_server
 
 
+@pytest.mark.slow
 def test_a_new_step_appears_and_choices_stay(browser: Browser, tmp_path: Path) -> None:
     series = make_series(steps=(0, 10), attention=False)
     series.tables["training"] = pd.DataFrame({"step": range(11), "loss": [4 - 0.1 * k for k in range(11)]})

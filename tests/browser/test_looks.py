@@ -24,6 +24,7 @@ def hue(colour: str) -> str:
     return "orange" if red > blue else "sky" if green > 160 else "blue"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", slow("dark")])
 def test_the_parts_of_q_have_the_colours_of_the_exhibits(reader: Reader, one: Report, scheme: str) -> None:
     page = reader(one.path, "decomposition", color_scheme=scheme)

@@ -32,6 +32,7 @@ BACKGROUNDS = (
 )
 
 
+@pytest.mark.slow
 def test_charts_are_printed_in_light_colours(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles", "token-map", color_scheme="dark")
     dark = page.evaluate("theodolite.colour('card')")
@@ -108,6 +109,7 @@ def test_labels_of_many_layers_do_not_overlap_in_print_or_in_a_narrow_window(
     assert page.evaluate(OVERLAPS) == []
 
 
+@pytest.mark.slow
 def test_links_are_not_printed_and_dates_stay_on_one_line(reader: Reader, one: Report) -> None:
     page = reader(one.path, viewport={"width": 700, "height": 900})
     page.evaluate("dispatchEvent(new Event('beforeprint'))")

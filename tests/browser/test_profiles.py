@@ -34,6 +34,7 @@ def check(page: Page, tables: Tables, column: str, populations: list[str]) -> No
         np.testing.assert_array_equal(found[population], expected(tables, column, population))
 
 
+@pytest.mark.slow
 def test_each_measure_draws_its_column(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles")
     for column in MEASURES:

@@ -91,6 +91,7 @@ def test_the_tab_key_reaches_the_controls_in_their_order(reader: Reader, one: Re
     assert any(stop.startswith("token-map: Find a token") for stop in reached)
 
 
+@pytest.mark.slow
 def test_the_focus_is_visible(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles")
     for selector in (

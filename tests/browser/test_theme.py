@@ -20,6 +20,7 @@ def check(page: Page, *parts: str) -> str:
     return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
 
 
+@pytest.mark.slow
 def test_the_theme_button_cycles_through_its_states(reader: Reader, one: Report) -> None:
     page = reader(one.path, "profiles", color_scheme="light")
     button = page.locator("#theme")

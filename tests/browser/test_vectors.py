@@ -19,6 +19,7 @@ def words(page: Page) -> list[str]:
     return [text.replace("tokens.npz", "") for text in found]
 
 
+@pytest.mark.slow
 def test_texts_and_layers_are_not_mentioned(reader: Reader, alone: Report) -> None:
     page = reader(alone.path, built=True)
     for token in (-1, 1):

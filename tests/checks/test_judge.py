@@ -149,5 +149,5 @@ def test_layers_and_models_that_differ_are_named() -> None:
         ask(two, other, {"column": "rank", "max": 9})
     words = with_column([1.0, 2.0])
     words.facts["units"] = "word"
-    with pytest.raises(InputError, match="has --units word, run id"):
+    with pytest.raises(InputError, match="has --units word, and run has --units id"):
         ask(two, words, {"column": "rank", "max": 9})

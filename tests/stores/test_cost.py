@@ -188,6 +188,7 @@ def test_answers_name_the_smallest_good_form(vectors: Array) -> None:
     assert small.value == table.loc["int8", "recall_10"]
 
 
+@pytest.mark.slow
 def test_default_transforms_exist_for_any_width() -> None:
     for dim in (1, 2, 7, 50):
         names = default_transforms(dim)

@@ -189,6 +189,7 @@ def test_an_interrupted_run_resumes_with_the_same_tables(planted, tmp_path, bloc
         pd.testing.assert_frame_equal(resumed.tables[name], table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [7, 8])
 def test_a_run_that_stopped_after_transforms_resumes_with_the_same_tables(planted, tmp_path, blocks):
     pytest.importorskip("faiss")

@@ -75,6 +75,7 @@ def names(out: Path) -> set[str]:
     return {path.name for path in out.iterdir()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("die", ["batch 2", "write 2", "write 6"])  # in the pilot, at its start, in a checkpoint
 def test_killed_midway_the_old_survey_is_still_there(
     run: Callable[..., int], out: Path, tmp_path: Path, die: str

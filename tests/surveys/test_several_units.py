@@ -232,6 +232,7 @@ def test_damage_to_one_kind_is_noticed_and_repaired(
     assert_same_numbers(resumed, survey("id"))
 
 
+@pytest.mark.slow
 def test_parts_are_merged_by_every_kind(survey: Callable[..., Survey], tmp_path: Path) -> None:
     parts = [tmp_path / f"part{number}" for number in range(2)]
     for number, part in enumerate(parts):

@@ -44,6 +44,7 @@ def test_the_digest_is_that_of_the_contents(form: str, tmp_path: Path) -> None:
     assert open_store(FILES[form](tmp_path / "two", changed)).digest != first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "form", ["npy", "npz", "safetensors", "parquet", "feather", "fvecs", "fbin", "hdf5", "jsonl", "csv"]
 )

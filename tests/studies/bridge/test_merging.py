@@ -53,6 +53,7 @@ def assert_equal(one: Findings, other: Findings) -> None:
         pd.testing.assert_frame_equal(other.tables[name], table, check_exact=True)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_gives_the_same_bits(models: tuple[Path, Path], tmp_path: Path) -> None:
     given: dict[str, Any] = {"corpus": TEXTS, "neighbours": 5, "checkpoint_every": 0}
     all_chunks, rest = StopsAt(-1), StopsAt(-1)

@@ -39,7 +39,7 @@ def test_names_sort_as_blocks_do(survey: SurveyData) -> None:
     deep = Numbers([Number("q", 1.0, layer, f"block {layer}") for layer in (9, 120)], {}, blocks=120)
     assert [deep.key(number) for number in deep.numbers] == ["geometry/block_009/q", "geometry/block_120/q"]
     odd = Numbers([Number("q", 1.0, 0, 'a "b"/c')], {})
-    assert odd.key(odd.numbers[0]) == "geometry/a_b_c/q"
+    assert odd.key(odd.numbers[0]) == "geometry/a_b/c/q"
 
 
 def test_numbers_are_those_of_the_table(survey: SurveyData) -> None:

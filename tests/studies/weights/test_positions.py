@@ -181,6 +181,7 @@ def test_projections_are_repeatable_and_report_their_settings():
     assert set(one["position_projections"]["rows"]) == {"all", "trained"}
 
 
+@pytest.mark.slow
 def test_pca_and_dimension_curves_are_those_of_all_rows():
     rng = np.random.default_rng(4)
     spaces = {"words": rng.normal(size=(50, 6)) * [5, 3, 1, 1, 1, 1], "positions": rng.normal(size=(3, 6))}
