@@ -6,6 +6,7 @@ from pathlib import Path
 from threading import Thread
 
 import pandas as pd
+import pytest
 from playwright.sync_api import Browser
 from tests.api.test_live_page import _add_step
 from tests.browser.conftest import PATIENCE, READY
