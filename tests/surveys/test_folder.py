@@ -197,6 +197,12 @@ class TestWords:
                 "--populations: 'some' is not one of all, without-first, without-m",
             ),
             ({"populations": ("without-first",)}, "--populations must include 'all'"),
+            (
+                {"populations": "all,without-first"},
+                r"--populations requires a list of names \(got 'all,.*'\); give \['all', 'without-first'\]",
+            ),
+            ({"streams": "q"}, r"--streams requires a list of names \(got 'q'\); give \['q'\]"),
+            ({"by": ["en", "de"]}, "--by requires the name of a field of the corpus, .* of type list"),
             ({"dtype": "int8"}, "--dtype 'int8' is not one of auto, float32, bfloat16, float16"),
             ({"sample_size": -1}, "--sample-size -1 is too small: expected at least 0"),
             ({"batch_tokens": 0}, "--batch-tokens 0 is too small: expected at least 1"),

@@ -160,6 +160,11 @@ def _from_memory(what: Iterable[Any], options: CorpusOptions) -> Corpus:
         written = (write_conversation(each, f"document {index}", "corpus") for index, each in enumerate(texts))
         texts = tuple(text or "" for text in written)
     for index, text in enumerate(texts):
+        if isinstance(text, dict) and not options.by:
+            raise InputError(
+                f"corpus requires strings, but document {index} of the {kind} is of type dict; give the text of "
+                "each, such as [row['text'] for row in rows]. Dicts are read only with --by FIELD."
+            )
         if not isinstance(text, str):
             raise InputError(
                 f"corpus requires strings, but document {index} of the {kind} is of type {type(text).__name__}; "

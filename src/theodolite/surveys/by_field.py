@@ -32,6 +32,12 @@ def check_by(by: str | None, top: int) -> None:
         raise InputError(f"--by-top {top} requires --by: the field whose values group the documents.")
     if top > MOST_GROUPS:
         raise InputError(f"--by-top {top} is too large: at most {MOST_GROUPS:,} groups are compared in pairs.")
+    if by is not None and not isinstance(by, str):
+        raise InputError(
+            f"--by requires the name of a field of the corpus, such as 'language' (got a value of type "
+            f"{type(by).__name__}). In Python, labels of texts are given as dicts: "
+            "[{'text': ..., 'language': ...}, ...] with by='language'."
+        )
     if by is not None and not by.strip():
         raise InputError("--by is empty. Name a field of the corpus, such as language, or omit it.")
 

@@ -400,6 +400,10 @@ def check_options(options: object) -> None:
     for name, _, _, option in list_options(type(options)):
         value = getattr(options, name)
         several = option.parse is split_commas and isinstance(value, Sequence) and not isinstance(value, str)
+        if isinstance(value, str) and option.parse is split_commas and not option.choices:
+            raise InputError(
+                f"{flag(name)} requires a list of names (got {value!r}); give {[*split_commas(value)]}."
+            )
         for one in value if several else (value,):
             if option.choices and one is not None and one not in option.choices:
                 listed = ", ".join(option.choices)

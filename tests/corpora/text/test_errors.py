@@ -244,6 +244,7 @@ def test_a_deleted_or_unreadable_file(working_folder: Path) -> None:
     [
         (["a", 1], "corpus requires strings, but document 1 of the list is of type int; convert or remove it."),
         ([None], "corpus requires strings, but document 0 of the list is of type NoneType;"),
+        ([{"text": "a"}], "document 0 of the list is of type dict; give the text of each, such as [row['text']"),
         ({"a"}, "strings in a fixed order (got a value of type set); give a list of strings."),
         ({"a": "b"}, "(got a value of type dict);"),
         (b"a", "(got a value of type bytes);"),
