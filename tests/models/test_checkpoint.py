@@ -207,3 +207,12 @@ class TestFolders:
     def test_a_missing_device(self, small_model: Any) -> None:
         with pytest.raises(InputError, match="--device 'cuda:99' cannot be used on this machine"):
             load_model(resolve(str(small_model("bert"))), dtype="float32", device="cuda:99")
+
+
+def test_a_file_that_is_no_model_is_rejected_without_asking_the_hub(tmp_path: Path) -> None:
+    vectors = tmp_path / "vectors.npy"
+    vectors.write_bytes(b"")
+    with pytest.raises(
+        InputError, match=r"vectors.npy' is a file, but only \.gguf files are .* `theodolite measure`"
+    ):
+        resolve(str(vectors))

@@ -118,6 +118,11 @@ def resolve(name: str, *, revision: str | None = None, progress: Progress | None
                 f"MODEL {name!r} is a folder without config.json; give a folder written by "
                 "save_pretrained of transformers."
             )
+    elif Path(name).is_file():
+        raise InputError(
+            f"MODEL {name!r} is a file, but only .gguf files are read as models. Give the folder of the model; "
+            "for a file of vectors use `theodolite measure`."
+        )
     elif name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise InputError(f"MODEL {name!r}: there is no such folder. Check the path.")
     else:
