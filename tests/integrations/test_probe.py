@@ -354,6 +354,7 @@ def test_a_budget_of_none_skips_nothing_and_the_default_does() -> None:
     [
         ({"every": 0}, r"every must be an integer number of steps, at least 1 \(got 0\)"),
         ({"positions": 1.5}, r"positions must be an integer number of positions, at least 1 \(got 1\.5\)"),
+        ({"share": "2%"}, r"share must be a fraction of the training time, above 0 and at most 1 \(got '2%'\)"),
         ({"share": 2}, r"share must be a fraction of the training time, above 0 and at most 1 \(got 2\)"),
         (
             {"populations": ("without-frist",)},
@@ -367,6 +368,16 @@ def test_a_budget_of_none_skips_nothing_and_the_default_does() -> None:
 def test_wrong_arguments_are_rejected_with_a_message(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         GeometryProbe(["a text"], TOKENIZERS["bert"](), **options)
+
+
+def test_texts_and_steps_of_a_wrong_type_are_named_by_their_type() -> None:
+    tokenizer = TOKENIZERS["bert"]()
+    with pytest.raises(InputError, match=r"texts requires strings, .* \(got a value of type \w+\)\."):
+        GeometryProbe(tokenizer, ["a text"])
+    with pytest.raises(
+        InputError, match=r"step must be the number .* of type Linear\); call the probe as probe\(mod"
+    ):
+        GeometryProbe(["a text"], tokenizer)(0, torch.nn.Linear(2, 2))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [{"rank": 0}, {"rank": 1.5}, {"spread": float("nan")}])

@@ -103,7 +103,10 @@ SERIES = Need(
 DIMENSION = Need(
     "series with the intrinsic dimension",
     lambda s: "series" in s.tables and bool(s.tables["series"]["twonn"].notna().any()),
-    lambda s: f"the series of {s.model} has it for no layer; make one with `{SERIES_COMMAND}`",
+    lambda s: (
+        f"the series of {s.model} has it for no layer; make one with `{SERIES_COMMAND}`, or give "
+        "dimension=True to the probe or callback of the training"
+    ),
     reason=lambda s: "no intrinsic dimension",
 )
 ATTENTION = Need(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from theodolite.integrations.collapse import Collapse, Thresholds
 from theodolite.integrations.loggers import make_logger
 from theodolite.integrations.measure import measure_layers
 from theodolite.integrations.model_state import HASH_METHODS, find_network, hash_weights, preserve_state
-from theodolite.integrations.probe_options import check_names, check_number, check_sampled, list_texts
+from theodolite.integrations.probe_options import check_names, check_number, check_sampled, check_step, list_texts
 from theodolite.integrations.probe_set import ProbeSet, make_probe_set
 from theodolite.integrations.processes import Processes
 from theodolite.integrations.recorder import Measurement, Recorder
@@ -107,7 +108,7 @@ class GeometryProbe:
         check_number("every", every, "steps")
         check_number("attention", attention or 1, "documents")
         check_number("training_batches", training_batches or 1, "forward passes, of which one is folded")
-        if share is not None and not 0 < share <= 1:
+        if share is not None and not (isinstance(share, Real) and 0 < share <= 1):
             raise InputError(
                 f"share must be a fraction of the training time, above 0 and at most 1 (got {share!r})."
             )
@@ -192,6 +193,7 @@ class GeometryProbe:
         return self._processes
 
     def _start(self, step: int) -> None:
+        check_step(step)
         self.budget.start()
         if self._first_step is None:
             self._first_step = step

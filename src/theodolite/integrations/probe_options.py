@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from numbers import Real
 from typing import Any
 
 from theodolite.errors import InputError, nearest
@@ -15,11 +16,22 @@ def check_number(name: str, value: object, of: str) -> None:
         raise InputError(f"{name} must be an integer number of {of}, at least 1 (got {value!r}).")
 
 
+def check_step(step: object) -> None:
+    """Reject a step that is not a number, as when model and step are exchanged."""
+    if not isinstance(step, Real) and not hasattr(step, "__index__"):
+        raise InputError(
+            f"step must be the number of the training step (got a value of type {type(step).__name__}); call the "
+            "probe as probe(model, step)."
+        )
+
+
 def list_texts(texts: Any) -> list[str]:
     """Return the texts as a list: a generator would be exhausted when the probe set is made again."""
     if isinstance(texts, Iterable):
         return list(texts)
-    raise InputError(f"texts requires strings, a file or a catalogue name (got {texts!r}).")
+    raise InputError(
+        f"texts requires strings, a file or a catalogue name (got a value of type {type(texts).__name__})."
+    )
 
 
 def check_sampled(logged: Sequence[str], dimension: bool) -> None:
