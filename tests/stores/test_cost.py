@@ -163,6 +163,9 @@ def test_transforms_that_do_not_fit_have_a_reason(vectors: Array) -> None:
     table = measure_cost(as_store(vectors), transforms=["pca:99", "centre"]).tables["cost"].set_index("transform")
     assert "pca requires a number from 1 to 16" in table.loc["pca:99", "undefined"]
     assert np.isnan(table.loc["pca:99", "recall_10"])
+    answers = measure_cost(as_store(vectors), transforms=["pca:99"]).answers
+    assert answers[0].sentence.startswith("No smaller form was tried. --transform 'pca:99': pca requires a number")
+    assert answers[1].sentence == "No smaller form was tried."
     with pytest.raises(InputError, match="unknown step 'centr'"):
         measure_cost(as_store(vectors), transforms=["centr"])
     with pytest.raises(InputError, match="queries must have 16 coordinates"):

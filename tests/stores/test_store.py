@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,12 @@ def test_the_folder_is_opened_again(made):
     assert facts["settings"]["metric"] == "cosine"
     assert "NaN" not in (made.folder / "store.json").read_text().replace("with NaN", "")
     assert not list(made.folder.glob("checkpoint*"))
+
+
+def test_printed_results_are_one_line_per_answer(made):
+    head, *lines = repr(made).splitlines()
+    assert re.fullmatch(r"StoreResults\('.*': [\d,]+ rows, \d+ coordinates\)", head)
+    assert [line.split()[0] for line in lines] == made.answers["verdict"].tolist()
 
 
 def test_a_damaged_table_is_reported(planted, tmp_path):
@@ -314,6 +321,9 @@ def test_an_empty_store_and_other_folders_are_rejected(planted, tmp_path):
     np.save(tmp_path / "empty.npy", np.empty((0, 4)))
     with pytest.raises(InputError, match="holds no vectors"):
         theodolite.store(tmp_path / "empty.npy")
+    theodolite.measure(planted[:20]).save(tmp_path / "survey")
+    with pytest.raises(InputError, match="the folder holds a survey, not vectors; `theodolite show` prints it"):
+        theodolite.store(tmp_path / "survey")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("mine")
     with pytest.raises(

@@ -360,7 +360,8 @@ def _answer(table: pd.DataFrame, rescored: bool) -> Answer:
     whole = table.iloc[0]
     smaller = table[(table["bytes"] < whole["bytes"]) & (table["needs_originals"] == rescored)]
     if smaller["recall_10"].isna().all():
-        return Answer(question, "unknown", "No smaller form was tried.")
+        failed = [] if rescored else [reason for reason in table["undefined"].fillna("") if reason]
+        return Answer(question, "unknown", " ".join(["No smaller form was tried.", *failed[:1]]))
     good = smaller[smaller["recall_10_low"] >= GOOD_RECALL]
     best = (
         good.sort_values(["bytes", "recall_10"], ascending=[True, False]).iloc[0]

@@ -61,6 +61,13 @@ class StoreResults:
             raise InputError(f"There is no section {name!r}; the sections are {', '.join(found)}.")
         return found[name]
 
+    def __repr__(self) -> str:
+        """Return the answers in one line each."""
+        store = self.facts["store"]
+        head = f"StoreResults({self.name!r}: {store['rows']:,} rows, {store['dim']:,} coordinates)"
+        lines = [f"  {each.verdict:<9}  {each.sentence}" for section in self.sections for each in section.answers]
+        return "\n".join([head, *lines])
+
     def _repr_html_(self) -> str:
         """Return the answers as a notebook shows them."""
         return str(self.answers[["verdict", "question", "sentence"]].to_html(index=False))

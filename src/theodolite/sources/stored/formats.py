@@ -12,6 +12,7 @@ from theodolite.sources.stored.binary_files import BIN, VECS, BinTable, VecsTabl
 from theodolite.sources.stored.hdf5 import Hdf5Table
 from theodolite.sources.stored.table import Table
 from theodolite.sources.stored.text_files import CsvTable, JsonLinesTable
+from theodolite.storage.file_names import FACTS
 
 FORMATS: dict[str, Callable[[Path], Table]] = {
     ".npy": NpyTable,
@@ -33,6 +34,11 @@ FORMATS: dict[str, Callable[[Path], Table]] = {
 def open_file(path: Path) -> Table:
     """Open a file of vectors, or a folder of Parquet files, by its ending."""
     if path.is_dir():
+        if (path / FACTS).is_file():
+            raise InputError(
+                "the folder holds a survey, not vectors; `theodolite show` prints it, and `theodolite export` "
+                "writes its sampled vectors."
+            )
         parts = sorted(path.rglob("*.parquet"))
         if not parts:
             raise InputError(
