@@ -222,3 +222,16 @@ def test_the_table_has_one_row_per_number(surveys, rules):
     tests = table[table["p"].notna()]
     assert (tests["p_adjusted"] >= tests["p"]).all()
     assert pd.api.types.is_bool_dtype(table["broken"])
+
+
+def test_init_says_that_a_baseline_of_few_documents_has_no_tests(theodolite, surveys, tmp_path):
+    base, out = tmp_path / "base", tmp_path / "rules.toml"
+    package.survey(surveys["base"].parent / "model0", sentences(5), out=base, **OPTIONS)
+    ran = theodolite("check", "--init", "--baseline", base, "--rules", out)
+    assert (ran.code, ran.err) == (0, f"note: {out} has no tests, only limits; its first lines say why.\n")
+    assert "so there are no tests" in out.read_text("utf-8")
+
+
+def test_a_value_that_is_no_folder_is_rejected(surveys):
+    with pytest.raises(InputError, match="expected a folder or its address, got a value of type int"):
+        package.check(surveys["base"], 3)

@@ -55,6 +55,8 @@ def check(
         out = rules or Path("rules.toml")
         chosen = baseline_step if baseline is not None else step
         made = write_rules(baseline or str(folder), out, step=chosen, level=level, overwrite=overwrite)
+        if not any(rule.test for rule in made.rules):
+            Printer(quiet=quiet).say(f"note: {out} has no tests, only limits; its first lines say why.")
         print_result(f"rules: {out} ({pluralize(len(made.rules), 'rule')})")
         return
     if folder is None or baseline is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from os import PathLike
 from pathlib import Path
 from uuid import uuid4
 
@@ -25,6 +26,8 @@ def parse_location(location: str | Path | Bucket) -> Location:
     """
     if isinstance(location, Bucket):
         return location
+    if not isinstance(location, str | PathLike):
+        raise InputError(f"expected a folder or its address, got a value of type {type(location).__name__}.")
     match = ADDRESS.fullmatch(str(location))
     if match is None:
         return Path(location)
