@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 from tests.devices import DEVICES
 
 import theodolite
@@ -258,6 +259,10 @@ def test_undefined_values_have_a_reason() -> None:
         (np.array([["a", "b"]]), r"expected an array of numbers"),
         ([[1.0, 2.0], [3.0]], r"x: expected an array \(vectors, dim\); its rows differ in length"),
         ("abc", r"got str"),
+        (
+            sparse.csr_matrix(np.eye(3)),
+            r"expected a dense array \(vectors, dim\), got csr_matrix\. Give x\.toarray",
+        ),
         (None, r"got NoneType"),
         (np.array([[1.0, 2.0], [np.nan, 1.0]]), r"1 of 2 rows are not finite; the first is row 1"),
     ],

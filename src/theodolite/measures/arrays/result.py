@@ -95,6 +95,8 @@ def as_vectors(x: Any) -> Tensor:
 def _as_array(x: Any) -> np.ndarray[Any, Any]:
     if x is None or isinstance(x, str):
         raise InputError(f"x: expected an array of numbers (vectors, dim), got {type(x).__name__}.")
+    if callable(getattr(x, "toarray", None)):  # NumPy would wrap a matrix of SciPy in an array of one object
+        raise InputError(f"x: expected a dense array (vectors, dim), got {type(x).__name__}. Give x.toarray().")
     try:
         return np.asarray(x)
     except ValueError as error:  # rows of different lengths
