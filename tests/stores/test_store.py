@@ -105,6 +105,15 @@ def test_the_folder_is_opened_again(made):
     assert not list(made.folder.glob("checkpoint*"))
 
 
+def test_copies_are_counted_in_the_sentence():
+    rows = np.random.default_rng(0).normal(size=(30, 4))
+    one = theodolite.store(np.concatenate([rows, rows[:1], rows[:1]]), cost=False)
+    assert answer(one, "Are there exact duplicates?")["sentence"].endswith("exactly: 1 vector occurs 3 times.")
+    two = theodolite.store(np.concatenate([rows, rows[:2], rows[:1]]), cost=False)
+    sentence = answer(two, "Are there exact duplicates?")["sentence"]
+    assert sentence.endswith("exactly: 2 vectors occur more than once, at most 3 times.")
+
+
 def test_printed_results_are_one_line_per_answer(made):
     head, *lines = repr(made).splitlines()
     assert re.fullmatch(r"StoreResults\('.*': [\d,]+ rows, \d+ coordinates\)", head)

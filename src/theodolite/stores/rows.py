@@ -78,13 +78,13 @@ def _repeated(scan: Scan, duplicates: pd.DataFrame) -> Answer:
         return Answer(question, "good", f"No two of {scan.count:,} vectors are equal.", 0.0, reason=reason)
     groups = int(duplicates["copy_of"].nunique())
     verdict: Verdict = "bad" if share >= MANY_COPIES else "attention"
-    most = int(duplicates["copies"].max())
+    most = f"{int(duplicates['copies'].max()):,} times"
     return Answer(
         question,
         verdict,
         f"{pluralize(len(duplicates), 'vector')} ({format_percent(share)}) "
         f"{'repeats' if len(duplicates) == 1 else 'repeat'} another one exactly: {pluralize(groups, 'vector')} "
-        f"{'occurs' if groups == 1 else 'occur'} more than once, one of them {most:,} times.",
+        f"{f'occurs {most}' if groups == 1 else f'occur more than once, at most {most}'}.",
         share,
         reason=reason,
         advice="Keep one row of each group: copies take places in the results of every query. See duplicates.",
@@ -115,7 +115,9 @@ def _normalised(scan: Scan, metric: str, quantiles: dict[str, float]) -> Answer:
         advice = (
             "" if share == 1 else "Find out why only some are normalised: two pipelines may have written them."
         )
-        return Answer(question, verdict, f"{span}{some}. Cosine ignores it.", share, reason=reason, advice=advice)
+        return Answer(
+            question, verdict, f"{span}{some}. Cosine ignores them.", share, reason=reason, advice=advice
+        )
     effect = "The dot product prefers long vectors." if metric == "dot" else "Distances depend on it."
     return Answer(
         question,
