@@ -170,6 +170,8 @@ def test_options_for_loading_and_missing_tokenizers_are_rejected(small_model: Ca
     model, tokenizer = load(small_model("llama"))
     with pytest.raises(InputError, match=r"--dtype 'bfloat16' applies to a model that the survey loads"):
         survey(model, TEXTS, tokenizer=tokenizer, dtype="bfloat16")
+    with pytest.raises(InputError, match=r"--tokenizer '\./gone': there is no such folder\. Check the path"):
+        survey(model, TEXTS, tokenizer="./gone")
     model.config._name_or_path = model.name_or_path = ""
     with pytest.raises(InputError, match=r"no name by which its tokenizer could be found.*--tokenizer"):
         survey(model, TEXTS)

@@ -144,6 +144,8 @@ def _find_tokenizer(given: Any, known: str) -> Any:
         raise InputError(
             "MODEL is loaded and has no name by which its tokenizer could be found. Give it with --tokenizer."
         )
+    if given is not None and not Path(place).exists() and (place[0] in "./~" or place.count("/") > 1):
+        raise InputError(f"--tokenizer {place!r}: there is no such folder. Check the path.")
     from transformers import AutoTokenizer
 
     try:
