@@ -235,3 +235,5 @@ def test_init_says_that_a_baseline_of_few_documents_has_no_tests(theodolite, sur
 def test_a_value_that_is_no_folder_is_rejected(surveys):
     with pytest.raises(InputError, match="expected a folder or its address, got a value of type int"):
         package.check(surveys["base"], 3)
+    with pytest.raises(InputError, match="expected a folder or its address, got a value of type int"):
+        package.open(3)

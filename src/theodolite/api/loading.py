@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from theodolite.storage.location import parse_location
 from theodolite.stores.results import FACTS as STORE
 from theodolite.stores.results import open_results
 from theodolite.studies.laboratory import is_laboratory, open_laboratory
@@ -19,6 +20,7 @@ def load(folder: str | Path) -> Any:
     `Findings` of a laboratory; the results of `store`. `theodolite.load` and `theodolite.open` are two names of
     this function; `load` does not hide Python's `open`.
     """
+    parse_location(folder)  # rejects what is neither a path nor an address
     if is_series(Path(folder)):
         return Series.read(folder)
     if is_laboratory(folder):
