@@ -82,7 +82,8 @@ def propose_rules(baseline: Subject, *, level: float = 0.05, seed: int = 0) -> t
         f"In {SPLITS:,} splits of the baseline's groups of documents into halves, {format_percent(alarms)} would "
         "break a test."
         if tested
-        else "No number is known by group of documents, so there are no tests.",
+        else "No number has an error over groups of documents, so there are no tests. Ten groups are required: "
+        "survey more documents.",
         *undefined,
     ]
     return Rules(tuple(rules), chosen, facts, "proposed rules"), comments
