@@ -156,5 +156,7 @@ def test_the_last_step_is_measured_when_an_evaluation_stops_the_training(attache
 def test_wrong_use_is_rejected_with_a_message(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="attach: expected a transformers Trainer, got a value of type list"):
         _callback().attach([])
-    with pytest.raises(InputError, match=r"texts requires strings, a file or a catalogue name \(got a value of type NoneType\)"):
+    with pytest.raises(
+        InputError, match=r"texts requires strings, a file or a catalogue name \(got a value of type NoneType\)"
+    ):
         GeometryCallback(None)
