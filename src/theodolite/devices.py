@@ -120,6 +120,6 @@ def _wait_for(done: torch.cuda.Event, buffer: Tensor) -> Tensor:
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Return the tensor on the device. A plain copy to a GPU would wait for its queue; this one does not."""
-    if device.type != "cuda":
+    if device.type != "cuda" or tensor.is_cuda:
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)

@@ -20,7 +20,6 @@ from theodolite.measures.spectrum import (
     effective_rank,
     effective_rank_singular,
     eigenvalues,
-    eigenvalues_about_mean,
     eigenvectors,
     iso_score,
     largest_eigenvalue,
@@ -221,25 +220,3 @@ def test_a_few_power_iterations_miss_the_largest_eigenvalue() -> None:
         vector = matrix @ vector
         vector /= vector.norm()
     assert float(vector @ matrix @ vector) < 0.999 * largest_eigenvalue(matrix)
-
-
-@pytest.mark.parametrize("kind", ["random", "far", "no mean", "few vectors", "equal variances", "one axis"])
-def test_eigenvalues_about_the_mean_are_those_of_the_covariance(kind: str) -> None:
-    x = torch.randn(300, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    if kind == "far":
-        x += 300 * torch.arange(40.0).double()
-    if kind == "no mean":
-        x -= x.mean(0)
-    if kind == "few vectors":
-        x = x[:7] + 1
-    if kind == "equal variances":
-        x = torch.cat([torch.eye(40), -torch.eye(40)]).double() + 0.5
-    if kind == "one axis":  # the mean is an eigenvector, so that all but one of its coordinates are 0
-        x = torch.cat([x, -x])
-        x[:, 3] = 5
-    mean = x.mean(0)
-    covariance = (x - mean).T @ (x - mean) / len(x)
-    second = covariance + torch.outer(mean, mean)
-    found = eigenvalues_about_mean(*eigenvectors(second), mean)
-    expected = eigenvalues(covariance)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14 * float(second.trace()))

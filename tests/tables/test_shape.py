@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import torch
 from scipy.stats import skew
+from tests.devices import DEVICES
 from tests.hard_cases import OFFSET, Case, hard, of_states
 from tests.measures.test_hubness import occurrences
 from tests.measures.test_partition import by_definition
@@ -23,9 +24,10 @@ from theodolite.statistics.cells import POPULATIONS
 from theodolite.storage.files import read_json, write_json
 from theodolite.surveys.folder import _seal, open_survey, open_tables
 from theodolite.surveys.merge import merge
+from theodolite.tables import shape
 from theodolite.tables.curves import TABLES, curve_table
 from theodolite.tables.layer_row import make_layer_row
-from theodolite.tables.shape import SAMPLED, SHAPE, measure_shape
+from theodolite.tables.shape import MOST_DISTINCT, SAMPLED, SHAPE, measure_shape
 
 SPECTRAL = 1e-5
 """Relative: the scatter is a float32 product within a batch."""
@@ -186,6 +188,37 @@ def test_zero_vectors_and_equal_ones() -> None:
     assert equal["stable_rank"] == pytest.approx(1)
     assert equal["sampled_cosine"] == pytest.approx(1)
     assert reasons(equal)["pca_dim_90"] == "all vectors are equal"
+
+
+@pytest.mark.parametrize("distinct", [1, MOST_DISTINCT, MOST_DISTINCT + 1])
+@pytest.mark.parametrize("device", DEVICES)
+def test_populations_that_share_a_matrix_are_solved_once(
+    distinct: int, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First positions after a start token are few different vectors, however many there are."""
+    x = torch.randn(400, 24, generator=torch.Generator().manual_seed(0)) + 1
+    x[:20] = 30 * x[torch.arange(20) % distinct]
+    case = of_states(x)
+    fold = replace(case, places=replace(case.places, first=torch.arange(400) < 20)).fold()
+    solve, solutions = shape.spectra.eigenvectors, []
+
+    def count(moment: torch.Tensor) -> Any:
+        solutions.append(len(moment))
+        return solve(moment)
+
+    monkeypatch.setattr(shape.spectra, "eigenvectors", count)
+    solved: Any = {}
+    for population in ("all", "without-first"):
+        expected = measure_shape(fold, POPULATIONS[population])
+        solutions.clear()
+        found = measure_shape(fold, POPULATIONS[population], device, solved=solved)
+        assert len(solutions) == (population == "all" or distinct > MOST_DISTINCT)
+        for (reason, numbers), (other, by_column) in zip(expected.numbers, found.numbers, strict=True):
+            assert reason == other
+            for column, value in numbers.items():
+                assert by_column[column] == pytest.approx(value, rel=1e-8, abs=1e-12, nan_ok=True), column
+        curve = found.spectrum["eigenvalue"]
+        np.testing.assert_allclose(curve, expected.spectrum["eigenvalue"], rtol=1e-9, atol=1e-12 * curve[0])
 
 
 def test_curves() -> None:

@@ -78,41 +78,6 @@ def few_vectors_spectrum(y: Tensor, centre: Tensor) -> tuple[Array, Array, Tenso
     return np.pad(centred, (0, dim - n)), np.pad(second, (0, dim - n)), axes
 
 
-_BISECTIONS = 64
-_BLOCK = 4096
-"""Eigenvalues searched at a time: 128 MB for 4,096 coordinates."""
-
-
-def eigenvalues_about_mean(values: Array, vectors: Tensor, mean: Tensor) -> Array:
-    """Return the eigenvalues of a covariance from those of the second moment, largest first.
-
-    The covariance is the second moment minus mean mean^T. Its eigenvalues separate those of the second moment, and
-    are the zeros of 1 - sum z_i^2 / (lambda_i - x), z the mean in the basis of the eigenvectors (Golub 1973); each
-    is found by bisection, also where z_i is 0 or eigenvalues are equal. The error is rounding of the largest
-    eigenvalue of the second moment. Cost: 64 dim^2 divisions; on a GPU a tenth of a second solution.
-
-    values: (dim,) largest first; vectors: (dim, dim) as columns, smallest first; mean: (dim,) -> (dim,)
-
-    >>> second = torch.tensor([[2.0, 1.0], [1.0, 1.0]], dtype=torch.float64)  # of (1, 0), (1, 0), (2, 2), ...
-    >>> mean = torch.tensor([1.0, 0.5], dtype=torch.float64)
-    >>> expected = np.linalg.eigvalsh((second - torch.outer(mean, mean)).numpy())[::-1]
-    >>> bool(np.allclose(eigenvalues_about_mean(*eigenvectors(second), mean), expected))
-    True
-    """
-    poles = torch.from_numpy(values[::-1].copy()).to(vectors.device)
-    weights = (vectors.T @ mean.to(vectors.device)).square()
-    lows, highs = torch.cat([poles.new_zeros(1), poles[:-1]]), poles
-    found = []
-    for start in range(0, len(poles), _BLOCK):
-        low, high = lows[start : start + _BLOCK], highs[start : start + _BLOCK]
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            above = (weights / (poles - middle[:, None])).sum(1) < 1
-            low, high = torch.where(above, middle, low), torch.where(above, high, middle)
-        found.append(high)
-    return np.asarray(torch.cat(found).cpu().numpy()[::-1])
-
-
 SMALL_MATRIX = 2048
 """Up to this size all eigenvalues take no longer than the largest."""
 LANCZOS_STEPS, LANCZOS_CHECK = 512, 32

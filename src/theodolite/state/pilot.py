@@ -216,7 +216,7 @@ class _ChosenRows:
 
     def take(self, batch: Batch) -> None:
         near = batch.places.key.argsort()[:POSITIONS]  # no others can be chosen, so they are not copied
-        vector = batch.taken().index_select(0, near.to(batch.states.device)).cpu().float()
+        vector = batch.taken().index_select(0, near.to(batch.states.device)).float()
         self.rows.append(_Chosen(batch.kind, batch.layer, batch.places, near, vector))
 
 
@@ -239,10 +239,10 @@ class _Seen:
     def merge_all(self, gather: Gather) -> None:
         """Add what all other processes have seen. Every process gets the same rows, in the same order."""
         for index, kept in self._kept.items():
-            of_all, self._kept[index] = gather(kept.rows), Reservoir(kept.size)
-            for rows in of_all:
-                if rows:
-                    self._kept[index].offer(**rows)
+            rows = {name: part.cpu() for name, part in kept.rows.items()}
+            of_all, self._kept[index] = gather(rows), Reservoir(kept.size)
+            for rows in filter(None, of_all):
+                self._kept[index].offer(**rows)
         self._counts = sum(gather(self._counts), Counter())
         self.positions = sum(gather(self.positions))
 

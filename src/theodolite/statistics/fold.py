@@ -92,7 +92,7 @@ class LayerFold:
         for statistic in self.statistics.values():
             statistic.update(rows)
 
-    def catch_up(self) -> None:
+    def catch_up(self, batch: Batch | None = None) -> None:
         """Do nothing: on the CPU nothing is deferred."""
 
     @torch.no_grad()

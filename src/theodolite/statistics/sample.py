@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
+from theodolite.devices import to_device
 from theodolite.statistics.cells import CELLS
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
@@ -111,12 +112,27 @@ class Sample(Statistic):
             if len(reservoir):
                 reservoir.rows["unit"] = codes[reservoir.rows["unit"]]
 
-    def population(self, cells: Iterable[int]) -> dict[str, Tensor]:
+    def copy_to_device(self, device: torch.device) -> dict[int, Tensor]:
+        """Return the vectors of each cell that is not empty on a device, for `population`. (vectors, dim) each"""
+        return {
+            cell: to_device(reservoir.rows["vector"], device)
+            for cell, reservoir in enumerate(self.cells)
+            if len(reservoir)
+        }
+
+    def population(self, cells: Iterable[int], on_device: Mapping[int, Tensor] | None = None) -> dict[str, Tensor]:
         """Return the rows of smallest key of these cells together; an empty dict if there are none.
 
-        Read-only: they may be the sample itself.
+        Read-only: they may be the sample itself. With `on_device`, the vectors of each cell on a device (see
+        `copy_to_device`), vectors are selected there.
         """
-        filled = [self.cells[cell] for cell in cells if len(self.cells[cell])]
+        chosen = [cell for cell in cells if len(self.cells[cell])]
+        filled = [self.cells[cell] for cell in chosen]
+        if on_device is not None and filled:
+            order = torch.cat([each.rows["key"] for each in filled]).argsort(stable=True)[: self.frame.sample_size]
+            rows = {name: torch.cat([each.rows[name] for each in filled])[order] for name in FIELDS[:-1]}
+            vectors = torch.cat([on_device[cell] for cell in chosen])
+            return rows | {FIELDS[-1]: vectors[to_device(order, vectors.device)]}
         if len(filled) == 1:  # without a copy
             return filled[0].sorted()
         union = Reservoir(self.frame.sample_size)

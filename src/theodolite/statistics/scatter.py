@@ -97,6 +97,24 @@ class Scatter(Statistic):
         held = [self._joined(cell) for cell in chosen if cell in self.vectors]
         return torch.cat(held) if held else self.sum.new_zeros(0, self.frame.dim)
 
+    def distinct_vectors(self, cell: int, device: torch.device, most: int) -> tuple[Tensor, Tensor] | None:
+        """Return the different vectors x - c of a cell without a matrix, on a device, and how often each occurs.
+
+        None if there are more than `most`. The first positions of a model with a start token are all equal, for
+        example. (vectors, dim), (vectors,)
+        """
+        y = read_on(self._joined(cell), device)
+        found: list[Tensor] = []
+        counts: list[Tensor] = []
+        while len(y):
+            if len(found) == most:
+                return None
+            same = (y == y[0]).all(dim=1)
+            found.append(y[0])
+            counts.append(same.sum())
+            y = y[~same]
+        return torch.stack(found), torch.stack(counts)
+
     def covariance(self, cells: Iterable[int], device: str | None = None) -> tuple[int, Tensor]:
         """Return n and the covariance about the exact mean of these cells together, on a device if one is given.
 

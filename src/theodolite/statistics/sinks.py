@@ -33,8 +33,8 @@ class Fold(Protocol):
     def update(self, batch: Batch) -> None:
         """Add one batch."""
 
-    def catch_up(self) -> None:
-        """Do work of an earlier batch that was deferred."""
+    def catch_up(self, batch: Batch | None = None) -> None:
+        """Do work of an earlier batch that was deferred; with the next batch, also prepare for its units."""
 
     def hold(self, batch: Batch) -> HeldBatch:
         """Return a batch to be added when its sinks are known."""
@@ -63,7 +63,7 @@ class BatchLayers:
         fold = self._folds[batch.kind][batch.layer]
         if fold.frame.separate_sinks:
             self.consistent = False
-            fold.catch_up()
+            fold.catch_up(batch)
             self.consistent = True
             self._held.append(fold.hold(batch))
             return

@@ -184,7 +184,8 @@ def _add_corrected_slope(
     place = torch.searchsorted(sums.codes, sample["unit"]).clamp_(max=len(sums.codes) - 1)  # codes are sorted
     kept = torch.from_numpy(used)[place] & (sums.codes[place] == sample["unit"])
     rows, device = place[kept], sums.sum.device
-    vectors = to_device(sample["vector"][kept], device).double()
+    of_fit = kept.nonzero().squeeze(1)
+    vectors = to_device(sample["vector"][of_fit.to(sample["vector"].device)], device).double()
     n, centre = (part.to(device) for part in (sums.n[rows].double()[:, None], sums.centre))
     means = sums.sum[rows.to(device)] / n + centre
     fit_unit = np.cumsum(used)[rows.numpy()] - 1

@@ -35,6 +35,7 @@ from theodolite.measures.intrinsic_dimension import (
 from theodolite.measures.layer_scores import FEW_RANKS, alpha_req, rankme
 from theodolite.measures.neighbours import Neighbourhood, neighbourhood
 from theodolite.measures.projection import principal_coordinates
+from theodolite.measures.rank_one import add_outer_product, eigenvalues_about_mean
 from theodolite.measures.uncertainty import Estimate
 from theodolite.statistics.fold import MAX_MATRIX_DIM, LayerFold
 from theodolite.tables.curves import scale_curve, spectrum_curve
@@ -62,6 +63,8 @@ TOO_WIDE = f"vectors of more than {MAX_MATRIX_DIM:,} coordinates are too wide fo
 UNDERFLOW = "the squares of the vectors are too small for float32"
 MOST_MEAN = 1e6
 """Up to this ratio of M to V, rounding of the second moment is negligible in the spectrum of the covariance."""
+MOST_DISTINCT = 8
+"""Different vectors that are added to a solution one by one; each takes a tenth of the time of a new one."""
 NARROW = "reported exactly in the column of the same name without sample_"
 
 
@@ -75,14 +78,23 @@ class Shape:
     spectrum: pd.DataFrame
 
 
+Axes = tuple[Array, Tensor]
+"""The eigenvalues of a second moment, largest first, and its eigenvectors as columns, smallest first."""
+
+
 def measure_shape(
-    fold: LayerFold, cells: Sequence[int], device: str | None = None, sample: Mapping[str, Tensor] | None = None
+    fold: LayerFold,
+    cells: Sequence[int],
+    device: str | None = None,
+    sample: Mapping[str, Tensor] | None = None,
+    solved: dict[tuple[int, ...], Axes] | None = None,
 ) -> Shape:
     """Measure the union of the cells: two eigenproblems of dim x dim or of n x n, and all pairs of the sample.
 
-    With a device, both are computed there. `sample` is that of the cells, if it is known.
+    With a device, both are computed there. `sample` is that of the cells, if it is known. `solved` has the
+    solutions for cells of the layer with a matrix, from which those of several populations are computed.
     """
-    centred, directions, numbers = _spectral(fold, cells, device)
+    centred, directions, numbers = _spectral(fold, cells, device, {} if solved is None else solved)
     sample = fold.sample.population(cells) if sample is None else sample
     if not sample:
         nothing = dict.fromkeys((*SAMPLED, *GRAM), float("nan"))
@@ -139,7 +151,9 @@ def measure_spectrum(
     return Shape(found, counts, scale_curve(), spectrum_curve(spectrum))
 
 
-def _spectral(fold: LayerFold, cells: Sequence[int], device: str | None) -> tuple[Array, Tensor, list[Numbers]]:
+def _spectral(
+    fold: LayerFold, cells: Sequence[int], device: str | None, solved: dict[tuple[int, ...], Axes]
+) -> tuple[Array, Tensor, list[Numbers]]:
     """Return the eigenvalues of the covariance, the eigenvectors of the second moment, and spectral numbers."""
     if fold.wide:
         none = dict.fromkeys((*SPECTRAL, *UNCENTRED), float("nan"))
@@ -148,7 +162,7 @@ def _spectral(fold: LayerFold, cells: Sequence[int], device: str | None) -> tupl
     if not n:
         none = dict.fromkeys((*SPECTRAL, *UNCENTRED), float("nan"))
         return np.empty(0), torch.empty(fold.frame.dim, 0), [("fewer than two vectors", none)]
-    centred, second, directions, variances = _solve(fold, cells, device)
+    centred, second, directions, variances = _solve(fold, cells, device, solved)
     if _underflowed(fold, cells, n, float(second.sum())):
         none = dict.fromkeys((*SPECTRAL, *UNCENTRED), float("nan"))
         return np.empty(0), torch.empty(fold.frame.dim, 0), [(UNDERFLOW, none)]
@@ -161,21 +175,64 @@ def _spectral(fold: LayerFold, cells: Sequence[int], device: str | None) -> tupl
     return centred, directions, [("all vectors are equal", numbers), decay_numbers(centred), uncentred]
 
 
-def _solve(fold: LayerFold, cells: Sequence[int], device: str | None) -> tuple[Array, Array, Tensor, Array]:
+def _solve(
+    fold: LayerFold, cells: Sequence[int], device: str | None, solved: dict[tuple[int, ...], Axes]
+) -> tuple[Array, Array, Tensor, Array]:
     """Return the eigenvalues of the covariance, those of the second moment with its axes, and the variances."""
     centre = fold.frame.centre.double()
     few = fold.scatter.few_vectors(cells)
     if few is not None:
         centred, second, directions = spectra.few_vectors_spectrum(_on_device(few, device), centre)
         return centred, second, directions, few.var(dim=0, correction=0).numpy()
-    n, covariance = fold.scatter.covariance(cells, device)
-    mean = _on_device(fold.scatter.sum[list(cells)].sum(0) / n + centre, device)
-    second, directions = spectra.eigenvectors(covariance + torch.outer(mean, mean))
-    if covariance.is_cuda and float(mean @ mean) < MOST_MEAN * float(covariance.trace()):
-        centred = spectra.eigenvalues_about_mean(second, directions, mean)
+    axes = None if device is None else _add_to_solved(fold, cells, device, solved)
+    if axes is None:
+        covariance, mean = _moments(fold, cells, device)
+        second, directions = spectra.eigenvectors(covariance + torch.outer(mean, mean))
+        variances = covariance.diagonal().cpu().numpy()
+        if not covariance.is_cuda:
+            return spectra.eigenvalues(covariance), second, directions, variances
     else:
-        centred = spectra.eigenvalues(covariance)
-    return centred, second, directions, covariance.diagonal().cpu().numpy()
+        (second, directions), mean = axes, _mean(fold, cells, device)
+        variances = fold.scatter.variances(cells)[1].numpy()
+    if float(mean @ mean) < MOST_MEAN * variances.sum():
+        return eigenvalues_about_mean(second, directions, mean), second, directions, variances
+    return spectra.eigenvalues(_moments(fold, cells, device)[0]), second, directions, variances
+
+
+def _add_to_solved(
+    fold: LayerFold, cells: Sequence[int], device: str, solved: dict[tuple[int, ...], Axes]
+) -> Axes | None:
+    """Return the axes of the cells from those of their cells with a matrix, to which all other vectors are added.
+
+    None if there are more than a few different vectors.
+    """
+    scatter, place = fold.scatter, torch.device(device)
+    base = tuple(sorted(scatter.products.keys() & set(cells)))
+    others = sorted(scatter.vectors.keys() & set(cells))
+    more = [scatter.distinct_vectors(cell, place, MOST_DISTINCT) for cell in others]
+    known = [each for each in more if each is not None]
+    if not base or len(known) < len(more) or sum(len(counts) for _, counts in known) > MOST_DISTINCT:
+        return None
+    if base not in solved:
+        covariance, mean = _moments(fold, base, device)
+        solved[base] = spectra.eigenvectors(covariance + torch.outer(mean, mean))
+    n, of_base = (int(scatter.n[list(each)].sum()) for each in (cells, base))
+    values, vectors = torch.from_numpy(solved[base][0][::-1].copy()).to(place) * (of_base / n), solved[base][1]
+    centre = to_device(fold.frame.centre.double(), place)
+    for y, counts in known:
+        for x in (y + centre) * (counts.double() / n).sqrt()[:, None]:
+            values, vectors = add_outer_product(values, vectors, x)
+    return np.maximum(values.cpu().numpy()[::-1], 0.0), vectors
+
+
+def _moments(fold: LayerFold, cells: Sequence[int], device: str | None) -> tuple[Tensor, Tensor]:
+    """Return the covariance and the mean of the cells."""
+    return fold.scatter.covariance(cells, device)[1], _mean(fold, cells, device)
+
+
+def _mean(fold: LayerFold, cells: Sequence[int], device: str | None) -> Tensor:
+    chosen, centre = list(cells), fold.frame.centre.double()
+    return _on_device(fold.scatter.sum[chosen].sum(0) / max(int(fold.scatter.n[chosen].sum()), 1) + centre, device)
 
 
 def _underflowed(fold: LayerFold, cells: Sequence[int], n: int, total: float) -> bool:

@@ -30,7 +30,7 @@ from theodolite.tables.curves import curve_table
 from theodolite.tables.layer_row import make_layer_row
 from theodolite.tables.neighbours import NearestUnits, find_nearest_units, neighbours_table
 from theodolite.tables.rare_units import RarePart, find_rare
-from theodolite.tables.shape import Shape, measure_shape
+from theodolite.tables.shape import Axes, Shape, measure_shape
 from theodolite.text import encodable
 
 LAYERS, TOKENS, UNITS = (column_names(table) for table in ("layers", "tokens", "units"))
@@ -207,10 +207,12 @@ def _measure_layer(
     with_units = hashes is not None
     shown = _held_cells(fold, with_neighbours) if with_neighbours is not None else ()
     moved = copy_sums_to_device(fold, device, present)
+    vectors = None if device is None or fold.wide else fold.sample.copy_to_device(torch.device(device))
+    solved: dict[tuple[int, ...], Axes] = {}
 
     def measure(cells: tuple[int, ...]) -> MeasuredLayer:
-        sample = fold.sample.population(cells)
-        shape = measure_shape(fold, cells, device, sample)
+        sample = fold.sample.population(cells, vectors)
+        shape = measure_shape(fold, cells, device, sample, solved)
         row, sums, units, similarity, jackknife = make_layer_row(
             fold,
             cells,

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from theodolite.batch import Batch, Places
 from theodolite.statistics.cuda.layout import Ints, Layout
-from theodolite.statistics.cuda.tables import RowIndex
+from theodolite.statistics.cuda.tables import RowIndex, free_cached_memory
 from theodolite.statistics.cuda.transfer import send
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class PreparedBatch:
 
     layout: Layout
     rows: Tensor  # (runs,) int64, the row of each run in the tables
+    size: int  # the rows that the tables must have
     candidates: tuple[Ints, Ints]  # rows of the layout that a sample may take, by key: others, first positions
     candidate_rows: Tensor  # all of them, on the device
     candidate_index: Tensor  # their rows in the states
@@ -94,6 +95,22 @@ class GpuContext:
             self._current = batch.places, prepared.reindex(batch.rows)
         return self._current[1]
 
+    def begin(self, batch: Batch) -> None:
+        """If this is the first layer of a batch, enlarge the tables of all layers for its units.
+
+        No states are held then: between tables that grow while they are, memory is left that nothing else fits in.
+        """
+        if self._current is not None and self._current[0] is batch.places:
+            return
+        with self.activate():
+            size = self.layout_of(batch).size
+            if any(fold.lacks_rows(size) for fold in self.folds):
+                self.finish()
+                free_cached_memory(self.device)
+                for fold in self.folds:
+                    fold.reserve(size)
+                free_cached_memory(self.device)
+
     def _take_prepared(self, places: Places) -> PreparedBatch | None:
         """Return a layout computed in advance, and drop older ones, such as those of a stack without layers."""
         if id(places) not in self._prepared:
@@ -112,7 +129,7 @@ class GpuContext:
         candidates = self._find_candidates(layout)
         rows = send(np.concatenate(candidates), self.device)
         table_rows, index = self.table_rows(layout, self.rows), layout.index
-        return PreparedBatch(layout, table_rows, candidates, rows, index[rows], index.long())
+        return PreparedBatch(layout, table_rows, self.rows.size, candidates, rows, index[rows], index.long())
 
     def table_rows(self, layout: Layout, rows: RowIndex) -> Tensor:
         """Return the table row of every run, on the device."""

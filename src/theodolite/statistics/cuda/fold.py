@@ -126,10 +126,20 @@ class GpuFold:
             self._add(states, self.context.layout_of(batch), self._massive_above)
             self.context.catch_up(MAX_DEFERRED)
 
-    def catch_up(self) -> None:
+    def catch_up(self, batch: Batch | None = None) -> None:
         """Do the CPU's work for one layer of the previous batch, while the device runs this one."""
+        if batch is not None and len(batch.places):
+            self.context.begin(batch)
         with self.context.activate():
             self.context.catch_up_one()
+
+    def lacks_rows(self, size: int) -> bool:
+        """Return whether the table of ordinary positions has to grow for this many rows."""
+        return self._tables[ORDINARY_CELLS].lacks(size)
+
+    def reserve(self, size: int) -> None:
+        """Enlarge the table of ordinary positions to this many rows, or move it to the CPU."""
+        self._tables[ORDINARY_CELLS].reserve(self.context.rows, self.context.bytes_to_hold, size)
 
     @torch.no_grad()
     def hold(self, batch: Batch) -> HeldBatch:
@@ -171,6 +181,7 @@ class GpuFold:
     def _add(self, states: Tensor, prepared: PreparedBatch, bound: float, marks: Tensor | None = None) -> None:
         """Add the ordinary rows, and defer all others; `marks` are flags known before, in the layout's order."""
         backend, limits = self._backend(states), self._limits_of(states.dtype, bound)
+        self.reserve(prepared.size)
         flags, flagged = self._fold(states, prepared.layout, prepared.rows, ORDINARY_CELLS, limits, backend, marks)
         wait_for_flags = cast(Callable[[], NDArray[np.int8]], fetch(flags))
         candidates = self._keep_candidates(states, prepared, flags)
@@ -236,7 +247,8 @@ class GpuFold:
     ) -> tuple[Tensor, Tensor]:
         """Add unflagged rows to the cells `offset` and `offset + 1`; return the flags and the flagged rows."""
         gram_format, centre, table = self._format(states.dtype), self._centre(states.dtype), self._tables[offset]
-        table.reserve(self._rows[offset], self.context.bytes_to_hold)
+        if offset != ORDINARY_CELLS:
+            table.reserve(self._rows[offset], self.context.bytes_to_hold)
         spilled = table.spilled is not None
         into = table.scratch(layout.units.runs) if spilled else table
         at = torch.arange(layout.units.runs, device=self.context.device) if spilled else rows

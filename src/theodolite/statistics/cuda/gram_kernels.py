@@ -9,9 +9,9 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from theodolite.optional_triton import jit, tl, triton
 from theodolite.statistics.cuda import gram
 from theodolite.statistics.cuda.gram import HALF, GramFormat
-from theodolite.statistics.cuda.optional_triton import jit, tl, triton
 
 TALL, BROAD, DEEP = 128, 256, 64  # the height and width of a block of products, and the rows multiplied at a time
 WARPS, STAGES = 8, 3

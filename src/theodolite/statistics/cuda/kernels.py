@@ -12,12 +12,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from theodolite.optional_triton import triton as triton
 from theodolite.statistics.cuda.gram_kernels import add_products as add_products
 from theodolite.statistics.cuda.gram_kernels import products as products
 from theodolite.statistics.cuda.measure_kernels import add_norms as add_norms
 from theodolite.statistics.cuda.measure_kernels import hold_rows as hold_rows
 from theodolite.statistics.cuda.measure_kernels import measure_rows as measure_rows
-from theodolite.statistics.cuda.optional_triton import triton as triton
 from theodolite.statistics.cuda.unit_kernels import add_units as add_units
 from theodolite.statistics.cuda.unit_kernels import sum_frequent as sum_frequent
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import GROUPS
+from theodolite.optional_triton import jit, tl, triton
 from theodolite.statistics.cuda.gram import GramFormat, GramRows
 from theodolite.statistics.cuda.layout import Layout
-from theodolite.statistics.cuda.optional_triton import jit, tl, triton
 from theodolite.statistics.cuda.reference import GroupSums, Measurements
 from theodolite.statistics.norms import BINS, BINS_PER_OCTAVE, LOWEST_OCTAVE
 

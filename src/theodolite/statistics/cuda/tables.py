@@ -56,14 +56,19 @@ class GpuUnitTable:
         self.squares = torch.zeros(0, dtype=torch.float64, device=device)
         self.spilled: UnitTable | None = None
 
-    def reserve(self, rows: RowIndex, spare: int = 0) -> None:
-        """Grow to the size of the index; if the device has too little memory, move to the CPU permanently.
+    def lacks(self, size: int) -> bool:
+        """Return whether the table has to grow for this many rows."""
+        return self.spilled is None and size > len(self.n)
+
+    def reserve(self, rows: RowIndex, spare: int = 0, size: int | None = None) -> None:
+        """Grow to the size of the index, or to `size`; if the device is full, move to the CPU permanently.
 
         `spare` bytes must stay free.
         """
-        if self.spilled is not None or rows.size <= len(self.n):
+        size = rows.size if size is None else size
+        if not self.lacks(size):
             return
-        capacity = rows.size + rows.size // 4 + 16
+        capacity = size + size // 4 + 16
         # While it grows, both the old and the new table are in memory.
         if not fits_on_device(8 * capacity * (self.dim + 2) + spare, self.device):
             sums_by_part = self.to_cpu(rows)
@@ -214,6 +219,12 @@ class GpuFrequentTable:
     def load(self, first: int, codes: Tensor, n: Tensor, total: Tensor, squares: Tensor) -> None:
         """Load the sums of other or of first positions; codes are distinct pairs."""
         self.add(*(part.to(self.device) for part in (codes + first * self.rows, n, total, squares)))
+
+
+def free_cached_memory(device: torch.device) -> None:
+    """Return unused memory to the device, if PyTorch has reserved half of it: what is left between tensors."""
+    if device.type == "cuda" and 2 * torch.cuda.memory_reserved(device) > free_memory(device)[1]:
+        torch.cuda.empty_cache()
 
 
 def fits_on_device(count: int, device: torch.device) -> bool:

@@ -7,14 +7,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from theodolite.optional_triton import jit, tl, triton
 from theodolite.statistics.cuda.gram import GramFormat, GramRows
 from theodolite.statistics.cuda.layout import Layout
-from theodolite.statistics.cuda.optional_triton import jit, tl, triton
 from theodolite.statistics.cuda.tables import GpuUnitTable
 
 COLUMNS = 256  # per program: few, so that many programs run and their memory latencies overlap
 SUMMED = 8  # rows at a time
-FREQUENT_COLUMNS = 128  # of a frequent unit per program, which sums all its rows of one group
+FREQUENT_ROWS, FREQUENT_COLUMNS, FREQUENT_WARPS = 32, 128, 4
+"""Rows at a time, columns and warps of a program, which sums all rows of a frequent unit and group in turn."""
 SLOTS, SLOT_COLUMNS, SLOT_STAGES = 16, 32, 3  # pieces of a long run added at a time, and prefetched
 VARYING = ["others", "gap"]  # from batch to batch: must not trigger another compilation
 
@@ -69,7 +70,8 @@ def sum_frequent(
     ends = runs.lengths.cumsum(0)
     _frequent_kernel[(runs.runs, across)](
         states, states.stride(0), layout.index, runs.rows, ends - runs.lengths, ends, centre, flags, total,
-        squares, n, dim, across, ROWS=SUMMED, BLOCK=FREQUENT_COLUMNS, STAGES=SLOT_STAGES, num_warps=1,
+        squares, n, dim, across, ROWS=FREQUENT_ROWS, BLOCK=FREQUENT_COLUMNS, STAGES=SLOT_STAGES,
+        num_warps=FREQUENT_WARPS,
     )  # fmt: skip
     return runs.keys.long(), n, total, squares.sum(dim=1)
 
