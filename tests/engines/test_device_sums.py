@@ -175,9 +175,9 @@ def test_sums_on_the_device_are_reused_and_others_copied() -> None:
     first.load(first.codes, first.n, DeviceTensor(first.sum.clone()), first.squares)
     left = gpu.sums_on_device({7: fold})
     assert list(left) == [7]
-    assert list(left[7]) == [0]
-    taken = left[7][0]
-    moved = gpu.copy_sums_to_device(fold, "cpu", left[7])
+    assert list(left[7].sums) == [0]
+    taken = left[7].sums[0]
+    moved = gpu.copy_sums_to_device(fold, "cpu", left[7].sums)
     assert moved is not None
     assert moved[0] is taken
     assert isinstance(first.stored_sum, DeviceTensor)

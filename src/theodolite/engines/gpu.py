@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -94,16 +94,25 @@ LAYER_SHARE = 0.05
 
 
 CellSums = dict[int, Tensor]
-"""Sums by cell. (units, dim) each"""
+"""Sums or vectors by cell. (any, dim) each"""
 
 
-def sums_on_device(folds: Mapping[int, LayerFold]) -> dict[int, CellSums]:
-    """Return the sums that are on a device, by layer; they can be measured there while they are copied."""
-    found: dict[int, CellSums] = {}
+class OnDevice(NamedTuple):
+    """What is still on a device of one layer, by cell."""
+
+    sums: CellSums  # by unit
+    vectors: CellSums  # of the sample
+
+
+def sums_on_device(folds: Mapping[int, LayerFold]) -> dict[int, OnDevice]:
+    """Return what is on a device, by layer; it can be measured there while it is copied."""
+    found: dict[int, OnDevice] = {}
     for index, fold in folds.items():
+        sums: CellSums = {}
         for cell, table in enumerate(fold.moments.tables):
             if isinstance(held := table.stored_sum, DeviceTensor) and (tensor := held.on_device) is not None:
-                found.setdefault(index, {})[cell] = tensor
+                sums[cell] = tensor
+        found[index] = OnDevice(sums, fold.sample.on_device)
     return found
 
 

@@ -8,11 +8,11 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from theodolite.devices import to_device
+from theodolite.devices import DeviceTensor, to_device
 from theodolite.statistics.cells import CELLS
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
-from theodolite.statistics.statistic import State, Statistic
+from theodolite.statistics.statistic import State, StateInPlace, Statistic
 
 FIELDS = ("key", "unit", "context", "vector")
 
@@ -69,9 +69,11 @@ class Sample(Statistic):
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
         self.cells = [Reservoir(frame.sample_size) for _ in CELLS]
+        self._on_device: dict[int, DeviceTensor] = {}  # vectors of some cells, until something reads them
 
     def update(self, rows: Rows) -> None:
         """Offer each row to its cell. O(rows), and O(dim) for each that enters."""
+        self._copy_to_cpu()
         for cell, part in rows.cells:
             places = rows.places
             self.cells[cell].offer(
@@ -83,17 +85,50 @@ class Sample(Statistic):
 
     def merge(self, other: Self) -> None:
         """Keep the smallest keys of both."""
+        self._copy_to_cpu()
+        other._copy_to_cpu()
         for mine, theirs in zip(self.cells, other.cells, strict=True):
             if len(theirs):
                 mine.offer(**theirs.rows)
 
     def state(self) -> State:
         """Return key, unit, context and vector of each cell that is not empty, sorted by key."""
+        self._copy_to_cpu()
         return {
             f"{cell}.{field}": values
             for cell, reservoir in zip(CELLS, self.cells, strict=True)
             for field, values in reservoir.sorted().items()
         }
+
+    def state_in_place(self) -> StateInPlace:
+        """Return the same, without copying vectors that are on a device."""
+        on_device = self._on_device
+        if not on_device:
+            return {**self.state()}
+        vectors = {f"{CELLS[cell]}.vector": held for cell, held in on_device.items()}
+        others = {
+            f"{name}.{field}": values
+            for name, reservoir in zip(CELLS, self.cells, strict=True)
+            for field, values in reservoir.rows.items()
+        }
+        return others | vectors
+
+    def load_cell(self, cell: int, rows: dict[str, Tensor]) -> None:
+        """Load the rows of a cell, sorted by key; vectors on a device stay there until something reads them."""
+        self.cells[cell].rows = {name: values for name, values in rows.items() if name != "vector"}
+        if rows:
+            self._on_device[cell] = DeviceTensor(rows["vector"])
+
+    def _copy_to_cpu(self) -> None:
+        for cell, held in self._on_device.items():
+            self.cells[cell].rows = {**self.cells[cell].rows, "vector": held.cpu()}
+        self._on_device = {}  # a new one: another thread may be reading this one
+
+    @property
+    def on_device(self) -> dict[int, Tensor]:
+        """The vectors that are on a device, by cell. (vectors, dim) each"""
+        held = {cell: one.on_device for cell, one in self._on_device.items()}
+        return {cell: tensor for cell, tensor in held.items() if tensor is not None}
 
     @classmethod
     def expected_bytes(cls, frame: Frame, units: int, cells: int) -> int:
@@ -102,6 +137,7 @@ class Sample(Statistic):
 
     def load(self, state: State) -> None:
         """Restore the vectors."""
+        self._on_device = {}
         for cell, reservoir in zip(CELLS, self.cells, strict=True):
             filled = f"{cell}.key" in state
             reservoir.rows = {field: state[f"{cell}.{field}"] for field in FIELDS} if filled else {}
@@ -112,12 +148,19 @@ class Sample(Statistic):
             if len(reservoir):
                 reservoir.rows["unit"] = codes[reservoir.rows["unit"]]
 
-    def copy_to_device(self, device: torch.device) -> dict[int, Tensor]:
-        """Return the vectors of each cell that is not empty on a device, for `population`. (vectors, dim) each"""
+    def copy_to_device(self, device: torch.device, present: Mapping[int, Tensor]) -> dict[int, Tensor]:
+        """Return the vectors of each cell that is not empty on a device, for `population`. (vectors, dim) each
+
+        Those in `present` are on a device.
+        """
+        filled = [cell for cell, reservoir in enumerate(self.cells) if len(reservoir)]
+        if set(filled) - present.keys():
+            self._copy_to_cpu()
         return {
-            cell: to_device(reservoir.rows["vector"], device)
-            for cell, reservoir in enumerate(self.cells)
-            if len(reservoir)
+            cell: present[cell].to(device)
+            if cell in present
+            else to_device(self.cells[cell].rows["vector"], device)
+            for cell in filled
         }
 
     def population(self, cells: Iterable[int], on_device: Mapping[int, Tensor] | None = None) -> dict[str, Tensor]:
@@ -133,6 +176,7 @@ class Sample(Statistic):
             rows = {name: torch.cat([each.rows[name] for each in filled])[order] for name in FIELDS[:-1]}
             vectors = torch.cat([on_device[cell] for cell in chosen])
             return rows | {FIELDS[-1]: vectors[to_device(order, vectors.device)]}
+        self._copy_to_cpu()
         if len(filled) == 1:  # without a copy
             return filled[0].sorted()
         union = Reservoir(self.frame.sample_size)

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from theodolite.engines.engine import Engine, Plan, Work
-from theodolite.engines.gpu import CellSums, sums_on_device, write_in_background
+from theodolite.engines.gpu import OnDevice, sums_on_device, write_in_background
 from theodolite.engines.local import LocalEngine
 from theodolite.engines.progress import Listener
 from theodolite.engines.threads import frequent_thread_switches, load_solvers
@@ -383,7 +383,7 @@ def _held_bytes(plan: Plan) -> int:
 def _make_survey(
     plan: Plan,
     state: State,
-    on_device: dict[int, CellSums],
+    on_device: dict[int, OnDevice],
     pilot: Pilot,
     clock: Clock,
     estimate: memory.Estimate,

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from theodolite.engines.gpu import CellSums, copy_sums_to_device, on_own_stream
+from theodolite.engines.gpu import OnDevice, copy_sums_to_device, on_own_stream
 from theodolite.engines.threads import run_in_threads
 from theodolite.errors import TheodoliteError
 from theodolite.measures.columns import COLUMNS, column_names, integer_columns
@@ -113,7 +113,7 @@ def make_tables(
     device: str | None = None,
     workers: int | None = None,
     spare: int = 0,
-    on_device: dict[int, CellSums] | None = None,
+    on_device: dict[int, OnDevice] | None = None,
 ) -> SurveyTables:
     """Compute all tables from the state. `lost` gives, for populations that cannot be reported, the reason.
 
@@ -136,7 +136,7 @@ def make_tables(
         present = (on_device or {}).pop(layer.index, None)
         near = hashes if with_units else None
 
-        def on(device: str | None, present: CellSums | None) -> dict[str, MeasuredLayer]:
+        def on(device: str | None, present: OnDevice | None) -> dict[str, MeasuredLayer]:
             with on_own_stream(device):
                 return _measure_layer(
                     state.folds[layer.index],
@@ -195,7 +195,7 @@ def _measure_layer(
     populations: Sequence[str],
     special: Sequence[int],
     device: str | None,
-    present: CellSums | None,
+    present: OnDevice | None,
     hashes: NDArray[np.uint64] | None,
     with_neighbours: str | None,
     rare_hashes: Tensor | None = None,
@@ -206,8 +206,10 @@ def _measure_layer(
     """
     with_units = hashes is not None
     shown = _held_cells(fold, with_neighbours) if with_neighbours is not None else ()
-    moved = copy_sums_to_device(fold, device, present)
-    vectors = None if device is None or fold.wide else fold.sample.copy_to_device(torch.device(device))
+    moved = copy_sums_to_device(fold, device, present.sums if present else None)
+    vectors = None
+    if device is not None and not fold.wide:
+        vectors = fold.sample.copy_to_device(torch.device(device), present.vectors if present else {})
     solved: dict[tuple[int, ...], Axes] = {}
 
     def measure(cells: tuple[int, ...]) -> MeasuredLayer:

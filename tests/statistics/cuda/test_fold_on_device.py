@@ -75,12 +75,17 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.
 
 
 def small(dtype: torch.dtype, **settings: object) -> Case:
-    """A hard case that takes the interpreter about a second; float16 cannot represent the long first positions."""
+    """A hard case that takes the interpreter about a second; float16 cannot represent the long first positions.
+
+    Some units are summed by group of documents too: a frequent one, the first positions, a rare one.
+    """
     case = hard(dtype, rows=900, **{"offset": 300.0 if dtype == torch.float16 else 3000.0, **settings})
     if dtype == torch.float16:
         case = replace(case, states=case.states.clamp(-6e4, 6e4))
     x, c = case.states.double(), case.frame.centre.double()
-    return replace(case, frame=replace(case.frame, spread=float((x - c).norm(dim=1).median())))
+    most, *_, rare = np.argsort(-np.bincount(case.unit), kind="stable")[:40].tolist()
+    frame = replace(case.frame, spread=float((x - c).norm(dim=1).median()), frequent=(rare, most, 0))
+    return replace(case, frame=frame)
 
 
 def fold_of(case: Case, way: Way, frame: Frame | None = None, size: int = 257) -> GpuFold:

@@ -258,8 +258,11 @@ class GpuFold:
             states, layout, centre, limits, sums, gram_format, gram_rows, marks
         )
         backend.add_norms(*self._norms_of[offset], measured.norms, measured.flags, layout.others)
+        frequent = self._frequent[offset]
+        if layout.frequent.runs:
+            frequent.allocate()
         flagged = backend.add_units(
-            states, layout, measured.flags, gram_format, centre, into, at, gram_rows, copy=marks is None
+            states, layout, measured.flags, gram_format, centre, into, at, gram_rows, frequent, copy=marks is None
         )
         if spilled:
             table.add_to_host(layout.units.keys, into)
@@ -269,8 +272,6 @@ class GpuFold:
             measured.norms,
             measured.flags == 0,
         )
-        if layout.frequent.runs:
-            self._frequent[offset].add(*backend.sum_frequent(states, layout, measured.flags, centre))
         summed, full = self._hold_few(states, layout, measured.flags, offset)
         stream, vectors = self.context.side_stream, [part for parts in full.values() for part in parts]
         with stream.run((gram_rows.rows, n, by_cell, *vectors)) if stream is not None else nullcontext():
@@ -389,6 +390,11 @@ class GpuFold:
             state |= {
                 f"moments.{CELLS[cell]}.{key}": value for key, value in zip(TABLE_FIELDS, parts, strict=True)
             }
+        for name, sample in zip(CELLS, self.samples, strict=True):
+            state |= {
+                f"sample.{name}.{field}": copy_to_cpu(values) if values.device == self.context.device else values
+                for field, values in sample.read().items()
+            }
         return {name: self._own(tensor) for name, tensor in (state | self._other_sums()).items()}
 
     def _take_rest(self, cell: int, parts: UnitSumsTuple) -> UnitSumsTuple:
@@ -480,8 +486,6 @@ class GpuFold:
             vectors = torch.cat(parts).cpu().double()
             if len(vectors := vectors[~vectors[:, 0].isnan()]):
                 state[f"scatter.{CELLS[cell]}.vectors"] = vectors
-        for name, sample in zip(CELLS, self.samples, strict=True):
-            state |= {f"sample.{name}.{field}": values for field, values in sample.state().items()}
         state |= {"groups.n": sums.n[..., 0], "groups.sum": sums.groups[:, :, 0], "groups.squares": sums.squares}
         state |= {"groups.directed": sums.n[..., 1], "groups.directions": sums.groups[:, :, 1]}
         state |= self._counts_by_unit()
@@ -560,6 +564,8 @@ class GpuFold:
                 table.clear()
         fold = LayerFold(self.frame)
         fold.load({name: self._own(tensor) for name, tensor in self._small_sums().items()})
+        for cell, sample in enumerate(self.samples):
+            fold.sample.load_cell(cell, sample.read())
         fold.scatter.products = {cell: DeviceTensor(matrix) for cell, matrix in self._filled_products()}
         for cell, (codes, n, total, squares) in self._filled_frequent():
             fold.frequent_units.tables[cell].load(codes, n, DeviceTensor(total), squares)

@@ -19,7 +19,6 @@ from theodolite.statistics.cuda.measure_kernels import add_norms as add_norms
 from theodolite.statistics.cuda.measure_kernels import hold_rows as hold_rows
 from theodolite.statistics.cuda.measure_kernels import measure_rows as measure_rows
 from theodolite.statistics.cuda.unit_kernels import add_units as add_units
-from theodolite.statistics.cuda.unit_kernels import sum_frequent as sum_frequent
 
 WIDEST = 8192
 TYPES = (torch.bfloat16, torch.float16, torch.float32)

@@ -16,7 +16,7 @@ from theodolite.statistics.rare_units import KeptUnits
 from theodolite.statistics.unit_groups import find_slots
 
 Ints = NDArray[np.int64]
-_FREQUENT = ("keys", "lengths", "rows")
+_FREQUENT = ("number", "keys", "slot", "pieces")
 _SENT = ("start", "length", "run", "slot", "long_run", "long_slot", "long_pieces")
 
 
@@ -45,19 +45,28 @@ class Pieces:
         return len(self.keys)
 
     @classmethod
-    def of(cls, keys: Ints, longest: int) -> Pieces:
-        """Cut rows, of which those with equal keys are adjacent, into pieces of at most `longest` rows."""
-        starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
-        lengths = np.diff(starts, append=len(keys))
+    def of(cls, keys: Ints, longest: int, parts: Ints | None = None) -> Pieces:
+        """Cut rows, of which those with equal keys are adjacent, into pieces of at most `longest` rows.
+
+        The rows of a piece are also of one part of `parts`, -1 if a row is in none. All pieces of a run with parts
+        have a slot, so that the sum of each part can be computed from them. (rows,) each
+        """
+        new_run = np.diff(keys, prepend=keys[:1] - 1) != 0
+        new_part = new_run if parts is None else new_run | (np.diff(parts, prepend=parts[:1]) != 0)
+        run_starts, starts = np.flatnonzero(new_run), np.flatnonzero(new_part)
+        lengths, run_of_part = np.diff(starts, append=len(keys)), np.cumsum(new_run[starts]) - 1
         pieces = -(-lengths // longest)
-        run = np.repeat(np.arange(len(starts)), pieces)
-        number = np.arange(len(run)) - np.repeat(np.cumsum(pieces) - pieces, pieces)  # of the piece in its run
-        length = np.minimum(lengths[run] - number * longest, longest)
-        is_long = pieces > 1
+        part = np.repeat(np.arange(len(starts)), pieces)
+        number = np.arange(len(part)) - np.repeat(np.cumsum(pieces) - pieces, pieces)  # of the piece in its part
+        length, run = np.minimum(lengths[part] - number * longest, longest), run_of_part[part]
+        by_run = np.bincount(run, minlength=len(run_starts))
+        is_long = by_run > 1
+        if parts is not None:
+            is_long[run_of_part[parts[starts] >= 0]] = True
         slot = np.where(is_long[run], np.cumsum(is_long[run]) - 1, -1)
-        long_pieces = pieces[is_long]
+        long_pieces = by_run[is_long]
         fields = (
-            starts[run] + number * longest,
+            starts[part] + number * longest,
             length,
             run,
             slot,
@@ -66,7 +75,8 @@ class Pieces:
             long_pieces,
         )
         tensors = (torch.from_numpy(field.astype(np.int32)) for field in fields)
-        return cls(keys[starts], lengths, int(long_pieces.sum()), *tensors)
+        run_lengths = np.diff(run_starts, append=len(keys))
+        return cls(keys[run_starts], run_lengths, int(long_pieces.sum()), *tensors)
 
     def tensors(self) -> tuple[Tensor, ...]:
         """Return the tensors that the device needs."""
@@ -87,38 +97,46 @@ class Pieces:
         )
 
 
+UNIT_ROWS, GROUP_ROWS = 32, 64
+"""The longest piece of a unit, of which there are many, and of a group, of which there are forty."""
+
+
 @dataclass(frozen=True)
 class FrequentRuns:
-    """The rows of frequent units, sorted by key: first position or not, slot of the unit, group of documents."""
+    """The rows of each frequent unit and group of documents, which are adjacent, and their pieces."""
 
-    runs: int
-    keys: Tensor  # (runs,) int32, like the others
-    lengths: Tensor  # (runs,)
-    rows: Tensor  # (rows,) rows of the layout
+    rows: Ints  # (rows,) on the CPU, like `lengths`: rows of the layout
+    lengths: Ints  # (runs,)
+    number: Tensor  # (runs,) int32, like the following: 0, 1, ...
+    keys: Tensor  # (runs,) first position or not, slot of the unit, group
+    slot: Tensor  # (runs,) of the first piece
+    pieces: Tensor  # (runs,)
+
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return len(self.lengths)
 
     @classmethod
-    def of(cls, slot: Ints, group: Ints, slots: int) -> FrequentRuns:
+    def of(cls, slot: Ints, group: Ints, slots: int, units: Pieces) -> FrequentRuns:
         """Find the runs of rows whose slot is not -1. `group` is 20 first + group. (rows,) each"""
-        chosen = np.flatnonzero(slot >= 0)
-        first, within = np.divmod(group[chosen], GROUPS)
-        keys = (first * slots + slot[chosen]) * GROUPS + within
-        order = np.argsort(keys, kind="stable")
-        found, lengths = np.unique(keys[order], return_counts=True)
-        fields = (found, lengths, chosen[order])
-        return cls(len(found), *(torch.from_numpy(field.astype(np.int32)) for field in fields))
+        rows = np.flatnonzero(slot >= 0)
+        first, within = np.divmod(group[rows], GROUPS)
+        keys = (first * slots + slot[rows]) * GROUPS + within
+        starts = np.flatnonzero(np.diff(keys, prepend=-1))
+        lengths = np.diff(starts, append=len(keys))
+        piece = np.searchsorted(units.start.numpy(), rows[starts])
+        fields = (np.arange(len(starts)), keys[starts], units.slot.numpy()[piece], -(-lengths // UNIT_ROWS))
+        return cls(rows, lengths, *(torch.from_numpy(field.astype(np.int32)) for field in fields))
 
     def tensors(self) -> tuple[Tensor, ...]:
         """Return the tensors that the device needs."""
         return tuple(getattr(self, name) for name in _FREQUENT)
 
 
-UNIT_ROWS, GROUP_ROWS = 32, 64
-"""The longest piece of a unit, of which there are many, and of a group, of which there are forty."""
-
-
 @dataclass(frozen=True)
 class Layout:
-    """The rows of a batch sorted by (first, unit): first positions come last.
+    """The rows of a batch sorted by (first, unit), with first positions last; of frequent units also by group.
 
     Computed on the CPU before the model runs.
     """
@@ -196,6 +214,15 @@ class Layout:
         if len(unit) > 1 and not (sort_key[1:] >= sort_key[:-1]).all():  # most sources sort their rows
             order = np.argsort(sort_key, kind="stable")
             fields = tuple(field[order] for field in fields)  # type: ignore[assignment]
+        if len(rows := np.flatnonzero(fields[4] >= 0)):
+            named = fields[0][rows] * 2 + (fields[3][rows] >= GROUPS)
+            unit_number = np.cumsum(np.diff(named, prepend=named[:1]) != 0)
+            by_group = np.arange(len(unit))
+            # At most 3,840 different keys, which numpy sorts by counting as uint16.
+            keys = (unit_number * GROUPS + fields[3][rows] % GROUPS).astype(np.uint16)
+            by_group[rows] = rows[np.argsort(keys, kind="stable")]
+            order = order[by_group]
+            fields = tuple(field[by_group] for field in fields)  # type: ignore[assignment]
         return cls._cut(*fields, order, device, len(frequent))
 
     def take(self, rows: Ints) -> Layout:
@@ -224,11 +251,12 @@ class Layout:
     ) -> Layout:
         by_group = np.argsort(group.astype(np.uint8), kind="stable")  # numpy sorts uint8 by counting
         first = group >= GROUPS
-        units = Pieces.of(2 * (np.where(rare, -1, unit) + 1) + first, UNIT_ROWS)
+        parts = np.where(slot >= 0, slot * GROUPS + group % GROUPS, -1)
+        units = Pieces.of(2 * (np.where(rare, -1, unit) + 1) + first, UNIT_ROWS, parts)
         groups = Pieces.of(group[by_group], GROUP_ROWS)
         of_piece = groups.keys[groups.run.numpy()]
         bounds = np.searchsorted(of_piece, np.arange(2 * GROUPS + 1))
-        frequent = FrequentRuns.of(slot, group, slots)
+        frequent = FrequentRuns.of(slot, group, slots, units)
         keys = 2 * unit + first
         starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
         unit_lengths = np.diff(starts, append=len(keys))
@@ -239,7 +267,7 @@ class Layout:
         sent = send_together([*units.tensors(), *groups.tensors(), *more, *frequent.tensors()], device)
         pieces = units.with_tensors(sent[:count]), groups.with_tensors(sent[count : 2 * count])
         others, own = int(len(first) - first.sum()), sent[2 * count :]
-        runs = FrequentRuns(frequent.runs, *own[-len(_FREQUENT) :])
+        runs = FrequentRuns(frequent.rows, frequent.lengths, *own[-len(_FREQUENT) :])
         return cls(
             unit,
             key,

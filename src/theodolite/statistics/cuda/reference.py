@@ -19,7 +19,7 @@ from theodolite.statistics.cuda.gram import GramFormat, GramRows
 from theodolite.statistics.cuda.gram import add_products as add_products
 from theodolite.statistics.cuda.gram import products as products
 from theodolite.statistics.cuda.layout import Layout
-from theodolite.statistics.cuda.tables import GpuUnitTable
+from theodolite.statistics.cuda.tables import GpuSums, GpuUnitTable
 from theodolite.statistics.cuda.transfer import send
 from theodolite.statistics.norms import BINS, BINS_PER_OCTAVE, LOWEST_OCTAVE
 from theodolite.statistics.rows import LONG, SHORT
@@ -123,31 +123,6 @@ def _add_groups(
     return counts[:, :, 0].sum(dim=1).double(), by_cell
 
 
-def sum_frequent(
-    states: Tensor, layout: Layout, flags: Tensor, centre: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return keys, n, sum of x - c and of |x - c|^2 by run of the frequent units, of unflagged rows.
-
-    A segment is summed by one thread for each coordinate, so that the order of additions is fixed.
-    """
-    runs = layout.frequent
-    rows, lengths = runs.rows.long(), runs.lengths.long()
-    at, keep = layout.index[rows], flags[rows] == 0
-
-    def sum_runs(values: Tensor) -> Tensor:
-        return torch.segment_reduce(values, "sum", lengths=lengths, unsafe=True)
-
-    total = torch.empty(runs.runs, states.shape[1], dtype=torch.float64, device=states.device)
-    squares = torch.zeros(len(rows), dtype=torch.float64, device=states.device)
-    for start in range(0, states.shape[1], COLUMNS):
-        columns = slice(start, start + COLUMNS)
-        y = states[:, columns].index_select(0, at).double() - centre[columns].double()
-        y = torch.where(keep[:, None], y, 0.0)
-        total[:, columns] = sum_runs(y)
-        squares += y.square_().sum(dim=1)
-    return runs.keys.long(), sum_runs(keep.double()).long(), total, sum_runs(squares)
-
-
 def add_units(
     states: Tensor,
     layout: Layout,
@@ -157,21 +132,25 @@ def add_units(
     table: GpuUnitTable,
     rows: Tensor,
     gram_rows: GramRows,
+    frequent: GpuSums,
     *,
     copy: bool = True,
 ) -> Tensor:
-    """Add every unflagged row to its unit, and write it to `gram_rows`.
+    """Add every unflagged row to its unit, of frequent units also to its group, and write it to `gram_rows`.
 
     rows: (runs,) int64, the table row of each run. Returns the states in the order of the layout, (rows, dim), of
     which only the flagged rows are defined; without `copy` the states themselves, which must be in that order.
     """
     own, keep = states.index_select(0, layout.index), flags == 0
     _add_runs(own, keep, send(layout.units.lengths, states.device), table, rows, centre.double())
+    if layout.frequent.runs:
+        of, lengths = (send(part, states.device) for part in (layout.frequent.rows, layout.frequent.lengths))
+        _add_runs(own[of], keep[of], lengths, frequent, layout.frequent.keys.long(), centre.double())
     _write(own, keep, layout, gram_format, centre, gram_rows)
     return own if copy else states
 
 
-def _add_runs(x: Tensor, keep: Tensor, lengths: Tensor, table: GpuUnitTable, rows: Tensor, centre: Tensor) -> None:
+def _add_runs(x: Tensor, keep: Tensor, lengths: Tensor, table: GpuSums, rows: Tensor, centre: Tensor) -> None:
     def by_run(values: Tensor) -> Tensor:
         return torch.segment_reduce(values, "sum", lengths=lengths, axis=0, unsafe=True)
 

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from theodolite.devices import copy_to_cpu
 from theodolite.statistics.cuda.layout import Ints, Layout
 from theodolite.statistics.cuda.transfer import send
 
@@ -52,14 +51,14 @@ class GpuReservoir:
         buffer = self._buffer(vectors, len(self))
         buffer.index_copy_(0, both[0], vectors.index_select(0, both[1]).to(buffer.dtype))
 
-    def state(self) -> dict[str, Tensor]:
-        """Return key, unit, context and vector, sorted by key, on the CPU; empty if nothing was offered."""
+    def read(self) -> dict[str, Tensor]:
+        """Return key, unit, context and vector, sorted by key; vectors are on the device. Empty without rows."""
         if self._vectors is None:
             return {}
         order = np.argsort(self.key)
         held = {"key": self.key, "unit": self.unit, "context": self.context}
         fields = {name: torch.from_numpy(values[order]) for name, values in held.items()}
-        return fields | {"vector": copy_to_cpu(self._vectors.index_select(0, send(order, self.device)))}
+        return fields | {"vector": self._vectors.index_select(0, send(order, self.device))}
 
     def load(self, rows: dict[str, Tensor]) -> None:
         """Load the rows of a state."""

@@ -42,18 +42,29 @@ class RowIndex:
         return self._row_of[keys]
 
 
-class GpuUnitTable:
-    """n, sum of x - c and sum of |x - c|^2 by unit, in float64, on the device or, once that is full, on the CPU.
-
-    The caller provides the row of each key, since the layers of a survey share it. An unused row has n = 0.
-    Memory: 8 (dim + 2) bytes per row.
-    """
+class GpuSums:
+    """n, sum of x - c and sum of |x - c|^2 by row, in float64. An unused row has n = 0."""
 
     def __init__(self, dim: int, device: torch.device) -> None:
         self.dim, self.device = dim, device
         self.n = torch.zeros(0, dtype=torch.int64, device=device)
         self.sum = torch.zeros(0, dim, dtype=torch.float64, device=device)
         self.squares = torch.zeros(0, dtype=torch.float64, device=device)
+
+    def grow(self, length: int) -> None:
+        """Add rows up to this number."""
+        self.n, self.sum, self.squares = (_grown(one, length) for one in (self.n, self.sum, self.squares))
+
+
+class GpuUnitTable(GpuSums):
+    """The sums of each unit, on the device or, once that is full, on the CPU.
+
+    The caller provides the row of each key, since the layers of a survey share it. Memory: 8 (dim + 2) bytes per
+    row.
+    """
+
+    def __init__(self, dim: int, device: torch.device) -> None:
+        super().__init__(dim, device)
         self.spilled: UnitTable | None = None
 
     def lacks(self, size: int) -> bool:
@@ -77,12 +88,12 @@ class GpuUnitTable:
                 self.spilled.add_sums(2 * (codes + 1) + first, *sums)
             self.n, self.sum, self.squares = self.n[:0], self.sum[:0].clone(), self.squares[:0]
             return
-        self.n, self.sum, self.squares = (_grown(one, capacity) for one in (self.n, self.sum, self.squares))
+        self.grow(capacity)
 
     def scratch(self, runs: int) -> GpuUnitTable:
         """Return an empty table with one row per run of a batch, whose sums `add_to_host` then adds on the CPU."""
         table = GpuUnitTable(self.dim, self.device)
-        table.n, table.sum, table.squares = (_grown(one, runs) for one in (table.n, table.sum, table.squares))
+        table.grow(runs)
         return table
 
     def add_to_host(self, keys: Ints, batch: GpuUnitTable) -> None:
@@ -188,25 +199,20 @@ class GpuCounts:
         return send(rows, self._n.device)
 
 
-class GpuFrequentTable:
+class GpuFrequentTable(GpuSums):
     """Sums of frequent units by group: a row for each pair of (first position, slot) and group.
 
     Memory: 31 dim kB for 96 units, allocated with the first row.
     """
 
     def __init__(self, slots: int, dim: int, device: torch.device) -> None:
-        self.rows, self.dim, self.device = slots * GROUPS, dim, device
-        self.n = torch.zeros(0, dtype=torch.int64, device=device)
-        self.sum = torch.zeros(0, dim, dtype=torch.float64, device=device)
-        self.squares = torch.zeros(0, dtype=torch.float64, device=device)
+        super().__init__(dim, device)
+        self.rows = slots * GROUPS
 
-    def add(self, keys: Tensor, n: Tensor, total: Tensor, squares: Tensor) -> None:
-        """Add sums to the rows of distinct keys."""
+    def allocate(self) -> None:
+        """Make the rows, if there are none yet."""
         if not len(self.n):
-            grown = (_grown(one, 2 * self.rows) for one in (self.n, self.sum, self.squares))
-            self.n, self.sum, self.squares = grown
-        for into, values in ((self.n, n), (self.sum, total), (self.squares, squares)):
-            into.index_add_(0, keys, values)
+            self.grow(2 * self.rows)
 
     def read(self) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
         """Yield pairs, n, sum and squares of other positions, then of first ones; `sum` is on the device."""
@@ -218,7 +224,10 @@ class GpuFrequentTable:
 
     def load(self, first: int, codes: Tensor, n: Tensor, total: Tensor, squares: Tensor) -> None:
         """Load the sums of other or of first positions; codes are distinct pairs."""
-        self.add(*(part.to(self.device) for part in (codes + first * self.rows, n, total, squares)))
+        self.allocate()
+        at = (codes + first * self.rows).to(self.device)
+        for into, values in ((self.n, n), (self.sum, total), (self.squares, squares)):
+            into[at] = values.to(self.device)
 
 
 def free_cached_memory(device: torch.device) -> None:

@@ -10,12 +10,10 @@ from torch import Tensor
 from theodolite.optional_triton import jit, tl, triton
 from theodolite.statistics.cuda.gram import GramFormat, GramRows
 from theodolite.statistics.cuda.layout import Layout
-from theodolite.statistics.cuda.tables import GpuUnitTable
+from theodolite.statistics.cuda.tables import GpuSums, GpuUnitTable
 
 COLUMNS = 256  # per program: few, so that many programs run and their memory latencies overlap
 SUMMED = 8  # rows at a time
-FREQUENT_ROWS, FREQUENT_COLUMNS, FREQUENT_WARPS = 32, 128, 4
-"""Rows at a time, columns and warps of a program, which sums all rows of a frequent unit and group in turn."""
 SLOTS, SLOT_COLUMNS, SLOT_STAGES = 16, 32, 3  # pieces of a long run added at a time, and prefetched
 VARYING = ["others", "gap"]  # from batch to batch: must not trigger another compilation
 
@@ -29,6 +27,7 @@ def add_units(
     table: GpuUnitTable,
     rows: Tensor,
     gram_rows: GramRows,
+    frequent: GpuSums,
     *,
     copy: bool = True,
 ) -> Tensor:
@@ -47,80 +46,18 @@ def add_units(
         CENTRED=gram_format.all_centred or gram_format.extra > 0, COPY=copy, ROWS=SUMMED, BLOCK=COLUMNS,
         ACROSS=across, num_warps=1,
     )  # fmt: skip
-    if pieces.slots:
-        _merge_kernel[(len(pieces.long_run), triton.cdiv(dim, SLOT_COLUMNS))](
-            pieces.long_run, pieces.long_slot, pieces.long_pieces, rows,
-            table.sum, table.squares, table.n, part_sum, part_squares, part_n, dim,
-            SLOTS=SLOTS, BLOCK=SLOT_COLUMNS, STAGES=SLOT_STAGES, num_warps=1,
-        )  # fmt: skip
+    runs = layout.frequent
+    of_units = (pieces.long_run, pieces.long_slot, pieces.long_pieces, rows, table)
+    of_groups = (runs.number, runs.slot, runs.pieces, runs.keys, frequent)
+    for number, slot, count, target, into in (of_units, of_groups):
+        if len(number):
+            _merge_kernel[(len(number), triton.cdiv(dim, SLOT_COLUMNS))](
+                number, slot, count, target, into.sum, into.squares, into.n, part_sum, part_squares, part_n, dim,
+                SLOTS=SLOTS, BLOCK=SLOT_COLUMNS, STAGES=SLOT_STAGES, num_warps=1,
+            )  # fmt: skip
     for start, stop in gram_rows.gaps(len(layout)):
         gram_rows.rows.view(-1, gram_format.width)[start:stop].zero_()
     return flagged_rows
-
-
-def sum_frequent(
-    states: Tensor, layout: Layout, flags: Tensor, centre: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Do the same as `reference.sum_frequent`, in one pass."""
-    runs, dim, device = layout.frequent, states.shape[1], states.device
-    across = triton.cdiv(dim, FREQUENT_COLUMNS)
-    total = torch.empty(runs.runs, dim, dtype=torch.float64, device=device)
-    squares = torch.empty(runs.runs, across, dtype=torch.float64, device=device)
-    n = torch.empty(runs.runs, dtype=torch.int64, device=device)
-    ends = runs.lengths.cumsum(0)
-    _frequent_kernel[(runs.runs, across)](
-        states, states.stride(0), layout.index, runs.rows, ends - runs.lengths, ends, centre, flags, total,
-        squares, n, dim, across, ROWS=FREQUENT_ROWS, BLOCK=FREQUENT_COLUMNS, STAGES=SLOT_STAGES,
-        num_warps=FREQUENT_WARPS,
-    )  # fmt: skip
-    return runs.keys.long(), n, total, squares.sum(dim=1)
-
-
-@jit
-def _frequent_kernel(
-    states,
-    stride,
-    index,
-    rows,
-    starts,
-    ends,
-    centre,
-    flags,
-    total,
-    squares,
-    n,
-    dim,
-    across,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    STAGES: tl.constexpr,
-):
-    """Sum some columns of the rows of one run, in order."""
-    run = tl.program_id(0).to(tl.int64)
-    begin = tl.load(starts + run)
-    end = tl.load(ends + run)
-    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inside = columns < dim
-    c = tl.load(centre + columns, mask=inside, other=0.0).to(tl.float64)
-    y_sum = tl.zeros([BLOCK], tl.float64)
-    y_squares = tl.zeros([BLOCK], tl.float64)
-    kept = tl.zeros([ROWS], tl.int64)
-    for at in tl.range(begin, end, ROWS, num_stages=STAGES):
-        offset = at + tl.arange(0, ROWS)
-        real = offset < end
-        row = tl.load(rows + offset, mask=real, other=0)
-        keep = (tl.load(flags + row, mask=real, other=1) == 0) & real
-        state_row = tl.load(index + row, mask=real, other=0).to(tl.int64)
-        held = keep[:, None] & inside[None, :]
-        raw = tl.load(states + state_row[:, None] * stride + columns[None, :], mask=held, other=0.0)
-        y = tl.where(held, raw.to(tl.float64) - c[None, :], 0.0)
-        y_sum += tl.sum(y, 0)
-        y_squares += tl.sum(y * y, 0)
-        kept += keep.to(tl.int64)
-    tl.store(total + run * dim + columns, y_sum, mask=inside)
-    tl.store(squares + run * across + tl.program_id(1), tl.sum(y_squares, 0))
-    if tl.program_id(1) == 0:
-        tl.store(n + run, tl.sum(kept, 0))
 
 
 @jit(do_not_specialize=VARYING)
