@@ -53,7 +53,7 @@ def training(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
             for place, run in enumerate(runs):
                 _draw(ax, data[(data["run"] == run) & (data["measure"] == measure)], place, run)
             format_step_axis(ax, steps, choose_scale(steps, choice.steps))
-            ax.set_title(NUMBERS.get(measure) or find_column(measure).title.lower())
+            ax.set_title(name_panel(measure))
             shorten_ticks(ax)
         if len(runs) > 1:
             handles, labels = axes[0].get_legend_handles_labels()
@@ -84,6 +84,16 @@ def summarise_seeds(long: pd.DataFrame) -> pd.DataFrame:
         parts.append(made.assign(run=str(run), measure=str(measure), seeds=seeds))
     joined = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS)
     return joined.reindex(columns=COLUMNS)
+
+
+def name_panel(measure: str) -> str:
+    """Return the title of a panel.
+
+    >>> name_panel("learning_rate"), name_panel("mean_cosine"), name_panel("anisotropy_svd")
+    ('learning rate', 'mean cosine', 'SVD anisotropy')
+    """
+    title = NUMBERS.get(measure) or find_column(measure).title
+    return title if title[:2].isupper() else title[0].lower() + title[1:]
 
 
 def name_run(name: str) -> str:
