@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from tests.exhibits.formats import take_turns
@@ -15,6 +16,8 @@ from tests.synthetic_series import make_series
 from tests.synthetic_surveys import make_layer_survey
 
 from theodolite.errors import InputError
+from theodolite.exhibits.compare_series import compare_series
+from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.registry import find, make
 from theodolite.exhibits.saving import compose, save
 from theodolite.studies.choice import Choice
@@ -319,3 +322,36 @@ def test_streams_are_not_among_the_batches_that_figures_show() -> None:
     series.tables["batches"] = series.table[series.table["step"] == 10]
     shown = series.as_survey_data().tables
     assert max(shown["series"]["layer"]) == max(shown["batches"]["layer"]) == 5
+
+
+def test_seeds_without_a_loss_are_one_band() -> None:
+    """Checkpoints of several seeds, surveyed by `theodolite dynamics`: in fig2 and in `theodolite compare`."""
+    series = [make_series(f"small-seed{seed}", (0, 10, 20), seed=seed) for seed in (1, 2, 3)]
+    surveys = [*(one.as_survey_data() for one in series), TWO]
+    means = []
+    for one in series:
+        blocks = one.table[one.table["layer_name"].str.startswith("block") & (one.table["population"] == "all")]
+        means.append(blocks.groupby("step")[["twonn", "mean_cosine"]].mean())
+    for name, column, data, caption, ax in (
+        ("fig2", "twonn", *_data_and_axes(make(find("dynamics/fig2"), surveys, Choice()))),
+        ("compare", "mean_cosine", *_data_and_axes(compare_series(surveys, ["mean_cosine"], Choice()))),
+    ):
+        values = np.stack([one[column].to_numpy() for one in means])
+        key = "mean" if name == "fig2" else column
+        rows = data[data["survey"] == "small"]
+        rows = rows[rows["scope"] == "blocks"] if name == "fig2" else rows
+        assert rows["step"].tolist() == [0, 10, 20]
+        assert rows[key].to_numpy() == pytest.approx(values.mean(axis=0))
+        assert rows[f"{key}_low"].to_numpy() == pytest.approx(values.min(axis=0))
+        assert rows[f"{key}_high"].to_numpy() == pytest.approx(values.max(axis=0))
+        assert "small: mean and range of 3 seeds." in caption
+        assert set(data["survey"]) == {"small", "other"}
+        band = ax.collections[0].get_paths()[0].vertices
+        if name == "compare":
+            assert band[:, 1].max() == pytest.approx(values.max())
+            assert band[:, 1].min() == pytest.approx(values.min())
+    assert "Both means" not in make(find("dynamics/fig2"), surveys, Choice()).caption
+
+
+def _data_and_axes(plate: Plate) -> tuple[pd.DataFrame, str, Axes]:
+    return plate.data, plate.caption, compose(plate).axes[0]

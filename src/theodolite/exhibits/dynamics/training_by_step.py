@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,12 +19,12 @@ from theodolite.exhibits.registry import exhibit
 from theodolite.measures.columns import find_column
 from theodolite.studies.choice import Choice
 from theodolite.studies.series.averages import BLOCKS, average_layers
+from theodolite.studies.series.seeds import name_run
 from theodolite.studies.survey_data import SurveyData, make_labels
 from theodolite.text import pluralize
 
 GEOMETRY = ("mean_cosine", "effective_rank", "anisotropy_svd")
 NUMBERS = {"loss": "loss", "learning_rate": "learning rate"}
-SEED = re.compile(r"[-_ ]*\(?seed[-_ =]*\d+\)?", re.IGNORECASE)
 COLUMNS = "run measure step mean low high seeds".split()
 
 
@@ -94,15 +93,6 @@ def name_panel(measure: str) -> str:
     """
     title = NUMBERS.get(measure) or find_column(measure).title
     return title if title[:2].isupper() else title[0].lower() + title[1:]
-
-
-def name_run(name: str) -> str:
-    """Return the name of a series without its seed.
-
-    >>> name_run("small-seed3"), name_run("small (seed 12)"), name_run("seedling")
-    ('small', 'small', 'seedling')
-    """
-    return SEED.sub("", name).strip() or name
 
 
 def _collect(survey: SurveyData, name: str, choice: Choice) -> pd.DataFrame:
