@@ -264,6 +264,8 @@ class GeometryProbe:
         return self._set
 
     def _make_set(self, network: nn.Module, sharded: bool) -> ProbeSet:
+        if self._texts == []:
+            raise InputError("texts is empty; give at least one text.")
         if self.tokenizer is None:
             raise InputError("tokenizer is missing; give the tokenizer that the model is trained with.")
         return make_probe_set(
