@@ -209,6 +209,8 @@ def main() -> None:
     unknown = sorted(set(chosen["shapes"].split(",")) - MODELS.keys())
     if unknown:
         parser.error(f"--shapes: unknown {', '.join(unknown)}; known: {', '.join(MODELS)}")
+    if chosen["device"].startswith("cuda") and not torch.cuda.is_available():
+        parser.error("--device cuda: PyTorch finds no GPU here")
     found = run(**chosen)
     machine = describe_machine(get_machine())
     for row, name in zip(found["rows"], chosen["shapes"].split(","), strict=True):
