@@ -28,7 +28,8 @@ from theodolite.integrations import GeometryProbe
 STEPS, EVERY, WINDOW, BATCH, DIM = 84, 6, 32, 8, 32
 PLANTED = STEPS // 2
 KINDS = ("decoder", "encoder")
-FAULTS = ("healthy", "collapse", "dead", "norm", "sinks", "attention")
+FAULTS = ("healthy", "collapse", "dead", "norm", "sinks", "attention", "logits")
+LONGER = {"attention": 1000, "logits": 50}  # what the queries of the second block are multiplied with
 DOCUMENTS = 4  # on which attention is measured
 
 
@@ -103,11 +104,11 @@ def _plant(model: Any, fault: str, optimizer: torch.optim.Optimizer) -> None:
     if fault == "norm":  # one step of the optimizer is a hundred times too long
         for group in optimizer.param_groups:
             group["lr"] *= 100
-    if fault == "attention":  # the logits of the second block become a thousand times as large
+    if fault in LONGER:
         for name, module in blocks[1].named_modules():
             if isinstance(module, nn.Linear) and name.endswith(("q_proj", "query")):
                 for parameter in module.parameters():
-                    parameter.requires_grad_(False).mul_(1000)
+                    parameter.requires_grad_(False).mul_(LONGER[fault])
     if fault == "sinks":
         blocks[0].register_forward_hook(_add_sink, prepend=True)
 

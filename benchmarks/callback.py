@@ -1,12 +1,9 @@
 """The time that GeometryCallback takes in a small training run, with its default settings.
 
     python -m benchmarks.callback --steps 1000
-    python -m benchmarks.callback --training-batches 8 --device cuda     # steps with and without folded batches
 
 A byte-level Llama is trained by a Trainer with the callback. The seconds spent in the callback are compared with
-the rest. With --quick, it measures at every tenth of 20 steps without a time budget. With --training-batches,
-models of the shapes of BERT-base and Llama 1B are trained instead, in bfloat16 autocast on a GPU, and one in so
-many of their own batches is folded (`benchmarks/training_batches.py`).
+the rest. With --quick, it measures at every tenth of 20 steps without a time budget.
 """
 
 from __future__ import annotations
@@ -22,7 +19,6 @@ import torch
 
 from benchmarks.results import Row, format_seconds
 from benchmarks.runner import run_from_command_line
-from benchmarks.training_batches import compare
 from benchmarks.workload import make_sentences
 from theodolite.corpora.options import CorpusOptions
 from theodolite.corpora.text_corpus import open_corpus
@@ -32,17 +28,8 @@ from theodolite.integrations.model_state import hash_weights
 BLOCKS, DIM, WINDOW, BATCH = 4, 128, 128, 16
 
 
-def run(
-    quick: bool = False,
-    steps: int = 1000,
-    corpus: str = "chitchat",
-    training_batches: int = 0,
-    device: str = "cpu",
-    shapes: str = "bert-base,llama-1b",
-) -> dict[str, Any]:
+def run(quick: bool = False, steps: int = 1000, corpus: str = "chitchat") -> dict[str, Any]:
     """Train a byte-level Llama with the callback; return seconds and shares."""
-    if training_batches:
-        return compare(shapes.split(","), training_batches, device, small=quick)
     if quick:
         steps, documents, cadence = 20, make_sentences(200), {"every": 10, "share": None}
     else:
@@ -115,4 +102,4 @@ def _train(texts: list[str], steps: int, folder: str, callback: GeometryCallback
 
 
 if __name__ == "__main__":
-    run_from_command_line(run, __doc__, steps=1000, training_batches=0, device="cpu", shapes="bert-base,llama-1b")
+    run_from_command_line(run, __doc__, steps=1000)

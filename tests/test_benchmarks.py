@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from benchmarks import __main__ as command
-from benchmarks import callback, iso_score, mean_cosine, peers, survey_gpu
+from benchmarks import iso_score, mean_cosine, peers, survey_gpu, training_batches
 from benchmarks.results import Row, format_table
 from benchmarks.timing import ratio, time_alternately
 
@@ -114,9 +114,17 @@ def test_the_table_has_a_dash_for_a_missing_ratio() -> None:
     assert two.split() == ["two", "-", "no", "network"]
 
 
-@pytest.mark.slow
-def test_training_batches_are_compared() -> None:
-    found = callback.run(quick=True, training_batches=2, shapes="bert-base")
-    (row,) = found["rows"]
-    assert math.isfinite(row["ratio"])
-    assert found["bert-base"]["layers"] == ["embeddings", "block 1", "block 2"]
+@pytest.mark.parametrize("shape", ["bert-base", pytest.param("llama-160m", marks=pytest.mark.slow)])
+def test_training_batches_are_compared(
+    shape: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", f"training_batches --quick --shapes {shape} --training-batches 2".split())
+    training_batches.main()
+    (line,) = capsys.readouterr().out.splitlines()
+    found = json.loads(line)
+    assert found["shape"] == shape
+    assert math.isfinite(found["ratio"])
+    assert found["bound"] == 1.03
+    assert len(found["ratios"]) == 2
+    assert found["folded_of_steps"] == [3, 6]
+    assert "block 2" in found["layers"]

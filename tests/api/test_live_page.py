@@ -85,6 +85,8 @@ def test_a_port_in_use_is_rejected(tmp_path: Path) -> None:
         port = server.server_address[1]
         with pytest.raises(InputError, match=f"port {port} cannot be used"):
             make_server([tmp_path], port)
+    with pytest.raises(InputError, match=r"port must be between 0 and 65535 \(got 70000\)"):
+        make_server([tmp_path], 70_000)
 
 
 def test_the_page_has_the_loss_of_the_run(tmp_path: Path) -> None:

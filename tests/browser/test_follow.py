@@ -19,6 +19,7 @@ from theodolite.api.live_page import make_server
 def test_a_new_step_appears_and_choices_stay(browser: Browser, tmp_path: Path) -> None:
     series = make_series(steps=(0, 10), attention=False)
     series.tables["training"] = pd.DataFrame({"step": range(11), "loss": [4 - 0.1 * k for k in range(11)]})
+    series.tables["batches"] = series.table[series.table["step"] == 10]
     series.write(tmp_path)
     with make_server([tmp_path]) as server:
         Thread(target=server.serve_forever, daemon=True).start()
@@ -31,6 +32,9 @@ def test_a_new_step_appears_and_choices_stay(browser: Browser, tmp_path: Path) -
             inside.wait_for_function(READY)
             assert inside.evaluate("theodolite.data.series[0].steps") == [0, 10]
             assert frame.get_by_role("heading", name="Training", exact=True).count() == 1
+            plots = "[...document.querySelectorAll('.js-plotly-plot')]"
+            names = f"{plots}.flatMap((one) => one.data.map((line) => line.name))"
+            assert "training batches, mean over blocks" in inside.evaluate(names)
             inside.evaluate("theodolite.choose({ measure: 'anisotropy_svd' })")
             _add_step(tmp_path, 20)
             inside.wait_for_function(

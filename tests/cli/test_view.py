@@ -112,6 +112,9 @@ def test_follow_serves_the_page_until_it_is_interrupted(theodolite, made, tmp_pa
     ran = theodolite("view", made, "--follow", "--out", tmp_path / "page.html")
     assert ran.code != 0
     assert "--out writes one page, and --follow serves a page that changes; give one of them." in ran.err
+    ran = theodolite("view", made, "--port", "8000")
+    assert ran.code == 2
+    assert "--port is the port of --follow; add --follow, or omit it." in ran.err
 
 
 def test_findings_of_a_laboratory_are_drawn(theodolite, model, tmp_path):

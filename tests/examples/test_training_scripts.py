@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.integrations.worker_processes import run_processes
+from tests.integrations.worker_processes import run_processes, use_deepspeed_on_cpu
 from tests.shared import slow
 
 from theodolite.studies.series import Series
@@ -22,7 +22,7 @@ NEEDS = {
     "sentence_transformers_trainer": "sentence_transformers",
     "transformers_trainer": "accelerate",
 }
-PARALLEL = ("fsdp2",)  # torchrun starts these
+PARALLEL = ("fsdp2", "deepspeed_zero3")  # a launcher starts these
 
 
 def run_example(name: str, *arguments: str) -> None:
@@ -58,16 +58,20 @@ def test_the_example_writes_a_series(
             assert series.tables["training"]["loss"].notna().any()
 
 
-def _run_parallel(rank: int, arguments: list[str]) -> int:
+def _run_parallel(rank: int, name: str, arguments: list[str]) -> int:
     torch.manual_seed(0)
-    run_example("fsdp2", *arguments)
+    if name == "deepspeed_zero3":
+        use_deepspeed_on_cpu()
+    run_example(name, *arguments)
     return rank
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("options", [[], ["--replicate"]])
-def test_the_example_of_several_processes(options: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "options"), [("fsdp2", []), ("fsdp2", ["--replicate"]), ("deepspeed_zero3", [])])
+def test_the_example_of_several_processes(name: str, options: list[str], tmp_path: Path) -> None:
+    if name == "deepspeed_zero3":
+        pytest.importorskip("deepspeed")
     arguments: list[Any] = ["--out", str(tmp_path / "series"), *options]
-    assert run_processes(_run_parallel, 2, tmp_path, arguments) == [0, 1]
+    assert run_processes(_run_parallel, 2, tmp_path, name, arguments) == [0, 1]
     assert [each.step for each in Series.read(tmp_path / "series").steps] == [0, 2, 4]

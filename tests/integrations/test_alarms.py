@@ -29,9 +29,9 @@ def _detect(kind: str, values: Sequence[float], thresholds: Alarms = Alarms()) -
         row: dict[str, Any] = {"layer_name": "block 1", "n": 1000, "nonfinite": 0, "norm_p50": 1.0, "massive": 0}
         row |= {"norm": {"norm_p50": value}, "sinks": {"massive": int(value)}}.get(kind, {})
         updates = {"block 1": value} if kind == "dead" else {}
-        sharpness = pd.DataFrame(
-            [{"layer_name": "block 1", "attention_max": value if kind == "attention" else 0.1}]
-        )
+        attention = {"attention_max": 0.1, "logit_max": 1.0}
+        attention |= {"attention": {"attention_max": value}, "logits": {"logit_max": value}}.get(kind, {})
+        sharpness = pd.DataFrame([{"layer_name": "block 1", **attention}])
         found += [each.step for each in detector.update(step, pd.DataFrame([row]), updates, sharpness)]
     return found
 
@@ -69,12 +69,21 @@ def test_attention_that_becomes_sharp_is_found() -> None:
     assert _detect("attention", [0.93, 0.92, 0.94, 0.95, 0.96]) == [], "a model that was sharp from the beginning"
 
 
+def test_spiking_logits_are_found_and_growing_ones_are_not() -> None:
+    assert _detect("logits", [5, 6, 8, 90, 95]) == [4]
+    assert _detect("logits", [0.1, 0.2, 0.3, 5, 8, 20, 28]) == [], "a hundredfold in the first steps, and harmless"
+    assert _detect("logits", np.geomspace(1, 120, 14).tolist()) == [], "slow growth"
+    assert _detect("logits", [85, 80, 90, 100, 95]) == [], "large from the beginning, as in a trained model"
+    assert _detect("logits", [85, 80, 90, 300, 400]) == [4]
+    assert _detect("logits", [5, 6, 8, 90, 95], Alarms(logits=None)) == []
+
+
 def test_attention_is_measured_on_request_and_its_implementation_is_restored(tmp_path: Path) -> None:
     """Queries and keys 100 times as long: nearly all weight goes to one position."""
     model, tokenizer = tiny("decoder")
     kernel = model.config._attn_implementation
     probe = GeometryProbe(TEXTS, tokenizer, share=None, attention=3, collapse=None, out=tmp_path / "s")
-    names = ("attention_max", "attention_entropy_share")
+    names = ("attention_max", "attention_entropy_share", "logit_max")
     for step in range(5):
         if step == 3:
             with torch.no_grad():
@@ -88,7 +97,8 @@ def test_attention_is_measured_on_request_and_its_implementation_is_restored(tmp
             numbers = probe.measure(model, step)
         assert {f"geometry/block_1/{name}" for name in names} < numbers.keys()
     assert model.config._attn_implementation == kernel
-    assert [(each.step, each.layer) for each in probe.alarms if each.kind == "attention"] == [(4, "block 1")]
+    for kind in ("attention", "logits"):
+        assert [(each.step, each.layer) for each in probe.alarms if each.kind == kind] == [(4, "block 1")]
     table = Series.read(tmp_path / "s").tables["attention"]
     assert sorted(table["step"].unique()) == [0, 1, 2, 3, 4]
     # The definition, on the same documents, read one by one; the first row of a causal model has one entry.
@@ -105,6 +115,7 @@ def test_attention_is_measured_on_request_and_its_implementation_is_restored(tmp
 def test_wrong_thresholds_are_rejected() -> None:
     for wrong, words in [
         ({"norm": 1.0}, "norm must be a factor above 1"),
+        ({"logits": 0.5}, "logits must be a factor above 1"),
         ({"dead": 0}, "dead must be between 0 and 1"),
         ({"sinks": 2}, "sinks must be between 0 and 1"),
         ({"patience": 0}, "patience must be a number of measurements, at least 1"),

@@ -11,6 +11,8 @@ from tests.integrations.tiny_training import rows_of, same_bits, tiny, weights_o
 from tests.shared import slow
 from tests.small_models import sentences
 
+from theodolite.errors import InputError
+
 pytest.importorskip("lightning")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -71,3 +73,10 @@ def test_it_measures_optimizer_steps_and_changes_nothing(accumulate: int, tmp_pa
     assert (training["learning_rate"] == 0.1).all()
     alone, _, _ = _fit(tmp_path, False, accumulate_grad_batches=accumulate)
     assert same_bits(weights_of(model), weights_of(alone))
+
+
+def test_another_value_than_a_probe_is_rejected() -> None:
+    from theodolite.integrations import LightningGeometryCallback
+
+    with pytest.raises(InputError, match="probe: expected a GeometryProbe, got a value of type list"):
+        LightningGeometryCallback(["texts"])  # type: ignore[arg-type]

@@ -392,10 +392,12 @@ def test_wrong_models_and_tokenizers_are_rejected_with_a_message() -> None:
     model, tokenizer = tiny("encoder")
     with pytest.raises(InputError, match="got a value of type str"):
         _probe(tokenizer).measure("bert", 0)
-    with pytest.raises(InputError, match=r"Linear has no transformers configuration; use theodolite\.watch"):
+    with pytest.raises(InputError, match="Linear has no transformers configuration; use ModuleProbe"):
         _probe(tokenizer).measure(torch.nn.Linear(2, 2), 0)
     with pytest.raises(InputError, match="tokenizer is missing; give the tokenizer"):
         _probe(None).measure(model, 0)
+    with pytest.raises(InputError, match="texts is empty; give at least one text"):
+        GeometryProbe(iter(()), tokenizer).measure(model, 0)
     with pytest.raises(InputError, match="layer 9, which does not exist"):
         _probe(tokenizer, layers="9").measure(model, 0)
     small, _ = tiny("encoder")

@@ -7,6 +7,7 @@ import pickle
 import random
 import warnings
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from torch.utils.checkpoint import checkpoint
 from theodolite.errors import InputError
 from theodolite.integrations import GeometryCallback, GeometryProbe, ModuleProbe
 from theodolite.integrations.training_batches import TrainingBatches
+from theodolite.statistics.cuda.context import GpuContext
+from theodolite.statistics.cuda.fold import GpuFold
 from theodolite.studies.series import Series
 
 STATES = 1e-5
@@ -138,6 +141,41 @@ def test_the_sums_are_on_the_gpu(bf16: bool) -> None:
     x = torch.cat([states.cpu()[batch["attention_mask"] == 1] for states, batch in pairs])
     assert probe.batches is not None
     _assert_definitions(_row(probe.batches, "block 2"), x.double().numpy(), tolerance=1e-4)
+
+
+@pytest.mark.parametrize("populations", [("all", "without-massive"), ("all", "without-sinks")])
+def test_the_sums_of_a_device(populations: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fold of a GPU, on the CPU: rows that it flags are added before the next pass, or at the end."""
+
+    def make_fold(self: TrainingBatches, index: int, states: Tensor) -> GpuFold:
+        if states.device not in self._contexts:
+            self._contexts[states.device] = GpuContext(states.device, max_deferred=len(self._stacks))
+        return GpuFold(self._frames[index], self._contexts[states.device])
+
+    monkeypatch.setattr(TrainingBatches, "_make_fold", make_fold)
+    model, tokenizer = tiny()
+    model.train()
+    probe = _probe(tokenizer, populations=populations)
+    probe.measure(model, 0)
+    folded = probe._batches
+    assert folded is not None
+    median = {index: frame.massive_above / 10 for index, frame in folded._frames.items()}
+    frames = {index: replace(frame, massive_above=median[index]) for index, frame in folded._frames.items()}
+    folded.start(frames)
+    kept = _keep_outputs(_blocks(model)[1])
+    batches = _batches(tokenizer, 5)
+    _train(model, batches)
+    (context,) = folded._contexts.values()
+    assert len(context._deferred) == len(frames), "those of the last pass only"
+    probe.measure(model, 5)
+    pairs = zip(kept, batches, strict=False)
+    x = torch.cat([states[batch["attention_mask"] == 1] for states, batch in pairs]).double().numpy()
+    assert probe.batches is not None
+    _assert_definitions(_row(probe.batches, "block 2"), x, tolerance=1e-4)
+    massive = np.linalg.norm(x, axis=1) > median[2]
+    assert 0 < massive.sum() < len(x)
+    if populations[1] == "without-massive":
+        _assert_definitions(_row(probe.batches, "block 2", "without-massive"), x[~massive], tolerance=1e-4)
 
 
 def test_a_window_ends_at_each_measurement_and_the_series_keeps_it(tmp_path: Path) -> None:
@@ -342,6 +380,46 @@ def test_an_error_in_the_fold_does_not_stop_the_training(monkeypatch: pytest.Mon
     _train(model, _batches(tokenizer, 1))
     probe.measure(model, 3)
     assert probe.batches is not None
+
+
+def test_states_that_the_model_overwrites_are_copied() -> None:
+    """The states are held until the end of the pass. The pass in which this is noticed is not folded."""
+    model, tokenizer = tiny()
+    model.train()
+    probe = _probe(tokenizer)
+    probe.measure(model, 0)
+    kept = _keep_outputs(_blocks(model)[0])
+
+    def overwrite(module: nn.Module, args: Any) -> None:
+        args[0].mul_(2)
+
+    _blocks(model)[1].register_forward_pre_hook(overwrite)
+    _train(model, _batches(tokenizer, 3, masked=False))
+    probe.measure(model, 3)
+    assert probe.batches is not None
+    row = _row(probe.batches, "block 1")
+    assert row["passes"] == 2
+    _assert_definitions(row, torch.cat(kept[1:3]).flatten(0, 1).double().numpy())
+
+
+def test_a_pass_that_fails_is_not_folded() -> None:
+    model, tokenizer = tiny()
+    model.train()
+    probe = _probe(tokenizer)
+    probe.measure(model, 0)
+
+    def fail(*given: Any) -> None:
+        raise RuntimeError("full")
+
+    handle = _blocks(model)[1].register_forward_pre_hook(fail)
+    batches = _batches(tokenizer, 2, masked=False)
+    with pytest.raises(RuntimeError, match="full"):
+        _train(model, batches[:1])
+    handle.remove()
+    _train(model, batches[1:])
+    probe.measure(model, 2)
+    assert probe.batches is not None
+    assert {(row["passes"], row["n"]) for row in probe.batches.to_dict("records")} == {(1, 48)}
 
 
 def test_the_callback_folds_the_batches_of_the_trainer(tmp_path: Path) -> None:

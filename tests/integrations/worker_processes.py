@@ -139,18 +139,25 @@ def train_with_trainer(rank: int, folder: str, texts: int) -> list[dict[str, Any
     return list(trainer.state.log_history)
 
 
-def train_with_deepspeed(rank: int, texts: int, probed: bool) -> Any:
-    """Train with ZeRO-3 on the CPU; return what was measured and the losses."""
+def use_deepspeed_on_cpu() -> None:
+    """Make DeepSpeed run on the CPU, without compiling C++."""
     import sys
 
     os.environ["DS_ACCELERATOR"] = "cpu"
+    import deepspeed  # noqa: F401
+
+    sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: None  # type: ignore[attr-defined]
+
+
+def train_with_deepspeed(rank: int, texts: int, probed: bool) -> Any:
+    """Train with ZeRO-3 on the CPU; return what was measured and the losses."""
+    use_deepspeed_on_cpu()
     import deepspeed
     from tests.integrations.tiny_training import rows_of, tiny
     from tests.small_models import sentences
 
     from theodolite.integrations import GeometryProbe
 
-    sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: None  # type: ignore[attr-defined] # compiles C++
     deepspeed.init_distributed(dist_backend="gloo")
     model, tokenizer = tiny("decoder")
     config = {

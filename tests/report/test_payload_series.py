@@ -106,6 +106,23 @@ def test_attention_is_averaged_over_blocks():
     assert build_series_payload(made)["attention"] == {}
 
 
+def test_batches_of_the_training_are_averaged_over_blocks():
+    """They end windows, so that the first step has none; a missing layer is not averaged."""
+    made = series()
+    batches = made.table[made.table["step"] > 0].drop(columns="twonn").assign(passes=3)
+    data = build_series_payload(Steps("tiny", {}, made.table, batches=batches))["batches"]
+    assert data["steps"] == [10, 1000]
+    (means,) = data["averages"]["all"].values()
+    expected = at(made, "mean_cosine")[1:, 1:3].mean(1)
+    np.testing.assert_allclose(unpack(means["mean_cosine"]["mean"]), expected, rtol=2 * SINGLE)
+    assert "twonn" not in means
+    lacking = batches[~((batches["step"] == 10) & (batches["layer"] == 2))]
+    data = build_series_payload(Steps("tiny", {}, made.table, batches=lacking))["batches"]
+    (means,) = data["averages"]["all"].values()
+    assert means["mean_cosine"]["over"] == 1
+    assert build_series_payload(made)["batches"] == {}
+
+
 def test_undefined_columns_are_omitted_with_their_reason():
     data = build_series_payload(series(mev=np.nan, hubness_skew=np.inf))
     payload = data["profiles"]["all"]

@@ -17,6 +17,7 @@ from theodolite.storage.file_names import FACTS
 from theodolite.studies.series.files import FACTS as SERIES_FACTS
 
 SECONDS = 2  # between two questions of the browser
+LAST_PORT = 65_535
 
 # The report is in a frame: its security policy allows no connection, and a reload keeps its address and place.
 FRAME = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Theodolite: __NAME__</title>
@@ -86,6 +87,8 @@ class LivePage:
 
 def make_server(folders: Sequence[Path], port: int = 0) -> ThreadingHTTPServer:
     """Return a server of the live page, which only this machine can reach. Port 0 takes any free port."""
+    if not 0 <= port <= LAST_PORT:
+        raise InputError(f"port must be between 0 and {LAST_PORT} (got {port}); 0 takes any free one.")
     live = LivePage(folders)
     name = escape_html(", ".join(folder.name or str(folder) for folder in folders))
     frame = FRAME.replace("__NAME__", name).replace("__SECONDS__", str(SECONDS)).encode()

@@ -30,6 +30,7 @@ from theodolite.studies.norm_variance.token_set_files import TOKEN_SETS, has_tok
 from theodolite.studies.reading import DEFAULT_TABLES, read_report_tables, read_survey_data
 from theodolite.studies.series import is_series
 from theodolite.studies.series.series import ATTENTION, SERIES, TRAINING, Series
+from theodolite.studies.series.series import BATCHES as TRAINING_BATCHES
 from theodolite.studies.survey_data import SurveyData
 from theodolite.surveys.survey import Survey
 from theodolite.text import pluralize, survey_name
@@ -129,8 +130,8 @@ def _read_second_pass(folder: Path) -> list[SurveyData]:
 
 
 def _series_steps(series: SurveyData) -> Steps:
-    attention, training = (series.tables.get(name, pd.DataFrame()) for name in (ATTENTION, TRAINING))
-    return Steps(survey_name(series.facts), series.facts, series.tables[SERIES], attention, training)
+    optional = (series.tables.get(name, pd.DataFrame()) for name in (ATTENTION, TRAINING, TRAINING_BATCHES))
+    return Steps(survey_name(series.facts), series.facts, series.tables[SERIES], *optional)
 
 
 # Pictures of studies

@@ -11,6 +11,7 @@ import typer
 from theodolite.cli.options import CORPUS, Quiet, add_flags
 from theodolite.measures.columns import find_column
 from theodolite.surveys.options import RunOptions, SurveyOptions
+from theodolite.text import pluralize
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,7 +160,7 @@ def _print_series(made: Series, out: Path, *, as_json: bool) -> None:
     print_result(LEGEND)
     for line in [] if leads is None else describe_leads(leads, "all"):
         print_result(line)
-    print_result(f"series: {out / 'series.parquet'} ({len(made.steps)} steps)")
+    print_result(f"series: {out / 'series.parquet'} ({pluralize(len(made.steps), 'step')})")
 
 
 def _layers(rows: pd.DataFrame) -> dict[str, list[Any]]:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from theodolite.cli.options import on_disk
+from theodolite.errors import InputError
 
 NAME = "report.html"
 
@@ -35,12 +36,14 @@ def view(
             "served to this machine only.",
         ),
     ] = False,
-    port: Annotated[int, typer.Option(help="Port of --follow. Default: any free one.")] = 0,
+    port: Annotated[int | None, typer.Option(help="Port of --follow. Default: any free one.")] = None,
 ) -> None:
     """Write the report page about surveys, series or laboratories and open it in the browser."""
     if follow:
-        _follow(folders, out, port, open_=open_)
+        _follow(folders, out, port or 0, open_=open_)
         return
+    if port is not None:
+        raise InputError("--port is the port of --follow; add --follow, or omit it.")
     from theodolite.api.report import read_inputs, write_page
     from theodolite.cli.console import Printer, print_result
     from theodolite.cli.report import choose_output
@@ -60,7 +63,6 @@ def _follow(folders: list[Path], out: Path | None, port: int, *, open_: bool) ->
     """Serve a page that is made again whenever a folder changes."""
     from theodolite.api.live_page import make_server
     from theodolite.cli.console import Printer, print_result
-    from theodolite.errors import InputError
 
     if out is not None:
         raise InputError("--out writes one page, and --follow serves a page that changes; give one of them.")

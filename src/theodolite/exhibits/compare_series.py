@@ -20,8 +20,10 @@ from theodolite.exhibits.needs import SERIES
 from theodolite.measures.columns import find_column
 from theodolite.studies.choice import Choice, check_population
 from theodolite.studies.series.averages import BLOCKS, WITH_EMBEDDINGS, average_layers, layer_measures
+from theodolite.studies.series.seeds import group_seeds, merge_seeds
 from theodolite.studies.series.series import SERIES as TABLE
 from theodolite.studies.survey_data import SurveyData, make_labels
+from theodolite.text import pluralize
 
 DEFAULTS = ("mean_cosine", "anisotropy_svd", "effective_rank", "twonn")
 Z95 = 1.96
@@ -30,7 +32,8 @@ Z95 = 1.96
 def compare_series(series: Sequence[SurveyData], measures: Sequence[str], choice: Choice) -> Plate:
     """Return a figure with one panel per measure and one line per series; a point is the mean over blocks.
 
-    The numbers have one row per series and step. Layers where a measure is undefined at some step are left out.
+    Series whose names differ only in their seed are one line, with a band from the lowest to the highest. The
+    numbers have one row per line and step. Layers where a measure is undefined at some step are left out.
     """
     for one in series:
         if not SERIES.is_met(one):
@@ -39,9 +42,17 @@ def compare_series(series: Sequence[SurveyData], measures: Sequence[str], choice
     for one in series:
         check_population(one, chosen.population)
     columns = _check_measures(series, measures)
-    names = make_labels(series)
+    labels = make_labels(series)
+    each = [
+        tabulate_steps(one, chosen.population, columns, name) for one, name in zip(series, labels, strict=True)
+    ]
+    runs = group_seeds(labels)
+    names = list(runs)
     tables = [
-        tabulate_steps(one, chosen.population, columns, name) for one, name in zip(series, names, strict=True)
+        merge_seeds([each[place] for place in places], run, ["step", "population"], columns)
+        if len(places) > 1
+        else each[places[0]]
+        for run, places in runs.items()
     ]
     data = pd.concat(tables, ignore_index=True)
     steps = sorted(int(step) for step in data["step"].unique())
@@ -61,7 +72,14 @@ def compare_series(series: Sequence[SurveyData], measures: Sequence[str], choice
         "Means over blocks by training step.",
         describe_corpora(series),
         describe_population(chosen),
-        "Strip: ±1.96 standard errors." if any(data[f"{column}_se"].notna().any() for column in columns) else "",
+        *(
+            f"{clean_label(run)}: mean and range of {pluralize(len(places), 'seed')}."
+            for run, places in runs.items()
+            if len(places) > 1
+        ),
+        f"Strip{' of one series' * (len(runs) < len(series))}: ±1.96 standard errors."
+        if _has_errors(data)
+        else "",
     )
     return Plate(data, caption, draw, size, data)
 
@@ -94,7 +112,16 @@ def _check_measures(series: Sequence[SurveyData], measures: Sequence[str]) -> li
 
 def _draw_line(ax: Axes, table: pd.DataFrame, column: str, place: int) -> None:
     style = get_line_style(place)
-    x, y, se = (table[name].to_numpy(np.float64) for name in ("step", column, f"{column}_se"))
+    x, y = (table[name].to_numpy(np.float64) for name in ("step", column))
     ax.plot(x, y, c=style.colour, ls=style.dash, marker=style.marker, ms=3.5, lw=1.1)
-    if np.isfinite(se).any():
-        ax.fill_between(x, y - Z95 * se, y + Z95 * se, color=style.colour, alpha=0.18, lw=0)
+    if f"{column}_low" in table:
+        low, high = (table[f"{column}_{end}"].to_numpy(np.float64) for end in ("low", "high"))
+    else:
+        reach = Z95 * table[f"{column}_se"].to_numpy(np.float64)
+        low, high = y - reach, y + reach
+    if np.isfinite(low).any():
+        ax.fill_between(x, low, high, color=style.colour, alpha=0.18, lw=0)
+
+
+def _has_errors(data: pd.DataFrame) -> bool:
+    return bool(data.filter(regex="_se$").notna().any(axis=None))

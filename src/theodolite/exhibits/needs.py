@@ -121,6 +121,15 @@ TRAINING = Need(
     lambda s: f"the series of {s.model} has no loss; a probe keeps it: `probe(model, step, loss=loss)`",
     reason=lambda s: "no loss",
 )
+BATCHES = Need(
+    "series with the geometry of training batches",
+    lambda s: "batches" in s.tables,
+    lambda s: (
+        f"the series of {s.model} has none; give training_batches=8 to the probe or callback of the training, "
+        "and measure at least twice"
+    ),
+    reason=lambda s: "no training batches",
+)
 UNITS = Need(
     "surveys with units (text, or vectors measured with `--groups`)",
     lambda s: s.facts["units"] != "none",

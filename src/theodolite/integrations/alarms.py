@@ -1,4 +1,4 @@
-"""Alarms: dead blocks, exploding norms, new sinks and states that are not finite, judged by the run itself."""
+"""Alarms: dead blocks, exploding norms, new sinks, attention and states that are not finite."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ class GeometryWarning(UserWarning):
     """The geometry of a layer has changed in a way that healthy training does not."""
 
 
+HARMLESS_LOGIT = 30.0
+"""Logits grow many times in the first steps of a healthy run, but not beyond this."""
+
+
 @dataclass(frozen=True, slots=True)
 class Alarms:
     """When a block or layer raises an alarm. None disables an alarm.
@@ -29,6 +33,8 @@ class Alarms:
       Not found in models that normalize the output of a block, such as BERT; their norms cannot explode either.
     - `attention`: the mean of the largest weight of each row of attention in a block is above this number, and by
       0.1 above the largest of the baseline. Only with `attention` of the probe.
+    - `logits`: the largest attention logit of a block is above 30, and more than this many times the largest of
+      the baseline. Only with `attention` of the probe.
     - `sinks`: the share of massive positions is larger than that of the baseline by more than this share of all
       positions, and more than twice as large.
 
@@ -40,12 +46,15 @@ class Alarms:
     dead: float | None = 0.05
     sinks: float | None = 0.001
     attention: float | None = 0.9
+    logits: float | None = 3.0
     patience: int = 2
     baseline: int = 5
 
     def __post_init__(self) -> None:
-        if self.norm is not None and not self.norm > 1:
-            raise InputError(f"alarms: norm must be a factor above 1 (got {self.norm!r}); None disables it.")
+        for name in ("norm", "logits"):
+            value = getattr(self, name)
+            if value is not None and not value > 1:
+                raise InputError(f"alarms: {name} must be a factor above 1 (got {value!r}); None disables it.")
         for name in ("dead", "sinks", "attention"):
             value = getattr(self, name)
             if value is not None and not 0 < value < 1:
@@ -64,7 +73,7 @@ class Alarm:
 
     step: int
     layer: str
-    kind: str  # norm, dead, sinks, attention or finite
+    kind: str  # norm, dead, sinks, attention, logits or finite
     before: float
     now: float
 
@@ -77,6 +86,7 @@ SENTENCES = {
     "dead": "is dead: it changed its input by {before:.3g} of its norm in the baseline, and now by {now:.3g}",
     "sinks": "has new sinks: {before:.2%} of its positions were massive in the baseline, and now {now:.2%}",
     "attention": "has sharp attention: its mean largest weight was {before:.2f} in the baseline and is {now:.2f}",
+    "logits": "has spiking attention logits: the largest was {before:.3g} in the baseline and is {now:.3g}",
     "finite": "has states that are NaN or infinite: {now:.2%} of its positions",
 }
 
@@ -107,7 +117,8 @@ class AlarmDetector:
         for block, value in updates.items():
             found += self._judge(step, block, "dead", value)
         for row in [] if sharpness is None else sharpness.to_dict("records"):
-            found += self._judge(step, str(row["layer_name"]), "attention", _number(row["attention_max"]))
+            for kind, column in (("attention", "attention_max"), ("logits", "logit_max")):
+                found += self._judge(step, str(row["layer_name"]), kind, _number(row.get(column)))
         return found
 
     @property
@@ -146,6 +157,8 @@ class AlarmDetector:
             return statistics.median(known)
         if kind == "attention" and limits.attention is not None:
             return max(known) if value > max(limits.attention, max(known) + 0.1) else None
+        if kind == "logits" and limits.logits is not None:
+            return max(known) if value > max(HARMLESS_LOGIT, limits.logits * max(known)) else None
         if kind == "sinks" and limits.sinks is not None and value > max(2 * max(known), max(known) + limits.sinks):
             return max(known)
         return None

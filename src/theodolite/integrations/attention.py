@@ -14,7 +14,7 @@ from theodolite.studies.series.series import ATTENTION, ATTENTION_ROWS
 
 TOKENS = 128
 """Tokens of each document that are read, as in `theodolite dynamics`."""
-LOGGED = ("attention_max", "attention_entropy_share")
+LOGGED = ("attention_max", "attention_entropy_share", "logit_max")
 POPULATION = "without-first"  # the first row of a causal model has one entry, of weight 1
 
 

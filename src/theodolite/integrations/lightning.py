@@ -30,6 +30,8 @@ class LightningGeometryCallback(Callback):  # type: ignore[misc] # Lightning is 
     def __init__(self, probe: GeometryProbe, module: str | None = None) -> None:
         if Callback is object:
             raise TheodoliteError("LightningGeometryCallback requires Lightning: pip install lightning")
+        if not isinstance(probe, GeometryProbe):
+            raise InputError(f"probe: expected a GeometryProbe, got a value of type {type(probe).__name__}.")
         self.probe, self.module = probe, module
         self._seen: int | None = None  # the last optimizer step
 

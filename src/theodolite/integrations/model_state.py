@@ -33,7 +33,7 @@ def unwrap_model(model: Any) -> nn.Module:
     if getattr(config, "model_type", None) is None:
         raise InputError(
             f"model: expected a transformers model, but {type(inside).__name__} has no transformers "
-            "configuration; use theodolite.watch for other modules."
+            "configuration; use ModuleProbe for other modules, and SentenceProbe for sentence vectors."
         )
     base = getattr(inside, "base_model", inside)
     assert isinstance(base, nn.Module)

@@ -44,19 +44,19 @@ class GeometryProbe:
     """Measures the layers of a model on a fixed probe set. The model and all random states are left unchanged.
 
     `texts` are strings, a file, or a catalogue name. `limit` keeps the first documents. Windows of up to
-    `max_tokens` tokens are read until they hold `positions` tokens. `layers` are numbers as for
-    `theodolite survey --layers`, or "all"; the default is six layers from the first to the last. A measurement is
-    due at every multiple of `every` steps. It is skipped if measuring would take more than `share` of the training
-    time (None: it is never skipped); the first skipped one gives a warning. The last of `populations` is logged
-    and checked for `collapse`; `alarms` are dead blocks, exploding norms, sinks and states that are not finite.
+    `max_tokens` tokens are read until they hold `positions` tokens. `layers` are numbers as for `theodolite survey
+    --layers`, or "all"; the default is six layers from the first to the last. A measurement is due at every
+    multiple of `every` steps. It is skipped if measuring would take more than `share` of the training time (None:
+    it is never skipped); the first skipped one gives a warning. The last of `populations` is logged and checked
+    for `collapse`; `alarms` are dead blocks, exploding norms, sinks, attention and states that are not finite.
     `dimension` adds TwoNN, hubness and the other measures that compare all pairs of positions. `attention` is the
-    number of documents on which the sharpness of attention is measured. `streams` are what is measured of each
-    block, as for `theodolite survey --streams`. With `training_batches=8`, the states of one in eight forward
-    passes of the training are summed up too, from one measurement to the next. `out` is the folder of the series.
-    With `resume` a series in that folder is continued: steps from the first new measurement on are replaced, and
-    alarms are judged by all steps before it. `weights` selects how the weights are hashed, to detect steps with
-    equal weights: "sampled", "whole" or "none". `log` gets the numbers of every measurement: a SummaryWriter, a
-    run of wandb or trackio, the module mlflow, an Accelerator, or a function of numbers and step.
+    number of documents on which the sharpness and the largest logit of attention are measured. `streams` are what
+    is measured of each block, as for `theodolite survey --streams`. With `training_batches=8`, the states of one
+    in eight forward passes of the training are summed up too, from one measurement to the next. `out` is the
+    folder of the series. With `resume` a series in that folder is continued: steps from the first new measurement
+    on are replaced, and alarms are judged by all steps before it. `weights` selects how the weights are hashed, to
+    detect steps with equal weights: "sampled", "whole" or "none". `log` gets the numbers of every measurement: a
+    SummaryWriter, a run of wandb or trackio, the module mlflow, an Accelerator, or a function of numbers and step.
 
     In distributed training every process must call the probe. Each measures its share of the probe set, and all
     get the numbers of the whole set; the first writes the series. With `distributed=False` a process measures
@@ -264,6 +264,8 @@ class GeometryProbe:
         return self._set
 
     def _make_set(self, network: nn.Module, sharded: bool) -> ProbeSet:
+        if self._texts == []:
+            raise InputError("texts is empty; give at least one text.")
         if self.tokenizer is None:
             raise InputError("tokenizer is missing; give the tokenizer that the model is trained with.")
         return make_probe_set(

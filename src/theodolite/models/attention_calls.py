@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from theodolite.errors import InputError
+
 Attend = Callable[..., tuple[Tensor, Any]]
 EAGER = "eager"  # not in the registry of transformers: each model has its own
 
@@ -92,9 +94,18 @@ def _reporting(function: Attend | None, on_call: Callable[[AttentionCall], None]
     def attend(
         module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Any = None, *args: Any, **options: Any
     ) -> tuple[Tensor, Any]:
-        own = function or sys.modules[type(module).__module__].__dict__["eager_attention_forward"]
+        own = function or _find_eager(module)
         made: tuple[Tensor, Any] = own(module, query, key, value, mask, *args, **options)
         on_call(AttentionCall(module, query, key, value, mask, options, made[0]))
         return made
 
     return attend
+
+
+def _find_eager(module: nn.Module) -> Attend:
+    """Return the eager attention of a model, which is in the module of its class, or of one that it inherits."""
+    for kind in type(module).__mro__:
+        found: Attend | None = vars(sys.modules[kind.__module__]).get("eager_attention_forward")
+        if found is not None:
+            return found
+    raise InputError(f"attention: {type(module).__name__} has no eager attention function in its module.")

@@ -107,6 +107,7 @@ class Steps:
 
     `attention` has a row per step, block and population; it may be empty. Any other column may be missing.
     `training` has a row per step with the loss and other numbers of the training; it may be empty.
+    `batches` has rows as `table`, of the training's own batches; it may be empty.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Steps:
     table: pd.DataFrame
     attention: pd.DataFrame = field(default_factory=pd.DataFrame)
     training: pd.DataFrame = field(default_factory=pd.DataFrame)
+    batches: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @classmethod
     def of(cls, source: Steps | Mapping[str, Any]) -> Steps:

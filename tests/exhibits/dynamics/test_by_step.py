@@ -8,12 +8,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from tests.exhibits.formats import take_turns
 from tests.synthetic_series import make_series
 from tests.synthetic_surveys import make_layer_survey
 
 from theodolite.errors import InputError
+from theodolite.exhibits.compare_series import compare_series
+from theodolite.exhibits.exhibit import Plate
 from theodolite.exhibits.registry import find, make
 from theodolite.exhibits.saving import compose, save
 from theodolite.studies.choice import Choice
@@ -251,3 +255,103 @@ def test_training_draws_seeds_as_one_band() -> None:
 def test_training_requires_the_loss() -> None:
     with pytest.raises(InputError, match=r"has no loss; a probe keeps it: `probe\(model, step, loss=loss\)`"):
         make(find("dynamics/training"), [ONE])
+
+
+def _with_batches(name: str = "run", steps: tuple[int, ...] = (0, 10, 20), *, loss: bool = True) -> SurveyData:
+    """Return a series whose training batches are measured at every step but the first, 1 above the probe set."""
+    series = make_series(name, steps, attention=False)
+    series.tables["series"] = series.table.assign(effective_rank=series.table["anisotropy_svd"] * 10)
+    later = series.table[series.table["step"] > 0]
+    shifted = {column: later[column] + 1 for column in ("mean_cosine", "effective_rank", "anisotropy_svd")}
+    series.tables["batches"] = later.assign(passes=3, **shifted).reset_index(drop=True)
+    if loss:
+        every = range(steps[-1] + 1)
+        series.tables["training"] = pd.DataFrame({"step": every, "loss": 3.0, "learning_rate": 1e-3})
+    return series.as_survey_data()
+
+
+def test_batches_are_drawn_beside_the_probe_set() -> None:
+    """By default of the first, the middle and the last block; the first step ends no window."""
+    survey = _with_batches()
+    data, caption, figure = drawn("batches", [survey])
+    titles = ["loss", "learning rate", "mean cosine", "effective rank", "SVD anisotropy"]
+    assert [ax.get_title() for ax in figure.axes] == titles
+    assert [len(ax.lines) for ax in figure.axes] == [1, 1, 6, 6, 6]
+    table, batches = survey.tables["series"], survey.tables["batches"]
+    cosine = iter(figure.axes[2].lines)
+    for source, steps in ((table, [0, 10, 20]), (batches, [10, 20])):
+        for name in ("block 1", "block 2", "block 4"):
+            rows = source[(source["layer_name"] == name) & (source["population"] == "all")]
+            line = next(cosine)
+            assert line.get_xdata().tolist() == steps
+            assert line.get_ydata() == pytest.approx(rows["mean_cosine"].to_numpy())
+            assert (line.get_linestyle() == "-") == (source is table)
+    assert figure.axes[0].lines[0].get_xdata().tolist() == list(range(21))
+    assert figure.axes[0].get_xscale() == "linear", "the scale is that of the measured steps, not of the loss"
+    (legend,) = figure.findobj(Legend)
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "block 1",
+        "block 2",
+        "block 4",
+        "probe set",
+        "training batches",
+    ]
+    assert set(data["source"]) == {"probe set", "training batches", "logged"}
+    assert "stands at the measurement that ends it" in caption
+
+
+def test_batches_of_chosen_layers_and_of_several_series() -> None:
+    given = [_with_batches(), _with_batches("without loss", loss=False)]
+    choice = Choice("without-first", layers=(4, 0))
+    data, _, figure = drawn("batches", given, choice)
+    assert set(data["layer_name"].dropna()) == {"embeddings", "block 4"}
+    assert len(figure.axes) == 10
+    assert [len(ax.lines) for ax in figure.axes] == [1, 1, 4, 4, 4, 0, 0, 4, 4, 4]
+    assert [figure.axes[at].get_ylabel() for at in (0, 5)] == ["run", "without loss"]
+    with pytest.raises(InputError, match="--layer 9: the survey of run has layers 0 to 5"):
+        drawn("batches", given, Choice(layers=(9,)))
+    with pytest.raises(InputError, match="has none; give training_batches=8 to the probe or callback"):
+        make(find("dynamics/batches"), [ONE])
+
+
+def test_streams_are_not_among_the_batches_that_figures_show() -> None:
+    series = make_series(steps=(0, 10), attention=False)
+    blocks = series.table[series.table["layer_name"].str.startswith("block")]
+    keys = blocks.assign(layer=blocks["layer"] + 100, layer_name=blocks["layer_name"] + "/k")
+    series.tables["series"] = pd.concat([series.table, keys], ignore_index=True)
+    series.tables["batches"] = series.table[series.table["step"] == 10]
+    shown = series.as_survey_data().tables
+    assert max(shown["series"]["layer"]) == max(shown["batches"]["layer"]) == 5
+
+
+def test_seeds_without_a_loss_are_one_band() -> None:
+    """Checkpoints of several seeds, surveyed by `theodolite dynamics`: in fig2 and in `theodolite compare`."""
+    series = [make_series(f"small-seed{seed}", (0, 10, 20), seed=seed) for seed in (1, 2, 3)]
+    surveys = [*(one.as_survey_data() for one in series), TWO]
+    means = []
+    for one in series:
+        blocks = one.table[one.table["layer_name"].str.startswith("block") & (one.table["population"] == "all")]
+        means.append(blocks.groupby("step")[["twonn", "mean_cosine"]].mean())
+    for name, column, data, caption, ax in (
+        ("fig2", "twonn", *_data_and_axes(make(find("dynamics/fig2"), surveys, Choice()))),
+        ("compare", "mean_cosine", *_data_and_axes(compare_series(surveys, ["mean_cosine"], Choice()))),
+    ):
+        values = np.stack([one[column].to_numpy() for one in means])
+        key = "mean" if name == "fig2" else column
+        rows = data[data["survey"] == "small"]
+        rows = rows[rows["scope"] == "blocks"] if name == "fig2" else rows
+        assert rows["step"].tolist() == [0, 10, 20]
+        assert rows[key].to_numpy() == pytest.approx(values.mean(axis=0))
+        assert rows[f"{key}_low"].to_numpy() == pytest.approx(values.min(axis=0))
+        assert rows[f"{key}_high"].to_numpy() == pytest.approx(values.max(axis=0))
+        assert "small: mean and range of 3 seeds." in caption
+        assert set(data["survey"]) == {"small", "other"}
+        band = ax.collections[0].get_paths()[0].vertices
+        if name == "compare":
+            assert band[:, 1].max() == pytest.approx(values.max())
+            assert band[:, 1].min() == pytest.approx(values.min())
+    assert "Both means" not in make(find("dynamics/fig2"), surveys, Choice()).caption
+
+
+def _data_and_axes(plate: Plate) -> tuple[pd.DataFrame, str, Axes]:
+    return plate.data, plate.caption, compose(plate).axes[0]

@@ -28,11 +28,26 @@ def naive_cosine(vectors: np.ndarray) -> float:
     return float(np.mean(pairs))
 
 
+def largest_logit(model, family: str, q: torch.Tensor, k: torch.Tensor, width: int, first: int) -> float:
+    """The largest q.k / sqrt(width) of a query and a key that it sees, after rotation. (positions, dim) each"""
+    q, k = (part.unflatten(-1, (-1, width)).transpose(0, 1) for part in (q, k))  # (heads, positions, width)
+    if family == "llama":
+        from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+        rotation = model.base_model.rotary_emb(q, torch.arange(q.shape[1])[None])
+        q, k = (part[0] for part in apply_rotary_pos_emb(q[None], k[None], *rotation))
+    k = k.repeat_interleave(len(q) // len(k), dim=0)
+    logits = q.double() @ k.double().transpose(1, 2) / width**0.5
+    if family in ("gpt2", "llama"):
+        logits = logits.masked_fill(torch.ones(logits.shape[-2:]).triu(1).bool(), -torch.inf)
+    return float(logits[:, first:].max())
+
+
 def plain(family: str, folder, first: int) -> list[dict[str, float]]:
     """What each block does, read with nothing of ours: hidden states, weights and projections by name."""
     model, tokenizer = load(folder)
     model.set_attn_implementation("eager")
-    states, weights, queries, keys = ({} for _ in range(4))
+    states, weights, queries, keys, logits = ({} for _ in range(5))
     for _, text in TEXTS:
         ids = tokenizer(text, return_tensors="pt")["input_ids"]
         with torch.no_grad():
@@ -51,6 +66,7 @@ def plain(family: str, folder, first: int) -> list[dict[str, float]]:
                 weights.setdefault(number, []).append(output.attentions[number][0])
                 queries.setdefault(number, []).append(q[first:].unflatten(-1, (-1, width)))
                 keys.setdefault(number, []).append(k[first:].unflatten(-1, (-1, width)))
+                logits.setdefault(number, []).append(largest_logit(model, family, q, k, width, first))
     found = []
     for number in states:
         state = torch.cat(states[number]).double().numpy()
@@ -73,6 +89,7 @@ def plain(family: str, folder, first: int) -> list[dict[str, float]]:
                     highest.append(seen.max())
                     entropies.append(entropy)
                     shares += [entropy / np.log(len(seen))] if len(seen) > 1 else []
+        numbers["logit_max"] = max(logits[number])
         numbers |= dict(zip(SHARP, map(np.mean, (highest, entropies, shares)), strict=True))
         found.append(numbers)
     return found

@@ -27,8 +27,9 @@ from theodolite.studies.series.averages import (
     find_small_samples,
     split_by_scope,
 )
+from theodolite.studies.series.seeds import group_seeds, merge_seeds
 from theodolite.studies.survey_data import UNDEFINED_EVERYWHERE, SurveyData, make_labels
-from theodolite.text import format_scientific
+from theodolite.text import format_scientific, pluralize
 
 Z = 1.96
 DASHED = (0, (4, 1.5))
@@ -42,9 +43,12 @@ SCOPES = {WITH_EMBEDDINGS: ("embeddings and blocks", "-"), BLOCKS: ("blocks only
     options=("population", "steps"),
 )
 def fig2(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
-    """Draw TwoNN averaged over layers by step, one line per series, with and without the embeddings."""
-    names = make_labels(surveys)
-    tables = [_averaged(survey, name, choice) for survey, name in zip(surveys, names, strict=True)]
+    """Draw TwoNN averaged over layers by step, one line per run, with and without the embeddings."""
+    labels = make_labels(surveys)
+    each = [_averaged(survey, name, choice) for survey, name in zip(surveys, labels, strict=True)]
+    runs = group_seeds(labels)
+    names = list(runs)
+    tables = [_merge([each[place] for place in places], run) for run, places in runs.items()]
     data = pd.concat(tables, ignore_index=True)
     steps = sorted(data["step"].unique().tolist())
     scale = choose_scale(steps, choice.steps)
@@ -72,10 +76,17 @@ def fig2(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         describe_corpora(surveys),
         describe_population(choice),
         "Strip around the solid line: ±1.96 times the mean standard error of the layers, an upper bound for their "
-        "mean.",
+        "mean."
+        if any(len(places) == 1 for places in runs.values())
+        else "",
+        *(
+            f"{clean_label(run)}: mean and range of {pluralize(len(places), 'seed')}."
+            for run, places in runs.items()
+            if len(places) > 1
+        ),
         "Neither mean includes the state after a final norm.",
         *(_describe_shape(table, name, len(tables) > 1) for table, name in zip(tables, names, strict=True)),
-        *(_describe_small(survey, name, choice) for survey, name in zip(surveys, names, strict=True)),
+        *(_describe_small(survey, name, choice) for survey, name in zip(surveys, labels, strict=True)),
         _describe_missing(tables, names),
     )
     return Plate(data, caption, draw, (width, 2.7 + legend_inches(shown, width)))
@@ -87,12 +98,24 @@ def _averaged(survey: SurveyData, name: str, choice: Choice) -> pd.DataFrame:
     return table[table["scope"].isin(list(SCOPES))].reset_index(drop=True)
 
 
+def _merge(tables: Sequence[pd.DataFrame], run: str) -> pd.DataFrame:
+    """Return the table of a run: of several seeds the mean, with their range and without standard errors."""
+    if len(tables) == 1:
+        return tables[0]
+    made = merge_seeds(tables, run, ["step", "population", "scope", "measure"], ["mean", "layers"])
+    made["layers"] = made.pop("layers_low").astype("int64")
+    return made.drop(columns="layers_high").assign(se=np.nan)
+
+
 def _draw(ax: Axes, table: pd.DataFrame, place: int, dash: Any) -> None:
     line, x, y = get_line_style(place), table["step"].to_numpy(np.float64), table["mean"].to_numpy(np.float64)
     reach = Z * table["se"].to_numpy(np.float64)
+    low, high = y - reach, y + reach
+    if "mean_low" in table:
+        low, high = (table[name].to_numpy(np.float64) for name in ("mean_low", "mean_high"))
     ax.plot(x, y, c=line.colour, marker=line.marker, ls=dash, ms=3.2, lw=1.1)
     if dash == "-":  # two overlapping strips cannot be distinguished
-        ax.fill_between(x, y - reach, y + reach, color=line.colour, alpha=0.14, lw=0)
+        ax.fill_between(x, low, high, color=line.colour, alpha=0.14, lw=0)
 
 
 def _describe_shape(table: pd.DataFrame, name: str, several: bool) -> str:

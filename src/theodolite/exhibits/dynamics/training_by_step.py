@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,12 +19,12 @@ from theodolite.exhibits.registry import exhibit
 from theodolite.measures.columns import find_column
 from theodolite.studies.choice import Choice
 from theodolite.studies.series.averages import BLOCKS, average_layers
+from theodolite.studies.series.seeds import name_run
 from theodolite.studies.survey_data import SurveyData, make_labels
 from theodolite.text import pluralize
 
 GEOMETRY = ("mean_cosine", "effective_rank", "anisotropy_svd")
 NUMBERS = {"loss": "loss", "learning_rate": "learning rate"}
-SEED = re.compile(r"[-_ ]*\(?seed[-_ =]*\d+\)?", re.IGNORECASE)
 COLUMNS = "run measure step mean low high seeds".split()
 
 
@@ -53,7 +52,7 @@ def training(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
             for place, run in enumerate(runs):
                 _draw(ax, data[(data["run"] == run) & (data["measure"] == measure)], place, run)
             format_step_axis(ax, steps, choose_scale(steps, choice.steps))
-            ax.set_title(NUMBERS.get(measure) or find_column(measure).title.lower())
+            ax.set_title(name_panel(measure))
             shorten_ticks(ax)
         if len(runs) > 1:
             handles, labels = axes[0].get_legend_handles_labels()
@@ -86,13 +85,14 @@ def summarise_seeds(long: pd.DataFrame) -> pd.DataFrame:
     return joined.reindex(columns=COLUMNS)
 
 
-def name_run(name: str) -> str:
-    """Return the name of a series without its seed.
+def name_panel(measure: str) -> str:
+    """Return the title of a panel.
 
-    >>> name_run("small-seed3"), name_run("small (seed 12)"), name_run("seedling")
-    ('small', 'small', 'seedling')
+    >>> name_panel("learning_rate"), name_panel("mean_cosine"), name_panel("anisotropy_svd")
+    ('learning rate', 'mean cosine', 'SVD anisotropy')
     """
-    return SEED.sub("", name).strip() or name
+    title = NUMBERS.get(measure) or find_column(measure).title
+    return title if title[:2].isupper() else title[0].lower() + title[1:]
 
 
 def _collect(survey: SurveyData, name: str, choice: Choice) -> pd.DataFrame:

@@ -54,9 +54,12 @@
       const wide = chosen().layers.length;
       return matrix ? matrix.subarray(step * wide, (step + 1) * wide) : null;
     };
+    // The training's own batches are measured over the windows that end at some of the steps.
+    const BATCHES = "training-batches";
     const means = (series, scope) => {
-      const found = ((series.averages[population] || {})[scope] || {})[state.measure];
-      return found && { mean: theodolite.column(found.mean), se: theodolite.column(found.se), over: found.over };
+      const { averages, steps } = scope === BATCHES ? series.batches : series;
+      const found = (((averages || {})[population] || {})[scope] || {})[state.measure];
+      return found && { steps, mean: theodolite.column(found.mean), se: theodolite.column(found.se), over: found.over };
     };
     const stepLabel = (step) => `step ${theodolite.formatCount(step)}`;
 
@@ -108,7 +111,7 @@
         }),
       }),
     });
-    const SCOPES = [["blocks", "mean over blocks"], ["with-embeddings", "blocks and embeddings"]];
+    const SCOPES = [["blocks", "mean over blocks"], ["with-embeddings", "blocks and embeddings"], [BATCHES, "training batches, mean over blocks"]];
     const byStep = theodolite.figure({
       shows: [], title: "Mean over layers", file: "steps-mean", height: 400,
       describe: () => theodolite.describeRanges(curves()),
@@ -116,7 +119,7 @@
         columns: ["series", "scope", "layers", "population", "step", state.measure, `${state.measure}_se`],
         rows: all.flatMap((one) => SCOPES.flatMap(([scope]) => {
           const found = means(one, scope);
-          return found ? one.steps.map((step, i) => [one.name, scope, found.over, population, step, found.mean[i], found.se ? found.se[i] : NaN]) : [];
+          return found ? found.steps.map((step, i) => [one.name, scope, found.over, population, step, found.mean[i], found.se ? found.se[i] : NaN]) : [];
         })),
       }),
     });
@@ -185,8 +188,8 @@
         SCOPES.flatMap(([scope, words], i) => {
           const values = means(one, scope);
           if (!values) return [];
-          const style = all.length > 1 ? { ...theodolite.lineStyle(place), dash: i ? "dot" : "solid" } : theodolite.lineStyle(i);
-          return [line(all.length > 1 ? `${one.name}, ${words}` : words, one.steps, values, style, i > 0, state.measure)];
+          const style = all.length > 1 ? { ...theodolite.lineStyle(place), dash: ["solid", "dot", "dash"][i] } : theodolite.lineStyle(i);
+          return [line(all.length > 1 ? `${one.name}, ${words}` : words, values.steps, values, style, i > 0, state.measure)];
         }),
       );
     // Attention has its own populations; use the chosen one if it is among them.

@@ -14,7 +14,7 @@ from theodolite.report.catalogue import MENU
 from theodolite.report.payload.layers import list_layers
 from theodolite.report.payload.pack import pack_floats, pack_short_floats
 from theodolite.report.tables import Steps, layer_rows, populations, undefined_reasons
-from theodolite.studies.series.averages import average_attention, average_layers
+from theodolite.studies.series.averages import BLOCKS, average_attention, average_layers
 from theodolite.studies.series.series import ATTENTION, SERIES
 from theodolite.studies.survey_data import SurveyData
 
@@ -23,27 +23,32 @@ KEYS = ["step", "layer"]
 
 
 def build_series_payload(series: Steps) -> dict[str, Any]:
-    """Return steps, layers, populations, `profiles` of shape (steps, layers), `averages` and `attention`."""
-    by_population = {name: _complete_rows(series, name) for name in populations(series.tables)}
+    """Return steps, layers, populations, `profiles` of shape (steps, layers), and means by step."""
+    layers = list_layers(series.tables)
+    by_population = {
+        name: _complete_rows(series.table, series.steps, layers, name) for name in populations(series.tables)
+    }
     columns = [column for column in MENU_COLUMNS if column in series.table.columns]
     return {
         "name": make_visible(series.name),
         "steps": series.steps,
-        "layers": list_layers(series.tables),
+        "layers": layers,
         "populations": list(by_population),
         "profiles": {name: _pack_profiles(series, name, rows, columns) for name, rows in by_population.items()},
         "averages": {name: _pack_averages(rows, name, columns) for name, rows in by_population.items()},
+        "batches": _pack_batches(series.batches, layers, list(by_population), columns),
         "attention": _pack_attention(series),
         "training": _pack_training(series.training),
     }
 
 
-def _complete_rows(series: Steps, population: str) -> pd.DataFrame:
+def _complete_rows(
+    table: pd.DataFrame, steps: Sequence[int], layers: Sequence[dict[str, Any]], population: str
+) -> pd.DataFrame:
     """Return the rows of a population with every step and every layer; missing values are null."""
-    order = [layer["layer"] for layer in list_layers(series.tables)]
-    names = {layer["layer"]: layer["name"] for layer in list_layers(series.tables)}
-    rows = series.table[series.table["population"] == population].drop_duplicates(KEYS)
-    index = pd.MultiIndex.from_product([series.steps, order], names=KEYS)
+    names = {layer["layer"]: layer["name"] for layer in layers}
+    rows = table[table["population"] == population].drop_duplicates(KEYS)
+    index = pd.MultiIndex.from_product([steps, list(names)], names=KEYS)
     rows = rows.set_index(KEYS).reindex(index).reset_index()
     return rows.assign(layer_name=rows["layer"].map(names), population=population)
 
@@ -66,6 +71,21 @@ def _pack_averages(rows: pd.DataFrame, population: str, columns: Sequence[str]) 
     """Return the mean over the layers that define a column at every step, and their number, by scope."""
     made = average_layers(SurveyData({}, {SERIES: rows}), [population], columns)
     return {str(scope): _pack_means(part, "layers") for scope, part in made.groupby("scope", sort=False)}
+
+
+def _pack_batches(
+    table: pd.DataFrame, layers: Sequence[dict[str, Any]], names: Sequence[str], columns: Sequence[str]
+) -> dict[str, Any]:
+    """Return steps, and means over blocks by population, of the training's own batches; {} if there are none."""
+    if not {*KEYS, "population"} <= set(table.columns) or not len(table):
+        return {}
+    known = [column for column in columns if column in table.columns]
+    steps = sorted({int(step) for step in table["step"]})
+    averages = {}
+    for name in names:
+        means = _pack_averages(_complete_rows(table, steps, layers, name), name, known)
+        averages[name] = {"training-batches": means.get(BLOCKS, {})}
+    return {"steps": steps, "averages": averages}
 
 
 POINTS = 2000

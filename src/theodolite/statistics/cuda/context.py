@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 MAX_DEFERRED = 3
-"""Layers whose deferred work may wait, unless states are held anyway; each keeps a copy of its flagged rows."""
+"""By default, layers whose deferred work may wait, unless states are held anyway; each keeps a copy of its flagged
+rows."""
 ORDINARY_CELLS, MASSIVE_CELLS, SINK_CELLS = 0, 2, 4
 """The first cell of ordinary positions, of massive ones, and of those massive at another layer; the next cell has
 the first positions of each."""
@@ -58,10 +59,15 @@ class GpuContext:
     """What the layers of one survey share: the layout of the current batch, the units' rows, and deferred work."""
 
     def __init__(
-        self, device: str | torch.device, *, use_kernels: bool | None = None, overlap: bool = False
+        self,
+        device: str | torch.device,
+        *,
+        use_kernels: bool | None = None,
+        overlap: bool = False,
+        max_deferred: int = MAX_DEFERRED,
     ) -> None:
         self.device = torch.device(device)
-        self.use_kernels = use_kernels
+        self.use_kernels, self.max_deferred = use_kernels, max_deferred
         self.side_stream = SideStream(self.device) if overlap and self.device.type == "cuda" else None
         self.rows = RowIndex()  # of units that have a vector; the same in every layer
         self.count_rows = RowIndex()  # of all units

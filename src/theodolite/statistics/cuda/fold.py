@@ -29,7 +29,6 @@ from theodolite.statistics.cells import CELLS
 from theodolite.statistics.cuda import kernels, reference
 from theodolite.statistics.cuda.context import (
     MASSIVE_CELLS,
-    MAX_DEFERRED,
     ORDINARY_CELLS,
     SINK_CELLS,
     GpuContext,
@@ -105,7 +104,8 @@ class GpuFold:
         )
         self._bins = torch.zeros(cells, BINS, dtype=torch.int64, device=device)
         self._zero = torch.zeros(cells, dtype=torch.int64, device=device)
-        self._extremes = torch.tensor([[math.inf, -math.inf]] * cells, dtype=torch.float64).to(device)
+        self._extremes = torch.full((cells, 2), math.inf, dtype=torch.float64, device=device)
+        self._extremes[:, 1] = -math.inf
         self._nonfinite = torch.zeros(cells, dtype=torch.int64)
         pairs = {offset: slice(offset, offset + 2) for offset in self._rows}
         self._sums_of = {offset: GroupSums(*(part[two] for part in self._sums)) for offset, two in pairs.items()}
@@ -124,7 +124,7 @@ class GpuFold:
         with self.context.activate():
             states = batch.states.detach().to(self.context.device)
             self._add(states, self.context.layout_of(batch), self._massive_above)
-            self.context.catch_up(MAX_DEFERRED)
+            self.context.catch_up(self.context.max_deferred)
 
     def catch_up(self, batch: Batch | None = None) -> None:
         """Do the CPU's work for one layer of the previous batch, while the device runs this one."""

@@ -38,12 +38,13 @@ def fetch(tensor: Tensor) -> Callable[[], NDArray[np.generic]]:
     Call that function when other work has been queued: then neither the CPU nor the device waits.
     """
     if not tensor.is_cuda:
-        copied: NDArray[np.generic] = tensor.numpy().copy()
+        copied: NDArray[np.generic] = tensor.cpu().numpy().copy()
         return lambda: copied
     copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-    copy.copy_(tensor, non_blocking=True)
-    done = torch.cuda.Event()  # type: ignore[no-untyped-call]
-    done.record()
+    with torch.cuda.device(tensor.device):  # the event must be on the stream of the copy
+        copy.copy_(tensor, non_blocking=True)
+        done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        done.record()
 
     def wait() -> NDArray[np.generic]:
         done.synchronize()

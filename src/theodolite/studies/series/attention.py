@@ -27,6 +27,7 @@ from theodolite.measures.laboratories.attention import (
     summarise_heads,
 )
 from theodolite.measures.uncertainty import jackknife
+from theodolite.models.attention_calls import AttentionCall, intercept_attention
 from theodolite.models.hooks import first_input
 from theodolite.models.stacks import number_calls
 from theodolite.sources.text.batches import TextBatch
@@ -39,15 +40,19 @@ POPULATIONS = {"all": 0, "without-first": 1}  # name: first position that counts
 VECTORS = [f"{kind}_{number}" for kind in HEAD_VECTORS for number in HEAD_NUMBERS]
 SHARP = ["attention_max", "attention_entropy", "attention_entropy_share"]
 MEASURES = [*VECTORS, *SHARP]
+LOGITS = "logit_max"
+"""The largest logit of any head: an extreme, so that it has no standard error and no mean over blocks."""
 COLUMNS = [
     *"layer layer_name population documents positions heads".split(),
     *MEASURES,
     *(f"{measure}_se" for measure in MEASURES),
+    LOGITS,
     "undefined",
 ]
 ROW_COLUMNS = ["layer", "layer_name", "length_low", "length_high", "rows", *SHARP]
 STACKS = {"": "attentions", "encoder": "encoder_attentions", "decoder": "decoder_attentions"}
 NO_WEIGHTS = "the library of the model does not return attention weights for this block"
+NO_LOGITS = "the attention of this block is not one of the functions of transformers"
 SHARED = "layers share the block, and queries and keys are recorded only for blocks of one layer"
 NO_TEXT = "no selected document has two or more tokens"
 NOT_FINITE = "not finite"
@@ -69,6 +74,7 @@ class BlockAttention:
     reasons: dict[str, str] = field(default_factory=dict)
     vectors: list[dict[str, dict[str, HeadSums]]] = field(default_factory=list)  # population, kind
     sharp: list[tuple[NDArray[np.int64], Sharpness]] = field(default_factory=list)  # lengths; (heads, rows)
+    logits: list[dict[str, float]] = field(default_factory=list)  # the largest by population
 
 
 def select_documents(documents: Sequence[tuple[int, str]], count: int) -> list[tuple[int, str]]:
@@ -127,7 +133,7 @@ def _read_document(source: TextSource, network: Any, blocks: Sequence[BlockAtten
         inputs |= {"decoder_input_ids": batch.decoder.ids, "decoder_attention_mask": batch.decoder.mask}
     device = next(network.parameters()).device
     given = {name: tensor.to(device) for name, tensor in inputs.items()}
-    with _record_inputs(blocks) as held:
+    with _record_inputs(blocks) as held, _record_logits() as logits:
         output = network(**given, output_attentions=True)
     for at, block in enumerate(blocks):
         seen = {"state": held[at].states[block.call]}  # (1, positions, dim)
@@ -142,6 +148,9 @@ def _read_document(source: TextSource, network: Any, blocks: Sequence[BlockAtten
             }
         )
         _add_sharpness(block, output, source)
+        # Self-attention is the first part of a block that attends; cross-attention, if any, comes after it.
+        calls = next((logits[id(part)] for part in block.module.modules() if id(part) in logits), [])
+        block.logits += calls[block.call : block.call + 1]
 
 
 def _add_sharpness(block: BlockAttention, output: Any, source: TextSource) -> None:
@@ -183,6 +192,22 @@ def _record_inputs(blocks: Sequence[BlockAttention]) -> Iterator[list[_BlockInpu
         yield held
 
 
+@contextmanager
+def _record_logits() -> Iterator[dict[int, list[dict[str, float]]]]:
+    """While open, record the largest logit of every call of attention by population, by the id of its module."""
+    found: dict[int, list[dict[str, float]]] = {}
+
+    def record(call: AttentionCall) -> None:
+        heads, rows, columns = call.query.shape[1], call.query.shape[2], call.key.shape[2]
+        logits, allowed = call.scores(0, slice(0, heads), slice(0, rows), slice(0, columns))
+        by_row = logits.masked_fill(~allowed, -torch.inf).amax(dim=(0, 2))
+        largest = {name: float(by_row[first:].max()) for name, first in POPULATIONS.items()}
+        found.setdefault(id(call.module), []).append(largest)
+
+    with intercept_attention(record):
+        yield found
+
+
 def _array(tensor: Tensor) -> NDArray[np.float64]:
     found: NDArray[np.float64] = tensor.detach().cpu().double().numpy()
     return found
@@ -191,7 +216,7 @@ def _array(tensor: Tensor) -> NDArray[np.float64]:
 def _make_block_table(blocks: Sequence[BlockAttention]) -> pd.DataFrame:
     rows = [_make_row(block, population) for block in blocks for population in POPULATIONS]
     frame = pd.DataFrame(rows, columns=COLUMNS)
-    return frame.astype({column: "float64" for column in COLUMNS if column.startswith(tuple(MEASURES))})
+    return frame.astype({column: "float64" for column in COLUMNS if column.startswith((*MEASURES, LOGITS))})
 
 
 def _make_row(block: BlockAttention, population: str) -> dict[str, Any]:
@@ -201,7 +226,7 @@ def _make_row(block: BlockAttention, population: str) -> dict[str, Any]:
     row: dict[str, Any] = {"layer": block.layer, "layer_name": block.name, "population": population}
     row |= {"documents": count, "positions": 0, "heads": None}
     if not count:
-        return row | {"undefined": json.dumps(dict.fromkeys(MEASURES, NO_TEXT))}
+        return row | {"undefined": json.dumps(dict.fromkeys([*MEASURES, LOGITS], NO_TEXT))}
     each = [vectors[population] for vectors in block.vectors]
     row["positions"] = sum(one["state"].positions for one in each)
     if "query" in each[0]:
@@ -229,6 +254,10 @@ def _make_row(block: BlockAttention, population: str) -> dict[str, Any]:
         if not np.isfinite(value):
             row[name], row[f"{name}_se"] = np.nan, np.nan
             reasons.setdefault(name, NOT_FINITE)
+    known = [logits[population] for logits in block.logits]
+    row[LOGITS] = max(known) if len(known) == count and np.isfinite(known).all() else np.nan
+    if np.isnan(row[LOGITS]):
+        reasons[LOGITS] = NOT_FINITE if len(known) == count else NO_LOGITS
     return row | {"undefined": json.dumps(reasons) if reasons else None}
 
 

@@ -158,7 +158,8 @@ class Series(Display):
         facts, tables = {"series": True, **self._facts()}, dict(self.tables)
         others = {layer["index"] for layer in self.layers if is_stream_name(layer["name"])}
         if others and len(others) < len(self.layers):
-            tables[SERIES] = self.table[~self.table["layer"].isin(others)].reset_index(drop=True)
+            for name in {SERIES, BATCHES} & tables.keys():
+                tables[name] = tables[name][~tables[name]["layer"].isin(others)].reset_index(drop=True)
             facts["layers"] = [layer for layer in self.layers if layer["index"] not in others]
         return SurveyData(facts, tables, None if folder is None else Path(folder))
 
