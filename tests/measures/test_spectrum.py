@@ -184,7 +184,7 @@ def test_the_eigenproblem_of_a_tensor_is_solved_on_its_device(device: str) -> No
 
 def test_without_device_memory_for_the_solver_the_cpu_is_used() -> None:
     on_cpu = torch.eye(2)
-    on_device: Any = SimpleNamespace(device=torch.device("cuda"), cpu=lambda: on_cpu)
+    on_device: Any = SimpleNamespace(device=torch.device("cuda"), is_cuda=False, cpu=lambda: on_cpu)
 
     def solve(matrix: Any) -> Any:
         if matrix is on_device:

@@ -216,7 +216,8 @@ def test_populations_that_share_a_matrix_are_solved_once(
         for (reason, numbers), (other, by_column) in zip(expected.numbers, found.numbers, strict=True):
             assert reason == other
             for column, value in numbers.items():
-                assert by_column[column] == pytest.approx(value, rel=1e-8, abs=1e-12, nan_ok=True), column
+                near = 1e-5 if column in SAMPLED else 1e-8  # some of the sample's distances are float32
+                assert by_column[column] == pytest.approx(value, rel=near, abs=1e-12, nan_ok=True), column
         curve = found.spectrum["eigenvalue"]
         np.testing.assert_allclose(curve, expected.spectrum["eigenvalue"], rtol=1e-9, atol=1e-12 * curve[0])
 

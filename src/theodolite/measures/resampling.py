@@ -119,12 +119,10 @@ def delete_groups(
         unit_v, counts = np.append(unit_v, rest.within / rest.n), np.concatenate([counts, rest.counts[None]])
         sets = np.concatenate([sets, np.asarray(with_rest)[:, None]], axis=1)
     kept = np.concatenate([np.ones((1, len(n)), dtype=bool), sets])
-    weights = kept[:, None, :] * np.concatenate([counts.T, n[None]])  # of each group, and of all
-    rows = weights.reshape(-1, len(n))
-    sums = weigh_means(rows[:, :vectors], n[:vectors], total)
+    weights = np.concatenate([counts.T, n[None]])  # of each group, and of all
+    sums = weigh_means(kept[:, :vectors], weights[:, :vectors], n[:vectors], total)
     if rest is not None:
-        sums = sums + np.outer(rows[:, -1] / rest.n, rest.sum)
-    sums = sums.reshape(*weights.shape[:2], -1)
+        sums = sums + (kept[:, -1:] * weights[:, -1] / rest.n)[:, :, None] * rest.sum
     lost_sums, lost_squares = sums[:, :-1], kept @ (counts * (squares / n)[:, None])
     # What the groups hold beyond the means of the units: of all units, and of the frequent ones.
     beyond, beyond_squares = groups.sum - lost_sums[0], groups.squares - lost_squares[0]

@@ -48,11 +48,28 @@ def eigenvectors(moment: Tensor) -> tuple[Array, Tensor]:
 def _solve(solve: Callable[[Tensor], Any], matrix: Tensor) -> Any:
     """Solve on the matrix's device, or on the CPU if the device's library runs out of memory."""
     try:
+        if matrix.is_cuda:
+            return _solve_first(solve, matrix)
         return solve(matrix)
     except RuntimeError:
         if matrix.device.type == "cpu":
             raise
         return solve(matrix.cpu())
+
+
+def _solve_first(solve: Callable[[Tensor], Any], matrix: Tensor) -> Any:
+    """Solve on a stream of high priority: its many short steps would each wait for the work of other threads."""
+    with torch.cuda.device(matrix.device):
+        caller = torch.cuda.current_stream()
+        stream = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
+        stream.wait_stream(caller)
+        with torch.cuda.stream(stream):
+            found = solve(matrix)
+        caller.wait_stream(stream)
+        matrix.record_stream(stream)
+        for part in (found,) if isinstance(found, Tensor) else found:
+            part.record_stream(caller)
+        return found
 
 
 def few_vectors_spectrum(y: Tensor, centre: Tensor) -> tuple[Array, Array, Tensor]:
@@ -78,7 +95,7 @@ def few_vectors_spectrum(y: Tensor, centre: Tensor) -> tuple[Array, Array, Tenso
     return np.pad(centred, (0, dim - n)), np.pad(second, (0, dim - n)), axes
 
 
-SMALL_MATRIX = 2048
+SMALL_MATRIX, SMALL_ON_GPU = 2048, 1024
 """Up to this size all eigenvalues take no longer than the largest."""
 LANCZOS_STEPS, LANCZOS_CHECK = 512, 32
 LANCZOS_ERROR = 1e-12
@@ -95,7 +112,7 @@ def largest_eigenvalue(matrix: Tensor) -> float:
     3.0
     """
     dim = len(matrix)
-    if dim <= SMALL_MATRIX:
+    if dim <= (SMALL_ON_GPU if matrix.is_cuda else SMALL_MATRIX):
         return float(eigenvalues(matrix)[0])
     start = torch.randn(dim, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     basis = matrix.new_zeros(LANCZOS_STEPS + 1, dim, dtype=torch.float64)

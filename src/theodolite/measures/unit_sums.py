@@ -106,15 +106,22 @@ def spread_of_means(n: NDArray[np.int64], total: Sums, mean: Array) -> Array:
     return np.asarray(spread)
 
 
-def weigh_means(weights: Array, n: NDArray[np.int64], total: Sums) -> Array:
-    """Return the weighted sums of the units' means. weights: (rows, units), n: (units,) -> (rows, dim)
+def weigh_means(sets: NDArray[np.bool_], weights: Array, n: NDArray[np.int64], total: Sums) -> Array:
+    """Return the weighted sums of the means of the units of each set, for every row of weights.
 
-    >>> weigh_means(np.array([[1.0, 2.0]]), np.array([2, 1]), np.array([[4.0], [5.0]]))
-    array([[12.]])
+    sets: (sets, units), weights: (rows, units), n: (units,) -> (sets, rows, dim)
+
+    >>> sets = np.array([[True, True], [False, True]])
+    >>> weigh_means(sets, np.array([[1.0, 2.0]]), np.array([2, 1]), np.array([[4.0], [5.0]])).tolist()
+    [[[12.0]], [[10.0]]]
     """
     if isinstance(total, Tensor):
-        return to_numpy(torch.from_numpy(weights / n).to(total.device) @ total)
-    return np.asarray((weights / n) @ total)
+        parts = (torch.from_numpy(np.ascontiguousarray(part)).to(total.device) for part in (sets, weights, n))
+        of_set, weight, counts = parts
+        products = (of_set[:, None] * (weight / counts)).reshape(-1, len(n)) @ total
+        return to_numpy(products).reshape(len(sets), len(weights), total.shape[1])
+    rows = (sets[:, None] * weights).reshape(-1, len(n))
+    return np.asarray((rows / n) @ total).reshape(len(sets), len(weights), total.shape[1])
 
 
 def take_rows(total: Sums, rows: Rows) -> Array:

@@ -137,9 +137,9 @@ class GpuFold:
         """Return whether the table of ordinary positions has to grow for this many rows."""
         return self._tables[ORDINARY_CELLS].lacks(size)
 
-    def reserve(self, size: int) -> None:
-        """Enlarge the table of ordinary positions to this many rows, or move it to the CPU."""
-        self._tables[ORDINARY_CELLS].reserve(self.context.rows, self.context.bytes_to_hold, size)
+    def reserve(self, size: int, spare: int = 0) -> None:
+        """Enlarge the table of ordinary positions to this many rows and some to `spare`, or move it to the CPU."""
+        self._tables[ORDINARY_CELLS].reserve(self.context.rows, self.context.bytes_to_hold, size, spare)
 
     @torch.no_grad()
     def hold(self, batch: Batch) -> HeldBatch:
@@ -392,7 +392,7 @@ class GpuFold:
             }
         for name, sample in zip(CELLS, self.samples, strict=True):
             state |= {
-                f"sample.{name}.{field}": copy_to_cpu(values) if values.device == self.context.device else values
+                f"sample.{name}.{field}": copy_to_cpu(values) if values.is_cuda else values
                 for field, values in sample.read().items()
             }
         return {name: self._own(tensor) for name, tensor in (state | self._other_sums()).items()}
