@@ -9,11 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from manual.reference_surveys import CHARACTERS, COMMAND, CORPORA, EXCERPTS, ROOT, read_reference_table
+from manual.reference_surveys import CHARACTERS, COMMAND, EXCERPTS, ROOT, read_reference_table
 from manual.reference_surveys import TABLE as EVERY_LAYER
 from theodolite.report.references import FILE, KINDS, MEASURES, find_reference, measure_span, read_table
 from theodolite.report.tables import Tables
-from theodolite.text import join_words
 
 TABLE = ROOT / "src/theodolite/report/assets" / FILE
 POPULATIONS = ("all", "without-sinks")
@@ -84,7 +83,6 @@ def page() -> str:
     )
     lines = [
         head,
-        *_list_others(),
         *_render("Ranges", ("kind", "population", "measure", "range", "models"), _list_ranges()),
         *_render("Surveys", ("model", "corpus", "positions", "measure", "lowest", "highest"), _list_surveys()),
         f"The second table is for the population `all`; `{TABLE.relative_to(ROOT)}` also has `without-sinks`.",
@@ -95,19 +93,6 @@ def page() -> str:
         f"```sh\n{COMMAND}\n```\n",
     ]
     return "\n".join(lines)
-
-
-def _list_others() -> list[str]:
-    """Return a sentence on the surveys of text that read other documents than the excerpts."""
-    table = read_reference_table().drop_duplicates(["model", "corpus"])
-    others = table[table["corpus"].isin(CORPORA["text"]) & (table["documents"] != EXCERPTS)]
-    named = [
-        f"`{row.model}` on {row.corpus} ({row.documents} documents, units `{row.units}`)"
-        for row in others.itertuples()
-    ]
-    if not named:
-        return []
-    return [f"Surveys of another number of documents: {join_words(named)}.", ""]
 
 
 def _list_ranges() -> list[list[str]]:
