@@ -62,7 +62,8 @@ of model, and vectors of a file, are not compared.
 
 The range of a measure goes from its lowest to its highest value over the layers of all models of a kind. A survey
 is judged by its highest mean cosine, its lowest effective rank as a share of the coordinates, and its highest
-TwoNN dimension, rounded to two digits like the range. Effective ranks of fewer than ten vectors per coordinate
+TwoNN dimension, rounded to two digits like the range. If the survey has a standard error of the value, it is
+outside only if its 95% interval is. Effective ranks of fewer than ten vectors per coordinate
 are left out, because the number of vectors bounds them.
 
 Every model of the catalogue reads every corpus of its kind. Of a text corpus it reads {excerpts} excerpts of
