@@ -9,11 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from manual.reference_surveys import CHARACTERS, COMMAND, CORPORA, EXCERPTS, ROOT, read_reference_table
+from manual.reference_surveys import CHARACTERS, COMMAND, EXCERPTS, ROOT, read_reference_table
 from manual.reference_surveys import TABLE as EVERY_LAYER
 from theodolite.report.references import FILE, KINDS, MEASURES, find_reference, measure_span, read_table
 from theodolite.report.tables import Tables
-from theodolite.text import join_words
 
 TABLE = ROOT / "src/theodolite/report/assets" / FILE
 POPULATIONS = ("all", "without-sinks")
@@ -63,7 +62,8 @@ of model, and vectors of a file, are not compared.
 
 The range of a measure goes from its lowest to its highest value over the layers of all models of a kind. A survey
 is judged by its highest mean cosine, its lowest effective rank as a share of the coordinates, and its highest
-TwoNN dimension, rounded to two digits like the range. Effective ranks of fewer than ten vectors per coordinate
+TwoNN dimension, rounded to two digits like the range. If the survey has a standard error of the value, it is
+outside only if its 95% interval is. Effective ranks of fewer than ten vectors per coordinate
 are left out, because the number of vectors bounds them.
 
 Every model of the catalogue reads every corpus of its kind. Of a text corpus it reads {excerpts} excerpts of
@@ -84,7 +84,6 @@ def page() -> str:
     )
     lines = [
         head,
-        *_list_others(),
         *_render("Ranges", ("kind", "population", "measure", "range", "models"), _list_ranges()),
         *_render("Surveys", ("model", "corpus", "positions", "measure", "lowest", "highest"), _list_surveys()),
         f"The second table is for the population `all`; `{TABLE.relative_to(ROOT)}` also has `without-sinks`.",
@@ -95,19 +94,6 @@ def page() -> str:
         f"```sh\n{COMMAND}\n```\n",
     ]
     return "\n".join(lines)
-
-
-def _list_others() -> list[str]:
-    """Return a sentence on the surveys of text that read other documents than the excerpts."""
-    table = read_reference_table().drop_duplicates(["model", "corpus"])
-    others = table[table["corpus"].isin(CORPORA["text"]) & (table["documents"] != EXCERPTS)]
-    named = [
-        f"`{row.model}` on {row.corpus} ({row.documents} documents, units `{row.units}`)"
-        for row in others.itertuples()
-    ]
-    if not named:
-        return []
-    return [f"Surveys of another number of documents: {join_words(named)}.", ""]
 
 
 def _list_ranges() -> list[list[str]]:

@@ -254,26 +254,17 @@ def _p(p: float) -> str:
 
 def _bells(population: str) -> Callable[[], Sequence[Finding]]:
     """Return a test whether the SVD anisotropy of decoders is highest between a quarter and three quarters of the
-    depth, and there above both ends. Surveys of too few documents for an error are listed by their number.
+    depth, and there above both ends.
     """
 
     def find() -> Sequence[Finding]:
         table = read("shapes")
         table = table[table["causal"] & (table["shape"] == "bell") & (table["population"] == population)]
-        found, depth = [], {}
-        for model, corpus, rows in surveys("decoder", population=population):
-            depth[model] = len(rows) - 1
-            if math.isfinite(rows["mean_cosine_se"].iloc[0]):
-                continue
-            peak, end = rows.iloc[1:-1]["anisotropy_svd"].idxmax(), max(rows["anisotropy_svd"].iloc[[0, -1]])
-            height = float(rows.loc[peak, "anisotropy_svd"]) - end
-            named = f"{corpus}, {rows['documents'].iloc[0]} documents"
-            found.append(_bell(model, named, height, math.nan, int(peak), depth[model]))
-        for _, row in table.iterrows():
-            found.append(
-                _bell(row["model"], row["corpus"], row["value"], row["se"], row["layer"], depth[row["model"]])
-            )
-        return found
+        depth = {model: len(rows) - 1 for model, _, rows in surveys("decoder", population=population)}
+        return [
+            _bell(row["model"], row["corpus"], row["value"], row["se"], row["layer"], depth[row["model"]])
+            for _, row in table.iterrows()
+        ]
 
     return find
 

@@ -63,7 +63,9 @@ def find_runs(models: dict[str, str], corpora: dict[str, str]) -> list[Run]:
     readers = dict.fromkeys(run.model for run in known if run.corpus in CORPORA["text"])
     more = [Run(model, "text", corpus) for model in readers for corpus in corpora]
     others = [Run(name, "text", corpus, source) for name, source in models.items() for corpus in CORPORA["text"]]
-    return [*known, *more, *others]
+    found = [*known, *more, *others]
+    order = list(dict.fromkeys(run.model for run in found))
+    return sorted(found, key=lambda run: order.index(run.model))
 
 
 def tabulate(run: Run, folder: Path) -> SinkTables:

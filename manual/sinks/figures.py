@@ -33,6 +33,8 @@ SORTS = {
     "delimiters": (ORANGE, "^", "other delimiters"),
     "others": (GREY, ".", "all others"),
 }
+COLOURS = 256
+"""Colours of a figure: with fewer, the pale bands of two populations become one."""
 Panels = list[tuple[tuple[str, str], pd.DataFrame]]
 
 
@@ -41,7 +43,7 @@ def draw_all() -> None:
     for name, draw in FIGURES.items():
         with mpl.rc_context(RC), TemporaryDirectory() as folder:
             draw().savefig(Path(folder) / "figure.png")
-            shrink(Path(folder) / "figure.png", DOCS / "images" / f"{name}.png")
+            shrink(Path(folder) / "figure.png", DOCS / "images" / f"{name}.png", COLOURS)
 
 
 def panels_of(table: pd.DataFrame, *, causal: bool) -> Panels:
@@ -50,9 +52,9 @@ def panels_of(table: pd.DataFrame, *, causal: bool) -> Panels:
     return [((str(key[0]), str(key[1])), part) for key, part in chosen.groupby(["model", "corpus"], sort=False)]
 
 
-def draw_curves(panels: Panels, column: str, label: str, *, columns: int, shared: bool = True) -> Figure:
+def draw_curves(panels: Panels, column: str, label: str, *, columns: int, top: float | None = None) -> Figure:
     """Draw a measure by layer for each model and corpus, one line per population, with 95% intervals."""
-    figure, axes = _panels(len(panels), columns, shared=shared)
+    figure, axes = _panels(len(panels), columns)
     for axis, ((model, corpus), part) in zip(axes, panels, strict=True):
         for population, (colour, dash, width, text) in LINES.items():
             rows = part[part["population"] == population]
@@ -61,6 +63,7 @@ def draw_curves(panels: Panels, column: str, label: str, *, columns: int, shared
             axis.plot(x, y, color=colour, linestyle=dash, linewidth=width, label=text)
             axis.fill_between(x, y - error, y + error, color=colour, alpha=0.18, linewidth=0)
         _label(axis, model, corpus)
+    axes[0].set_ylim(0, top)
     for axis in axes[::columns]:
         axis.set_ylabel(label)
     _legend(figure, axes[0])
@@ -69,7 +72,7 @@ def draw_curves(panels: Panels, column: str, label: str, *, columns: int, shared
 
 def draw_norms(panels: Panels, columns: int) -> Figure:
     """Draw the median norm of each sort of position by layer; the bars are the smallest and the largest norm."""
-    figure, axes = _panels(len(panels), columns, shared=True)
+    figure, axes = _panels(len(panels), columns)
     for axis, ((model, corpus), part) in zip(axes, panels, strict=True):
         for place, (sort, (colour, marker, text)) in enumerate(SORTS.items()):
             rows = part[(part["sort"] == sort) & (part["n"] > 0)]
@@ -89,7 +92,7 @@ def draw_norms(panels: Panels, columns: int) -> Figure:
 
 def draw_writes(panels: Panels) -> Figure:
     """Draw how much longer attention and the MLP of each block make the first positions, and how long they are."""
-    figure, axes = _panels(len(panels), len(panels), shared=True)
+    figure, axes = _panels(len(panels), len(panels))
     for axis, ((model, corpus), part) in zip(axes, panels, strict=True):
         norms = part[part["part"] == "mlp"]
         axis.plot(norms["layer"], norms["norm_after"], color=GREY, linewidth=1.8, label="norm after the block")
@@ -109,17 +112,17 @@ def draw_writes(panels: Panels) -> Figure:
     return figure
 
 
-def _panels(count: int, columns: int, *, shared: bool) -> tuple[Figure, list[Axes]]:
+def _panels(count: int, columns: int) -> tuple[Figure, list[Axes]]:
     rows = -(-count // columns)
     figure = Figure(figsize=(PAGE_WIDTH, 1.75 * rows + 0.4), layout="constrained")
-    axes = list(figure.subplots(rows, columns, squeeze=False, sharey=shared).ravel())
+    axes = list(figure.subplots(rows, columns, squeeze=False, sharey=True).ravel())
     for unused in axes[count:]:
         unused.remove()
     return figure, axes[:count]
 
 
 def _label(axis: Axes, model: str, corpus: str) -> None:
-    axis.set_title(f"{model}, {corpus}")
+    axis.set_title(f"{model}, {corpus.removesuffix('.txt')}")
     axis.set_xlabel("layer")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
@@ -136,13 +139,17 @@ def _main_models(panels: Panels) -> Panels:
     return [panel for panel in panels if panel[0][0] in MODELS]
 
 
-def _decoders(column: str, label: str) -> Callable[[], Figure]:
-    return lambda: draw_curves(_main_models(panels_of(read("populations"), causal=True)), column, label, columns=2)
+def _decoders(column: str, label: str, top: float | None = None) -> Callable[[], Figure]:
+    def draw() -> Figure:
+        panels = _main_models(panels_of(read("populations"), causal=True))
+        return draw_curves(panels, column, label, columns=2, top=top)
+
+    return draw
 
 
 def _encoders() -> Figure:
     panels = panels_of(read("populations"), causal=False)
-    return draw_curves(panels, "anisotropy_svd", "SVD anisotropy", columns=3, shared=False)
+    return draw_curves(panels, "anisotropy_svd", "SVD anisotropy", columns=3)
 
 
 def _birth() -> Figure:
@@ -156,7 +163,7 @@ def _writes() -> Figure:
 
 
 FIGURES: dict[str, Callable[[], Figure]] = {
-    "sinks-bell": _decoders("anisotropy_svd", "SVD anisotropy"),
+    "sinks-bell": _decoders("anisotropy_svd", "SVD anisotropy", top=1.05),  # a share, which an interval may exceed
     "sinks-rank": _decoders("effective_rank", "effective rank"),
     "sinks-cosine": _decoders("mean_cosine", "mean cosine"),
     "sinks-norms": _birth,

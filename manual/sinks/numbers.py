@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from manual.reference_surveys import CHARACTERS, read_reference_table
-from manual.sinks.tables import read
+from manual.reference_surveys import CHARACTERS, EXCERPTS, read_reference_table
+from manual.sinks.tables import format_interval, read
 from theodolite.text import format_number, format_percent, join_words
 
 LARGE = 0.5
@@ -50,13 +50,17 @@ def find_late() -> tuple[int, int]:
 
 def list_numbers() -> dict[str, str]:
     """Return the text of every number by its name in text.md."""
-    parts = (_study(), _bell(), _thresholds(), _peak(), _delimiters(), _encoders(), _speech(), _norms(), _writes())
+    parts = (
+        _study(), _bell(), _others(), _thresholds(), _peak(), _delimiters(), _encoders(), _speech(), _norms(),
+        _writes(),
+    )  # fmt: skip
     return {name: text for part in parts for name, text in part.items()}
 
 
 def _study() -> dict[str, str]:
     decoders = read("populations").query("causal")
     return {
+        "excerpts": str(EXCERPTS),
         "characters": f"{CHARACTERS:,}",
         "corpora": join_words(sorted({f"`{name}`" for name in decoders["corpus"]})),
     }
@@ -77,15 +81,48 @@ def _bell() -> dict[str, str]:
         "bell_before": span(whole.loc[first - 1]),
         "bell_at": span(whole.loc[first], 3),
         "bell_late": span(whole.loc[first:last].to_numpy().ravel(), 3),
-        "bell_without_first": span(without_first.loc[first:last].to_numpy().ravel()),
+        "bell_without_first": join_words(
+            [
+                f"{format_number(float(highest), 2)} on `{corpus}`"
+                for (_, corpus), highest in without_first.loc[first:last].max().items()
+            ]
+        ),
         "bell_without": span(without.loc[first:last].to_numpy().ravel()),
         "end_embeddings": span(without.iloc[0]),
         "end_last": span(without.iloc[-1]),
         "height": span(shapes.loc["all", "value"]),
+        "height_first_widest": format_interval(
+            *shapes.loc["without-first"].nlargest(1, "se")[["value", "se"]].iloc[0]
+        ),
         "height_without": span(shapes.loc["without-sinks", "value"]),
         "height_without_layer": span(shapes.loc["without-sinks", "layer"], 3),
+        "hump": span(without.loc[int(shapes.loc["without-sinks", "layer"].min())]),
         "growth": span(10 ** growth.loc["all", "value"], 3),
         "growth_without": span(10 ** growth.loc["without-sinks", "value"], 3),
+    }
+
+
+def _others() -> dict[str, str]:
+    """The sinks that are not first positions: those of the late blocks, and the others."""
+    first, _ = find_late()
+    units = read("units")
+    found = units[units["position"] > 0]
+    late = found[(found["born"] <= first) & (found["last"] >= first)]
+    early = found.drop(late.index)
+    norms = read("norms").query("causal and sort == 'other sinks' and layer == @first").set_index("corpus")
+    named = [
+        f"`{row.text}` at position {row.position} of {row.n} window{'s' * (row.n > 1)} in `{row.corpus}`"
+        f" (norm {'up to ' * (row.n > 1)}{format_number(float(norms.loc[row.corpus, 'norm_max']), 3)})"
+        for row in late.itertuples()
+    ]
+    positions = np.repeat(early["position"], early["n"])
+    blank = early.loc[early["text"].str.strip() == "", "n"].sum()
+    return {
+        "late_others": join_words(named),
+        "late_others_count": str(late["n"].sum()),
+        "others_count": str(found["n"].sum()),
+        "others_blank": str(blank),
+        "early_positions": f"{positions.min()} to {positions.max()}, half of them up to {positions.median():.0f}",
     }
 
 
@@ -104,6 +141,7 @@ def _thresholds() -> dict[str, str]:
         "early_all": span(of(early, np.inf)["anisotropy_svd"]),
         "early_ten": span(of(early, 10.0)["anisotropy_svd"]),
         "early_five": span(five["anisotropy_svd"]),
+        "early_three": span(of(early, 3.0)["anisotropy_svd"]),
         "early_five_share": span(
             five["left_out"].to_numpy() / n[list(zip(five["model"], five["corpus"], strict=True))], percent=True
         ),
@@ -128,6 +166,7 @@ def _peak() -> dict[str, str]:
         "peak_share": span([1 - part["n"] / whole["n"] for whole, part in rows], percent=True),
         "rank_with": span(whole["effective_rank"] for whole, _ in rows),
         "rank_without": span([part["effective_rank"] for _, part in rows], 3),
+        "rank_late_with": span(curves("effective_rank", "all").loc[first:last].to_numpy().ravel()),
         "rank_late": span(curves("effective_rank", "without-sinks").loc[first:last].to_numpy().ravel(), 3),
         "q_ratio": span([whole["q"] / part["q"] for whole, part in rows]),
         "cosine_change": format_number(float(change.max()), 2),

@@ -215,7 +215,9 @@ def _other_modalities() -> tuple[Sequence[str], Rows]:
 
 
 def _visible(text: str) -> str:
-    return text.replace("|", "¦").replace("`", "'") if text.strip() else "(space)"
+    if not text.strip():
+        return text.replace("\n", "\\n").replace(" ", "␣")
+    return text.replace("|", "¦").replace("`", "'")
 
 
 MAKE: dict[str, Callable[[], tuple[Sequence[str], Rows]]] = {

@@ -16,7 +16,15 @@ from manual.claims.claim_list import PAPERS, TITLES
 from manual.claims.page import page
 from manual.claims.verdicts import HELD, NOT, OPEN, Finding, apart, combine, decide
 from manual.pages import DOCS
-from manual.reference_surveys import COLUMNS, fit_units, list_rows, list_runs, read_reference_table
+from manual.reference_surveys import (
+    COLUMNS,
+    CORPORA,
+    EXCERPTS,
+    fit_units,
+    list_rows,
+    list_runs,
+    read_reference_table,
+)
 
 from theodolite.corpora.catalogue.entries import MODELS
 from theodolite.statistics.cells import POPULATIONS
@@ -189,4 +197,6 @@ def test_the_reference_table_has_every_model_layer_and_population() -> None:
         assert len(part) == part["layer"].nunique() * len(POPULATIONS)
         assert part["layer"].nunique() > entry.layers + entry.decoder_layers
     known = {(run.model, run.corpus.rpartition("/")[2]) for run in list_runs()}
-    assert set(zip(rows["model"], rows["corpus"], strict=True)) <= known
+    assert set(zip(rows["model"], rows["corpus"], strict=True)) == known
+    assert set(rows.loc[rows["corpus"].isin(CORPORA["text"]), "documents"]) == {EXCERPTS}
+    assert all(rows[name].nunique() == 1 for name in ("theodolite", "torch", "transformers"))

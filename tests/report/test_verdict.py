@@ -129,6 +129,16 @@ def test_a_value_is_high_or_low_only_outside_the_range_as_printed() -> None:
     assert named[0].word == "reference"  # it is within the range because it made the range
 
 
+@pytest.mark.parametrize(
+    ("above", "error", "word"), [(0.1, 0.04, "high"), (0.1, 0.06, "usual"), (0.1, np.nan, "high")]
+)
+def test_a_value_is_outside_the_range_if_its_interval_is(above: float, error: float, word: str) -> None:
+    reference = find_reference("encoder", "all", "mean_cosine")
+    assert reference is not None
+    value = change(make(), ENCODER, mean_cosine=reference.high + above, mean_cosine_se=error)
+    assert collect_readings(value)[0].word == word
+
+
 def test_only_models_of_the_same_kind_and_population_are_compared() -> None:
     assert find_kind({"model": {**DECODER, "modality": "vision"}}) == "vision"
     assert find_kind({"model": {**DECODER, "modality": "smell"}}) == ""

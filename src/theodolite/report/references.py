@@ -59,6 +59,8 @@ class Span:
     low_place: str = ""
     high_place: str = ""
     models: tuple[str, ...] = ()  # of a reference range
+    low_error: float = math.nan  # standard errors, if the survey has them
+    high_error: float = math.nan
 
 
 def measure_span(tables: Tables, population: str, measure: Measure) -> Span | None:
@@ -67,7 +69,8 @@ def measure_span(tables: Tables, population: str, measure: Measure) -> Span | No
     low, high = lowest(rows, "value"), highest(rows, "value")
     if low is None or high is None:
         return None
-    return Span(number(low, "value"), number(high, "value"), locate(low), locate(high))
+    errors = [number(row, f"{measure.column}_se") for row in (low, high)]
+    return Span(number(low, "value"), number(high, "value"), locate(low), locate(high), (), *errors)
 
 
 def find_kind(facts: Mapping[str, Any]) -> str:

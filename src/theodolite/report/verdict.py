@@ -18,6 +18,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from theodolite.measures.group_differences import Z
 from theodolite.report.findings.anisotropy import MAIN_DROP, attribute_peak
 from theodolite.report.findings.finding import differs, highest, locate, lowest
 from theodolite.report.findings.rogue import is_dominated_by_one
@@ -132,7 +133,8 @@ def collect_readings(tables: Tables) -> list[Reading]:
         span = measure_span(shared, known[0], measure) if known else None
         if span is not None:
             reference = find_reference(kind, known[0], measure.key)
-            word = _compare(span.high if measure.end == "highest" else span.low, reference)
+            ends = (span.high, span.high_error) if measure.end == "highest" else (span.low, span.low_error)
+            word = _compare(*ends, reference)
             if reference and word == "usual" and _model_name(tables) in reference.models:
                 word = "reference"
             found.append(Reading(measure, span, word, kind, reference))
@@ -165,12 +167,16 @@ def describe_series_verdict(series: Tables) -> str:
     return f"{span} {join_words([*changed, *steady])}, on average over the layers."
 
 
-def _compare(value: float, reference: Span | None) -> str:
-    """Return whether a value is above or below a range; all are rounded as they are printed."""
+def _compare(value: float, error: float, reference: Span | None) -> str:
+    """Return whether the 95% interval of a value is above or below a range; all are rounded as they are printed.
+
+    Without a standard error, the value decides by itself.
+    """
     if reference is None:
         return ""
-    value, low, high = map(_rounded, (value, reference.low, reference.high))
-    return "high" if value > high else "low" if value < low else "usual"
+    half = Z * error if math.isfinite(error) else 0.0
+    least, most, low, high = map(_rounded, (value - half, value + half, reference.low, reference.high))
+    return "high" if least > high else "low" if most < low else "usual"
 
 
 def _model_name(tables: Tables) -> str:
