@@ -118,9 +118,9 @@ def weigh_means(sets: NDArray[np.bool_], weights: Array, n: NDArray[np.int64], t
     if isinstance(total, Tensor):
         parts = (torch.from_numpy(np.ascontiguousarray(part)).to(total.device) for part in (sets, weights, n))
         of_set, weight, counts = parts
-        products = (of_set[:, None] * (weight / counts)).reshape(-1, len(n)) @ total
+        products = (of_set[:, None] * (weight / counts)).reshape(len(sets) * len(weights), len(n)) @ total
         return to_numpy(products).reshape(len(sets), len(weights), total.shape[1])
-    rows = (sets[:, None] * weights).reshape(-1, len(n))
+    rows = (sets[:, None] * weights).reshape(len(sets) * len(weights), len(n))
     return np.asarray((rows / n) @ total).reshape(len(sets), len(weights), total.shape[1])
 
 
