@@ -44,7 +44,7 @@ class Heard(Listener):
 
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, str]]:
-    texts = sentences(120, seed=3, longest=14)
+    texts = sentences(60, seed=3, longest=14)
     return [{"text": text, "language": LANGUAGES[at * at % 7 % 3]} for at, text in enumerate(texts)]
 
 
@@ -290,7 +290,7 @@ def test_warnings_and_errors(small_model: Any, rows: list[dict[str, str]], corpu
     some = [{"text": row["text"]} if at % 10 == 0 else row for at, row in enumerate(rows)]
     found = theodolite.survey(small_model("bert"), some, by="language", by_top=1, sample_size=0, listener=heard)
     assert found.groups["group"].unique()[1:].tolist() == ["(other)", "(missing)"]
-    assert heard.warnings[0] == "--by language: 12 of 120 documents have no value and are the group (missing)"
+    assert heard.warnings[0] == "--by language: 6 of 60 documents have no value and are the group (missing)"
     assert heard.warnings[1].startswith("--by language has 3 different values: the 1 most frequent are groups")
     with pytest.raises(InputError, match=r"--by 'langage': no document .* Did you mean 'language'"):
         theodolite.survey(small_model("bert"), corpus, by="langage")
