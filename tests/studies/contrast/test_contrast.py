@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.shared import slow
 from tests.small_models import sentences
 
 import theodolite
@@ -301,7 +302,7 @@ def text_pairs() -> dict[str, Sequence[Sequence[str]]]:
     return {name: [TEXTS[i : i + 2] for i in range(start, start + 12, 2)] for name, start in (("a", 0), ("b", 12))}
 
 
-@pytest.mark.parametrize("pooling", ["first", "mean", "last", "max"])
+@pytest.mark.parametrize("pooling", [slow("first"), "mean", slow("last"), "max"])
 def test_differences_are_second_minus_first(small_model: Callable[[str], Path], pooling: str) -> None:
     from tests.small_models import load
 
