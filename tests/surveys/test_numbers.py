@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.listeners import RecordingListener
 from tests.shared import slow
 from tests.small_models import POSITIONS, blocks_of, load, save, sentences
 from tests.surveys.everything import FORWARD, SAME_STATES, Tolerance, Vectors, check, everything
 
 from theodolite.batch import Batch
-from theodolite.engines.progress import Listener
 from theodolite.errors import TheodoliteError
 from theodolite.sources.text import source as text_source
 from theodolite.surveys import text_survey as text_surveys
@@ -32,16 +32,6 @@ CORPUS = [
     *("it", "of the", "a river"),  # beside long ones, half of a batch is padding
     "ß [MASK]",  # units seen once
 ]
-
-
-class Warned(Listener):
-    """Keeps the warnings."""
-
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
 
 
 @contextmanager
@@ -194,14 +184,14 @@ class TestNotFinite:
             states[:, 5::11] = float("inf")
             return states
 
-        folder, listener = spoilt(change), Warned()
+        folder, listener = spoilt(change), RecordingListener()
         with states_kept(monkeypatch) as vectors:
             found = survey(folder, CORPUS, listener=listener)
         held = vectors(found)
         check(found, held, SAME_STATES)
         lost = int((~np.isfinite(held[3].x).all(axis=1)).sum())
         assert lost > 100
-        assert f"layer 3 (block 3): {lost:,} NaN or infinite states were excluded" in listener.warnings
+        assert f"layer 3 (block 3): {lost:,} NaN or infinite states were excluded" in listener.warned
         # What the norm makes of an infinite state is NaN, so the final norm loses the same ones.
         assert found.facts["counts"]["nonfinite"] == 2 * lost
         assert found.layers.query("layer < 3")["nonfinite"].sum() == 0
