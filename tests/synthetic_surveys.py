@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,8 +31,16 @@ class SyntheticSurvey:
     vectors: dict[tuple[int, str], dict[str, Array]]
 
 
-def make_survey(
-    name: str = "tiny",
+def make_survey(name: str = "tiny", **options: Any) -> SyntheticSurvey:
+    """Return a new copy of the survey of these options, which `_make_survey` lists; each is computed once."""
+    made = _make_survey(name, **options)
+    tables = {table: frame.copy() for table, frame in made.survey.tables.items()}
+    return SyntheticSurvey(SurveyData(deepcopy(made.survey.facts), tables), made.vectors)
+
+
+@cache
+def _make_survey(
+    name: str,
     *,
     layers: int = 3,
     units: int = 60,

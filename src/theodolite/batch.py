@@ -50,7 +50,7 @@ class Places:
     def by_unit(self) -> Tensor:
         """Return the order that puts rows of one unit side by side, first positions after the others.
 
-        Statistics want this order; a source that hands its rows over in it saves them a copy.
+        Statistics require this order; a source whose rows already have it saves a copy.
         """
         unit, first = self.unit.numpy(), self.first.numpy()
         parts = (np.flatnonzero(~first), np.flatnonzero(first))

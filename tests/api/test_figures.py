@@ -21,14 +21,14 @@ PNG = b"\x89PNG"
 @pytest.fixture(scope="module")
 def folder(small_model: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(root: Path) -> None:
-        theodolite.survey(small_model("bert"), sentences(60), out=root / "survey", sample_size=64)
+        theodolite.survey(small_model("bert"), sentences(40), out=root / "survey", sample_size=64)
 
     return shared_folder(tmp_path_factory, "survey-for-figures", make) / "survey"
 
 
 @pytest.fixture(scope="module")
 def in_memory(small_model: Any) -> theodolite.Survey:
-    return theodolite.survey(small_model("bert"), sentences(60), sample_size=64)
+    return theodolite.survey(small_model("bert"), sentences(40), sample_size=64)
 
 
 def test_an_exhibit_is_a_figure_with_its_numbers(folder: Path, tmp_path: Path) -> None:

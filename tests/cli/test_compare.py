@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared import slow
 from tests.synthetic_surveys import make_layer_names, make_layer_survey
 
 import theodolite as package
@@ -28,7 +29,7 @@ def surveys(tmp_path_factory: pytest.TempPathFactory, model: Path, corpus: Path)
     return [root / "one", root / "two"]
 
 
-@pytest.mark.parametrize("ending", ["png", "svg", "pdf", "csv", "md", "json"])
+@pytest.mark.parametrize("ending", ["png", slow("svg"), slow("pdf"), "csv", "md", "json"])
 def test_the_file_extension_selects_the_format(theodolite, surveys, tmp_path, ending):
     out = tmp_path / f"a.{ending}"
     ran = theodolite("compare", *surveys, "--measure", "mean_cosine", "--out", out)

@@ -10,7 +10,7 @@ from tests.training_steps import checkpoints
 from theodolite.exhibits.drawing.style import RC
 from theodolite.reproduction import drawing
 
-SMALL = ("--sample-size", 32, "--limit", 30)
+SMALL = ("--sample-size", 32, "--limit", 12)
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ HARD = [
     "None",
     "-",
 ]
-TEXTS = [*sentences(80), "a long one " * 60]  # of several windows
+TEXTS = [*sentences(40), "a long one " * 60]  # of several windows
 COLUMNS = "text unit special n document window position layer layer_name norm x y vector".split()
 
 

@@ -42,7 +42,7 @@ def reproduce(out: Path, models: list[Path], corpus: Path, exhibits: dict[str, E
         patch.setitem(RC, "savefig.dpi", 40)
         patch.setattr(plan, "BY_POPULATION", ("norm-variance/fig6",))
         patch.setattr(plan, "UNBIASED", ("norm-variance/fig6",))
-        options = {"limit": 60, "layers": "0,-1"}
+        options = {"limit": 30, "layers": "0,-1"}
         return module.reproduce(PAPER, [str(model) for model in models], str(corpus), out, options=options)
 
 
@@ -144,7 +144,7 @@ def test_an_edition_with_the_numbers_of_another_is_reported_and_not_drawn(tmp_pa
 
 def test_surveys_with_the_same_settings_are_reused(made, few, theodolite):
     before = _written(made.out / "surveys")
-    ran = theodolite(*arguments(made, "--limit", 60))
+    ran = theodolite(*arguments(made, "--limit", 30))
     assert ran.code == 0
     assert re.sub(r"\s+", " ", ran.err).count("already contains this survey: nothing to do") == 2
     assert "positions" not in ran.err
@@ -159,7 +159,7 @@ def test_surveys_with_the_same_settings_are_reused(made, few, theodolite):
 @pytest.mark.slow
 def test_other_settings_are_rejected_with_the_folder_and_a_fix(made, few, theodolite):
     page = made.index.read_bytes()
-    ran = theodolite(*arguments(made, "--limit", 50, "--quiet"))
+    ran = theodolite(*arguments(made, "--limit", 20, "--quiet"))
     assert (ran.code, ran.out) == (2, "")
     assert f"{made.tasks[0].folder} holds a survey of {made.tasks[0].model} with other settings:" in ran.err
     assert "corpus.sha256" in ran.err
@@ -175,7 +175,7 @@ def test_a_failing_exhibit_does_not_affect_others(made, few, theodolite, monkeyp
     whole = module.all_exhibits()
     bad = Exhibit(f"{PAPER}/broken", "Broken & so on", "figure", broken, reads=())
     monkeypatch.setattr(module, "all_exhibits", lambda: {bad.name: bad} | whole)
-    ran = theodolite(*arguments(made, "--limit", 60, "--json", "--quiet"))
+    ran = theodolite(*arguments(made, "--limit", 30, "--json", "--quiet"))
     assert ran.code == 1
     assert f"1 of 4 exhibits failed (broken); the reasons are in {made.index}." in ran.err
     states = {row["name"]: row["state"] for row in json.loads(ran.out)["exhibits"]}

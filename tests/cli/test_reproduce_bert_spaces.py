@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.listeners import RecordingListener
 from tests.small_models import sentences
 
 from theodolite import samples
@@ -22,14 +23,6 @@ from theodolite.studies.laboratory import open_laboratory
 
 PAPER = "bert-spaces"
 OPTIONS = {"limit": 25, "max_tokens": 20, "seed": 7, "layers": "1,-1", "device": "cpu", "dtype": "float32"}
-
-
-class RecordingListener(Listener):
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
 
 
 @pytest.fixture
@@ -87,7 +80,7 @@ def test_files_and_options_are_used(run: Callable[..., Any], files: dict[str, Pa
     assert [layer["index"] for layer in found["trace"]["layers"]] == [1, 3]
     settings = found["clouds"]["settings"]
     assert (settings["limit"], settings["max_tokens"]) == (25, 20)
-    assert "--sample: no effect on bert-spaces, which has no surveys." in listener.warnings
+    assert "--sample: no effect on bert-spaces, which has no surveys." in listener.warned
 
 
 @pytest.mark.slow

@@ -82,7 +82,7 @@ def test_an_unknown_column_gives_one_line(theodolite, tmp_path):
 
 def test_contextual_columns_are_shown_if_computed(theodolite, model, tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join(sentences(30)), "utf-8")
-    common = ["survey", model, "--corpus", tmp_path / "texts.txt", "--quiet", "--out"]
+    common = ["survey", model, "--corpus", tmp_path / "texts.txt", "--sample-size", 64, "--quiet", "--out"]
     assert "self-sim" not in theodolite(*common, tmp_path / "plain").out
     assert "self-sim  intra-sim" in theodolite(*common, tmp_path / "contextual", "--contextuality").out
 

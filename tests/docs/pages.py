@@ -2,7 +2,7 @@
 
 A comment on a line of its own before a block speaks to the tests and to nobody else, since no reader sees it:
 
-    <!-- not run: needs a model hub -->            the block is only read, not run; the reason is wanted
+    <!-- not run: needs a model hub -->            the block is only read, not run; the reason is required
     <!-- in tests: --limit 100 -> --limit 3 -->    what to put in the place of what, so that it takes a second
 """
 

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import torch
 from tests.devices import DEVICES
+from tests.shared import slow
 from tests.small_models import sentences
 
 import theodolite
@@ -89,7 +90,7 @@ class Seen:
         return sum(one() is not None for one in (*self.left, *self.tables))
 
 
-@pytest.mark.parametrize("populations", [("all", "without-first", "without-massive"), ("all",)])
+@pytest.mark.parametrize("populations", [("all", "without-first", "without-massive"), slow(("all",))])
 def test_tables_and_files_equal_those_of_sums_copied_first(
     small_model: Any,
     corpus: Path,

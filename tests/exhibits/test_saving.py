@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from tests.exhibits.formats import take_turns
+from tests.shared import slow
 from tests.synthetic_surveys import SyntheticSurvey, make_survey, remove_units
 
 from theodolite.errors import InputError, TheodoliteError
@@ -49,19 +50,26 @@ def test_every_exhibit_in_every_format(found: Exhibit, ending: str, tmp_path: Pa
     assert list(tmp_path.iterdir()) == [out]
 
 
-@pytest.mark.parametrize("found", HERE, ids=lambda found: found.id)
-def test_surveys_with_one_layer_are_drawn_and_those_without_units_rejected(found: Exhibit, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "found",
+    [pytest.param(each, marks=() if each.id in ("fig2", "fig9", "fits") else pytest.mark.slow) for each in HERE],
+    ids=lambda found: found.id,
+)
+def test_surveys_with_one_layer_are_drawn(found: Exhibit, tmp_path: Path) -> None:
     out = tmp_path / "made.png"
     save(found, drawn(found, make_survey(layers=1)), out)
     assert out.read_bytes().startswith(BEGINS["png"])
     if found.id in UNITLESS:
         save(found, drawn(found, make_survey(layers=1), empty=True), out)
-        return
+
+
+@pytest.mark.parametrize("found", [each for each in HERE if each.id not in UNITLESS], ids=lambda found: found.id)
+def test_surveys_without_units_are_rejected(found: Exhibit) -> None:
     with pytest.raises(InputError, match=r"nothing to draw\. tiny on notes\.txt: (no|fewer than three) units"):
         drawn(found, make_survey(layers=1), empty=True)
 
 
-@pytest.mark.parametrize("number", ["fig2", "fig5", "fig17"])
+@pytest.mark.parametrize("number", ["fig2", slow("fig5"), slow("fig17")])
 @pytest.mark.parametrize("choice", [Choice(variant="unbiased"), Choice("without-first", filter="all")])
 def test_input_beyond_the_paper_is_drawn(number: str, choice: Choice, tmp_path: Path) -> None:
     found = find(f"norm-variance/{number}")

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from tests.integrations.tiny_training import tiny
+from tests.shared import slow
 from tests.small_models import sentences
 
 from theodolite.errors import InputError
@@ -19,7 +20,7 @@ from theodolite.integrations import Alarms, GeometryProbe, GeometryWarning
 from theodolite.integrations.alarms import AlarmDetector
 from theodolite.studies.series import Series
 
-TEXTS = sentences(20, seed=9)
+TEXTS = sentences(10, seed=9)
 
 
 def _detect(kind: str, values: Sequence[float], thresholds: Alarms = Alarms()) -> list[int]:  # noqa: B008
@@ -159,8 +160,10 @@ def _sink(module: Any, args: Any, output: Any) -> None:
     ("fault", "words"),
     [
         ("dead", "step 5: block 2 is dead: it changed its input by "),
-        ("norm", "step 5: embeddings is exploding: its median norm was at most "),
-        ("sinks", "step 5: block 1 has new sinks: 0.00% of its positions were massive in the baseline, and now "),
+        slow("norm", "step 5: embeddings is exploding: its median norm was at most "),
+        slow(
+            "sinks", "step 5: block 1 has new sinks: 0.00% of its positions were massive in the baseline, and now "
+        ),
         ("finite", "step 4: embeddings has states that are NaN or infinite: "),
         ("healthy", ""),
     ],

@@ -90,7 +90,7 @@ def test_unreachable_reporters_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "arguments"),
     [
-        ("decoder", {}),
+        slow("decoder", {}),
         ("encoder", {"gradient_accumulation_steps": 2}),
         slow("encoder", {"bf16": True, "gradient_accumulation_steps": 2}),
         ("decoder", {"gradient_checkpointing": True, "bf16": True}),
@@ -133,7 +133,7 @@ def test_the_last_step_is_measured_and_a_skipped_measurement_is_reported(tmp_pat
     assert [log["step"] for log in trainer.state.log_history if KEY in log] == [0, 6]
 
 
-@pytest.mark.parametrize("attached", [True, False])
+@pytest.mark.parametrize("attached", [True, slow(False)])
 def test_the_last_step_is_measured_when_an_evaluation_stops_the_training(attached: bool, tmp_path: Path) -> None:
     from transformers import TrainerCallback
 

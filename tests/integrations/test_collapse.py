@@ -22,7 +22,7 @@ def _train(pull: float, steps: int = 60) -> GeometryProbe:
     model, tokenizer = tiny("encoder")
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
     ids = torch.tensor([row["input_ids"] for row in rows_of(tokenizer)])
-    probe = GeometryProbe(sentences(30, seed=9), tokenizer, every=5, share=None)
+    probe = GeometryProbe(sentences(15, seed=9), tokenizer, every=5, share=None)
     for step in range(steps + 1):
         probe(model, step)
         out = model(input_ids=ids, labels=ids, output_hidden_states=True)
@@ -74,18 +74,18 @@ def test_a_resumed_run_keeps_the_collapses_before_it(back: int, tmp_path: Path) 
     """Resumed after the collapse (reported at step 4), or at step 3 with two of the three measurements seen."""
     tokenizer = tiny("encoder")[1]
     options: dict[str, Any] = {"share": None, "layers": [1, 2]}
-    whole = GeometryProbe(sentences(30, seed=9), tokenizer, **options)
+    whole = GeometryProbe(sentences(15, seed=9), tokenizer, **options)
     expected = _collapsing(whole, range(6))["geometry/collapsed_layers"]
     assert expected == 1
-    _collapsing(GeometryProbe(sentences(30, seed=9), tokenizer, out=tmp_path / "s", **options), range(back + 1))
-    resumed = GeometryProbe(sentences(30, seed=9), tokenizer, out=tmp_path / "s", resume=True, **options)
+    _collapsing(GeometryProbe(sentences(15, seed=9), tokenizer, out=tmp_path / "s", **options), range(back + 1))
+    resumed = GeometryProbe(sentences(15, seed=9), tokenizer, out=tmp_path / "s", resume=True, **options)
     assert _collapsing(resumed, range(back, 6))["geometry/collapsed_layers"] == expected
     assert [str(each) for each in resumed.collapses] == [str(each) for each in whole.collapses]
     assert whole.series is not None
     assert Series.read(tmp_path / "s").notes == whole.series.notes
     # A run that does not check for collapse keeps the notes, too.
     unchecked = GeometryProbe(
-        sentences(30, seed=9), tokenizer, out=tmp_path / "s", resume=True, collapse=None, **options
+        sentences(15, seed=9), tokenizer, out=tmp_path / "s", resume=True, collapse=None, **options
     )
     _collapsing(unchecked, range(6, 7))
     assert Series.read(tmp_path / "s").notes == whole.series.notes

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from tests.integrations.tiny_training import rows_of, same_bits, tiny, weights_of
+from tests.shared import slow
 from tests.small_models import sentences
 from torch import nn
 
@@ -61,7 +62,7 @@ def _probe(tokenizer: Any, **options: Any) -> GeometryProbe:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", ["decoder", "encoder"])
-@pytest.mark.parametrize(("dropout", "accumulate", "bf16"), [(0.0, 1, False), (0.2, 3, False), (0.2, 2, True)])
+@pytest.mark.parametrize(("dropout", "accumulate", "bf16"), [slow(0.0, 1, False), (0.2, 3, False), (0.2, 2, True)])
 def test_weights_are_identical_with_and_without_measurement(
     kind: str, dropout: float, accumulate: int, bf16: bool, device: str
 ) -> None:

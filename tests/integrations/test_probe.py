@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from tests.integrations.tiny_training import tiny
+from tests.shared import slow
 from tests.small_models import TOKENIZERS, sentences
 
 from theodolite.errors import InputError
@@ -19,7 +20,7 @@ from theodolite.integrations.probe import Budget
 from theodolite.studies.number_export.numbers import read_numbers
 from theodolite.studies.series import Series
 
-TEXTS = sentences(40, seed=9)
+TEXTS = sentences(20, seed=9)
 
 
 def _probe(tokenizer: Any, **options: Any) -> GeometryProbe:
@@ -407,7 +408,7 @@ def test_wrong_models_and_tokenizers_are_rejected_with_a_message() -> None:
     assert small.training == tiny("encoder")[0].training
 
 
-@pytest.mark.parametrize("name", ["dynamics/fig2", "dynamics/fig3"])
+@pytest.mark.parametrize("name", ["dynamics/fig2", slow("dynamics/fig3")])
 def test_exhibits_draw_the_series(name: str, tmp_path: Path) -> None:
     from theodolite.exhibits.registry import find, make
     from theodolite.studies.reading import read_survey_data

@@ -33,11 +33,10 @@ FORMATS = {"text": ("string", "bool"), "integer": ("int64",), "share": ("double"
 def surveys(small_model: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Folders of surveys that write different columns: plain, with contextuality, and of vectors."""
     root = tmp_path_factory.mktemp("columns")
-    documents = sentences(40, seed=5)
-    theodolite.survey(small_model("bert"), documents, by="length", attention=True, out=root / "plain")
-    theodolite.survey(
-        small_model("gpt2"), documents, units="word", contextuality=True, by="length", out=root / "contextual"
-    )
+    documents, few = sentences(40, seed=5), {"sample_size": 64}
+    theodolite.survey(small_model("bert"), documents, by="length", attention=True, out=root / "plain", **few)
+    contextual: dict[str, Any] = {"units": "word", "contextuality": True, "by": "length", **few}
+    theodolite.survey(small_model("gpt2"), documents, out=root / "contextual", **contextual)
     vectors = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
     theodolite.measure(vectors, by=["a", "b", "c"] * 100, out=root / "vectors")
     return {name: root / name for name in ("plain", "contextual", "vectors")}

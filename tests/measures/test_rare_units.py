@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.shared import slow
 
 from theodolite.measures.rare_units import RareLengths, SampledUnits, estimate_within
 from theodolite.statistics.rare_units import choose_units
@@ -107,7 +108,7 @@ def test_the_error_is_right_over_many_samples(massive: int, part: str) -> None:
     assert 0.9 <= np.mean(np.abs(values - 1) < 1.96 * errors) <= 0.99
 
 
-@pytest.mark.parametrize("part", ["all", "without-first"])
+@pytest.mark.parametrize("part", [slow("all"), "without-first"])
 def test_a_few_massive_units_need_not_be_in_the_sample(part: str) -> None:
     """One massive unit in a hundred is too few to sample; they have nearly all of the spread."""
     whole = make_population(12)

@@ -445,7 +445,7 @@ def test_random_points_have_no_near_duplicates(dim: int, shape: str) -> None:
 
 
 def test_the_dimension_jumps_between_scales_where_pairs_are_close() -> None:
-    """At a noise of 2% pairs are no near-duplicates any more, but still decide TwoNN: the curve tells."""
+    """At a noise of 2% pairs are no near-duplicates any more, but still decide TwoNN: the curve shows it."""
 
     def jump(x: torch.Tensor) -> float:
         near = neighbourhood(x)

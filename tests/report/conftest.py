@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -181,15 +182,22 @@ def make(
     without: float = 0.12,
 ) -> Tables:
     """Make a survey whose anisotropy is about `peak`, and about `without` the first position."""
+    made = [table.copy() for table in _tables(layers, tuple(populations), units, peak, without)]
+    return Tables(name, facts(name.split(" ")[0]), *made)
+
+
+@cache
+def _tables(
+    layers: int, populations: tuple[str, ...], units: int, peak: float, without: float
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Compute the tables of layers, tokens and units once: a survey has copies of them."""
     table = units_table(units)
     rows = [
         layer_row(layer, layers - 1, population, peak, without)
         for layer in range(layers)
         for population in populations
     ]
-    return Tables(
-        name, facts(name.split(" ")[0]), pd.DataFrame(rows), tokens_table(layers, populations, table), table
-    )
+    return pd.DataFrame(rows), tokens_table(layers, populations, table), table
 
 
 def with_curves(tables: Tables, ranks: int = 48, points: int = 60) -> Tables:

@@ -21,7 +21,7 @@ SECTIONS = [
     Section("rows", [Answer("Is it good?", "good", "It is 12.5% <b>.", 0.125, 0.1, 0.2, reason="counted")]),
     Section(
         "other_things",
-        [Answer("Is it bad?", "bad", "Yes.", advice="Mend it.")],
+        [Answer("Is it bad?", "bad", "Yes.", advice="Repair it.")],
         {"list": pd.DataFrame({"row": [1], "text": ["<i>"]})},
     ),
     Section("floor", [Answer("Unknown?", "unknown", "No one knows.")]),
@@ -34,7 +34,7 @@ def test_verdicts_are_listed_first_with_the_worst_at_the_top():
     assert re.findall(r'class="answer (\w+)"', page) == ["bad", "good", "unknown"]
     assert page.index("Is it bad?") < page.index('id="rows"')
     assert "2 of 10 rows have no id." in page
-    assert "Mend it." in page
+    assert "Repair it." in page
 
 
 def test_intervals_have_the_unit_of_the_sentence_and_text_is_escaped():

@@ -20,7 +20,7 @@ from theodolite.state.worker_states import WorkerStates
 from theodolite.statistics.fold import LayerFold
 from theodolite.surveys import text_survey
 
-TEXTS = sentences(90, seed=1)
+TEXTS = sentences(45, seed=1)
 
 
 class Stopping(Listener):
@@ -52,7 +52,7 @@ def fold_two_and_die(_: local.LocalEngine, work: Work) -> State:
 def test_a_damaged_save_moves_no_cursor(
     small_model: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_survey, "SHARD_CHARS", 2000)
+    monkeypatch.setattr(text_survey, "SHARD_CHARS", 1000)
     model, out = small_model("bert"), tmp_path / "out"
 
     def survey(**more: Any) -> theodolite.Survey:

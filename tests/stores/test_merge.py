@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared import slow
 
 from theodolite.api.store import store
 from theodolite.errors import InputError
@@ -25,7 +26,7 @@ def vectors() -> np.ndarray:
     return x.astype(np.float32)
 
 
-@pytest.mark.parametrize("cuts", [[0, 400, 600], [0, 100, 300, 600]])
+@pytest.mark.parametrize("cuts", [slow([0, 400, 600]), [0, 100, 300, 600]])
 def test_merged_parts_equal_the_whole(vectors: np.ndarray, cuts: list[int], tmp_path: Path) -> None:
     whole = store(vectors, cost=False, metric="dot")
     folders = [tmp_path / str(start) for start in cuts[:-1]]

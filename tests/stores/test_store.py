@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared import slow
 
 import theodolite
 from theodolite.engines.progress import Listener
@@ -189,7 +190,7 @@ class CountBlocks(StopAt):
         return False
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 4])
+@pytest.mark.parametrize("blocks", [1, slow(2), 4])
 def test_an_interrupted_run_resumes_with_the_same_tables(planted, tmp_path, blocks):
     np.save(tmp_path / "store.npy", np.concatenate([planted] * 7)[:20_000])
     source, options = tmp_path / "store.npy", {"sample_size": 300, "query_count": 300, "cost": False}

@@ -16,7 +16,7 @@ def made(tmp_path_factory):
     from theodolite import survey
 
     folder = tmp_path_factory.mktemp("made") / "tiny"
-    survey(str(make("bert", folder.parent / "model")), sentences(40), out=folder)
+    survey(str(make("bert", folder.parent / "model")), sentences(40), out=folder, sample_size=64)
     return folder
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from tests import encoder_decoders
+from tests.shared import slow
 from tests.small_models import load, sentences
 
 from theodolite.errors import InputError
@@ -39,7 +40,7 @@ def by_hand(model: Any, tokenizer: Any, text: str, layer: int, how: str, *, spec
     return total / len(rows)
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "gpt2", "llama"])
+@pytest.mark.parametrize("family", ["bert", slow("roberta"), "gpt2", slow("llama")])
 @pytest.mark.parametrize("how", ["first", "mean", "last", "max"])
 @pytest.mark.parametrize("special", [True, False])
 def test_pooled_states_equal_a_loop(

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.listeners import RecordingListener
 from tests.small_models import sentences
 
 import theodolite
-from theodolite.engines.progress import Listener
 from theodolite.errors import InputError, MemoryLimitError, TheodoliteError
 from theodolite.measures.columns import column_names
 from theodolite.surveys import by_field, text_survey
@@ -26,25 +26,9 @@ SHARED = [name for name in column_names("groups") if name not in OF_GROUP and no
 LANGUAGES = ("en", "fr", "de")
 
 
-class Heard(Listener):
-    """Keeps warnings, and stops after a number of progress reports."""
-
-    def __init__(self, steps: int | None = None) -> None:
-        self.warnings: list[str] = []
-        self.steps = steps
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
-
-    def stop(self) -> bool:
-        if self.steps is not None:
-            self.steps -= 1
-        return self.steps is not None and self.steps <= 0
-
-
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, str]]:
-    texts = sentences(120, seed=3, longest=14)
+    texts = sentences(60, seed=3, longest=14)
     return [{"text": text, "language": LANGUAGES[at * at % 7 % 3]} for at, text in enumerate(texts)]
 
 
@@ -157,7 +141,7 @@ def test_interrupted_and_resumed_gives_the_same_bits(small_model: Any, corpus: P
 
     whole = run(tmp_path / "whole")
     with pytest.raises(TheodoliteError, match="Interrupted"):
-        run(tmp_path / "s", listener=Heard(3))
+        run(tmp_path / "s", listener=RecordingListener(stop_at=3))
     resumed = run(tmp_path / "s", resume=True)
     pd.testing.assert_frame_equal(resumed.groups, whole.groups)
     pd.testing.assert_frame_equal(resumed.group_differences, whole.group_differences)
@@ -284,14 +268,14 @@ def test_the_memory_estimate_includes_groups(small_model: Any, corpus: Path) -> 
 
 
 def test_warnings_and_errors(small_model: Any, rows: list[dict[str, str]], corpus: Path, tmp_path: Path) -> None:
-    heard = Heard()
+    recorder = RecordingListener()
     sparse = tmp_path / "sparse.jsonl"
     sparse.write_text("\n".join(json.dumps(row) for row in [{"text": "No language."}, *rows]))
     some = [{"text": row["text"]} if at % 10 == 0 else row for at, row in enumerate(rows)]
-    found = theodolite.survey(small_model("bert"), some, by="language", by_top=1, sample_size=0, listener=heard)
+    found = theodolite.survey(small_model("bert"), some, by="language", by_top=1, sample_size=0, listener=recorder)
     assert found.groups["group"].unique()[1:].tolist() == ["(other)", "(missing)"]
-    assert heard.warnings[0] == "--by language: 12 of 120 documents have no value and are the group (missing)"
-    assert heard.warnings[1].startswith("--by language has 3 different values: the 1 most frequent are groups")
+    assert recorder.warned[0] == "--by language: 6 of 60 documents have no value and are the group (missing)"
+    assert recorder.warned[1].startswith("--by language has 3 different values: the 1 most frequent are groups")
     with pytest.raises(InputError, match=r"--by 'langage': no document .* Did you mean 'language'"):
         theodolite.survey(small_model("bert"), corpus, by="langage")
     with pytest.raises(
@@ -344,8 +328,8 @@ def test_vectors_of_a_file_by_a_column(tmp_path: Path) -> None:
         assert (row.n, row.q) == (unit["n"], pytest.approx(unit["q"], rel=EXACT))
     np.save(tmp_path / "v.npy", VECTORS)
     (tmp_path / "by.txt").write_text("\n".join(BY))
-    told = theodolite.measure(tmp_path / "v.npy", by=str(tmp_path / "by.txt")).groups
-    assert sorted(told["group"].unique()) == ["a", "b", "c"]
+    labelled = theodolite.measure(tmp_path / "v.npy", by=str(tmp_path / "by.txt")).groups
+    assert sorted(labelled["group"].unique()) == ["a", "b", "c"]
     with pytest.raises(
         InputError, match=r"--by 'yaer' is not in v.parquet, which has v, g, year. Did you mean 'year'"
     ):

@@ -19,7 +19,7 @@ import theodolite
 from theodolite.errors import InputError
 
 
-@pytest.mark.parametrize("name", ["T5", slow("Marian"), "MBart", slow("ByT5")])
+@pytest.mark.parametrize("name", ["T5", slow("Marian"), slow("MBart"), slow("ByT5")])
 def test_both_stacks_are_surveyed(name: str, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text(
@@ -54,7 +54,7 @@ def pairs(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("units", ["id", "word"])
+@pytest.mark.parametrize("units", [slow("id"), "word"])
 def test_a_decoder_receives_the_given_labels(pairs: Path, tmp_path: Path, units: str) -> None:
     folder = saved("T5", tmp_path / "model")
     found = theodolite.survey(folder, pairs, target="summary", units=units, max_tokens=48, sample_size=64)

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from tests.shared import slow
 from tests.small_models import sentences
 
 from theodolite.errors import DamagedError, InputError
@@ -49,7 +50,7 @@ def test_an_opened_survey_equals_the_original(finished: Path, small_model: Any) 
     assert repr(again) == repr(found)
 
 
-@pytest.mark.parametrize("kind", ["id", "surface", "word"])
+@pytest.mark.parametrize("kind", [slow("id"), slow("surface"), "word"])
 def test_a_survey_saved_again_is_the_same(small_model: Any, tmp_path: Path, kind: str) -> None:
     first = survey(small_model("gpt2"), [*DOCUMENTS, "lone \udc80 surrogate"], units=kind)
     first.save(tmp_path / "one")

@@ -6,6 +6,7 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.shared import slow
 from tests.small_models import FACTS, sentences
 
 from theodolite.errors import InputError
@@ -50,7 +51,7 @@ def test_types_are_counted_only_where_the_bound_would_not_fit() -> None:
         memory.check_memory(LAYERS, 5000, lambda: 4999, budget=needed(100), sample_size=100, populations=3)
 
 
-@pytest.mark.parametrize("kind", ["id", "word"])
+@pytest.mark.parametrize("kind", [slow("id"), "word"])
 def test_counted_types_are_those_seen(small_model: Any, kind: str) -> None:
     whole = survey(small_model("gpt2"), DOCUMENTS, units=kind)
     bound = whole.facts["memory"]

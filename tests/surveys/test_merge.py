@@ -14,7 +14,7 @@ from theodolite.errors import InputError, TheodoliteError
 from theodolite.statistics.frame import Frame
 from theodolite.surveys import text_survey
 
-TEXTS = sentences(150, seed=4)
+TEXTS = sentences(60, seed=4)
 
 
 @pytest.fixture(scope="module")

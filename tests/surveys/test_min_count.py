@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared import slow
 from tests.small_models import sentences
 
 import theodolite
@@ -24,7 +25,7 @@ from theodolite.surveys.api import survey as whole_survey
 from theodolite.surveys.unit_counts import UnitCounts
 
 survey = partial(whole_survey, sample_size=64)  # neighbours of more take longer than all the rest
-DOCUMENTS = sentences(300, seed=19)
+DOCUMENTS = sentences(150, seed=19)
 MANY = 40
 """A min_count with which many units of these documents have no vector."""
 EXACT = ["n", "types", "q", "m", "v", "mean_cosine", "anisotropy_svd", "units_used", "filtered_v_within"]
@@ -42,7 +43,7 @@ def same(one: pd.DataFrame, other: pd.DataFrame, columns: list[str]) -> None:
         np.testing.assert_allclose(one[name].astype(float), other[name].astype(float), rtol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("units", ["id", "word"])
+@pytest.mark.parametrize("units", [slow("id"), "word"])
 def test_only_m_v_and_their_sums_depend_on_min_count(small_model: Any, units: str) -> None:
     whole = survey(small_model("gpt2"), DOCUMENTS, units=units)
     count = int(whole.tokens.query("layer == 1 and population == 'all'")["n"].quantile(0.6)) + 1

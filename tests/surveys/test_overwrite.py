@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from tests.shared import slow
 from tests.small_models import sentences
 from tests.surveys import runner
 
@@ -149,7 +150,7 @@ def test_of_a_link_to_the_folder(small_model: Any, out: Path, tmp_path: Path) ->
     assert documents(out) == len(NEW)
 
 
-@pytest.mark.parametrize("verb", ["save", "merge", "measure"])
+@pytest.mark.parametrize("verb", [slow("save"), "merge", "measure"])
 def test_other_verbs_keep_it_too(
     small_model: Any, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from tests.shared import shared_folder
+from tests.shared import shared_folder, slow
 from tests.small_models import sentences
 from tests.surveys import runner
 
@@ -200,7 +200,7 @@ class TestDamagedCheckpoints:
         assert_equal(halted, undisturbed("id"))
 
     @pytest.mark.usefixtures("small_steps")
-    @pytest.mark.parametrize("damage", ["cut", "flipped at the end", "missing"])
+    @pytest.mark.parametrize("damage", ["cut", slow("flipped at the end"), slow("missing")])
     def test_a_damaged_pilot_is_taken_again(
         self,
         halted: Path,
@@ -315,7 +315,7 @@ class TestInThisProcess:
         with pytest.raises(InputError, match=r"model\.sha256: \w{8}… there, .* \(the weights\)"):
             resumed(out, corpus, small_model("roberta"))
 
-    @pytest.mark.parametrize("runs", [(False, True), (True, False, True)])
+    @pytest.mark.parametrize("runs", [slow((False, True)), (True, False, True)])
     def test_text_is_not_stored_if_the_run_was_without_it(
         self, tmp_path: Path, corpus: Path, small_model: Any, runs: tuple[bool, ...]
     ) -> None:
@@ -330,6 +330,7 @@ class TestInThisProcess:
             "another --out"
         ]
 
+    @pytest.mark.slow
     def test_a_run_that_does_not_record_text_is_resumed_as_given(
         self, tmp_path: Path, corpus: Path, small_model: Any
     ) -> None:

@@ -29,7 +29,7 @@ from theodolite.surveys.survey import Survey
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 KINDS = ("id", "surface", "word")
-DOCUMENTS = [*sentences(60, seed=17), "Rethinking unthinkable things, rethinking 3.14!", "naïve Thinking"]
+DOCUMENTS = [*sentences(30, seed=17), "Rethinking unthinkable things, rethinking 3.14!", "naïve Thinking"]
 SETTINGS: dict[str, Any] = {"batch_tokens": 256, "sample_size": 128, "layers": "0,2"}
 
 

@@ -25,7 +25,7 @@ from theodolite.surveys.api import survey as whole_survey
 from theodolite.surveys.merge import SINKS_NOT_SEPARATED, merge
 from theodolite.text import POPULATION_LABELS
 
-DOCUMENTS = sentences(60, seed=4)
+DOCUMENTS = sentences(45, seed=4)
 survey = partial(whole_survey, sample_size=64)  # neighbours of more take longer than all the rest
 OLD = ("all", "without-first", "without-massive")
 

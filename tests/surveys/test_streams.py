@@ -18,7 +18,7 @@ from theodolite.models.layers import RESIDUAL
 from theodolite.sources.text.source import TextSource
 from theodolite.surveys import text_survey
 
-TEXTS = sentences(60, seed=2)
+TEXTS = sentences(30, seed=2)
 GIVEN: dict[str, Any] = {"device": "cpu", "sample_size": 32, "text": False}
 STREAMS = ("residual", "q", "k", "v", "k-rotated", "attn", "mlp", "v/heads")
 

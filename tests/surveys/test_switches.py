@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.listeners import RecordingListener
 from tests.small_models import sentences
 
-from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.sources.text.units import clean_text
 from theodolite.storage.file_names import FACTS
@@ -23,14 +23,6 @@ from theodolite.surveys.provenance import differences
 
 TEXTS = sentences(40, longest=8)
 END = "<|endoftext|>"
-
-
-class RecordingListener(Listener):
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +71,7 @@ def test_wrapping_has_no_effect_if_the_tokenizer_wraps_and_this_is_reported(
         listener=recorder,
     )  # fmt: skip
     assert again.facts["settings"]["wrap"] is False
-    assert recorder.warnings == [
+    assert recorder.warned == [
         f"--wrap has no effect on {small_model('bert')}: its tokenizer already adds [CLS] and [SEP]"
     ]
 

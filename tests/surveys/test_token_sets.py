@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.shared import slow
 from tests.small_models import blocks_of, load, sentences
 
 from theodolite.engines.progress import Listener, Progress
@@ -117,7 +118,7 @@ def test_only_documents_that_hold_a_token_are_run_and_only_as_far_as_the_layer(
     assert listener.shares[-1] == pytest.approx(1)
 
 
-@pytest.mark.parametrize(("family", "units"), [("gpt2", "surface"), ("llama", "word")])
+@pytest.mark.parametrize(("family", "units"), [slow("gpt2", "surface"), ("llama", "word")])
 def test_other_models_and_units(
     family: str, units: str, small_model: Callable[[str], Path], corpus: Path, tmp_path: Path
 ) -> None:
@@ -143,7 +144,7 @@ def test_parts_and_filters_are_read_again_as_they_were(
     assert made.layer == 1
 
 
-@pytest.mark.parametrize("population", ["all", "without-first", "without-massive"])
+@pytest.mark.parametrize("population", ["all", slow("without-first"), "without-massive"])
 def test_positions_are_excluded_as_in_the_survey(
     population: str,
     small_model: Callable[[str], Path],

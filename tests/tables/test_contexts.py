@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.shared import slow
 from tests.small_models import make, sentences
 from transformers import AutoTokenizer
 
@@ -50,7 +51,7 @@ def test_the_smallest_keys_are_kept_however_the_rows_are_split(rows: list[tuple[
     pd.testing.assert_frame_equal(keep_smallest(parts), whole)
 
 
-TEXTS = sentences(60, seed=4)
+TEXTS = sentences(40, seed=4)
 GIVEN = {"device": "cpu", "sample_size": 64, "layers": "0"}
 
 
@@ -59,7 +60,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make("bert", tmp_path_factory.mktemp("bert"))
 
 
-@pytest.mark.parametrize("units", ["id", "word"])
+@pytest.mark.parametrize("units", [slow("id"), "word"])
 def test_merged_parts_have_the_contexts_of_the_whole(
     model: Path, monkeypatch: pytest.MonkeyPatch, units: str
 ) -> None:

@@ -190,7 +190,7 @@ def test_undefined_is_null_with_a_reason(case: Case) -> None:
 
 def test_parts_of_a_survey_merge_to_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_survey, "SHARD_CHARS", 500)
-    model, texts = make("bert", tmp_path / "bert"), sentences(90, seed=4)
+    model, texts = make("bert", tmp_path / "bert"), sentences(50, seed=4)
 
     def survey(**more: object) -> theodolite.Survey:
         return theodolite.survey(str(model), texts, layer_scores=True, sample_size=50, device="cpu", **more)

@@ -81,7 +81,7 @@ def embed_with_reader(
 ) -> Embedded:
     """Pool the states of sentences over a population of positions, by default without sinks if there are any.
 
-    The first pass reads all layers, whose norms tell which positions are sinks. A second pass is made only if a
+    The first pass reads all layers, whose norms show which positions are sinks. A second pass is made only if a
     population other than all positions is pooled. Memory: the norms of all positions, and the pooled vectors.
     """
     check_pooling(how, population)

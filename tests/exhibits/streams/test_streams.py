@@ -1,4 +1,4 @@
-"""Figures of streams: what is plotted, and what surveys without streams are told."""
+"""Figures of streams: what is plotted, and the errors for surveys without streams."""
 
 from __future__ import annotations
 

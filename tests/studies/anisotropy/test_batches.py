@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from tests.encoder_decoders import saved
+from tests.shared import slow
 from tests.small_models import POSITIONS, load, sentences
 
 import theodolite as package
@@ -151,7 +152,9 @@ class TestOracle:
                 seen.append(window.seen[position])
         return np.array(x), keys, seen
 
-    @pytest.mark.parametrize("population", POPULATIONS)
+    @pytest.mark.parametrize(
+        "population", [slow("all"), slow("without-first"), "without-massive", "without-sinks"]
+    )
     def test_contiguous(self, table: pd.DataFrame, kept: Any, source: Path, population: str) -> None:
         chosen, every, key = kept
         assert any(len({one.document for one in chunk}) == 1 < len(chunk) for chunk in chosen) or any(

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.listeners import RecordingListener
+from tests.shared import slow
 from tests.small_models import sentences
 
 import theodolite
 from theodolite import samples
-from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.measures.laboratories.contrast import association
 from theodolite.studies.contrast.contrast import measure_contrast
@@ -45,14 +46,6 @@ from theodolite.studies.laboratory import open_laboratory
 
 DIM = 40
 TEXTS = sentences(60, seed=3, longest=8)
-
-
-class RecordingListener(Listener):
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
 
 
 def classes(**sizes: int) -> Pairs:
@@ -301,7 +294,7 @@ def text_pairs() -> dict[str, Sequence[Sequence[str]]]:
     return {name: [TEXTS[i : i + 2] for i in range(start, start + 12, 2)] for name, start in (("a", 0), ("b", 12))}
 
 
-@pytest.mark.parametrize("pooling", ["first", "mean", "last", "max"])
+@pytest.mark.parametrize("pooling", [slow("first"), "mean", slow("last"), "max"])
 def test_differences_are_second_minus_first(small_model: Callable[[str], Path], pooling: str) -> None:
     from tests.small_models import load
 
@@ -336,7 +329,7 @@ def test_the_folder_opens_and_the_first_state_of_bert_has_no_direction(
 def test_pooling_a_decoder_at_its_first_token_gives_a_warning(small_model: Callable[[str], Path]) -> None:
     listener = RecordingListener()
     theodolite.contrast(small_model("gpt2"), text_pairs(), pooling="first", layers="-1", listener=listener)
-    assert any("this model is causal" in words for words in listener.warnings)
+    assert any("this model is causal" in words for words in listener.warned)
 
 
 def test_matched_omits_pairs_with_different_punctuation(small_model: Callable[[str], Path]) -> None:

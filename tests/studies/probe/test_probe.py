@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.listeners import RecordingListener
 from tests.planted_words import DIM, clusters, plant
 from tests.small_models import load
 
 import theodolite
-from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
 from theodolite.studies.laboratory import Findings, open_laboratory
 from theodolite.studies.probe import classifiers, probe
@@ -32,18 +32,6 @@ from theodolite.studies.probe.vectors import read_layer_vectors
 CLASSES, COUNT, FOLDS = 3, 30, 3
 SHOW = ["bear", "Bear", "rogue", "zzz"]
 CHANCE = 0.15  # about four standard errors of a share of 90 at a third, 0.05 each, less what folds share
-
-
-class RecordingListener(Listener):
-    def __init__(self) -> None:
-        self.warned: list[str] = []
-        self.said: list[str] = []
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-
-    def warn(self, text: str) -> None:
-        self.warned.append(text)
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ from theodolite.studies.series.leads import describe_leads as lead_sentences
 from theodolite.surveys.folder import open_tables
 
 STEPS = (0, 10, 100)
-OPTIONS = {"sample_size": 64, "limit": 40}
+OPTIONS = {"sample_size": 64, "limit": 20}
 
 
 @pytest.fixture(scope="module")
@@ -185,8 +185,8 @@ def test_other_invalid_input_is_rejected(made, runs: Path, corpus: Path, tmp_pat
     given = {"checkpoints": folders(runs)}
     with pytest.raises(InputError, match=r"a series with other options:\n  sample_size: 64 there, 65 now"):
         dynamics("tiny", str(corpus), made[1], options=OPTIONS | {"sample_size": 65}, **given)
-    with pytest.raises(InputError, match=r"corpus_sha256: .* there, .* now\n  limit: 40 there, 39 now"):
-        dynamics("tiny", str(corpus), made[1], options=OPTIONS | {"limit": 39}, **given)
+    with pytest.raises(InputError, match=r"corpus_sha256: .* there, .* now\n  limit: 20 there, 19 now"):
+        dynamics("tiny", str(corpus), made[1], options=OPTIONS | {"limit": 19}, **given)
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "notes").write_text("mine")
     with pytest.raises(InputError, match="contains notes and no series"):
@@ -252,7 +252,12 @@ def test_checkpoints_of_an_adapter_are_read_with_their_base(corpus: Path, tmp_pa
         adapted.merge_and_unload().save_pretrained(tmp_path / f"merged-{step}")
     made = [
         dynamics(
-            str(base), str(corpus), tmp_path / name, checkpoints=[str(tmp_path / f"{name}-*")], options=OPTIONS
+            str(base),
+            str(corpus),
+            tmp_path / name,
+            checkpoints=[str(tmp_path / f"{name}-*")],
+            options=OPTIONS | {"limit": 10},
+            attention=0,
         )
         for name in ("checkpoint", "merged")
     ]
@@ -364,12 +369,12 @@ def test_pictures_have_a_series_too_without_attention(tmp_path: Path) -> None:
 
 
 def test_streams_are_in_the_series_and_not_in_averages(runs: Path, corpus: Path, tmp_path: Path) -> None:
-    options = OPTIONS | {"limit": 10, "layers": "0-1"}
-    plain = dynamics("m", corpus, tmp_path / "a", checkpoints=folders(runs), attention=0, options=options)
+    options, two = OPTIONS | {"limit": 10, "layers": "0-1"}, folders(runs, STEPS[:2])
+    plain = dynamics("m", corpus, tmp_path / "a", checkpoints=two, attention=0, options=options)
     both = options | {"streams": ("residual", "k")}
-    made = dynamics("m", corpus, tmp_path / "b", checkpoints=folders(runs), attention=0, options=both)
+    made = dynamics("m", corpus, tmp_path / "b", checkpoints=two, attention=0, options=both)
     assert set(made.table["layer_name"]) == {"embeddings", "block 1", "block 1/k"}
     expected, found = (average_layers(series.as_survey_data(), ["all"], ["q"]) for series in (plain, made))
     assert found["mean"].tolist() == expected["mean"].tolist()
-    again = dynamics("m", corpus, tmp_path / "b", checkpoints=folders(runs), attention=0, options=both)
-    assert len(again.steps) == len(STEPS)
+    again = dynamics("m", corpus, tmp_path / "b", checkpoints=two, attention=0, options=both)
+    assert len(again.steps) == 2
