@@ -16,7 +16,7 @@ from torch import Tensor
 
 from theodolite.batch import Batch, Places
 from theodolite.statistics.cuda.layout import Ints, Layout
-from theodolite.statistics.cuda.tables import RowIndex, fits_on_device, free_cached_memory
+from theodolite.statistics.cuda.tables import RowIndex, free_cached_memory
 from theodolite.statistics.cuda.transfer import send
 
 if TYPE_CHECKING:
@@ -104,21 +104,21 @@ class GpuContext:
     def begin(self, batch: Batch) -> None:
         """If this is the first layer of a batch, enlarge the tables of all layers for its units.
 
-        The memory of smaller tables is returned before states are held in parts of it: what is left of such a part
-        is too small for the next table.
+        Deferred work is done first, so that no states are held: between tables that grow while states are, memory
+        is left in parts that are too small for the next table, and a run of 8B needs a third more.
         """
         if self._current is not None and self._current[0] is batch.places:
             return
         with self.activate():
             size = self.layout_of(batch).size
             growing = [fold for fold in self.folds if fold.lacks_rows(size)]
-            row = sum(8 * (fold.frame.dim + 2) for fold in growing)
-            # Growing takes time, so tables grow by half where memory allows it twice, and by a quarter elsewhere.
-            spare = size // 2 if fits_on_device(2 * row * (size + size // 2), self.device) else size // 4
+            if not growing:
+                return
+            self.finish()
+            free_cached_memory(self.device)
             for fold in growing:
-                fold.reserve(size, spare)
-            if growing:
-                free_cached_memory(self.device)
+                fold.reserve(size)
+            free_cached_memory(self.device)
 
     def _take_prepared(self, places: Places) -> PreparedBatch | None:
         """Return a layout computed in advance, and drop older ones, such as those of a stack without layers."""

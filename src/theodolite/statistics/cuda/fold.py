@@ -137,9 +137,9 @@ class GpuFold:
         """Return whether the table of ordinary positions has to grow for this many rows."""
         return self._tables[ORDINARY_CELLS].lacks(size)
 
-    def reserve(self, size: int, spare: int = 0) -> None:
-        """Enlarge the table of ordinary positions to this many rows and some to `spare`, or move it to the CPU."""
-        self._tables[ORDINARY_CELLS].reserve(self.context.rows, self.context.bytes_to_hold, size, spare)
+    def reserve(self, size: int) -> None:
+        """Enlarge the table of ordinary positions to this many rows, or move it to the CPU."""
+        self._tables[ORDINARY_CELLS].reserve(self.context.rows, self.context.bytes_to_hold, size)
 
     @torch.no_grad()
     def hold(self, batch: Batch) -> HeldBatch:

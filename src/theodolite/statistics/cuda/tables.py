@@ -71,17 +71,17 @@ class GpuUnitTable(GpuSums):
         """Return whether the table has to grow for this many rows."""
         return self.spilled is None and size > len(self.n)
 
-    def reserve(self, rows: RowIndex, free: int = 0, size: int | None = None, spare: int = 0) -> None:
+    def reserve(self, rows: RowIndex, spare: int = 0, size: int | None = None) -> None:
         """Grow to the size of the index, or to `size`; if the device is full, move to the CPU permanently.
 
-        `free` bytes must stay free. The table gets at least `spare` more rows, so that it does not grow often.
+        `spare` bytes must stay free.
         """
         size = rows.size if size is None else size
         if not self.lacks(size):
             return
-        capacity = size + max(size // 4, spare) + 16
+        capacity = size + size // 4 + 16
         # While it grows, both the old and the new table are in memory.
-        if not fits_on_device(8 * capacity * (self.dim + 2) + free, self.device):
+        if not fits_on_device(8 * capacity * (self.dim + 2) + spare, self.device):
             sums_by_part = self.to_cpu(rows)
             self.spilled = UnitTable(self.dim)
             for first, (codes, *sums) in enumerate(sums_by_part):
