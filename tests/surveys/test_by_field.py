@@ -184,8 +184,8 @@ def test_parts_merge_to_the_whole(small_model: Any, corpus: Path, tmp_path: Path
 def test_other_corpora_merge_by_the_names_of_groups(
     small_model: Any, rows: list[dict[str, str]], tmp_path: Path
 ) -> None:
-    first = [row for row in rows[:60] if row["language"] != "de"]
-    second = [row for row in rows[60:] if row["language"] != "en"]
+    first = [row for row in rows[:30] if row["language"] != "de"]
+    second = [row for row in rows[30:] if row["language"] != "en"]
     a, b = (theodolite.survey(small_model("bert"), part, by="language", sample_size=0) for part in (first, second))
     merged = theodolite.merge([a, b])
     whole = theodolite.survey(small_model("bert"), [*first, *second], by="language", sample_size=0)

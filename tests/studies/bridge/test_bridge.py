@@ -22,7 +22,7 @@ from theodolite.studies.laboratory import Findings, open_laboratory
 from theodolite.studies.text_model import TextModel, load_text_model
 
 pytestmark = pytest.mark.filterwarnings(r"ignore:R\^2, neighbours and recall come from")
-TEXTS = sentences(80, seed=7)
+TEXTS = sentences(96, seed=7)
 ROUNDING = 1e-5
 """The oracle reads all texts in other batches: float32 rounding of the states."""
 
