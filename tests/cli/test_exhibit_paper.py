@@ -115,7 +115,7 @@ def test_a_paper_is_drawn_partly_if_surveys_allow_only_a_part(theodolite, by_id,
     assert ran.code == 0
     assert (out / "fig1.pdf").read_bytes().startswith(b"%PDF")
     assert lines(ran, "not drawn: ")[0].startswith(
-        "not drawn: fig2, fig3, attention, training: needs series of checkpoints"
+        "not drawn: fig2, fig3, attention, batches, training: needs series of checkpoints"
     )
     assert "<img" not in (out / "index.html").read_text("utf-8")  # no format that a page shows
 
