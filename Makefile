@@ -70,13 +70,14 @@ docs-renew: setup
 
 # One thread per process: on matrices as small as these, more threads only wait for each other.
 # Bytecode is kept even where the environment says otherwise: else every process compiles PyTorch and transformers again.
-PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --dist worksteal
 
+# More processes than cores: some tests wait for a disk, a browser or a process. Slow ones need the memory.
 test: setup
-	$(PYTEST) -m "not slow"
+	$(PYTEST) --numprocesses 3 -m "not slow"
 
 test-all: setup
-	HYPOTHESIS_PROFILE=ci $(PYTEST)
+	HYPOTHESIS_PROFILE=ci $(PYTEST) --numprocesses 2
 
 # Tests whose outcome could depend on the processor's instructions, the number of threads, the width of the terminal
 # or the path of the temporary folder.
