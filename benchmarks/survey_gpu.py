@@ -437,8 +437,9 @@ class Bench:
                 out=self.folder / f"survey{len(list(self.folder.glob('survey*')))}",
                 **given,
             )
-            size = sum(file.stat().st_size for file in Path(made.folder).rglob("*"))
-            return time.perf_counter() - started, made.facts | {"folder_GB": size / 1e9}
+            spent = time.perf_counter() - started
+            folder_bytes = sum(file.stat().st_size for file in Path(made.folder).rglob("*"))
+            return spent, made.facts | {"folder_GB": folder_bytes / 1e9}
 
         first, _ = surveyed(few)  # libraries are loaded and kernels compiled once per process
         runs = [surveyed(corpus) for _ in range(ROUNDS if size <= SAVED_UP_TO else 1)]
