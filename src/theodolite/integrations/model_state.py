@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from theodolite.engines.threads import one_torch_thread
 from theodolite.errors import InputError
 from theodolite.integrations.sharding import RootedModel, is_sharded, local_shard
 from theodolite.surveys.watch import evaluation_mode
@@ -105,15 +106,25 @@ def preserve_state(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def default_torch() -> Iterator[None]:
-    """Run the body with the defaults of PyTorch: new tensors are float32 on the CPU, without autocast."""
+def default_torch(device: str = "cpu") -> Iterator[None]:
+    """Run the body with the defaults of PyTorch: new tensors are float32 on the CPU, without autocast.
+
+    If the states are on a GPU, PyTorch uses one thread: what is left for the CPU is small, and waking its other
+    threads takes longer.
+    """
     dtype = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float32)
-    try:
-        with torch.device("cpu"), torch.autocast("cpu", enabled=False), torch.no_grad():
-            yield
-    finally:
-        torch.set_default_dtype(dtype)
+    with ExitStack() as stack:
+        if dtype != torch.float32:
+            torch.set_default_dtype(torch.float32)
+            stack.callback(torch.set_default_dtype, dtype)
+        if torch.get_default_device().type != "cpu":  # a default device slows every call of PyTorch
+            stack.enter_context(torch.device("cpu"))
+        if device != "cpu":
+            stack.enter_context(one_torch_thread())
+        for kind in dict.fromkeys(("cpu", device)):
+            stack.enter_context(torch.autocast(kind, enabled=False))
+        stack.enter_context(torch.no_grad())
+        yield
 
 
 def _save_random_states() -> Callable[[], None]:

@@ -51,8 +51,8 @@ class GeometryProbe:
     for `collapse`; `alarms` are dead blocks, exploding norms, sinks, attention and states that are not finite.
     `dimension` adds TwoNN, hubness and the other measures that compare all pairs of positions. `attention` is the
     number of documents on which the sharpness and the largest logit of attention are measured. `streams` are what
-    is measured of each block, as for `theodolite survey --streams`. With `training_batches=8`, the states of one
-    in eight forward passes of the training are summed up too, from one measurement to the next. `out` is the
+    is measured of each block, as for `theodolite survey --streams`. With `training_batches=20`, the states of one
+    in twenty forward passes of the training are summed up too, from one measurement to the next. `out` is the
     folder of the series. With `resume` a series in that folder is continued: steps from the first new measurement
     on are replaced, and alarms are judged by all steps before it. `weights` selects how the weights are hashed, to
     detect steps with equal weights: "sampled", "whole" or "none". `log` gets the numbers of every measurement: a

@@ -178,7 +178,7 @@ class TrainingBatches:
     def _keep_error(self, device: str) -> Iterator[None]:
         """Run the body without gradients and autocast. An error, such as out of memory, ends the window only."""
         try:
-            with default_torch(), torch.autocast(device, enabled=False):
+            with default_torch(device):
                 yield
         except Exception as error:
             self._error = f"{type(error).__name__}: {first_line(error, '')}".removesuffix(": ")
@@ -227,12 +227,13 @@ class TrainingBatches:
 
     def finish(self, populations: Sequence[str]) -> pd.DataFrame | None:
         """Return the rows of layers.parquet of this window over all processes; None if there are none."""
-        self._finish_contexts()
         layers = [layer for layer in self._source.layers if layer.index in self._frames]
-        folds = {
-            layer.index: self._hand_over(self._folds.get(layer.index), self._frames[layer.index])
-            for layer in layers
-        }
+        with default_torch(self._source.device.type):
+            self._finish_contexts()
+            folds = {
+                layer.index: self._hand_over(self._folds.get(layer.index), self._frames[layer.index])
+                for layer in layers
+            }
         for context in self._contexts.values():
             context.close()
         reports = self._processes.all_gather((self._folded, self._error))
