@@ -16,7 +16,7 @@ from theodolite.measures import columns
 from theodolite.measures.formula import formula
 from theodolite.measures.uncertainty import jackknife
 from theodolite.measures.unit_sums import Sums as UnitSums
-from theodolite.measures.unit_sums import like, squared_distances, take_rows, to_numpy, weigh_means
+from theodolite.measures.unit_sums import like, select_rows, squared_distances, to_numpy, weigh_means
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.integer[Any]]
@@ -128,7 +128,7 @@ def delete_groups(
     beyond, beyond_squares = groups.sum - lost_sums[0], groups.squares - lost_squares[0]
     of = by_unit.frequent
     # By unit, group and coordinate: the largest arrays, which stay on the device of the sums.
-    frequent = like(by_unit.sum, take_rows(total, of))
+    frequent = select_rows(total, of)
     usual_share = like(by_unit.sum, counts[of] / n[of, None])
     frequent_beyond = by_unit.sum - usual_share[:, :, None] * frequent[:, None]
     frequent_squares = by_unit.squares - counts[of] * (squares[of] / n[of])[:, None]
@@ -154,19 +154,22 @@ def delete_groups(
     unknown_squares = beyond_squares - frequent_squares.sum(axis=0)
     unknown = beyond - to_numpy(frequent_beyond.sum(axis=0))
     usual = bool((np.abs(others_longer) < EXCESS * away[others].sum() * occurrences).all())
+    member = sets.astype(np.float64)  # products with it are sums over the units of each set
+    inner_n, inner_counts, inner_within = (member @ part for part in (n, counts, within))
+    inner_squares, inner_spread, inner_others = (member @ part for part in (squares, spread, spread * others))
+    own = like(by_unit.sum, member[:, of]) @ frequent_beyond.reshape(len(of), beyond.size)
+    own_beyond = to_numpy(own).reshape(len(sets), *beyond.shape)
     estimates = []
-    for number, inside in enumerate(sets, 1):
-        share = spread[inside & others].sum() / max(spread[others].sum(), TINY)
+    for number, inside in enumerate(sets):
+        share = inner_others[number] / max(spread[others].sum(), TINY)
         share = 1.0 if inside[others].all() else share if usual or share > SMALL_SHARE else 0.0
-        known = inside[of]
-        own = like(by_unit.sum, known.astype(np.float64)) @ frequent_beyond.reshape(len(of), beyond.size)
-        own_sum = lost_sums[number] + to_numpy(own).reshape(beyond.shape) + share * unknown
-        own_squares = lost_squares[number] + frequent_squares[known].sum(axis=0) + share * unknown_squares
+        own_sum = lost_sums[number + 1] + own_beyond[number] + share * unknown
+        own_squares = lost_squares[number + 1] + frequent_squares[inside[of]].sum(axis=0) + share * unknown_squares
         left = (
-            n[inside].sum() - counts[inside].sum(axis=0),
-            sums[number, -1] - own_sum,
-            squares[inside].sum() - own_squares,
-            n[inside] @ unit_v[inside] - within[inside].sum(axis=0),
+            inner_n[number] - inner_counts[number],
+            sums[number + 1, -1] - own_sum,
+            inner_squares[number] - own_squares,
+            inner_spread[number] - inner_within[number],
         )
         estimates.append(_numbers(*left, centre))
     return np.stack(estimates)

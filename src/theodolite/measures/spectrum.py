@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -57,9 +58,15 @@ def _solve(solve: Callable[[Tensor], Any], matrix: Tensor) -> Any:
         return solve(matrix.cpu())
 
 
+_SOLVING = Lock()
+
+
 def _solve_first(solve: Callable[[Tensor], Any], matrix: Tensor) -> Any:
-    """Solve on a stream of high priority: its many short steps would each wait for the work of other threads."""
-    with torch.cuda.device(matrix.device):
+    """Solve on a stream of high priority: its many short steps would each wait for the work of other threads.
+
+    One at a time: problems that are solved together take as long as one after the other.
+    """
+    with _SOLVING, torch.cuda.device(matrix.device):
         caller = torch.cuda.current_stream()
         stream = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
         stream.wait_stream(caller)
@@ -117,30 +124,36 @@ def largest_eigenvalue(matrix: Tensor) -> float:
     start = torch.randn(dim, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     basis = matrix.new_zeros(LANCZOS_STEPS + 1, dim, dtype=torch.float64)
     basis[0] = (start / start.norm()).to(matrix.device)
-    sizes = basis.new_zeros(2, LANCZOS_STEPS)  # diagonal and side diagonal of the projected matrix
-    symmetric = matrix.double()
-    for step in range(LANCZOS_STEPS):
-        known, following = basis[: step + 1], symmetric @ basis[step]
-        along = known @ following
-        sizes[0, step] = along[step]
-        following = torch.addmv(following, known.T, along, alpha=-1)
-        following = torch.addmv(following, known.T, known @ following, alpha=-1)
-        torch.linalg.vector_norm(following, out=sizes[1, step])
-        torch.div(following, sizes[1, step].clamp_min(torch.finfo(torch.float64).tiny), out=basis[step + 1])
-        if (step + 1) % LANCZOS_CHECK == 0:
-            diagonal, side = sizes[:, : step + 1].cpu().numpy()
-            if (found := _proven_largest(diagonal, side)) is not None:
-                return found
+    symmetric, diagonal, side = matrix.double(), np.empty(0), np.empty(0)
+    for first in range(0, LANCZOS_STEPS, LANCZOS_CHECK):
+        # Few calls per step: each may wait for another thread. Rows that are still 0 change nothing.
+        stop = first + LANCZOS_CHECK
+        known, vectors = basis[:stop], basis[first : stop + 1].unbind()
+        columns, products = known.T, []
+        lengths = basis.new_empty(LANCZOS_CHECK)
+        for vector, following, length in zip(vectors, vectors[1:], lengths.unbind(), strict=False):
+            y = torch.mv(symmetric, vector)
+            products.append(torch.mv(known, y))
+            y = torch.addmv(y, columns, products[-1], alpha=-1)
+            y = torch.addmv(y, columns, torch.mv(known, y), alpha=-1)
+            torch.linalg.vector_norm(y, out=length)
+            torch.div(y, length, out=following)
+        found = torch.stack([torch.stack(products).diagonal(first), lengths]).cpu().numpy()
+        diagonal, side = np.append(diagonal, found[0]), np.append(side, found[1])
+        if (largest := _proven_largest(diagonal, side)) is not None:
+            return largest
     return float(eigenvalues(matrix)[0])
 
 
 def _proven_largest(diagonal: Array, side: Array) -> float | None:
-    """Return the largest eigenvalue of the projected matrix if its residual is small; None otherwise."""
-    from scipy.linalg import eigh_tridiagonal
+    """Return the largest eigenvalue of the projected matrix if its residual is small; None otherwise.
 
-    ended = np.flatnonzero(side <= np.finfo(np.float64).eps * np.abs(diagonal).max())  # the rest is rounding
+    `diagonal` and `side` are its diagonals. After a side of 0, or of rounding, they mean nothing.
+    """
+    ended = np.flatnonzero(~(side > np.finfo(np.float64).eps * np.nanmax(np.abs(diagonal))))
     count = int(ended[0]) + 1 if len(ended) else len(diagonal)
-    values, vectors = eigh_tridiagonal(diagonal[:count], side[: count - 1])
+    beside = np.diag(side[: count - 1], 1)
+    values, vectors = np.linalg.eigh(np.diag(diagonal[:count]) + beside + beside.T)  # scipy's blocks other threads
     largest, residual = float(values[-1]), float(side[count - 1] * abs(vectors[-1, -1]))
     apart = largest - float(values[-2]) if count > 1 else largest
     error = min(residual, residual**2 / apart) if apart > 0 else residual

@@ -124,11 +124,9 @@ def weigh_means(sets: NDArray[np.bool_], weights: Array, n: NDArray[np.int64], t
     return np.asarray((rows / n) @ total).reshape(len(sets), len(weights), total.shape[1])
 
 
-def take_rows(total: Sums, rows: Rows) -> Array:
-    """Return some rows as an array. -> (rows, dim)"""
-    if isinstance(total, Tensor):
-        return to_numpy(total[torch.from_numpy(rows).to(total.device)])
-    return np.asarray(total[rows])
+def select_rows(total: Sums, rows: Rows) -> Any:
+    """Return some rows, on the device of the sums. -> (rows, dim)"""
+    return total[torch.from_numpy(rows).to(total.device)] if isinstance(total, Tensor) else total[rows]
 
 
 def _device_blocks(total: Tensor, rows: Rows | None = None) -> Iterator[tuple[slice, Tensor]]:

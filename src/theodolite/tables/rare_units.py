@@ -12,7 +12,7 @@ from torch import Tensor
 
 from theodolite.measures.decomposition import Rest, UnitMoments
 from theodolite.measures.rare_units import RareLengths, RareSpread, SampledUnits, estimate_within
-from theodolite.measures.unit_sums import take_rows
+from theodolite.measures.unit_sums import select_rows, to_numpy
 from theodolite.statistics.cells import MASSIVE_CELLS
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.moments import UnitSums
@@ -57,7 +57,7 @@ class RarePart:
         """
         rows = self.sampled
         counts = sums.n.numpy()[rows]
-        means = take_rows(sums.readable, rows) / counts[:, None]
+        means = to_numpy(select_rows(sums.readable, rows)) / counts[:, None]
         found = (counts * self.spread.expansion) @ np.square(means - mean) / n
         left = max(v_between - float(known.sum()), 0.0)
         return np.asarray(found * (left / found.sum()) if found.sum() > 0 else found)

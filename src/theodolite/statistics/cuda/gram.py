@@ -18,8 +18,9 @@ from torch import Tensor
 
 from theodolite.devices import to_device
 
-CHUNK = 2048
-"""Rows whose products are summed in float32; over this number the matrix units truncate about 3e-6."""
+CHUNK, CHUNK_OF_WIDE, WIDE = 2048, 4096, 2048
+"""Rows whose products are summed in float32, and the same for vectors of at least `WIDE` coordinates, whose sums
+take long to add. The matrix units truncate about 3e-6 over 2,048 rows."""
 PARTIAL_BYTES = 2**29  # for partial products at a time
 STEP = 64  # the number of rows of a chunk is a multiple of this
 MULTIPLE = 16  # the matrix units require multiples of sixteen columns
@@ -100,7 +101,8 @@ class GramRows:
     @classmethod
     def allocate(cls, gram_format: GramFormat, others: int, first: int, device: torch.device) -> GramRows:
         """Return uninitialized memory for these numbers of rows."""
-        chunk = min(CHUNK, -(-max(others, first) // STEP) * STEP)
+        most = CHUNK_OF_WIDE if gram_format.dim >= WIDE else CHUNK
+        chunk = min(most, -(-max(others, first) // STEP) * STEP)
         before, after = -(-others // chunk), -(-first // chunk)
         rows = torch.empty((before + after) * chunk, gram_format.width, dtype=gram_format.dtype, device=device)
         chunks = range(before), range(before, before + after)
