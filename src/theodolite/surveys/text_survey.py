@@ -71,7 +71,8 @@ def plan(
     kind = device.partition(":")[0]
     shard_chars = GPU_SHARD_CHARS if kind == "cuda" else SHARD_CHARS
     # Loading needs the interpreter too, so scanning runs in a process; the driver of a cluster must not fork.
-    scanning = run_in_process if kind == "cuda" and local_device is None and documents.plain else run_in_thread
+    beside = run_in_process if kind == "cuda" and local_device is None else run_in_thread
+    scanning = beside if documents.plain else run_in_thread
     scanned = scanning(lambda: scan(documents, shard_chars=shard_chars, by_top=options.by_top))
     hashed = run_in_thread(lambda: checkpoint.sha256)
     filters = {name: value for name, value in asdict(corpus_options).items() if name != BY}
@@ -99,6 +100,7 @@ def plan(
     elif has_offloaded(checkpoint.network):
         hashed()  # it loads and frees the same weights as the forward passes that come next
     tokenizer = _load_tokenizer(checkpoint, options)
+    digests = beside(lambda: (_vocabulary_sha256(tokenizer), checkpoint.settings_sha256))
     if options.chat:
         check_chat(tokenizer, checkpoint.name)
     wrap = _find_wrap(tokenizer, checkpoint.name, listener) if options.wrap else UNWRAPPED
@@ -144,9 +146,15 @@ def plan(
 
     total = sum(shards[index].stop - shards[index].start for index in selected)
     by_settings, by_identity = describe_by(by, options.by_top)
+    vocabulary_sha256, settings_sha256 = digests()
     provenance = make_provenance(
-        model_identity=checkpoint.identity() | {"dtype": options.dtype, "device": device},
-        vocabulary_sha256=_vocabulary_sha256(tokenizer),
+        model_identity={
+            "sha256": checkpoint.sha256,
+            "settings": settings_sha256,
+            "dtype": options.dtype,
+            "device": device,
+        },
+        vocabulary_sha256=vocabulary_sha256,
         corpus_identity={"part": options.part, **by_identity},
         settings=describe_settings(
             source.units.kind,

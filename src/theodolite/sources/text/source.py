@@ -109,7 +109,7 @@ class TextSource:
         if self._streams is not None:
             self.devices |= {index: block.device for index, (block, _, _) in self._streams.of_layer.items()}
         self._pad = quirks.padding_id(model.config, tokenizer)
-        self._table_rows = _table_rows(model, tokenizer)
+        self._table_rows = _table_rows(model, len(codes))
         self._language_first = quirks.starts_with_language(model.config)
         self._shortest = quirks.shortest_window(model.config)
         self._first_position = quirks.first_position_id(model.config)
@@ -354,14 +354,13 @@ def _find_spans(prepared: TextBatch, stack: str) -> tuple[list[Span], Tensor]:
     return [Span(item, 0, length) for item, length in enumerate(side.mask.sum(dim=1).tolist())], counted
 
 
-def _table_rows(model: Any, tokenizer: Any) -> int | None:
-    """Return the number of rows of the embedding table if a token of the vocabulary is beyond them."""
+def _table_rows(model: Any, ids: int) -> int | None:
+    """Return the number of rows of the embedding table if it has fewer than there are ids."""
     try:
         rows = getattr(model.get_input_embeddings(), "num_embeddings", None)
     except NotImplementedError:  # no table, such as CANINE, which hashes characters
         return None
-    highest = max(tokenizer.get_vocab().values(), default=0)
-    return rows if rows is not None and highest >= rows else None
+    return rows if rows is not None and ids > rows else None
 
 
 def check_cleaning(kinds: Sequence[str], *, clean_words: bool) -> None:

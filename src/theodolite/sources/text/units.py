@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,18 +59,39 @@ def list_vocabulary(tokenizer: Any, kind: str, *, start: int | None = None) -> t
     tokens = tokenizer.convert_ids_to_tokens(list(range(size)))
     tokens = [f"<unused id {i}>" if token is None else token for i, token in enumerate(tokens)]
     read, continuation = _reader(tokenizer), continuation_mark(tokenizer)
+    if kind == "id":
+        keys = _make_distinct(tokens)
+        shown = [token if number in special else read(token) for number, token in enumerate(tokens)]
+        known = [Unit(key, text, i, i in special) for i, (key, text) in enumerate(zip(keys, shown, strict=True))]
+        return Units(kind, known), list(range(size))
     units, codes = Units(kind), []
     for number, token in enumerate(tokens):
         is_special = number in special
-        if kind == "id":
-            key = token if units.code(token) is None else f"{token} (id {number})"
-            codes.append(units.add(Unit(key, token if is_special else read(token), number, is_special)))
-        elif kind == "surface":
+        if kind == "surface":
             key = token if is_special else strip_marks(token, continuation)
             codes.append(units.add(Unit(key, token if is_special else read(key), None, is_special)))
         else:
             codes.append(units.add(Unit(token, token, None, True)) if is_special else -1)
     return units, codes
+
+
+def _make_distinct(tokens: Sequence[str]) -> list[str]:
+    """Return the tokens, with their id where an earlier one is the same.
+
+    >>> _make_distinct(["a", "b", "a"])
+    ['a', 'b', 'a (id 2)']
+    """
+    if len(set(tokens)) == len(tokens):
+        return list(tokens)
+    seen: set[str] = set()
+    keys = []
+    for number, token in enumerate(tokens):
+        key = token
+        while key in seen:
+            key = f"{key} (id {number})"
+        seen.add(key)
+        keys.append(key)
+    return keys
 
 
 def token_level(tokenizer: Any) -> str:
@@ -105,7 +125,7 @@ def continuation_mark(tokenizer: Any) -> str:
     """Return the prefix of tokens that continue a word: "##" in WordPiece vocabularies, else empty."""
     if not tokenizer.is_fast:
         return ""
-    return str(json.loads(tokenizer.backend_tokenizer.to_str())["model"].get("continuing_subword_prefix") or "")
+    return str(getattr(tokenizer.backend_tokenizer.model, "continuing_subword_prefix", None) or "")
 
 
 def _reader(tokenizer: Any) -> Callable[[str], str]:
