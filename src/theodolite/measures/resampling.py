@@ -128,7 +128,7 @@ def delete_groups(
     beyond, beyond_squares = groups.sum - lost_sums[0], groups.squares - lost_squares[0]
     of = by_unit.frequent
     # By unit, group and coordinate: the largest arrays, which stay on the device of the sums.
-    frequent = select_rows(total, of)
+    frequent = like(by_unit.sum, select_rows(total, of))
     usual_share = like(by_unit.sum, counts[of] / n[of, None])
     frequent_beyond = by_unit.sum - usual_share[:, :, None] * frequent[:, None]
     frequent_squares = by_unit.squares - counts[of] * (squares[of] / n[of])[:, None]

@@ -141,6 +141,8 @@ def to_numpy(values: Sums) -> Array:
     return np.asarray(values.cpu().numpy()) if isinstance(values, Tensor) else values
 
 
-def like(sums: Sums, values: Array) -> Any:
-    """Return values as sums are: a tensor on their device, or the array itself."""
-    return torch.from_numpy(values).to(sums.device) if isinstance(sums, Tensor) else values
+def like(sums: Sums, values: Sums) -> Any:
+    """Return values as sums are: a tensor on their device, or an array."""
+    if not isinstance(sums, Tensor):
+        return to_numpy(values)
+    return (values if isinstance(values, Tensor) else torch.from_numpy(values)).to(sums.device)

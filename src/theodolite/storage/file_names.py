@@ -8,3 +8,4 @@ SAMPLE = "sample.safetensors"
 PILOT = "pilot.safetensors"
 UNITS = "units"  # a folder of surveys by other kinds of units, made in the same pass
 LAYER_NORMS = "layer_norms.safetensors"
+TOKENS = "tokens.parquet"

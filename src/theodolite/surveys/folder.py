@@ -29,6 +29,7 @@ from theodolite.storage.file_names import (
     REPLACEMENT,
     SAMPLE,
     STATE,
+    TOKENS,
     UNFINISHED,
     UNITS,
 )
@@ -154,8 +155,16 @@ def write(survey: Survey, folder: Location, *, overwrite: bool) -> None:
         other.folder = folder / UNITS / kind
 
 
-def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None = None) -> None:
-    """Write every file, survey.json last. `state` waits for the state's files, if their writing has started."""
+def save(
+    survey: Survey,
+    folder: Location,
+    state: Callable[[], Checksums] | None = None,
+    tokens: Callable[[], None] | None = None,
+) -> None:
+    """Write every file, survey.json last.
+
+    `state` and `tokens` wait for the files of the state and for tokens.parquet, if their writing has started.
+    """
     if isinstance(folder, Bucket):
         download.delete_local_copy(folder)
         save(survey, download.local_copy(folder))
@@ -171,6 +180,8 @@ def save(survey: Survey, folder: Location, state: Callable[[], Checksums] | None
     for name in _tables_of(survey):
         path = folder / f"{name}.parquet"
         writers[path.name] = partial(write_table, path, getattr(survey.tables, name))
+    if tokens is not None:
+        writers[TOKENS] = tokens
 
     def written(name: str) -> str:
         writers[name]()

@@ -31,7 +31,7 @@ from theodolite.state.worker_states import WorkerStates
 from theodolite.statistics.cells import cells_to_separate
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rare_units import KeptUnits
-from theodolite.storage.file_names import FACTS, PILOT, REPLACEMENT, UNFINISHED, UNITS
+from theodolite.storage.file_names import FACTS, PILOT, REPLACEMENT, TOKENS, UNFINISHED, UNITS
 from theodolite.storage.files import read_json, write_json
 from theodolite.storage.location import Location
 from theodolite.storage.lock import exclusive
@@ -44,6 +44,7 @@ from theodolite.surveys.resume import FILTERS, PILOT_DIGEST, TEXT, find_recorded
 from theodolite.surveys.survey import OTHER_UNITS, Survey
 from theodolite.surveys.unit_counts import UnitCounts, count_units
 from theodolite.tables.field_groups import make_group_tables
+from theodolite.tables.table_files import TableInParts
 from theodolite.tables.tables import make_tables, nonfinite
 from theodolite.text import format_bytes
 
@@ -184,8 +185,12 @@ def _finish(
     if isinstance(folder, Path):
         folder.mkdir(parents=True, exist_ok=True)
     sums_kept = keep_sums or folder is None or state.bytes <= MAX_SUMS
-    with write_in_background(state, folder, sums_kept=sums_kept) as written:
-        survey = _make_survey(plan, state, on_device, pilot, clock, estimate, spare, listener, engine)
+    with (
+        write_in_background(state, folder, sums_kept=sums_kept) as written,
+        TableInParts(folder / TOKENS) if isinstance(folder, Path) else nullcontext() as tokens,
+    ):
+        add = None if tokens is None else tokens.add
+        survey = _make_survey(plan, state, on_device, pilot, clock, estimate, spare, listener, engine, add)
         if not sums_kept:
             survey.facts[SUMS_KEPT] = False
             listener.warn(
@@ -195,7 +200,7 @@ def _finish(
         survey.facts["times"]["seconds"] |= {name: round(spent, 3) for name, spent in engine.seconds().items()}
         if folder is not None:
             listener.say("writing the survey")
-            save(survey, folder, written)
+            save(survey, folder, written, tokens.finish if tokens is not None and tokens.started else None)
     if not sums_kept:
         state.drop_sums()
     return survey
@@ -390,10 +395,18 @@ def _make_survey(
     spare: int,
     listener: Listener,
     engine: Engine,
+    on_tokens: Callable[[pd.DataFrame], None] | None,
 ) -> Survey:
     layers = plan.source.layers
     tables = make_tables(
-        state, layers, plan.populations, say=listener.say, device=plan.device, spare=spare, on_device=on_device
+        state,
+        layers,
+        plan.populations,
+        say=listener.say,
+        device=plan.device,
+        spare=spare,
+        on_device=on_device,
+        on_tokens=on_tokens,
     )
     if plan.by is not None:
         listener.say(f"measuring groups by {plan.by.field}")

@@ -114,12 +114,14 @@ def make_tables(
     workers: int | None = None,
     spare: int = 0,
     on_device: dict[int, OnDevice] | None = None,
+    on_tokens: Callable[[pd.DataFrame], None] | None = None,
 ) -> SurveyTables:
     """Compute all tables from the state. `lost` gives, for populations that cannot be reported, the reason.
 
     With a `device`, sums by unit and the sample are measured there. Layers are measured in parallel, by default on
     as many threads as torch may use; `spare` bytes may be used for copies of their sums. Sums that are already
-    `on_device` are removed from the mapping, and freed when their layer has been measured.
+    `on_device` are removed from the mapping, and freed when their layer has been measured. `on_tokens` gets the
+    rows of tokens.parquet, one layer after the other.
     """
     rows, tokens, coordinates, seen = [], [], [], np.zeros(len(state.units), dtype=bool)
     scales, spectra, jackknife, neighbours = [], [], [], []
@@ -131,7 +133,13 @@ def make_tables(
     hashes = state.units.hash_keys(np.arange(len(state.units)))
     with_neighbours = next((name for name in WITH_NEIGHBOURS if name in reported), None)
 
-    def measure(layer: Layer) -> dict[str, MeasuredLayer]:
+    def measure(layer: Layer) -> tuple[dict[str, MeasuredLayer], pd.DataFrame | None]:
+        measured = measure_populations_of(layer)
+        if not reported or not layer.units or state.units.kind == "none":
+            return measured, None
+        return measured, _token_rows(layer, [(name, measured[name]) for name in reported], names)
+
+    def measure_populations_of(layer: Layer) -> dict[str, MeasuredLayer]:
         with_units = layer.units and state.units.kind != "none"
         present = (on_device or {}).pop(layer.index, None)
         near = hashes if with_units else None
@@ -159,10 +167,9 @@ def make_tables(
     workers = workers or min(_workers(state, layers, spare), len(layers) if device is None else LAYERS_ON_DEVICE)
     with run_in_threads(measure, layers, workers) as waits:
         for layer, found in zip(layers, waits, strict=True):
-            with_units = layer.units and state.units.kind != "none"
             if say:
                 say(f"measuring layer {layer.index} ({layer.name})")
-            measured = found()
+            measured, of_tokens = found()
             for population in populations:
                 head = {"layer": layer.index, "layer_name": layer.name, "library_index": layer.library_index}
                 head["population"] = population
@@ -177,12 +184,16 @@ def make_tables(
                 scales.append((layer.index, population, one.shape.scales))
                 spectra.append((layer.index, population, one.shape.spectrum))
                 jackknife.append((layer.index, population, one.jackknife))
-                if with_units:
+                if of_tokens is not None:
                     seen[one.codes] = True
-                    tokens.append((layer.index, population, one))
                 if one.near is not None and population == with_neighbours:
                     neighbours.append((layer.index, population, one.near))
-    kept = _layers(rows), _tokens(tokens, names), _units(state, seen), join_coordinates(coordinates)
+            if of_tokens is not None and len(of_tokens):
+                tokens.append(of_tokens)
+                if on_tokens is not None:
+                    on_tokens(of_tokens)
+    all_tokens = pd.concat(tokens, ignore_index=True) if tokens else pd.DataFrame({name: [] for name in TOKENS})
+    kept = _layers(rows), all_tokens, _units(state, seen), join_coordinates(coordinates)
     curves = {"scales": scales, "spectra": spectra, "jackknife": jackknife}
     made = {name: curve_table(name, parts) for name, parts in curves.items()}
     measured_attention = any(state.folds[layer.index].attention is not None for layer in layers)
@@ -314,20 +325,18 @@ def _layers(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _tokens(parts: list[tuple[int, str, MeasuredLayer]], names: pd.Series) -> pd.DataFrame:
-    """Return one table of all layers and populations; `names` are the units' keys by code."""
-    if not parts:
-        return pd.DataFrame({column: [] for column in TOKENS})
-    layer, population, found = zip(*parts, strict=True)
+def _token_rows(layer: Layer, found: Sequence[tuple[str, MeasuredLayer]], names: pd.Series) -> pd.DataFrame:
+    """Return the rows of a layer and all populations; `names` are the units' keys by code."""
     numbers = [
         (one.n, *one.units, *unbiased(one.n, one.units.m, one.units.v), one.similarity, *one.clustered)
-        for one in found
+        for _, one in found
     ]
-    of = np.repeat(np.arange(len(parts)), [len(one.codes) for one in found])
+    codes = np.concatenate([np.zeros(0, dtype=np.int64), *(one.codes for _, one in found)])
+    populations = pd.Series([name for name, _ in found], dtype="str")
     columns = (
-        np.array(layer)[of],
-        pd.Series(population).take(of).array,
-        names.take(np.concatenate([one.codes for one in found])).array,  # a million rows, but few distinct names
+        np.full(len(codes), layer.index),
+        populations.take(np.repeat(np.arange(len(found)), [len(one.codes) for _, one in found])).array,
+        names.take(codes).array,
         *(np.concatenate(column) for column in zip(*numbers, strict=True)),
     )
     return pd.DataFrame(dict(zip(TOKENS, columns, strict=True)), copy=False)
