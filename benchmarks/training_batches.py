@@ -16,7 +16,7 @@ import statistics
 import sys
 import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -30,6 +30,7 @@ from benchmarks.results import Row, describe_machine, format_seconds, get_machin
 from benchmarks.synthetic import SHAPES, Shape, make_word
 from theodolite.integrations import GeometryProbe
 from theodolite.integrations.training_batches import TrainingBatches
+from theodolite.statistics.frame import Frame
 
 LLAMA_160M = Shape("llama-160m", 12, 768, 12, 3072, 32_000, 0, 512, 512, key_heads=12)
 MODELS = {
@@ -40,7 +41,7 @@ MODELS = {
 """Shape, and rows and tokens of a batch."""
 BOUND = 1.03
 ROUNDS, STEPS = 8, 24
-LEAST_ROUNDS = 2
+LEAST_ROUNDS, WINDOWS = 2, 3
 EVERY = 100  # steps between measurements, over which the time of a table is spread
 
 
@@ -116,6 +117,7 @@ def _compare(
         format_seconds(theirs),
     )
     extra = statistics.mean(spent[True]) - statistics.mean(spent[False])
+    table = _time_tables(batches, frames, probe.populations, step, training_batches, device)
     return row, {
         "ratios": ratios,
         "batch": [items, tokens],
@@ -123,27 +125,31 @@ def _compare(
         "step_seconds": theirs,
         "folded_of_steps": [folded, steps * len(ratios)],
         "seconds_per_folded_pass": extra * steps * len(ratios) / max(folded, 1),
-        f"table_over_{EVERY}_steps": _time_tables(probe, batches, model, step, training_batches, device)
-        / (EVERY * theirs),
+        "seconds_per_table": (
+            table := _time_tables(batches, frames, probe.populations, step, training_batches, device)
+        ),
+        f"table_over_{EVERY}_steps": table / (EVERY * theirs),
         "seconds": time.perf_counter() - began,
     }
 
 
 def _time_tables(
-    probe: GeometryProbe,
     batches: TrainingBatches,
-    model: Any,
+    frames: Mapping[int, Frame],
+    populations: Sequence[str],
     step: Callable[[], None],
     training_batches: int,
     device: str,
 ) -> float:
-    """Return the seconds that the table of a window adds to a measurement."""
+    """Return the seconds that the table of a window takes: the median of some windows."""
     batches.attach()
-    _time(step, 2 * training_batches, device)
-    with_table = _time(partial(probe.measure, model, 2), 1, device)
-    probe.detach()
-    probe.training_batches = 0
-    return with_table - _time(partial(probe.measure, model, 3), 1, device)
+    spent = []
+    for _ in range(WINDOWS):
+        batches.start(frames)
+        _time(step, 2 * training_batches, device)
+        spent.append(_time(partial(batches.finish, populations), 1, device))
+    batches.detach()
+    return statistics.median(spent)
 
 
 def _make_step(shape: Shape, items: int, tokens: int, device: str) -> tuple[Any, Callable[[], None]]:

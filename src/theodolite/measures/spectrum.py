@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -58,15 +57,9 @@ def _solve(solve: Callable[[Tensor], Any], matrix: Tensor) -> Any:
         return solve(matrix.cpu())
 
 
-_SOLVING = Lock()
-
-
 def _solve_first(solve: Callable[[Tensor], Any], matrix: Tensor) -> Any:
-    """Solve on a stream of high priority: its many short steps would each wait for the work of other threads.
-
-    One at a time: problems that are solved together take as long as one after the other.
-    """
-    with _SOLVING, torch.cuda.device(matrix.device):
+    """Solve on a stream of high priority: its many short steps would each wait for the work of other threads."""
+    with torch.cuda.device(matrix.device):
         caller = torch.cuda.current_stream()
         stream = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
         stream.wait_stream(caller)
