@@ -59,7 +59,7 @@ STAGES = {
     "jackknife": ("tables.layer_row", "estimate_without_groups"),
     "coordinates": ("tables.tables", "coordinate_rows"),
     "rows of units": ("tables.tables", "unbiased"),
-    "joining": ("tables.tables", "_tokens"),
+    "joining": ("tables.tables", "_token_rows"),
     "sums from the device": ("devices", "_copy_from_device"),
     "sums to the disk": ("state.state", "write_tensors"),
     "tables to the disk": ("surveys.folder", "write_table"),

@@ -28,9 +28,8 @@ class Alarms:
     three. So the slow changes of a healthy run move the baseline, and no run needs thresholds of its own.
 
     - `norm`: the median norm of a layer is more than this many times the largest of the baseline.
-    - `dead`: the mean of |y - x|/|x| of a block, for its input x and output y, is less than this share of the
-      median of the first `baseline` measurements. The block then hardly changes the states.
-      Not found in models that normalize the output of a block, such as BERT; their norms cannot explode either.
+    - `dead`: the mean of |w|/|x| of a block, for its input x and what it adds to it, w, is less than this share of
+      the median of the first `baseline` measurements. The block then hardly changes the states.
     - `attention`: the mean of the largest weight of each row of attention in a block is above this number, and by
       0.1 above the largest of the baseline. Only with `attention` of the probe.
     - `logits`: the largest attention logit of a block is above 30, and more than this many times the largest of

@@ -76,7 +76,7 @@ def measure_layers(
     dimension: bool = False,
     processes: Processes = Processes(),  # noqa: B008 - frozen
 ) -> tuple[pd.DataFrame, dict[str, float], dict[int, Frame]]:
-    """Return rows of layers.parquet, one per layer and population, and the mean of |y - x|/|x| of each block.
+    """Return rows of layers.parquet, one per layer and population, and the mean of |w|/|x| of each block.
 
     Every process gets those of the whole set. The third are the frames by layer, which other sums may share.
 

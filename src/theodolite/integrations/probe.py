@@ -138,7 +138,7 @@ class GeometryProbe:
         self.last: int | None = None  # the step of the latest measurement
         self.layers: pd.DataFrame | None = None  # its rows, with the columns of layers.parquet
         self.batches: pd.DataFrame | None = None  # rows of the training batches before it, with training_batches
-        self.updates: dict[str, float] = {}  # by block, the mean of |y - x|/|x| of the latest measurement
+        self.updates: dict[str, float] = {}  # by block, the mean of |w|/|x| of the latest measurement
         self._first_step: int | None = None  # seen by this probe, to report how long steps take
         self._skipped = False  # whether a warning has reported that a measurement was skipped
 

@@ -2,52 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle as Handle
 
 from theodolite.models.hooks import first_input, first_tensor
 
 Sums = dict[str, tuple[float, int]]
-"""By name of a block: the sum of |y - x|/|x| over positions, and their number."""
+"""By name of a block: the sum of |w|/|x| over positions, and their number."""
 
 
 class BlockUpdates:
-    """Sums of |y - x|/|x| for the input x and output y of each block of a text model. Nothing else is kept."""
+    """Sums of |w|/|x| for the input x of each block of a text model and what it adds, w. Nothing else is kept.
+
+    w is the sum of what attention and MLP write, and y - x for the output y where these are not found. Both are
+    the same unless the block normalizes its output, which then differs from its input also where w is 0.
+    """
 
     def __init__(self, source: Any) -> None:
-        stacks = getattr(getattr(source, "anatomy", None), "stacks", ())
+        anatomy = getattr(source, "anatomy", None)
         self._blocks = [
             (f"{stack.name} {stack.word} {number}".strip(), stack.name, block)
-            for stack in stacks
+            for stack in getattr(anatomy, "stacks", ())
             for number, block in enumerate(stack.blocks, start=1)
         ]
+        self._writes: Mapping[int, Sequence[nn.Module]] = getattr(anatomy, "residual_writes", {})
         self._sums: dict[str, list[Tensor]] = {}
 
     @contextmanager
     def add(self, prepared: Any) -> Iterator[None]:
         """Add the positions of one batch, which is run in this context."""
 
-        def hook(name: str, stack: str) -> Any:
-            decoder = getattr(prepared, "decoder", None)
+        def measure(name: str, stack: str, block: nn.Module) -> list[Handle]:
+            decoder, parts = getattr(prepared, "decoder", None), self._writes.get(id(block), ())
             side = decoder if stack == "decoder" and decoder is not None else prepared
+            written: list[Tensor] = []
 
-            def read(module: Any, args: Any, kwargs: Any, output: Any) -> None:
+            def keep(module: nn.Module, args: Any, output: Any) -> None:
+                written.append(first_tensor(output).clone())  # the block may add to it in place
+
+            def read(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
                 x, y = first_input(args, kwargs), first_tensor(output)
+                complete = parts and len(written) == len(parts) and all(w.shape == x.shape for w in written)
+                added = torch.stack(written).sum(dim=0, dtype=torch.float32) if complete else None
+                written.clear()
                 if isinstance(x, Tensor) and isinstance(y, Tensor) and x.shape == y.shape and x.dim() == 3:
+                    added = y.float() - x.float() if added is None else added
                     rows = side.rows.to(x.device)
-                    before, after = (t.flatten(0, 1).index_select(0, rows).float() for t in (x, y))
-                    ratio = (after - before).norm(dim=1) / before.norm(dim=1)
-                    self._sums.setdefault(name, []).append(_sum_finite(ratio))
+                    before, change = (t.flatten(0, 1).index_select(0, rows).float() for t in (x, added))
+                    self._sums.setdefault(name, []).append(_sum_finite(change.norm(dim=1) / before.norm(dim=1)))
 
-            return read
+            handles = [part.register_forward_hook(keep) for part in parts]
+            return [*handles, block.register_forward_hook(read, with_kwargs=True)]
 
         with ExitStack() as hooks:
             for name, stack, block in self._blocks if hasattr(prepared, "rows") else ():
-                hooks.callback(block.register_forward_hook(hook(name, stack), with_kwargs=True).remove)
+                for handle in measure(name, stack, block):
+                    hooks.callback(handle.remove)
             yield
 
     def sums(self) -> Sums:
@@ -63,7 +78,7 @@ def _sum_finite(ratio: Tensor) -> Tensor:
 
 
 def average_updates(parts: Sequence[Sums]) -> dict[str, float]:
-    """Return the mean of |y - x|/|x| by block, over the sums of all processes.
+    """Return the mean of |w|/|x| by block, over the sums of all processes.
 
     >>> average_updates([{"block 1": (1.0, 2)}, {"block 1": (2.0, 1)}, {}])
     {'block 1': 1.0}

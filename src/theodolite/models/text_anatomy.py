@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from theodolite.models import quirks
 from theodolite.models.device_map import input_device
 from theodolite.models.hooks import HookPoint, OnStates, hook_layers, read_layers
 from theodolite.models.layers import Layer
+from theodolite.models.residual_writes import WriteSearch
 from theodolite.models.stacks import Stack, equal_states, find_final_norm, find_module_lists, largest_list
 from theodolite.models.streams import Streams
 
@@ -89,6 +91,20 @@ class Anatomy:
 
     def _points(self) -> dict[int, HookPoint]:
         return {index: point for index, (_, _, point) in enumerate(self._hook_points())}
+
+    @cached_property
+    def residual_writes(self) -> dict[int, tuple[nn.Module, ...]]:
+        """By the id of a block, the modules whose outputs are added to the residual stream, if they are found."""
+        with torch.no_grad(), ExitStack() as stack:
+            searches = [stack.enter_context(WriteSearch(each.blocks[0])) for each in self.stacks]
+            self.model(**make_probe(self.model))
+        found = {}
+        for each, search in zip(self.stacks, searches, strict=True):
+            paths = (search.find() or {}) if search.ends else {}
+            for block in each.blocks if paths else ():
+                with suppress(AttributeError):  # a block that differs from the first
+                    found[id(block)] = tuple(block.get_submodule(path) for path in paths.values())
+        return found
 
     def find_streams(self) -> Streams:
         """Find the streams of all blocks: queries, keys, values, and what is written to the residual stream."""

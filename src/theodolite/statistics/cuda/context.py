@@ -16,7 +16,7 @@ from torch import Tensor
 
 from theodolite.batch import Batch, Places
 from theodolite.statistics.cuda.layout import Ints, Layout
-from theodolite.statistics.cuda.tables import RowIndex, fits_on_device, free_cached_memory
+from theodolite.statistics.cuda.tables import RowIndex, free_cached_memory
 from theodolite.statistics.cuda.transfer import send
 
 if TYPE_CHECKING:
@@ -105,8 +105,7 @@ class GpuContext:
         """If this is the first layer of a batch, enlarge the tables of all layers for its units.
 
         Deferred work is done first, so that no states are held: between tables that grow while states are, memory
-        is left in parts that are too small for the next table, and a run of 8B needs a third more. The device
-        waits meanwhile, so tables grow to twice the size as long as that fits.
+        is left in parts that are too small for the next table, and a run of 8B needs a third more.
         """
         if self._current is not None and self._current[0] is batch.places:
             return
@@ -117,10 +116,8 @@ class GpuContext:
                 return
             self.finish()
             free_cached_memory(self.device)
-            doubled = sum(fold.table_bytes(2 * size) for fold in growing)
-            capacity = 2 * size if fits_on_device(doubled + self.bytes_to_hold, self.device) else None
             for fold in growing:
-                fold.reserve(size, capacity)
+                fold.reserve(size)
             free_cached_memory(self.device)
 
     def _take_prepared(self, places: Places) -> PreparedBatch | None:

@@ -137,13 +137,9 @@ class GpuFold:
         """Return whether the table of ordinary positions has to grow for this many rows."""
         return self._tables[ORDINARY_CELLS].lacks(size)
 
-    def table_bytes(self, rows: int) -> int:
-        """Return the size of a table of ordinary positions with this many rows."""
-        return self._tables[ORDINARY_CELLS].bytes_of(rows)
-
-    def reserve(self, size: int, capacity: int | None = None) -> None:
-        """Enlarge the table of ordinary positions to at least this many rows, or move it to the CPU."""
-        self._tables[ORDINARY_CELLS].reserve(self.context.rows, self.context.bytes_to_hold, size, capacity)
+    def reserve(self, size: int) -> None:
+        """Enlarge the table of ordinary positions to this many rows, or move it to the CPU."""
+        self._tables[ORDINARY_CELLS].reserve(self.context.rows, self.context.bytes_to_hold, size)
 
     @torch.no_grad()
     def hold(self, batch: Batch) -> HeldBatch:

@@ -71,23 +71,17 @@ class GpuUnitTable(GpuSums):
         """Return whether the table has to grow for this many rows."""
         return self.spilled is None and size > len(self.n)
 
-    def bytes_of(self, rows: int) -> int:
-        """Return the size of a table with this many rows."""
-        return 8 * rows * (self.dim + 2)
-
-    def reserve(
-        self, rows: RowIndex, spare: int = 0, size: int | None = None, capacity: int | None = None
-    ) -> None:
+    def reserve(self, rows: RowIndex, spare: int = 0, size: int | None = None) -> None:
         """Grow to the size of the index, or to `size`; if the device is full, move to the CPU permanently.
 
-        The new table has `capacity` rows, by default a quarter more than needed. `spare` bytes must stay free.
+        `spare` bytes must stay free.
         """
         size = rows.size if size is None else size
         if not self.lacks(size):
             return
-        capacity = size + size // 4 + 16 if capacity is None else capacity
+        capacity = size + size // 4 + 16
         # While it grows, both the old and the new table are in memory.
-        if not fits_on_device(self.bytes_of(capacity) + spare, self.device):
+        if not fits_on_device(8 * capacity * (self.dim + 2) + spare, self.device):
             sums_by_part = self.to_cpu(rows)
             self.spilled = UnitTable(self.dim)
             for first, (codes, *sums) in enumerate(sums_by_part):
