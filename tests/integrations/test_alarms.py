@@ -14,6 +14,7 @@ import torch
 from tests.integrations.tiny_training import tiny
 from tests.shared import slow
 from tests.small_models import sentences
+from torch import Tensor
 
 from theodolite.errors import InputError
 from theodolite.integrations import Alarms, GeometryProbe, GeometryWarning
@@ -180,6 +181,30 @@ def test_planted_faults_raise_their_alarm(fault: str, words: str, tmp_path: Path
         assert Series.read(tmp_path / "s").notes["alarms"] == [str(each) for each in probe.alarms]
     else:
         assert found == []
+
+
+def test_a_dead_block_that_normalizes_its_output_is_found() -> None:
+    """The output of BERT's block differs from its input also where the block adds nothing."""
+    model, tokenizer = tiny("encoder")
+    probe = GeometryProbe(TEXTS, tokenizer, share=None, layers="all", collapse=None)
+    generator, states = torch.Generator().manual_seed(1), dict[str, Tensor]()
+    block = model.bert.encoder.layer[1]
+    block.register_forward_hook(lambda module, args, output: states.update(x=args[0], y=output))
+    for step in range(7):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator))
+            for part in (block.attention.output.dense, block.output.dense) if step >= 4 else ():
+                part.weight.zero_()
+                part.bias.zero_()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GeometryWarning)
+            probe.measure(model, step)
+    assert [(each.step, each.layer, each.kind) for each in probe.alarms] == [(5, "block 2", "dead")]
+    assert probe.updates["block 2"] == 0
+    # The tempting measure, |y - x|/|x|, does not show it.
+    x, y = states["x"].flatten(0, -2), states["y"].flatten(0, -2)
+    assert ((y - x).norm(dim=1) / x.norm(dim=1)).mean() > 0.05
 
 
 def test_a_resumed_run_keeps_its_baseline(tmp_path: Path) -> None:

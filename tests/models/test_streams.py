@@ -414,3 +414,16 @@ class TestChoosing:
     def test_a_model_without_rotation(self) -> None:
         with pytest.raises(InputError, match=r"--streams q-rotated: .* does not rotate queries and keys"):
             self.choose(Anatomy.of(built("Bert", COMMON)), None, "q-rotated")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ["Bert", "Llama", "GPTNeoX", "T5"])
+def test_the_writes_are_those_of_float32_in_half_precision(name: str, dtype: torch.dtype) -> None:
+    """With small weights, what a block writes is hardly more than a rounding error of the stream."""
+    torch.manual_seed(0)
+    model = MODELS[name][0]().eval()
+    paths = {id(part): path for path, part in model.named_modules()}
+    expected = [[paths[id(part)] for part in parts] for parts in Anatomy.of(model).residual_writes.values()]
+    assert [len(parts) for parts in expected] == [3 if "decoder" in parts[0] else 2 for parts in expected]
+    found = Anatomy.of(model.to(dtype)).residual_writes.values()
+    assert [[paths[id(part)] for part in parts] for parts in found] == expected

@@ -15,8 +15,9 @@ from theodolite.models.hooks import first_input, first_tensor
 
 WRITES = {2: ("attn", "mlp"), 3: ("attn", "cross", "mlp")}
 """The names of what a block writes, in order, by their number."""
-ROUNDING = 16
-"""Rounding errors by which two sums may differ: terms may be added in another order."""
+ROUNDING, ROUNDING_OF_HALF = 16, 2
+"""Rounding errors by which two sums may differ: terms may be added in another order. In half precision, a few of
+them are as large as what an untrained block writes."""
 
 
 @dataclass
@@ -71,7 +72,7 @@ class WriteSearch(AbstractContextManager["WriteSearch"]):
             written = current + same[at].made
             if _equal(written, end, current, same[at].made):
                 return [same[at].path]
-            for later in range(at, len(same)):
+            for later in range(at + 1, len(same)):
                 given, made = same[later].given, same[later].made
                 if not _equal(written, given, current, same[at].made):
                     continue
@@ -107,5 +108,6 @@ def _equal(one: Tensor, other: Tensor, *terms: Tensor) -> bool:
     """Return whether two states are equal up to the rounding of a sum of these terms."""
     if one.shape != other.shape:
         return False
-    bound = ROUNDING * torch.finfo(one.dtype).eps * sum(term.abs() for term in terms)
+    times = ROUNDING if torch.finfo(one.dtype).bits > 16 else ROUNDING_OF_HALF
+    bound = times * torch.finfo(one.dtype).eps * sum(term.abs() for term in terms)
     return bool(((one - other).abs() <= bound).all()) if terms else bool((one == other).all())
