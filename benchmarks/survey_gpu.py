@@ -50,7 +50,7 @@ from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.cuda import kernels, reference
 from theodolite.statistics.cuda.context import GpuContext
 from theodolite.statistics.cuda.fold import GpuFold
-from theodolite.statistics.cuda.gram import GramRows
+from theodolite.statistics.cuda.gram import GramRows, chunk_rows
 from theodolite.statistics.cuda.layout import Layout
 from theodolite.statistics.cuda.reference import GroupSums
 from theodolite.statistics.frame import Frame
@@ -481,14 +481,14 @@ class Bench:
 
         FLOP: two for every weight of a block and token, and dim^2 for the products on and above the diagonal.
         Bytes: the states are copied (two), measured (one), and summed by unit while the rows of the products are
-        written (two) and read (one); partial products of 2,048 rows are written and read in float32. Attention is
-        not counted.
+        written (two) and read (one); partial products of a chunk are written and read in float32. Attention is not
+        counted.
         """
         dim, blocks = self.shape.dim, self.source.anatomy.blocks
         weights = sum(p.numel() for p in blocks[0].parameters() if p.dim() == 2)
         block = 2 * weights
         products = dim * dim
-        moved = 6 * 2 * dim + 2 * 4 * dim * dim / 2 / 2048
+        moved = 6 * 2 * dim + 2 * 4 * dim * dim / 2 / chunk_rows(dim)
         rate, bandwidth = 0.65 * BF16_PEAK, 4.2e12
         states = len(self.source.layers) / len(blocks)
         return {

@@ -90,6 +90,11 @@ class GramFormat:
         return cls(dtype, dim, len(far), *(to_device(part, device) for part in parts))
 
 
+def chunk_rows(dim: int) -> int:
+    """Return the number of rows whose products are summed in float32."""
+    return CHUNK_OF_WIDE if dim >= WIDE else CHUNK
+
+
 @dataclass(frozen=True)
 class GramRows:
     """Rows to be multiplied: other positions, then first positions, each padded with 0 to complete chunks."""
@@ -101,8 +106,7 @@ class GramRows:
     @classmethod
     def allocate(cls, gram_format: GramFormat, others: int, first: int, device: torch.device) -> GramRows:
         """Return uninitialized memory for these numbers of rows."""
-        most = CHUNK_OF_WIDE if gram_format.dim >= WIDE else CHUNK
-        chunk = min(most, -(-max(others, first) // STEP) * STEP)
+        chunk = min(chunk_rows(gram_format.dim), -(-max(others, first) // STEP) * STEP)
         before, after = -(-others // chunk), -(-first // chunk)
         rows = torch.empty((before + after) * chunk, gram_format.width, dtype=gram_format.dtype, device=device)
         chunks = range(before), range(before, before + after)
