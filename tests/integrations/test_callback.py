@@ -112,15 +112,19 @@ def test_training_is_the_same_with_and_without_the_callback(
 
 
 def test_a_run_resumed_from_a_checkpoint_continues_its_series(tmp_path: Path) -> None:
-    saving = {"save_strategy": "steps", "save_steps": 3, "save_total_limit": 5}
+    saving = {"save_strategy": "steps", "save_steps": 3, "save_total_limit": 5, "logging_steps": 1}
     out = tmp_path / "series"
-    _callback(out=out).attach(_trainer(tmp_path, **saving)).train()
+    _callback(out=out, training_batches=1).attach(_trainer(tmp_path, **saving)).train()
     whole = Series.read(out)
-    trainer = _callback(out=out, resume=True).attach(_trainer(tmp_path, **saving))
+    trainer = _callback(out=out, training_batches=1, resume=True).attach(_trainer(tmp_path, **saving))
     trainer.train(resume_from_checkpoint=str(tmp_path / "trainer" / "checkpoint-3"))
     again = Series.read(out)
     assert [each.step for each in again.steps] == [0, 3, 6]
     assert [each.sha256 for each in again.steps] == [each.sha256 for each in whole.steps]
+    for series in (whole, again):  # the last loss is logged after the last measurement, that of step 3 before it
+        assert series.tables["training"]["step"].tolist() == [1, 2, 3, 4, 5, 6]
+        assert series.tables["training"]["loss"].notna().all()
+        assert series.tables["batches"]["step"].unique().tolist() == [3, 6]
 
 
 def test_the_last_step_is_measured_and_a_skipped_measurement_is_reported(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def test_layers_of_other_streams_are_measured(tmp_path: Path) -> None:
     assert {name.removeprefix("geometry/").rpartition("/")[0] for name in numbers} >= {
         "block_2",
         "block_1/k",
-        "block_1/v/head_0",
+        "block_1/v/head_00",
     }
     assert probe.layers is not None
     widths = {layer.name: layer.dim for layer in Anatomy.of(network).find_streams().layers}

@@ -347,6 +347,21 @@ def test_streams_of_a_model_of_transformers() -> None:
         assert rows.loc[name, "q"] == pytest.approx(np.square(x).sum(axis=1).mean(), rel=1e-6)
 
 
+def test_streams_of_half_of_an_encoder_decoder() -> None:
+    """The encoder by itself has the configuration of the whole model."""
+    from transformers import BartConfig, BartModel
+
+    torch.manual_seed(0)
+    shape = {f"{half}_{name}": 2 for half in ("encoder", "decoder") for name in ("layers", "attention_heads")}
+    model = BartModel(
+        BartConfig(vocab_size=50, d_model=16, encoder_ffn_dim=32, decoder_ffn_dim=32, **shape)
+    ).eval()
+    found = theodolite.watch(model.encoder, {"input_ids": torch.randint(50, (3, 7))}, streams="q,attn")
+    assert found.layers["layer_name"].unique().tolist() == [
+        f"block {number}/{stream}" for stream in ("q", "attn") for number in (1, 2)
+    ]
+
+
 def test_streams_are_not_mixed_with_modules(model: Small) -> None:
     with pytest.raises(InputError, match="modules and streams: give one of them"):
         theodolite.watch(model, padded(1), ["first"], streams="k")

@@ -75,7 +75,7 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc] # transformers is
         """Measure the last step if training was stopped after it, for instance by an evaluation."""
         if self.probe.last != state.global_step:
             self._log(self.probe.measure(kwargs["model"], state.global_step), control)
-        self.probe.detach()
+        self.probe.finish()
         if self._pending and state.log_history:  # nothing more will be logged
             state.log_history[-1] |= self._pending
             self._pending = {}

@@ -56,7 +56,7 @@ class LightningGeometryCallback(Callback):  # type: ignore[misc] # Lightning is 
         """Measure the last step."""
         if self.probe.last != trainer.global_step:
             self._log(trainer, self.probe.measure(self._find(pl_module), trainer.global_step))
-        self.probe.detach()
+        self.probe.finish()
 
     def _find(self, pl_module: Any) -> Any:
         if self.module is not None:

@@ -311,6 +311,15 @@ class GeometryProbe:
         self._batches.start(frames)
         return found
 
+    def finish(self) -> None:
+        """Write what was recorded since the last measurement, such as the last loss, and remove all hooks.
+
+        Call it after the training; the callbacks and the tracker do.
+        """
+        if self.processes.first:
+            self._recorder.finish()
+        self.detach()
+
     def detach(self) -> None:
         """Remove the hooks of `training_batches` from the model; the callbacks do so at the end."""
         if self._batches is not None:

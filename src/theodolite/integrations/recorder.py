@@ -90,6 +90,11 @@ class Recorder:
         """Keep numbers of the training of a step. Tensors are read when the series is written."""
         self._writer.record(step, numbers)
 
+    def finish(self) -> None:
+        """Write numbers of the training that were recorded after the last measurement."""
+        if self._writer.series is not None and self._writer.unwritten:
+            self._writer.write()
+
     def store(self, measured: Measurement) -> dict[str, float]:
         """Check for alarms, write the series, and return the numbers to log."""
         step = measured.step
@@ -133,7 +138,10 @@ class Recorder:
         return collapses, alarms
 
     def _go_back(self, step: int) -> list[int]:
-        """Remove this step and later ones, and judge by those that remain; return the removed steps."""
+        """Remove this step and later ones, and judge by those that remain; return the removed steps.
+
+        What the training itself did up to this step stays: its loss, and its batches.
+        """
         removed = self._writer.remove_from(step)
         self._reset()
         if self.series is not None:

@@ -75,6 +75,11 @@ class SeriesWriter:
         rows = table[table["step"] == step]
         return dict(zip(rows["layer_name"], rows["update"], strict=True))
 
+    @property
+    def unwritten(self) -> bool:
+        """Whether numbers of the training were recorded since the series was written."""
+        return bool(self._training)
+
     def record(self, step: int, numbers: Mapping[str, Any]) -> None:
         """Keep numbers of the training, such as its loss, until the series is written."""
         if numbers:
@@ -83,7 +88,7 @@ class SeriesWriter:
     def remove_from(self, step: int) -> list[int]:
         """Remove this step and later ones with their notes; return their numbers.
 
-        They come from before the run went back to an earlier checkpoint.
+        They come from before the run went back to an earlier checkpoint. Of the training itself, this step stays.
         """
         removed = [each.step for each in self.steps if each.step >= step]
         if self.series is not None:
@@ -91,7 +96,8 @@ class SeriesWriter:
             series.steps = [each for each in series.steps if each.step < step]
             for name in {SERIES, BLOCKS, TRAINING, BATCHES, ATTENTION, ATTENTION_ROWS} & series.tables.keys():
                 table = series.tables[name]
-                series.tables[name] = table[table["step"] < step].reset_index(drop=True)
+                kept = table["step"] <= step if name in (TRAINING, BATCHES) else table["step"] < step
+                series.tables[name] = table[kept].reset_index(drop=True)
             for name in {COLLAPSE, ALARMS} & series.notes.keys():
                 series.notes[name] = [note for note in series.notes[name] if _step_of(note) < step]
         return removed
@@ -138,13 +144,19 @@ class SeriesWriter:
                 for step, numbers in sorted(self._training.items())
             ]
             self._training = {}
-            self._append(TRAINING, pd.DataFrame(rows))
+            table = pd.DataFrame(rows).set_index("step")
+            if (before := self.series.tables.get(TRAINING)) is not None:  # more numbers of a step that was written
+                table = table.combine_first(before.set_index("step"))
+                table = table[list(dict.fromkeys([*before.columns.drop("step"), *table.columns]))]
+            self.series.tables[TRAINING] = table.sort_index().reset_index()
         if self.folder is not None:
             self.series.write(self.folder)
 
     def _append(self, name: str, rows: pd.DataFrame) -> None:
         assert self.series is not None
         before = self.series.tables.get(name)
+        if before is not None:
+            before = before[~before["step"].isin(rows["step"])]
         table = rows if before is None or before.empty else pd.concat([before, rows])
         self.series.tables[name] = table.sort_values("step", kind="stable", ignore_index=True)
 

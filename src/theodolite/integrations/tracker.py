@@ -44,6 +44,10 @@ class GeometryTracker(GeneralTracker):  # type: ignore[misc] # accelerate is not
             numbers = {name: value for name, value in values.items() if _is_number(value)}
             self.probe.record(step, **{k: v for k, v in numbers.items() if not k.startswith(f"{PREFIX}/")})
 
+    def finish(self) -> None:
+        """Write the numbers since the last measurement; `accelerator.end_training()` calls it."""
+        self.probe.finish()
+
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) or (hasattr(value, "numel") and value.numel() == 1)

@@ -15,6 +15,7 @@ from theodolite.models.layers import Layer
 from theodolite.models.stacks import Stack, equal_states, find_final_norm, find_module_lists, largest_list
 from theodolite.models.streams import Streams
 
+HALVES = ("encoder", "decoder")
 MAPS = ("flat", "places")
 """A feature map (channels, height, width) is one vector per image, as in Godey et al. (2023), or one per place."""
 
@@ -143,11 +144,10 @@ class MediaAnatomy:
 
 
 def _stacks(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[Stack]:
-    halves = [(name, getattr(model, name, None)) for name in ("encoder", "decoder")]
-    if getattr(model.config, "is_encoder_decoder", False):
-        found = [
-            (name, largest_list(find_module_lists(half))) for name, half in halves if isinstance(half, nn.Module)
-        ]
+    halves = [(name, half) for name in HALVES if isinstance(half := getattr(model, name, None), nn.Module)]
+    # A half by itself has the configuration of both.
+    if halves and getattr(model.config, "is_encoder_decoder", False):
+        found = [(name, largest_list(find_module_lists(half))) for name, half in halves]
     else:
         lists, count = find_module_lists(model), getattr(model.config, "num_hidden_layers", None)
         found = [("", largest_list([blocks for blocks in lists if len(blocks) == count] or lists))]

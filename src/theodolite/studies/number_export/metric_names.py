@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-PREFIX = "geometry"
+PREFIX, HEAD_WIDTH = "geometry", 2
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -19,17 +19,21 @@ def clean_name(text: str) -> str:
 
 
 def layer_key(layer_name: str, blocks: int) -> str:
-    """Return the name of a layer without spaces, its numbers as wide as that of the last block.
+    """Return the name of a layer without spaces, numbers as wide as that of the last block, those of heads as 10.
 
     Slashes stay: they separate the streams of a block, and folders of numbers in trackers.
 
     >>> layer_key("block 3", 12), layer_key("encoder block 10", 12), layer_key("final norm", 12)
     ('block_03', 'encoder_block_10', 'final_norm')
-    >>> layer_key("block 3/k", 12)
-    'block_03/k'
+    >>> layer_key("block 3/k", 12), layer_key("block 3/k/head 7", 6)
+    ('block_03/k', 'block_3/k/head_07')
     """
-    width, name = len(str(blocks)), "/".join(map(clean_name, layer_name.split("/")))
-    return re.sub(r"\d+", lambda number: number[0].zfill(width), name)
+
+    def pad(part: str) -> str:
+        width = HEAD_WIDTH if part.startswith("head_") else len(str(blocks))
+        return re.sub(r"\d+", lambda number: number[0].zfill(width), part)
+
+    return "/".join(pad(clean_name(part)) for part in layer_name.split("/"))
 
 
 def metric_name(layer_name: str, column: str, blocks: int) -> str:
