@@ -360,6 +360,10 @@ def test_streams_of_half_of_an_encoder_decoder() -> None:
     assert found.layers["layer_name"].unique().tolist() == [
         f"block {number}/{stream}" for stream in ("q", "attn") for number in (1, 2)
     ]
+    chosen = theodolite.watch(model.encoder, {"input_ids": torch.randint(50, (3, 7))}, layers="1,block 2/k/head 1")
+    assert chosen.layers["layer_name"].unique().tolist() == ["block 1", "block 2/k/head 1"]
+    with pytest.raises(InputError, match="modules and layers: give one of them"):
+        theodolite.watch(model.encoder, {"input_ids": torch.randint(50, (3, 7))}, "layers.0", layers=[1])
 
 
 def test_streams_are_not_mixed_with_modules(model: Small) -> None:

@@ -54,6 +54,7 @@ def watch(
     modules: Iterable[str] | str = (),
     *,
     streams: str | Sequence[str] = (),
+    layers: str | Sequence[int | str] | None = None,
     out: str | Path | None = None,
     counts: Callable[[Mapping[str, Tensor]], Sequence[int]] | None = None,
     labels: Sequence[Sequence[str]] | None = None,
@@ -89,7 +90,8 @@ def watch(
     `units="label"`.
 
     Of a model of transformers with one stack of blocks, `streams` can be given instead of `modules`: what to read
-    of every block, as for `theodolite survey --streams`, such as "residual,q,k,v,attn,mlp".
+    of every block, as for `theodolite survey --streams`, such as "residual,q,k,v,attn,mlp". `layers` selects
+    blocks, or single layers such as "block 3/k"; without `streams`, it is what is read.
 
     >>> layer = nn.Linear(4, 3)
     >>> found = watch(nn.Sequential(layer), [torch.randn(8, 10, 4)], ["0"])
@@ -104,8 +106,9 @@ def watch(
         )
     names = list_names(modules)
     read_streams = [name.strip() for name in streams.split(",")] if isinstance(streams, str) else list(streams)
-    if names and read_streams:
-        raise InputError("modules and streams: give one of them.")
+    by_block = bool(read_streams) or layers is not None
+    if names and by_block:
+        raise InputError(f"modules and {'streams' if read_streams else 'layers'}: give one of them.")
     if item_dim not in (None, 0, 1):
         raise InputError(f"item_dim must be 0 or 1 (got {item_dim!r}).")
     given = WatchedInputs(list_inputs(inputs), counts, labels, CallSignature(model, argument), item_dim or 0)
@@ -114,7 +117,7 @@ def watch(
     with evaluation_mode(model):
         if item_dim is None:
             given.item_dim = find_inputs_dim(model, given.call.keywords(given.inputs[0], 0))
-        if read_streams:
+        if by_block:
             anatomy = _find_stack(model, given[0].inputs)
         else:
             flat = maps == "flat"
@@ -128,6 +131,7 @@ def watch(
             kind=units,
             flat=maps == "flat",
             anatomy=anatomy,
+            layers=layers,
             streams=read_streams or (RESIDUAL,),
         )
         shards = list(range(-(-len(given) // SHARD)))
@@ -160,7 +164,7 @@ def watch(
                 dtype=_dtype(model),
                 device=str(find_device(model)),
                 modality="module",
-                blocks=len(anatomy.stacks[0].blocks) if read_streams else len(anatomy.layers),
+                blocks=len(anatomy.stacks[0].blocks) if by_block else len(anatomy.layers),
                 causal=False,
             ),
             corpus=describe_corpus(pluralize(len(given), "input"), digest, items),
