@@ -225,6 +225,22 @@ def _trained(name: str, seed: int, steps: tuple[int, ...] = (0, 10, 20)) -> Surv
     return series.as_survey_data()
 
 
+def test_attention_draws_seeds_as_one_band() -> None:
+    series = [make_series(f"small-seed{seed}", (0, 10, 20), seed=seed) for seed in (1, 2)]
+    data, caption, figure = drawn("attention", [one.as_survey_data() for one in series] + [TWO])
+    assert set(data["survey"]) == {"small", "other"}
+    small = data[(data["survey"] == "small") & (data["measure"] == "query_norm")]
+    each = [
+        drawn("attention", [one.as_survey_data()])[0].query("measure == 'query_norm'")["mean"].to_numpy()
+        for one in series
+    ]
+    assert small["mean"].to_numpy() == pytest.approx(np.mean(each, axis=0))
+    assert small["mean_low"].to_numpy() == pytest.approx(np.min(each, axis=0))
+    assert (small["mean_high"] > small["mean_low"]).all()
+    assert len(figure.axes) == 8, "one row of four panels for each run"
+    assert "small: mean and range of 2 seeds." in caption
+
+
 def test_training_draws_seeds_as_one_band() -> None:
     """Three seeds and another run: the band is from the lowest to the highest, over the steps that all have."""
     seeds = [_trained(f"small-seed{seed}", seed) for seed in (0, 1)] + [

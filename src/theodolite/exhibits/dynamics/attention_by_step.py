@@ -21,7 +21,9 @@ from theodolite.exhibits.registry import exhibit
 from theodolite.studies.choice import Choice
 from theodolite.studies.series.averages import average_attention
 from theodolite.studies.series.leads import MEAN, make_lead_table
+from theodolite.studies.series.seeds import group_seeds, merge_seeds
 from theodolite.studies.survey_data import SurveyData, make_labels
+from theodolite.text import pluralize
 
 Z = 1.96
 STATES, QUERIES, KEYS = (
@@ -71,20 +73,24 @@ PANELS = (
     populations=("all", "without-first"),
 )
 def attention(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
-    """Draw means over blocks by step, one row of panels per series."""
-    names = make_labels(surveys)
+    """Draw means over blocks by step, one row of panels per series; seeds of one run are a band."""
+    labels = make_labels(surveys)
     if any(choice.population not in set(survey.tables["attention"]["population"]) for survey in surveys):
         raise InputError(
             f"--population {choice.population!r}: attention is measured for the populations all and without-first."
         )
-    tables = [
-        average_attention(survey, choice.population, name) for survey, name in zip(surveys, names, strict=True)
+    each = [
+        average_attention(survey, choice.population, name) for survey, name in zip(surveys, labels, strict=True)
     ]
-    halves = [_halves(survey, choice.population) for survey in surveys]
+    runs = group_seeds(labels)
+    names = list(runs)
+    tables = [_merge([each[place] for place in places], run) for run, places in runs.items()]
+    found = [_halves(survey, choice.population) for survey in surveys]
+    halves = [_merge_halves([found[place] for place in places]) for places in runs.values()]
     width = 8.6
 
     def draw(figure: FigureBase) -> None:
-        grid = figure.subplots(len(surveys), len(PANELS), squeeze=False)
+        grid = figure.subplots(len(runs), len(PANELS), squeeze=False)
         for axes, table, half, name in zip(grid, tables, halves, names, strict=True):
             steps = table["step"].unique().tolist()
             for ax, panel in zip(axes, PANELS, strict=True):
@@ -93,21 +99,28 @@ def attention(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
                 ax.set_title(panel.title)
                 if len(panel.lines) > 1:
                     ax.legend(loc="best", handlelength=1.8, fontsize=6.5)
-            if len(surveys) > 1:
+            if len(runs) > 1:
                 axes[0].set_ylabel(clean_label(name, 30))
 
     caption = join_sentences(
         "Means over blocks at each checkpoint, on the same few documents.",
-        _describe_documents(surveys, tables),
+        _describe_documents(surveys, each),
         describe_population(choice),
         "States: the inputs of a block. Queries and keys: before rotation by position.",
-        "Strip: ±1.96 standard errors, by jackknife over documents.",
+        "Strip: ±1.96 standard errors, by jackknife over documents."
+        if any(len(places) == 1 for places in runs.values())
+        else "",
+        *(
+            f"{clean_label(run)}: mean and range of {pluralize(len(places), 'seed')}."
+            for run, places in runs.items()
+            if len(places) > 1
+        ),
         "Bands: the steps between which the norm of the mean and the largest weight reach half of their change."
         if any(half["drift"] is not None or half["sharp"] is not None for half in halves)
         else "",
         *_describe_orders(halves, names),
     )
-    return Plate(pd.concat(tables, ignore_index=True), caption, draw, (width, 2.1 * len(surveys)))
+    return Plate(pd.concat(tables, ignore_index=True), caption, draw, (width, 2.1 * len(runs)))
 
 
 Halves = dict[str, tuple[float, float] | str | None]
@@ -132,13 +145,31 @@ def _halves(survey: SurveyData, population: str) -> Halves:
     return found
 
 
+def _merge(tables: Sequence[pd.DataFrame], run: str) -> pd.DataFrame:
+    """Return the table of a run: of several seeds the mean, with their range and without standard errors."""
+    if len(tables) == 1:
+        return tables[0]
+    return merge_seeds(tables, run, ["step", "population", "measure"], ["mean"]).assign(se=np.nan)
+
+
+def _merge_halves(of_seeds: Sequence[Halves]) -> Halves:
+    """Return the intervals of a run; of several seeds only which comes first, if they agree."""
+    if len(of_seeds) == 1:
+        return of_seeds[0]
+    orders = {each["order"] for each in of_seeds}
+    return {"drift": None, "sharp": None, "order": orders.pop() if len(orders) == 1 else "undecided"}
+
+
 def _draw(ax: Axes, panel: Panel, table: pd.DataFrame, halves: Halves) -> None:
     for measure, (name, line) in panel.lines.items():
         rows = table[table["measure"] == measure]
         x, y = rows["step"].to_numpy(np.float64), rows["mean"].to_numpy(np.float64)
         reach = Z * rows["se"].to_numpy(np.float64)
+        low, high = y - reach, y + reach
+        if "mean_low" in rows:
+            low, high = (rows[column].to_numpy(np.float64) for column in ("mean_low", "mean_high"))
         ax.plot(x, y, c=line.colour, marker=line.marker, ls=line.dash, ms=3, lw=1.1, label=name)
-        ax.fill_between(x, y - reach, y + reach, color=line.colour, alpha=0.16, lw=0)
+        ax.fill_between(x, low, high, color=line.colour, alpha=0.16, lw=0)
     if not any(np.isfinite(table[table["measure"] == one]["mean"]).any() for one in panel.lines):
         ax.text(0.5, 0.5, "undefined", transform=ax.transAxes, ha="center", va="center", fontsize=7)
     band = halves.get(panel.half) if panel.half else None
