@@ -11,7 +11,12 @@ from matplotlib.figure import FigureBase
 
 from theodolite.errors import InputError, nearest
 from theodolite.exhibits.drawing.axes import clean_label, shorten_ticks
-from theodolite.exhibits.drawing.captions import describe_corpora, describe_population, join_sentences
+from theodolite.exhibits.drawing.captions import (
+    describe_corpora,
+    describe_population,
+    describe_seeds,
+    join_sentences,
+)
 from theodolite.exhibits.drawing.panels import draw_legend, legend_inches, make_panels, panels_size
 from theodolite.exhibits.drawing.style import get_line_style
 from theodolite.exhibits.dynamics.step_axis import choose_scale, format_step_axis
@@ -23,7 +28,6 @@ from theodolite.studies.series.averages import BLOCKS, WITH_EMBEDDINGS, average_
 from theodolite.studies.series.seeds import group_seeds, merge_seeds
 from theodolite.studies.series.series import SERIES as TABLE
 from theodolite.studies.survey_data import SurveyData, make_labels
-from theodolite.text import pluralize
 
 DEFAULTS = ("mean_cosine", "anisotropy_svd", "effective_rank", "twonn")
 Z95 = 1.96
@@ -72,11 +76,7 @@ def compare_series(series: Sequence[SurveyData], measures: Sequence[str], choice
         "Means over blocks by training step.",
         describe_corpora(series),
         describe_population(chosen),
-        *(
-            f"{clean_label(run)}: mean and range of {pluralize(len(places), 'seed')}."
-            for run, places in runs.items()
-            if len(places) > 1
-        ),
+        describe_seeds({run: len(places) for run, places in runs.items()}),
         f"Strip{' of one series' * (len(runs) < len(series))}: ±1.96 standard errors."
         if _has_errors(data)
         else "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -14,7 +14,7 @@ from theodolite.studies.norm_variance.profile import has_document_errors
 from theodolite.studies.norm_variance.units import count_special_units
 from theodolite.studies.rare_units import SHARE, find_min_count, has_units_without_vector
 from theodolite.studies.survey_data import SurveyData
-from theodolite.text import POPULATION_LABELS, UNIT_LABELS, join_words
+from theodolite.text import POPULATION_LABELS, UNIT_LABELS, join_words, pluralize
 
 FIT_OPTIONS = ("layer", "population", "variant", "filter", "specials")
 """Options of exhibits that fit lines over units."""
@@ -28,6 +28,16 @@ RANGE = "1 ≤ log₁₀ n ≤ 5".replace(" ", "\N{NO-BREAK SPACE}")
 def join_sentences(*sentences: str) -> str:
     """Join the sentences that are not empty."""
     return " ".join(sentence for sentence in sentences if sentence)
+
+
+def describe_seeds(runs: Mapping[str, int]) -> str:
+    """Say what is drawn of runs with several seeds, from the number of seeds of each.
+
+    >>> describe_seeds({"small": 3, "large": 1})
+    'small: mean and range of 3 seeds.'
+    """
+    several = {clean_label(run): count for run, count in runs.items() if count > 1}
+    return join_sentences(*(f"{run}: mean and range of {pluralize(n, 'seed')}." for run, n in several.items()))
 
 
 def describe_corpora(surveys: Sequence[SurveyData]) -> str:

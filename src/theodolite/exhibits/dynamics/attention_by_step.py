@@ -12,7 +12,7 @@ from matplotlib.figure import FigureBase
 
 from theodolite.errors import InputError
 from theodolite.exhibits.drawing.axes import clean_label, shorten_ticks
-from theodolite.exhibits.drawing.captions import describe_population, join_sentences
+from theodolite.exhibits.drawing.captions import describe_population, describe_seeds, join_sentences
 from theodolite.exhibits.drawing.style import BLACK, BLUE, GREEN, PURPLE, VERMILLION, LineStyle
 from theodolite.exhibits.dynamics.step_axis import choose_scale, format_step_axis
 from theodolite.exhibits.exhibit import Plate
@@ -23,7 +23,6 @@ from theodolite.studies.series.averages import average_attention
 from theodolite.studies.series.leads import MEAN, make_lead_table
 from theodolite.studies.series.seeds import group_seeds, merge_seeds
 from theodolite.studies.survey_data import SurveyData, make_labels
-from theodolite.text import pluralize
 
 Z = 1.96
 STATES, QUERIES, KEYS = (
@@ -110,11 +109,7 @@ def attention(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         "Strip: ±1.96 standard errors, by jackknife over documents."
         if any(len(places) == 1 for places in runs.values())
         else "",
-        *(
-            f"{clean_label(run)}: mean and range of {pluralize(len(places), 'seed')}."
-            for run, places in runs.items()
-            if len(places) > 1
-        ),
+        describe_seeds({run: len(places) for run, places in runs.items()}),
         "Bands: the steps between which the norm of the mean and the largest weight reach half of their change."
         if any(half["drift"] is not None or half["sharp"] is not None for half in halves)
         else "",

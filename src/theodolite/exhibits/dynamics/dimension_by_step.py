@@ -12,7 +12,12 @@ from matplotlib.figure import FigureBase
 from matplotlib.lines import Line2D
 
 from theodolite.exhibits.drawing.axes import clean_label, mark_empty
-from theodolite.exhibits.drawing.captions import describe_corpora, describe_population, join_sentences
+from theodolite.exhibits.drawing.captions import (
+    describe_corpora,
+    describe_population,
+    describe_seeds,
+    join_sentences,
+)
 from theodolite.exhibits.drawing.panels import legend_columns, legend_inches
 from theodolite.exhibits.drawing.style import GREY, get_line_style
 from theodolite.exhibits.dynamics.step_axis import choose_scale, format_step_axis
@@ -29,7 +34,7 @@ from theodolite.studies.series.averages import (
 )
 from theodolite.studies.series.seeds import group_seeds, merge_seeds
 from theodolite.studies.survey_data import UNDEFINED_EVERYWHERE, SurveyData, make_labels
-from theodolite.text import format_scientific, pluralize
+from theodolite.text import format_scientific
 
 Z = 1.96
 DASHED = (0, (4, 1.5))
@@ -79,11 +84,7 @@ def fig2(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         "mean."
         if any(len(places) == 1 for places in runs.values())
         else "",
-        *(
-            f"{clean_label(run)}: mean and range of {pluralize(len(places), 'seed')}."
-            for run, places in runs.items()
-            if len(places) > 1
-        ),
+        describe_seeds({run: len(places) for run, places in runs.items()}),
         "Neither mean includes the state after a final norm.",
         *(_describe_shape(table, name, len(tables) > 1) for table, name in zip(tables, names, strict=True)),
         *(_describe_small(survey, name, choice) for survey, name in zip(surveys, labels, strict=True)),

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
 from theodolite.exhibits.drawing.axes import clean_label, shorten_ticks
-from theodolite.exhibits.drawing.captions import describe_population, join_sentences
+from theodolite.exhibits.drawing.captions import describe_population, describe_seeds, join_sentences
 from theodolite.exhibits.drawing.style import get_line_style
 from theodolite.exhibits.dynamics.step_axis import choose_scale, format_step_axis
 from theodolite.exhibits.exhibit import Plate
@@ -21,7 +21,6 @@ from theodolite.studies.choice import Choice
 from theodolite.studies.series.averages import BLOCKS, average_layers
 from theodolite.studies.series.seeds import name_run
 from theodolite.studies.survey_data import SurveyData, make_labels
-from theodolite.text import pluralize
 
 GEOMETRY = ("mean_cosine", "effective_rank", "anisotropy_svd")
 NUMBERS = {"loss": "loss", "learning_rate": "learning rate"}
@@ -61,11 +60,7 @@ def training(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
     caption = join_sentences(
         "Loss and learning rate as the run logged them, and means over blocks of the geometry.",
         describe_population(choice),
-        *(
-            f"{clean_label(run)}: mean and range of {pluralize(count, 'seed')}."
-            for run, count in seeds.items()
-            if count > 1
-        ),
+        describe_seeds(seeds),
     )
     return Plate(data, caption, draw, (1.95 * max(len(panels), 2), 2.3))
 
