@@ -140,6 +140,8 @@ def _measure(probe: GeometryProbe, fault: str, steps: range) -> list[str]:
                 if step >= 4 and fault == "dead":
                     model.model.layers[1].self_attn.o_proj.weight.zero_()
                     model.model.layers[1].mlp.down_proj.weight.zero_()
+                if step == 4 and fault == "logits":
+                    model.model.layers[1].self_attn.q_proj.weight.mul_(1e5)
                 if step == 4 and fault == "norm":
                     model.model.embed_tokens.weight.mul_(30)
                 if step == 4 and fault == "finite":
@@ -181,6 +183,16 @@ def test_planted_faults_raise_their_alarm(fault: str, words: str, tmp_path: Path
         assert Series.read(tmp_path / "s").notes["alarms"] == [str(each) for each in probe.alarms]
     else:
         assert found == []
+
+
+def test_planted_queries_raise_the_alarm_for_logits() -> None:
+    """Without the fault, the same measurements raise none."""
+    tokenizer = tiny("decoder")[1]
+    for fault, kinds in (("logits", {"logits", "attention"}), ("healthy", set[str]())):
+        probe = GeometryProbe(TEXTS, tokenizer, share=None, layers="all", attention=4, collapse=None)
+        found = _measure(probe, fault, range(6))
+        assert {(each.layer, each.kind) for each in probe.alarms} == {("block 2", kind) for kind in kinds}
+        assert any("has spiking attention logits" in message for message in found) == (fault == "logits")
 
 
 def test_a_dead_block_that_normalizes_its_output_is_found() -> None:
