@@ -61,6 +61,12 @@ def test_an_added_outer_product_gives_the_eigenvectors_of_the_sum(kind: str, dev
     check_update(matrix.to(device), x.to(device))
 
 
+@pytest.mark.parametrize("size", [1e-20, 1e-60, 1e60])
+def test_tiny_and_huge_vectors(size: float) -> None:
+    check_update(torch.zeros(2, 2).double(), size * torch.tensor([0.0, 1.0]).double())
+    check_update(size**2 * random_matrix(20, 8, 3), size * torch.arange(8).double())
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.sampled_from([0.0, 1e-9, 1.0, 1.0 + 1e-15, 2.0, 1e6]), min_size=1, max_size=12),

@@ -8,6 +8,7 @@ of a function with dim terms (Golub 1973), and new eigenvectors are a product wi
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -118,6 +119,9 @@ def add_outer_product(values: Tensor, vectors: Tensor, x: Tensor) -> tuple[Tenso
     total = float(z @ z)
     if not total > 0:
         return values, vectors
+    # In units of the largest number, a power of 4, so that no square is lost.
+    unit = 4.0 ** min(max(math.frexp(max(float(values.abs().max()), total))[1] // 2, -500), 500)
+    values, z, total = values / unit, z / unit**0.5, total / unit
     apart = 4 * EPS * max(float(values.abs().max()), total) * torch.arange(len(values), device=values.device)
     poles = (values - apart).cummax(0).values + apart
     z = torch.where(z.abs() < EPS * total**0.5, torch.copysign(torch.full_like(z, EPS * total**0.5), z), z)
@@ -127,7 +131,7 @@ def add_outer_product(values: Tensor, vectors: Tensor, x: Tensor) -> tuple[Tenso
     logs = differences.abs().log_().sum(dim=1) - between.log_().sum(dim=1)
     combinations = torch.copysign((logs / 2).exp_(), z)[:, None] / differences
     combinations /= torch.linalg.vector_norm(combinations, dim=0)
-    return poles[roots.origin] + roots.offset, vectors @ combinations
+    return unit * (poles[roots.origin] + roots.offset), vectors @ combinations
 
 
 def eigenvalues_about_mean(values: NDArray[np.float64], vectors: Tensor, mean: Tensor) -> NDArray[np.float64]:
