@@ -125,9 +125,7 @@ def _compare(
         "step_seconds": theirs,
         "folded_of_steps": [folded, steps * len(ratios)],
         "seconds_per_folded_pass": extra * steps * len(ratios) / max(folded, 1),
-        "seconds_per_table": (
-            table := _time_tables(batches, frames, probe.populations, step, training_batches, device)
-        ),
+        "seconds_per_table": table,
         f"table_over_{EVERY}_steps": table / (EVERY * theirs),
         "seconds": time.perf_counter() - began,
     }

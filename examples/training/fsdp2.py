@@ -43,3 +43,4 @@ for step in range(given.steps + 1):
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
+probe.finish()

@@ -31,3 +31,4 @@ for step in range(given.steps + 1):
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
+probe.finish()  # writes the loss of steps after the last measurement

@@ -86,8 +86,8 @@ def measure_layers(
     """
     with processes.fail_together():
         replayed = ReplayedSource(source, share)
-    size, device = share.positions if dimension else 0, _find_gpu(source)
-    with default_torch("cpu" if device is None else "cuda"):
+    size = share.positions if dimension else 0
+    with default_torch():
         pilot = take_pilot(replayed, [], "", processes.all_gather if processes.size > 1 else None)
         with processes.fail_together():
             folds = {
@@ -104,7 +104,7 @@ def measure_layers(
             folds,
             populations,
             processes=processes,
-            device=device,
+            device=_find_gpu(source),
             special=special,
             with_units=True,
         )
@@ -133,7 +133,7 @@ def measure_folds(
         units = with_units and layer.units
         return make_layer_row(fold, cells, with_units=units, special=special, shape=shape)[0]
 
-    with default_torch("cpu" if device is None else "cuda"):
+    with default_torch():
         mine = [layer for number, layer in enumerate(layers) if _merge(folds, layer, number, processes)]
         rows: list[dict[str, Any]] = []
         with processes.fail_together():

@@ -109,8 +109,8 @@ def preserve_state(model: nn.Module) -> Iterator[None]:
 def default_torch(device: str = "cpu") -> Iterator[None]:
     """Run the body with the defaults of PyTorch: new tensors are float32 on the CPU, without autocast.
 
-    If the states are on a GPU, PyTorch uses one thread: what is left for the CPU is small, and waking its other
-    threads takes longer.
+    With another `device`, on which the sums are, PyTorch uses one thread: what is left for the CPU is small, and
+    waking its other threads takes longer.
     """
     dtype = torch.get_default_dtype()
     with ExitStack() as stack:

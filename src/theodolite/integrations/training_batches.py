@@ -242,7 +242,8 @@ class TrainingBatches:
             warn_user(f"training_batches: they could not be folded: {errors[0]}" if errors else NOTHING)
         if errors or not folded:
             return None
-        table = measure_folds(layers, folds, populations, processes=self._processes, device=self._device())
+        with default_torch(self._source.device.type):
+            table = measure_folds(layers, folds, populations, processes=self._processes, device=self._device())
         table.insert(3, "passes", folded)
         return table
 

@@ -47,14 +47,13 @@ class BlockUpdates:
 
             def read(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
                 x, y = first_input(args, kwargs), first_tensor(output)
-                complete = parts and len(written) == len(parts) and all(w.shape == x.shape for w in written)
-                added = torch.stack(written).sum(dim=0, dtype=torch.float32) if complete else None
-                written.clear()
                 if isinstance(x, Tensor) and isinstance(y, Tensor) and x.shape == y.shape and x.dim() == 3:
-                    added = y.float() - x.float() if added is None else added
+                    complete = parts and [w.shape for w in written] == [x.shape] * len(parts)
+                    added = torch.stack(written).float().sum(dim=0) if complete else y.float() - x.float()
                     rows = side.rows.to(x.device)
                     before, change = (t.flatten(0, 1).index_select(0, rows).float() for t in (x, added))
                     self._sums.setdefault(name, []).append(_sum_finite(change.norm(dim=1) / before.norm(dim=1)))
+                written.clear()
 
             handles = [part.register_forward_hook(keep) for part in parts]
             return [*handles, block.register_forward_hook(read, with_kwargs=True)]

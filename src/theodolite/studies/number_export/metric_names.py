@@ -19,9 +19,10 @@ def clean_name(text: str) -> str:
 
 
 def layer_key(layer_name: str, blocks: int) -> str:
-    """Return the name of a layer without spaces, numbers as wide as that of the last block, those of heads as 10.
+    """Return the name of a layer without spaces, its numbers as wide as that of the last block.
 
-    Slashes stay: they separate the streams of a block, and folders of numbers in trackers.
+    Numbers of heads have two digits. Slashes stay: they separate the streams of a block, and folders of numbers in
+    trackers.
 
     >>> layer_key("block 3", 12), layer_key("encoder block 10", 12), layer_key("final norm", 12)
     ('block_03', 'encoder_block_10', 'final_norm')
