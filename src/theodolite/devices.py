@@ -59,6 +59,12 @@ def read_on(value: Tensor | DeviceTensor, device: torch.device) -> Tensor:
     return to_device(to_cpu(value), device)
 
 
+def read_where_it_is(value: Tensor | DeviceTensor) -> Tensor:
+    """Return a tensor on its device or, if it has been copied, on the CPU."""
+    held = value.on_device if isinstance(value, DeviceTensor) else None
+    return to_cpu(value) if held is None else held
+
+
 def copy_to_cpu(tensor: Tensor) -> Tensor:
     """Return a copy on the CPU, also of a tensor that is still being computed; safe in several threads."""
     return _copy_from_device(tensor, _record_event(tensor))

@@ -26,8 +26,9 @@ from theodolite.surveys.folder import _seal, open_survey, open_tables
 from theodolite.surveys.merge import merge
 from theodolite.tables import shape
 from theodolite.tables.curves import TABLES, curve_table
+from theodolite.tables.eigenproblems import MOST_DISTINCT, LayerSolutions
 from theodolite.tables.layer_row import make_layer_row
-from theodolite.tables.shape import MOST_DISTINCT, SAMPLED, SHAPE, measure_shape
+from theodolite.tables.shape import SAMPLED, SHAPE, measure_shape
 
 SPECTRAL = 1e-5
 """Relative: the scatter is a float32 product within a batch."""
@@ -207,11 +208,11 @@ def test_populations_that_share_a_matrix_are_solved_once(
         return solve(moment)
 
     monkeypatch.setattr(shape.spectra, "eigenvectors", count)
-    solved: Any = {}
+    solutions_of_layer = LayerSolutions(fold, device)
     for population in ("all", "without-first"):
         expected = measure_shape(fold, POPULATIONS[population])
         solutions.clear()
-        found = measure_shape(fold, POPULATIONS[population], device, solved=solved)
+        found = measure_shape(fold, POPULATIONS[population], device, wait_for_solutions=lambda: solutions_of_layer)
         assert len(solutions) == (population == "all" or distinct > MOST_DISTINCT)
         for (reason, numbers), (other, by_column) in zip(expected.numbers, found.numbers, strict=True):
             assert reason == other

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pandas as pd
 
 from theodolite.corpora.fields import FieldChoice
 from theodolite.engines.progress import Listener
-from theodolite.models.norms import Norm
+from theodolite.models.norm_placement import Placement
 from theodolite.sources.source import Source
 from theodolite.state.pilot import Pilot
 from theodolite.state.skipped import Skipped
@@ -45,7 +45,7 @@ class Plan:
     budget: int | None = None
     pilot_from: Location | None = None
     device: str | None = None  # where sums are accumulated; None: on the CPU
-    norms: dict[int, Norm] = field(default_factory=dict)  # by layer, if its states leave a norm
+    placement: Callable[[], Placement] | None = None  # waits for the placement of norms, if it can be found
     others: tuple[Plan, ...] = ()  # by other kinds of units: the same shards, folded in the same pass
     by: FieldChoice | None = None  # how documents are grouped by a field of the corpus
     remake: Callable[[], Source] | None = None  # makes the same source on another machine; can be pickled

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import local
 from typing import NamedTuple, cast
 
 import torch
@@ -129,14 +130,23 @@ def copy_sums_to_device(fold: LayerFold, device: str | None, present: CellSums |
     return fold.moments.copy_to_device(torch.device(device), present or {})
 
 
+_own_streams = local()
+
+
 @contextmanager
-def on_own_stream(device: str | None) -> Iterator[None]:
-    """Run the GPU work of this thread on its own stream, so that it does not wait for other threads."""
+def on_own_stream(device: str | None, priority: int = 0) -> Iterator[None]:
+    """Run the GPU work of this thread on its own stream, so that it does not wait for other threads.
+
+    A thread keeps its stream: PyTorch does not use the memory that was freed on one stream for another.
+    """
     if device is None or not device.startswith("cuda"):
         yield
         return
     with torch.cuda.device(device):
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        known: dict[tuple[str, int], torch.cuda.Stream] = _own_streams.__dict__.setdefault("streams", {})
+        if (device, priority) not in known:
+            known[device, priority] = torch.cuda.Stream(priority=priority)  # type: ignore[no-untyped-call]
+        stream = known[device, priority]
         stream.wait_stream(torch.cuda.default_stream())
         with torch.cuda.stream(stream):
             yield

@@ -48,28 +48,11 @@ def eigenvectors(moment: Tensor) -> tuple[Array, Tensor]:
 def _solve(solve: Callable[[Tensor], Any], matrix: Tensor) -> Any:
     """Solve on the matrix's device, or on the CPU if the device's library runs out of memory."""
     try:
-        if matrix.is_cuda:
-            return _solve_first(solve, matrix)
         return solve(matrix)
     except RuntimeError:
         if matrix.device.type == "cpu":
             raise
         return solve(matrix.cpu())
-
-
-def _solve_first(solve: Callable[[Tensor], Any], matrix: Tensor) -> Any:
-    """Solve on a stream of high priority: its many short steps would each wait for the work of other threads."""
-    with torch.cuda.device(matrix.device):
-        caller = torch.cuda.current_stream()
-        stream = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
-        stream.wait_stream(caller)
-        with torch.cuda.stream(stream):
-            found = solve(matrix)
-        caller.wait_stream(stream)
-        matrix.record_stream(stream)
-        for part in (found,) if isinstance(found, Tensor) else found:
-            part.record_stream(caller)
-        return found
 
 
 def few_vectors_spectrum(y: Tensor, centre: Tensor) -> tuple[Array, Array, Tensor]:

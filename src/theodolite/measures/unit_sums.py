@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from theodolite.measures import unit_sums_cuda
+
 Array = NDArray[np.float64]
 Sums = Array | Tensor
 """(units, dim) float64"""
@@ -57,6 +59,9 @@ def squared_distances(n: NDArray[np.int64], total: Sums, *points: Array, rows: R
     if isinstance(total, Tensor):
         middles = torch.from_numpy(np.stack(points)).to(total.device)
         counts = torch.from_numpy(n).to(total.device)
+        if unit_sums_cuda.is_supported(total):
+            chosen = None if rows is None else torch.from_numpy(rows).to(total.device)
+            return list(to_numpy(unit_sums_cuda.squared_distances(counts, total, middles, chosen)))
         away = total.new_empty(len(points), len(n))  # copied once: every copy waits for the device
         for of, block in _device_blocks(total, rows):
             each = block / counts[of, None]
@@ -92,6 +97,8 @@ def spread_of_means(n: NDArray[np.int64], total: Sums, mean: Array) -> Array:
     share = n / n.sum()
     if isinstance(total, Tensor):
         counts, weights, middle = (torch.from_numpy(part).to(total.device) for part in (n, share, mean))
+        if unit_sums_cuda.is_supported(total):
+            return to_numpy(unit_sums_cuda.spread_of_means(counts, weights, total, middle))
         found = torch.zeros_like(middle)
         for of, block in _device_blocks(total):
             found += weights[of] @ (block / counts[of, None]).sub_(middle).square_()

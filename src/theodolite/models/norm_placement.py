@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from theodolite.models.hooks import first_tensor
-from theodolite.models.norms import Norm, identify_norm
+from theodolite.models.norms import Norm, copy_if_small, identify_copy
 from theodolite.models.stacks import number_calls
 from theodolite.models.text_anatomy import Anatomy, make_probe
 
@@ -148,7 +148,6 @@ class Placement:
     output_norms: dict[int, Norm]  # by layer, for the layers whose state is the output of a norm
 
 
-@torch.no_grad()
 def find_placement(anatomy: Anatomy) -> Placement:
     """Find the norm placement of a model with two forward passes over a few tokens.
 
@@ -156,45 +155,65 @@ def find_placement(anatomy: Anatomy) -> Placement:
     only through attention. Norms are modules that compute one; a norm without a module is not found. If blocks
     differ, as the first block of ModernBERT does, the most frequent placement is returned.
     """
+    return trace_placement(anatomy)()
+
+
+@torch.no_grad()
+def trace_placement(anatomy: Anatomy) -> Callable[[], Placement]:
+    """Run the forward passes; return a function that finds the placement and does not use the model any more."""
     if len(anatomy.stacks) > 1:  # an encoder and a decoder may differ
-        return Placement(None, {})
+        return lambda: Placement(None, {})
     trace = trace_forward(anatomy)
     other = trace_forward(anatomy, block_inputs=trace.inputs)
-    known = _NormCache()
-    words = [
-        _classify(trace.inputs[k][1:], trace.outputs[k][1:], _calls(trace, k), known, _mixed(trace, other, k))
-        for k in range(len(anatomy.blocks))
-    ]
-    return Placement(Counter(words).most_common(1)[0][0], _find_output_norms(anatomy, trace, known))
+    norms = _Norms([call for calls in (*trace.calls, trace.outside) for call in calls])
+    final, last = anatomy.final_norm, anatomy.layers[-1]
+    final_copy = None if final is None else copy_if_small(final, last.dim)
+
+    def find() -> Placement:
+        words = [
+            _classify(trace.inputs[k][1:], trace.outputs[k][1:], _calls(trace, k), norms, _mixed(trace, other, k))
+            for k in range(len(trace.outputs))
+        ]
+        found = _find_output_norms(trace, norms)
+        if final_copy is not None:
+            found[last.index] = identify_copy(final_copy, last.dim)
+        return Placement(
+            Counter(words).most_common(1)[0][0],
+            {layer: norm for layer, norm in found.items() if norm is not None},
+        )
+
+    return find
 
 
-def _find_output_norms(anatomy: Anatomy, trace: ForwardTrace, known: _NormCache) -> dict[int, Norm]:
-    """Return, by layer, the norm whose output equals the state of the layer."""
-    found: dict[int, Norm | None] = {0: _find_norm(trace.outside, trace.inputs[0], known)}
-    for k in range(len(anatomy.blocks)):
-        found[k + 1] = _find_norm(_calls(trace, k), trace.outputs[k][1:], known)
-    if anatomy.final_norm is not None:
-        layer = anatomy.layers[-1]
-        found[layer.index] = identify_norm(anatomy.final_norm, layer.dim)
-    return {layer: norm for layer, norm in found.items() if norm is not None}
+def _find_output_norms(trace: ForwardTrace, norms: _Norms) -> dict[int, Norm | None]:
+    """Return, for the embeddings and each block, the norm whose output equals the state of the layer."""
+    found = {0: _find_norm(trace.outside, trace.inputs[0], norms)}
+    for k, output in enumerate(trace.outputs):
+        found[k + 1] = _find_norm(_calls(trace, k), output[1:], norms)
+    return found
 
 
-class _NormCache:
-    """The norm of each module, if it is one; every module is tested once."""
+class _Norms:
+    """The norm of each module, if it is one; copies of the modules are tested when they are asked for, once."""
 
-    def __init__(self) -> None:
+    def __init__(self, calls: Sequence[Call]) -> None:
         self._tried: dict[int, Norm | None] = {}
+        self._copies: dict[int, nn.Module | None] = {}
+        for call in calls:
+            if call.single_input and id(call.module) not in self._copies:
+                self._copies[id(call.module)] = copy_if_small(call.module, call.output.shape[-1])
 
     def of(self, call: Call) -> Norm | None:
         key = id(call.module)
         if key not in self._tried:
-            self._tried[key] = identify_norm(call.module, call.output.shape[-1]) if call.single_input else None
+            copy = self._copies.get(key) if call.single_input else None
+            self._tried[key] = None if copy is None else identify_copy(copy, call.output.shape[-1])
         return self._tried[key]
 
 
-def _find_norm(calls: Sequence[Call], state: Tensor, known: _NormCache) -> Norm | None:
+def _find_norm(calls: Sequence[Call], state: Tensor, norms: _Norms) -> Norm | None:
     for call in calls:
-        if torch.equal(call.output, state) and (norm := known.of(call)) is not None:
+        if torch.equal(call.output, state) and (norm := norms.of(call)) is not None:
             return norm
     return None
 
@@ -210,9 +229,7 @@ def _mixed(trace: ForwardTrace, other: ForwardTrace, block: int) -> list[bool]:
     return [not _near(call.without_first().output, again.get(call.key)) for call in trace.calls[block]]
 
 
-def _classify(
-    entered: Tensor, left: Tensor, calls: list[Call], known: _NormCache, mixed: list[bool]
-) -> str | None:
+def _classify(entered: Tensor, left: Tensor, calls: list[Call], known: _Norms, mixed: list[bool]) -> str | None:
     """Return the placement of the norms of a block from its input, its output and the calls within it."""
     norms = [call for call in calls if known.of(call) is not None]
     if not norms:

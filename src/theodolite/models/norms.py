@@ -38,9 +38,19 @@ def identify_norm(module: nn.Module, dim: int) -> Norm | None:
     The module is run in float64 on rows of different lengths and means. If each coordinate of the output is a
     linear function of z, the module is a norm, and slope and intercept are gamma and beta.
     """
-    if sum(parameter.numel() for parameter in module.parameters()) > SMALL * dim or dim < 2:
-        return None
-    twin = _copy_without_hooks(module)
+    twin = copy_if_small(module, dim)
+    return None if twin is None else identify_copy(twin, dim)
+
+
+def copy_if_small(module: nn.Module, dim: int) -> nn.Module | None:
+    """Return a copy on the CPU of a module that may be a norm of this width, for `identify_copy`; else None."""
+    small = sum(parameter.numel() for parameter in module.parameters()) <= SMALL * dim
+    return _copy_without_hooks(module) if small and dim >= 2 else None
+
+
+@torch.no_grad()
+def identify_copy(twin: nn.Module, dim: int) -> Norm | None:
+    """Do what `identify_norm` does, with a copy of the module."""
     random = torch.Generator().manual_seed(0)
     rows = torch.randn(ROWS, dim, generator=random, dtype=torch.float64)
     rows += torch.randn(ROWS, 1, generator=random, dtype=torch.float64)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from theodolite.devices import DeviceTensor, read_on, to_cpu
+from theodolite.devices import DeviceTensor, read_on, read_where_it_is, to_cpu
 from theodolite.statistics.cells import CELLS
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
@@ -31,7 +31,7 @@ class Scatter(Statistic):
         self.n = torch.zeros(len(CELLS), dtype=torch.int64)
         self.sum = torch.zeros(len(CELLS), frame.dim, dtype=torch.float64)
         self.products: dict[int, Tensor | DeviceTensor] = {}
-        self.vectors: dict[int, list[Tensor]] = {}  # of cells without products, in the order of their arrival
+        self.vectors: dict[int, list[Tensor | DeviceTensor]] = {}  # of cells without products, as they arrived
 
     def update(self, rows: Rows) -> None:
         """Add the rows, or their products: O(rows x dim^2), half of it saved by symmetry."""
@@ -46,7 +46,7 @@ class Scatter(Statistic):
         self.n += other.n
         self.sum += other.sum
         for cell in other.vectors:
-            self._add(cell, other._joined(cell))
+            self._add(cell, to_cpu(other._joined(cell)))
         for cell, matrix in other.products.items():
             self._matrix(cell).add_(to_cpu(matrix))
 
@@ -83,19 +83,25 @@ class Scatter(Statistic):
             cross = torch.outer(self.sum[cell], shift)
             matrix += cross + cross.T + self.n[cell] * torch.outer(shift, shift)
         for cell in self.vectors:
-            self.vectors[cell] = [self._joined(cell) + shift]
+            self.vectors[cell] = [to_cpu(self._joined(cell)) + shift]
         self.sum += self.n[:, None] * shift
 
-    def few_vectors(self, cells: Iterable[int]) -> Tensor | None:
+    def few_vectors(self, cells: Iterable[int], device: str | None = None) -> Tensor | None:
         """Return x - c of all vectors of these cells if there are at most `dim`; None if only sums are known.
 
-        (n, dim) float64
+        (n, dim) float64, on the CPU or a device
         """
         chosen = list(cells)
-        if self.products.keys() & chosen or int(self.n[chosen].sum()) > self.frame.dim:
+        if self.needs_matrix(chosen):
             return None
-        held = [self._joined(cell) for cell in chosen if cell in self.vectors]
-        return torch.cat(held) if held else self.sum.new_zeros(0, self.frame.dim)
+        place = torch.device(device or "cpu")
+        held = [read_on(self._joined(cell), place) for cell in chosen if cell in self.vectors]
+        return torch.cat(held) if held else self.sum.new_zeros(0, self.frame.dim, device=place)
+
+    def needs_matrix(self, cells: Sequence[int]) -> bool:
+        """Return whether only sums are known of these cells, or they have more vectors than coordinates."""
+        chosen = list(cells)
+        return bool(self.products.keys() & chosen) or int(self.n[chosen].sum()) > self.frame.dim
 
     def distinct_vectors(self, cell: int, device: torch.device, most: int) -> tuple[Tensor, Tensor] | None:
         """Return the different vectors x - c of a cell without a matrix, on a device, and how often each occurs.
@@ -139,11 +145,9 @@ class Scatter(Statistic):
         second = torch.zeros(self.frame.dim, dtype=torch.float64)
         for cell in chosen:
             if cell in self.products:
-                matrix = self.products[cell]
-                held = matrix.on_device if isinstance(matrix, DeviceTensor) else None
-                second += (to_cpu(matrix) if held is None else held).diagonal().cpu()
+                second += read_where_it_is(self.products[cell]).diagonal().cpu()
             elif cell in self.vectors:
-                second += self._joined(cell).square().sum(dim=0)
+                second += read_where_it_is(self._joined(cell)).square().sum(dim=0).cpu()
         second /= n
         return second, second - (self.sum[chosen].sum(dim=0) / n).square()
 
@@ -165,12 +169,12 @@ class Scatter(Statistic):
             self.products[cell] = torch.zeros(self.frame.dim, self.frame.dim, dtype=torch.float64)
         self.products[cell] = matrix = to_cpu(self.products[cell])
         if cell in self.vectors:
-            self._add_products(matrix, self._joined(cell))
+            self._add_products(matrix, to_cpu(self._joined(cell)))
             del self.vectors[cell]
         return matrix
 
-    def _joined(self, cell: int) -> Tensor:
-        """Return the vectors of a cell as one tensor. (n, dim)"""
+    def _joined(self, cell: int) -> Tensor | DeviceTensor:
+        """Return the vectors of a cell as one tensor, which may be on a device. (n, dim)"""
         if len(self.vectors[cell]) > 1:
-            self.vectors[cell] = [torch.cat(self.vectors[cell])]
+            self.vectors[cell] = [torch.cat([to_cpu(part) for part in self.vectors[cell]])]
         return self.vectors[cell][0]

@@ -458,4 +458,9 @@ def _make_survey(
         facts[BY] = plan.by.to_dict()
     if plan.others:
         facts[OTHER_UNITS] = [other.source.units.kind for other in plan.others]
-    return Survey(facts, tables, state, pilot, norms=plan.norms)
+    norms = {}
+    if plan.placement is not None:
+        placement, chosen = plan.placement(), {layer.index for layer in layers}
+        facts["model"] = {**facts["model"], "norm_placement": placement.word}
+        norms = {layer: norm for layer, norm in placement.output_norms.items() if layer in chosen}
+    return Survey(facts, tables, state, pilot, norms=norms)

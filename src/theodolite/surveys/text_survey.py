@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from theodolite.errors import InputError
 from theodolite.models.checkpoint import Checkpoint, DeviceMap, load_model, load_tokenizer, locate_again
 from theodolite.models.device_map import has_offloaded
 from theodolite.models.loaded_model import LoadedModel
-from theodolite.models.norm_placement import find_placement
+from theodolite.models.norm_placement import trace_placement
 from theodolite.sources.prefetch import run_in_process, run_in_thread
 from theodolite.sources.text.chat import check_chat, hash_template
 from theodolite.sources.text.contexts import ContextReader
@@ -119,7 +119,8 @@ def plan(
             f"--target requires an encoder-decoder model, and {checkpoint.name} is not one. Omit --target."
         )
     with _one_thread_beside_gpu(local_device or device):
-        placement = find_placement(source.anatomy)
+        find_placement = trace_placement(source.anatomy)
+    placement = beside(find_placement) if beside is run_in_process else cache(find_placement)
     hashed()
     found = scanned()
     by = None if found.by is None else limit_memory(found.by, source.layers, options.populations)
@@ -185,7 +186,6 @@ def plan(
             level=token_level(tokenizer),
             blocks=len(source.anatomy.blocks),
             causal=source.anatomy.causal,
-            norm_placement=placement.word,
             **(checkpoint.facts() if isinstance(checkpoint, LoadedModel) else {}),
         ),
         tokenizer={
@@ -224,11 +224,7 @@ def plan(
         budget=options.memory_bytes,
         pilot_from=options.pilot_location,
         device=device if source.resident else None,
-        norms={
-            layer.index: placement.output_norms[layer.index]
-            for layer in source.layers
-            if layer.index in placement.output_norms
-        },
+        placement=placement,
         remake=None
         if isinstance(checkpoint, LoadedModel)
         else partial(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,10 +35,10 @@ from theodolite.measures.intrinsic_dimension import (
 from theodolite.measures.layer_scores import FEW_RANKS, alpha_req, rankme
 from theodolite.measures.neighbours import Neighbourhood, neighbourhood
 from theodolite.measures.projection import principal_coordinates
-from theodolite.measures.rank_one import add_outer_product, eigenvalues_about_mean
 from theodolite.measures.uncertainty import Estimate
 from theodolite.statistics.fold import MAX_MATRIX_DIM, LayerFold
 from theodolite.tables.curves import scale_curve, spectrum_curve
+from theodolite.tables.eigenproblems import LayerSolutions, solve_population
 
 Array = NDArray[np.float64]
 Numbers = tuple[str, dict[str, float]]
@@ -61,10 +61,6 @@ COUNTS = ["twonn_n", "sample_duplicates", "sample_near_duplicates"]
 EMPTY = "the sample is empty"
 TOO_WIDE = f"vectors of more than {MAX_MATRIX_DIM:,} coordinates are too wide for a covariance matrix"
 UNDERFLOW = "the squares of the vectors are too small for float32"
-MOST_MEAN = 1e6
-"""Up to this ratio of M to V, rounding of the second moment is negligible in the spectrum of the covariance."""
-MOST_DISTINCT = 8
-"""Different vectors that are added to a solution one by one; each takes a tenth of the time of a new one."""
 NARROW = "reported exactly in the column of the same name without sample_"
 
 
@@ -78,25 +74,21 @@ class Shape:
     spectrum: pd.DataFrame
 
 
-Axes = tuple[Array, Tensor]
-"""The eigenvalues of a second moment, largest first, and its eigenvectors as columns, smallest first."""
-
-
 def measure_shape(
     fold: LayerFold,
     cells: Sequence[int],
     device: str | None = None,
     sample: Mapping[str, Tensor] | None = None,
-    solved: dict[tuple[int, ...], Axes] | None = None,
+    wait_for_solutions: Callable[[], LayerSolutions | None] = lambda: None,
 ) -> Shape:
     """Measure the union of the cells: two eigenproblems of dim x dim or of n x n, and all pairs of the sample.
 
-    With a device, both are computed there. `sample` is that of the cells, if it is known. `solved` has the
-    solutions for cells of the layer with a matrix, from which those of several populations are computed.
+    With a device, both are computed there. `sample` is that of the cells, if it is known. `wait_for_solutions`
+    returns the solved eigenproblems of the layer; it is called when everything else has been computed.
     """
-    centred, directions, numbers = _spectral(fold, cells, device, {} if solved is None else solved)
     sample = fold.sample.population(cells) if sample is None else sample
     if not sample:
+        centred, directions, numbers = _spectral(fold, cells, device, wait_for_solutions)
         nothing = dict.fromkeys((*SAMPLED, *GRAM), float("nan"))
         return Shape(
             [*numbers, (EMPTY, nothing)], dict.fromkeys(COUNTS, 0), scale_curve(), spectrum_curve(centred)
@@ -104,7 +96,6 @@ def measure_shape(
     vectors, contexts = sample["vector"], sample["context"]
     gram = _gram(vectors) if fold.wide else (NARROW, dict.fromkeys(GRAM, float("nan")))
     raw = _on_device(principal_coordinates(vectors, centred=False) if fold.wide else vectors, device)
-    directed = list(_directional_numbers(raw, directions))
     vectors, contexts = (
         _on_device(principal_coordinates(vectors), device) if fold.wide else raw,
         _on_device(contexts, device),
@@ -112,12 +103,9 @@ def measure_shape(
     near = neighbourhood(vectors, contexts=contexts).cpu()
     estimate = twonn_from_distances(near.distances[:, :2], near.duplicates)
     by_scale = [gride(near.distances, scale) for scale in SCALES]
-    numbers += [
-        *directed,
-        *_dimensions(near, estimate, by_scale),
-        *_batches(vectors, contexts, estimate),
-        gram,
-    ]
+    sampled = [*_dimensions(near, estimate, by_scale), *_batches(vectors, contexts, estimate), gram]
+    centred, directions, numbers = _spectral(fold, cells, device, wait_for_solutions)
+    numbers += [*_directional_numbers(raw, directions), *sampled]
     counts = dict(zip(COUNTS, (estimate.n, estimate.duplicates, near.near), strict=True))
     return Shape(numbers, counts, scale_curve(by_scale, len(near)), spectrum_curve(centred))
 
@@ -152,7 +140,10 @@ def measure_spectrum(
 
 
 def _spectral(
-    fold: LayerFold, cells: Sequence[int], device: str | None, solved: dict[tuple[int, ...], Axes]
+    fold: LayerFold,
+    cells: Sequence[int],
+    device: str | None,
+    wait_for_solutions: Callable[[], LayerSolutions | None],
 ) -> tuple[Array, Tensor, list[Numbers]]:
     """Return the eigenvalues of the covariance, the eigenvectors of the second moment, and spectral numbers."""
     if fold.wide:
@@ -162,7 +153,7 @@ def _spectral(
     if not n:
         none = dict.fromkeys((*SPECTRAL, *UNCENTRED), float("nan"))
         return np.empty(0), torch.empty(fold.frame.dim, 0), [("fewer than two vectors", none)]
-    centred, second, directions, variances = _solve(fold, cells, device, solved)
+    centred, second, directions, variances = solve_population(fold, cells, device, wait_for_solutions())
     if _underflowed(fold, cells, n, float(second.sum())):
         none = dict.fromkeys((*SPECTRAL, *UNCENTRED), float("nan"))
         return np.empty(0), torch.empty(fold.frame.dim, 0), [(UNDERFLOW, none)]
@@ -173,66 +164,6 @@ def _spectral(
         return np.empty(0), directions, [few, uncentred]
     numbers = spectral_numbers(centred) | variance_numbers(variances)
     return centred, directions, [("all vectors are equal", numbers), decay_numbers(centred), uncentred]
-
-
-def _solve(
-    fold: LayerFold, cells: Sequence[int], device: str | None, solved: dict[tuple[int, ...], Axes]
-) -> tuple[Array, Array, Tensor, Array]:
-    """Return the eigenvalues of the covariance, those of the second moment with its axes, and the variances."""
-    centre = fold.frame.centre.double()
-    few = fold.scatter.few_vectors(cells)
-    if few is not None:
-        centred, second, directions = spectra.few_vectors_spectrum(_on_device(few, device), centre)
-        return centred, second, directions, few.var(dim=0, correction=0).numpy()
-    axes = None if device is None else _add_to_solved(fold, cells, device, solved)
-    if axes is None:
-        covariance, mean = _moments(fold, cells, device)
-        second, directions = spectra.eigenvectors(covariance + torch.outer(mean, mean))
-        variances = covariance.diagonal().cpu().numpy()
-        if not covariance.is_cuda:
-            return spectra.eigenvalues(covariance), second, directions, variances
-    else:
-        (second, directions), mean = axes, _mean(fold, cells, device)
-        variances = fold.scatter.variances(cells)[1].numpy()
-    if float(mean @ mean) < MOST_MEAN * variances.sum():
-        return eigenvalues_about_mean(second, directions, mean), second, directions, variances
-    return spectra.eigenvalues(_moments(fold, cells, device)[0]), second, directions, variances
-
-
-def _add_to_solved(
-    fold: LayerFold, cells: Sequence[int], device: str, solved: dict[tuple[int, ...], Axes]
-) -> Axes | None:
-    """Return the axes of the cells from those of their cells with a matrix, to which all other vectors are added.
-
-    None if there are more than a few different vectors.
-    """
-    scatter, place = fold.scatter, torch.device(device)
-    base = tuple(sorted(scatter.products.keys() & set(cells)))
-    others = sorted(scatter.vectors.keys() & set(cells))
-    more = [scatter.distinct_vectors(cell, place, MOST_DISTINCT) for cell in others]
-    known = [each for each in more if each is not None]
-    if not base or len(known) < len(more) or sum(len(counts) for _, counts in known) > MOST_DISTINCT:
-        return None
-    if base not in solved:
-        covariance, mean = _moments(fold, base, device)
-        solved[base] = spectra.eigenvectors(covariance + torch.outer(mean, mean))
-    n, of_base = (int(scatter.n[list(each)].sum()) for each in (cells, base))
-    values, vectors = torch.from_numpy(solved[base][0][::-1].copy()).to(place) * (of_base / n), solved[base][1]
-    centre = to_device(fold.frame.centre.double(), place)
-    for y, counts in known:
-        for x in (y + centre) * (counts.double() / n).sqrt()[:, None]:
-            values, vectors = add_outer_product(values, vectors, x)
-    return np.maximum(values.cpu().numpy()[::-1], 0.0), vectors
-
-
-def _moments(fold: LayerFold, cells: Sequence[int], device: str | None) -> tuple[Tensor, Tensor]:
-    """Return the covariance and the mean of the cells."""
-    return fold.scatter.covariance(cells, device)[1], _mean(fold, cells, device)
-
-
-def _mean(fold: LayerFold, cells: Sequence[int], device: str | None) -> Tensor:
-    chosen, centre = list(cells), fold.frame.centre.double()
-    return _on_device(fold.scatter.sum[chosen].sum(0) / max(int(fold.scatter.n[chosen].sum()), 1) + centre, device)
 
 
 def _underflowed(fold: LayerFold, cells: Sequence[int], n: int, total: float) -> bool:

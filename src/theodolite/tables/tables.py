@@ -27,10 +27,11 @@ from theodolite.tables.attention import attention_table
 from theodolite.tables.contexts import contexts_table
 from theodolite.tables.coordinates import coordinate_rows, join_coordinates
 from theodolite.tables.curves import curve_table
+from theodolite.tables.eigenproblems import LayerSolutions, solve_ahead
 from theodolite.tables.layer_row import make_layer_row
 from theodolite.tables.neighbours import NearestUnits, find_nearest_units, neighbours_table
 from theodolite.tables.rare_units import RarePart, find_rare
-from theodolite.tables.shape import Axes, Shape, measure_shape
+from theodolite.tables.shape import Shape, measure_shape
 from theodolite.text import encodable
 
 LAYERS, TOKENS, UNITS = (column_names(table) for table in ("layers", "tokens", "units"))
@@ -143,6 +144,7 @@ def make_tables(
         with_units = layer.units and state.units.kind != "none"
         present = (on_device or {}).pop(layer.index, None)
         near = hashes if with_units else None
+        solutions = cache(partial(wait_for_solutions, numbers[layer.index]))
 
         def on(device: str | None, present: OnDevice | None) -> dict[str, MeasuredLayer]:
             with on_own_stream(device):
@@ -155,6 +157,7 @@ def make_tables(
                     near,
                     with_neighbours,
                     rare_hashes,
+                    solutions if device is not None else lambda: None,
                 )
 
         try:
@@ -165,7 +168,9 @@ def make_tables(
         return on(None, None)  # the sums of a layer are small beside the run that would be lost
 
     workers = workers or min(_workers(state, layers, spare), len(layers) if device is None else LAYERS_ON_DEVICE)
-    with run_in_threads(measure, layers, workers) as waits:
+    numbers = {layer.index: number for number, layer in enumerate(layers)}
+    to_solve = [(fold, _cells_to_solve(fold, reported)) for fold in (state.folds[i] for i in numbers)]
+    with solve_ahead(to_solve, device) as wait_for_solutions, run_in_threads(measure, layers, workers) as waits:
         for layer, found in zip(layers, waits, strict=True):
             if say:
                 say(f"measuring layer {layer.index} ({layer.name})")
@@ -209,7 +214,8 @@ def _measure_layer(
     present: OnDevice | None,
     hashes: NDArray[np.uint64] | None,
     with_neighbours: str | None,
-    rare_hashes: Tensor | None = None,
+    rare_hashes: Tensor | None,
+    solutions: Callable[[], LayerSolutions | None],
 ) -> dict[str, MeasuredLayer]:
     """Measure the populations of one layer; equal ones (no position is massive, for example) are measured once.
 
@@ -221,11 +227,10 @@ def _measure_layer(
     vectors = None
     if device is not None and not fold.wide:
         vectors = fold.sample.copy_to_device(torch.device(device), present.vectors if present else {})
-    solved: dict[tuple[int, ...], Axes] = {}
 
     def measure(cells: tuple[int, ...]) -> MeasuredLayer:
         sample = fold.sample.population(cells, vectors)
-        shape = measure_shape(fold, cells, device, sample, solved)
+        shape = measure_shape(fold, cells, device, sample, solutions)
         row, sums, units, similarity, jackknife = make_layer_row(
             fold,
             cells,
@@ -300,6 +305,14 @@ def measure_populations(
             by_cells[cells] = measure(cells)
         by_population[population] = by_cells[cells]
     return by_population
+
+
+def _cells_to_solve(fold: LayerFold, populations: Sequence[str]) -> list[tuple[int, ...]]:
+    """Return the cells of each population that has more vectors than coordinates."""
+    if fold.wide:
+        return []
+    different = dict.fromkeys(_held_cells(fold, population) for population in populations)
+    return [cells for cells in different if fold.scatter.needs_matrix(cells)]
 
 
 def _held_cells(fold: LayerFold, population: str) -> tuple[int, ...]:

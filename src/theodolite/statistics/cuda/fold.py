@@ -452,6 +452,8 @@ class GpuFold:
         state = self._small_sums()
         for cell, matrix in self._filled_products():
             state[f"scatter.{CELLS[cell]}.products"] = copy_to_cpu(matrix)
+        for cell, vectors in self._filled_vectors():
+            state[f"scatter.{CELLS[cell]}.vectors"] = copy_to_cpu(vectors)
         for cell, (codes, n, total, squares) in self._filled_frequent():
             parts = zip(TABLE_FIELDS, (codes, n, total.cpu(), squares), strict=True)
             state |= {f"frequent_units.{CELLS[cell]}.{key}": part for key, part in parts}
@@ -461,6 +463,13 @@ class GpuFold:
         """Yield each cell that is not empty, with its second moments on the device."""
         n = self._sums.n[..., 0].sum(dim=1).cpu()
         yield from ((cell, matrix) for cell, matrix in sorted(self._products.items()) if n[cell])
+
+    def _filled_vectors(self) -> Iterator[tuple[int, Tensor]]:
+        """Yield each cell that is not empty and has no second moments, with its vectors on the device."""
+        for cell, parts in sorted(self._vectors.items()):
+            vectors = torch.cat(parts)
+            if len(vectors := vectors[~vectors[:, 0].isnan()]):
+                yield cell, vectors.double()
 
     def _filled_frequent(self) -> Iterator[tuple[int, UnitSumsTuple]]:
         """Yield each cell that is not empty, with its sums of frequent units by group, `sum` on the device."""
@@ -482,10 +491,6 @@ class GpuFold:
         low, high = self._extremes.cpu().unbind(dim=1)
         state |= {"norms.counts": self._bins.cpu(), "norms.zero": self._zero.cpu()}
         state |= {"norms.nonfinite": self._nonfinite, "norms.lowest": low, "norms.highest": high}
-        for cell, parts in sorted(self._vectors.items()):
-            vectors = torch.cat(parts).cpu().double()
-            if len(vectors := vectors[~vectors[:, 0].isnan()]):
-                state[f"scatter.{CELLS[cell]}.vectors"] = vectors
         state |= {"groups.n": sums.n[..., 0], "groups.sum": sums.groups[:, :, 0], "groups.squares": sums.squares}
         state |= {"groups.directed": sums.n[..., 1], "groups.directions": sums.groups[:, :, 1]}
         state |= self._counts_by_unit()
@@ -567,6 +572,7 @@ class GpuFold:
         for cell, sample in enumerate(self.samples):
             fold.sample.load_cell(cell, sample.read())
         fold.scatter.products = {cell: DeviceTensor(matrix) for cell, matrix in self._filled_products()}
+        fold.scatter.vectors = {cell: [DeviceTensor(vectors)] for cell, vectors in self._filled_vectors()}
         for cell, (codes, n, total, squares) in self._filled_frequent():
             fold.frequent_units.tables[cell].load(codes, n, DeviceTensor(total), squares)
         self._products, self._vectors, self._frequent = {}, {}, {}
