@@ -1,5 +1,7 @@
 """Nearest units against the definition: cosines of all pairs of means, in float64."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,9 +22,13 @@ def sums(count: int, dim: int = 8) -> tuple[UnitSums, np.ndarray]:
     return UnitSums(*map(torch.from_numpy, parts)), means
 
 
+def hash_codes(codes: np.ndarray) -> np.ndarray:
+    return (codes * 7 % 30).astype(np.uint64)
+
+
 def test_nearest_are_those_with_the_largest_cosine() -> None:
     given, means = sums(30)
-    found = find_nearest_units(given, np.arange(30, dtype=np.uint64))
+    found = find_nearest_units(given, hash_codes)
     unit = means / np.linalg.norm(means, axis=1, keepdims=True)
     cosines = unit @ unit.T
     np.fill_diagonal(cosines, -2)
@@ -37,11 +43,14 @@ def test_nearest_are_those_with_the_largest_cosine() -> None:
     assert (wrong.argmax(axis=1) != cosines.argmax(axis=1)).any()
 
 
-def test_only_the_most_frequent_have_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("theodolite.tables.neighbours.MOST_UNITS", 7)
+@pytest.mark.parametrize("most", [2, 7, 15, 29])
+def test_only_the_most_frequent_have_neighbours(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that are equally frequent, the ones with the smallest hashes."""
+    monkeypatch.setattr("theodolite.tables.neighbours.MOST_UNITS", most)
     given, _ = sums(30)
-    found = find_nearest_units(given, np.arange(30, dtype=np.uint64))
-    frequent = np.sort(np.lexsort((np.arange(30), -given.n.numpy()))[:7]) * 2
+    given = replace(given, n=given.n // 10 + 1)
+    found = find_nearest_units(given, hash_codes)
+    frequent = np.sort(np.lexsort((hash_codes(np.arange(30) * 2), -given.n.numpy()))[:most]) * 2
     assert found.codes.tolist() == frequent.tolist()
     assert set(found.near.ravel()) <= set(frequent)
 
@@ -49,6 +58,6 @@ def test_only_the_most_frequent_have_neighbours(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("count", [0, 1])
 def test_too_few_units_have_no_neighbours(count: int) -> None:
     given, _ = sums(count)
-    found = find_nearest_units(given, np.arange(count, dtype=np.uint64))
+    found = find_nearest_units(given, hash_codes)
     assert len(found.codes) == 0
     assert len(neighbours_table([(0, "all", found)], pd.Series(["a"], dtype=object))) == 0

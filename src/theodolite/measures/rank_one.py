@@ -39,7 +39,8 @@ def find_roots(poles: Tensor, weights: Tensor) -> Roots:
     """Return the zeros of 1 + sum w_i / (p_i - x), one between each pole and the next, and one after the last.
 
     Each is found by bisection of the logarithm of its distance from the nearest pole, also if weights are 0 or
-    poles are equal. poles: (dim,) ascending, weights: (dim,) not negative, both float64.
+    poles are equal; on a GPU, by Newton's method in the end.
+    poles: (dim,) ascending, weights: (dim,) not negative, both float64
 
     >>> roots = find_roots(torch.tensor([0.0, 2.0]).double(), torch.tensor([1.0, 1.0]).double())  # of x^2 - 4x + 2
     >>> (roots.offset + 2 * roots.origin).round(decimals=9).tolist()
@@ -54,8 +55,18 @@ def find_roots(poles: Tensor, weights: Tensor) -> Roots:
     side = torch.where(above, 1.0, -1.0).double()
     if triton is not None and poles.is_cuda:
         offset = torch.empty_like(poles)
-        _bisect_kernel[(dim,)](
-            poles, weights, origin, side, half, half * LEAST, offset, dim, STEPS=STEPS, BLOCK=COLUMNS
+        _root_kernel[(dim,)](
+            poles,
+            weights,
+            origin,
+            side,
+            half,
+            half * LEAST,
+            offset,
+            dim,
+            STEPS=STEPS,
+            CLOSE=EPS / 2,
+            BLOCK=COLUMNS,
         )
     else:
         low, high = half * LEAST, half
@@ -77,28 +88,45 @@ def _evaluate(poles: Tensor, weights: Tensor, origin: Tensor, offset: Tensor) ->
 
 
 @jit
-def _bisect_kernel(
-    poles, weights, origin, side, most, least, offset, dim, STEPS: tl.constexpr, BLOCK: tl.constexpr
+def _root_kernel(
+    poles, weights, origin, side, most, least, offset, dim,
+    STEPS: tl.constexpr, CLOSE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Do the steps of `find_roots` for one zero, with all terms in registers."""
+    """Find one zero as `find_roots` does; once its distance m from the pole is known to a factor of 2, by Newton.
+
+    Newton's method is applied to m times the function, in which the nearest pole cancels. A step that leaves the
+    interval is replaced by a bisection.
+    """
     root = tl.program_id(0)
     pole = tl.load(poles + tl.load(origin + root))
     sign = tl.load(side + root)
     low = tl.load(least + root)
     high = tl.load(most + root)
-    for _ in range(STEPS):
-        middle = tl.sqrt(low) * tl.sqrt(high)
+    middle = tl.sqrt(low) * tl.sqrt(high)
+    change = middle
+    steps = 0
+    while (steps < STEPS) & (change > CLOSE * middle):
         terms = tl.zeros([BLOCK], tl.float64)
+        slopes = tl.zeros([BLOCK], tl.float64)
         for start in range(0, dim, BLOCK):
             number = start + tl.arange(0, BLOCK)
             inside = number < dim
             distance = tl.load(poles + number, mask=inside, other=0.0) - pole - sign * middle
-            weight = tl.load(weights + number, mask=inside, other=0.0)
-            terms += tl.where(inside, weight / tl.where(inside, distance, 1.0), 0.0)
-        lower = (tl.sum(terms, 0) + 1 > 0) == (sign > 0)
+            inverse = 1.0 / tl.where(inside, distance, 1.0)
+            term = tl.load(weights + number, mask=inside, other=0.0) * inverse
+            terms += term
+            slopes += term * inverse
+        value = tl.sum(terms, 0) + 1
+        lower = (value > 0) == (sign > 0)
         high = tl.where(lower, middle, high)
         low = tl.where(lower, low, middle)
-    tl.store(offset + root, sign * high)
+        newton = middle - middle * value / (value + middle * sign * tl.sum(slopes, 0))
+        usable = (high < 2 * low) & (newton > low) & (newton < high)
+        following = tl.where(usable, newton, tl.sqrt(low) * tl.sqrt(high))
+        change = tl.abs(following - middle)
+        middle = following
+        steps += 1
+    tl.store(offset + root, sign * middle)
 
 
 def add_outer_product(values: Tensor, vectors: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:

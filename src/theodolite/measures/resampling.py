@@ -6,17 +6,20 @@ Sums over positions vary because other documents could have been read, so docume
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from theodolite.devices import to_device
 from theodolite.measures import columns
 from theodolite.measures.formula import formula
 from theodolite.measures.uncertainty import jackknife
 from theodolite.measures.unit_sums import Sums as UnitSums
-from theodolite.measures.unit_sums import like, select_rows, squared_distances, to_numpy, weigh_means
+from theodolite.measures.unit_sums import distances_from
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.integer[Any]]
@@ -79,8 +82,8 @@ class RestByGroup(NamedTuple):
         cls, rest: tuple[int, Array, float, float], n: NDArray[np.int64], within: Array, counts: Counts
     ) -> Self:
         """Combine the sums with n, the estimated n V(X_t) and the counts of each unit. counts: (units, groups)"""
-        lost = _lose_within(n, within / n, counts.astype(np.float64)).sum(axis=0)
-        return cls(*rest, counts.sum(axis=0), lost)
+        parts = (torch.from_numpy(part.astype(np.float64)) for part in (n, within / n, counts))
+        return cls(*rest, counts.sum(axis=0), _lose_within(*parts).sum(dim=0).numpy())
 
 
 @formula(
@@ -110,119 +113,202 @@ def delete_groups(
     vectors deviate from the means of their units is known by group only, for these. The units of a set are not
     chosen again. `rest` are units without a vector, in the sets `with_rest`: one more unit for the sums, of which
     the spread within units and its loss are given.
-    O(sets x groups x units x dim). n, squares, unit_v: (units,), total: (units, dim) about the centre,
-    sets: (sets, units) -> (sets, groups, numbers)
+    O(sets x groups x units x dim), on the device of `total`; only sums over units are copied to the CPU.
+    n, squares, unit_v: (units,), total: (units, dim) about the centre, sets: (sets, units)
+    -> (sets, groups, numbers)
     """
-    counts, vectors = by_unit.counts.astype(np.float64), len(n)
-    if rest is not None:
-        n, squares = np.append(n, rest.n), np.append(squares, rest.squares)
-        unit_v, counts = np.append(unit_v, rest.within / rest.n), np.concatenate([counts, rest.counts[None]])
-        sets = np.concatenate([sets, np.asarray(with_rest)[:, None]], axis=1)
-    kept = np.concatenate([np.ones((1, len(n)), dtype=bool), sets])
-    weights = np.concatenate([counts.T, n[None]])  # of each group, and of all
-    sums = weigh_means(kept[:, :vectors], weights[:, :vectors], n[:vectors], total)
-    if rest is not None:
-        sums = sums + (kept[:, -1:] * weights[:, -1] / rest.n)[:, :, None] * rest.sum
-    lost_sums, lost_squares = sums[:, :-1], kept @ (counts * (squares / n)[:, None])
-    # What the groups hold beyond the means of the units: of all units, and of the frequent ones.
-    beyond, beyond_squares = groups.sum - lost_sums[0], groups.squares - lost_squares[0]
-    of = by_unit.frequent
-    # By unit, group and coordinate: the largest arrays, which stay on the device of the sums.
-    frequent = like(by_unit.sum, select_rows(total, of))
-    usual_share = like(by_unit.sum, counts[of] / n[of, None])
-    frequent_beyond = by_unit.sum - usual_share[:, :, None] * frequent[:, None]
-    frequent_squares = by_unit.squares - counts[of] * (squares[of] / n[of])[:, None]
-    mean = sums[0, -1] / n.sum()
-    within = _lose_within(n, unit_v, counts)
-    if rest is not None:
-        within[-1] = rest.lost
-    exact = _lose_frequent(n[of], frequent, squares[of], unit_v[of], counts[of], by_unit)
-    others = np.ones(len(n), dtype=bool)
-    others[of] = False
-    spread = n * unit_v
-    away = n[:vectors] * (unit_v[:vectors] + squared_distances(n[:vectors], total, mean)[0])  # of |x - mean|^2
-    if rest is not None:
-        away = np.append(away, rest.squares - 2 * rest.sum @ mean + rest.n * (mean @ mean))
-    longer = (frequent_squares - 2 * to_numpy(frequent_beyond @ like(by_unit.sum, mean))).sum(axis=0)
-    others_longer = beyond_squares - 2 * beyond @ mean - longer
-    occurrences = counts[others].sum(axis=0) / max(n[others].sum(), 1)  # the share of each group
-    more = _extrapolate((exact - within[of]).sum(axis=0), longer, others_longer, spread, away, others)
-    if (np.abs(more) < EXCESS * spread[others].sum() * occurrences).all():
-        within[others] += np.outer(spread[others] / max(spread[others].sum(), TINY), more)
-    within[of] = exact
+    sums = _SumsOnDevice(n, total, squares, unit_v, sets, groups, by_unit, rest, with_rest)
+    known = sums.reduce()
+    occurrences = known.their_counts / np.maximum(known.their_n, 1)  # the share of each group
+    more = _extrapolate(known)
+    if (np.abs(more) < EXCESS * known.their_spread * occurrences).all():
+        known.set_within += np.outer(known.set_others / np.maximum(known.their_spread, TINY), more)
     # Of what is not known by unit, a set has the share of its units in the spread within units.
-    unknown_squares = beyond_squares - frequent_squares.sum(axis=0)
-    unknown = beyond - to_numpy(frequent_beyond.sum(axis=0))
-    usual = bool((np.abs(others_longer) < EXCESS * away[others].sum() * occurrences).all())
-    member = sets.astype(np.float64)  # products with it are sums over the units of each set
-    inner_n, inner_counts, inner_within = (member @ part for part in (n, counts, within))
-    inner_squares, inner_spread, inner_others = (member @ part for part in (squares, spread, spread * others))
-    own = like(by_unit.sum, member[:, of]) @ frequent_beyond.reshape(len(of), beyond.size)
-    own_beyond = to_numpy(own).reshape(len(sets), *beyond.shape)
-    estimates = []
-    for number, inside in enumerate(sets):
-        share = inner_others[number] / max(spread[others].sum(), TINY)
-        share = 1.0 if inside[others].all() else share if usual or share > SMALL_SHARE else 0.0
-        own_sum = lost_sums[number + 1] + own_beyond[number] + share * unknown
-        own_squares = lost_squares[number + 1] + frequent_squares[inside[of]].sum(axis=0) + share * unknown_squares
-        left = (
-            inner_n[number] - inner_counts[number],
-            sums[number + 1, -1] - own_sum,
-            inner_squares[number] - own_squares,
-            inner_spread[number] - inner_within[number],
+    usual = bool((np.abs(known.others_longer) < EXCESS * known.their_away * occurrences).all())
+    share = known.set_others / np.maximum(known.their_spread, TINY)
+    share = np.where(known.without_others == 0, 1.0, np.where(usual | (share > SMALL_SHARE), share, 0.0))
+    left_n = known.set_n[:, None] - known.set_counts
+    own_squares = known.lost_squares + known.set_frequent_squares + np.outer(share, known.unknown_squares)
+    left_squares, left_within = (
+        known.set_squares[:, None] - own_squares,
+        known.set_spread[:, None] - known.set_within,
+    )
+    about, m = sums.reduce_means(left_n, share, centre)
+    return _numbers(left_n, about, m, left_squares, left_within)
+
+
+def delete_groups_of_all(groups: GroupSums, centre: Array) -> Array:
+    """Return NUMBERS without each group for which units do not matter; those that need them are wrong.
+
+    -> (groups, numbers)
+    """
+    n, total, squares = (part.sum(axis=0) - part for part in groups)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = total / np.where(n > 0, n, np.nan)[:, None]
+    about, m = np.square(mean).sum(axis=1), np.square(mean + centre).sum(axis=1)
+    return _numbers(n.astype(np.float64), about, m, squares, np.zeros_like(squares))
+
+
+@dataclass
+class _Reduced:
+    """Sums over units, of which `own` ones are frequent: (groups,) if nothing else is stated."""
+
+    excess: Array  # what frequent units lose beyond what their counts suggest
+    longer: Array  # by how much squares of frequent units about the mean are more than their units suggest
+    others_longer: Array  # the same for all other units
+    unknown_squares: Array
+    their_counts: Array  # of units that are not frequent
+    their_n: Array  # () like the following
+    their_spread: Array
+    their_away: Array
+    own_spread: Array
+    own_away: Array
+    set_n: Array  # (sets,) like the following
+    set_squares: Array
+    set_spread: Array
+    set_others: Array  # the spread of units that are not frequent
+    without_others: Array  # how many of these units are not in the set
+    set_counts: Array  # (sets, groups) like the following
+    set_within: Array
+    set_frequent_squares: Array
+    lost_squares: Array
+
+
+class _SumsOnDevice:
+    """The arrays by unit of `delete_groups`, on the device of the sums."""
+
+    def __init__(
+        self,
+        n: NDArray[np.int64],
+        total: UnitSums,
+        squares: Array,
+        unit_v: Array,
+        sets: NDArray[np.bool_],
+        groups: GroupSums,
+        by_unit: UnitGroupSums,
+        rest: RestByGroup | None,
+        with_rest: NDArray[np.bool_] | None,
+    ) -> None:
+        self.total = total if isinstance(total, Tensor) else torch.from_numpy(total)
+        self.n, self.squares, self.unit_v = self._on(np.stack([n, squares, unit_v]))
+        self.counts, self.sets = self._on(by_unit.counts), self._on(sets)
+        self.groups_sum, self.groups_squares = self._on(groups.sum), self._on(groups.squares)
+        self.of = torch.from_numpy(by_unit.frequent).to(self.total.device)
+        self.by_sum, self.by_squares = self._on(by_unit.sum), self._on(by_unit.squares)
+        self.rest = rest
+        if rest is not None:
+            last = self._on(np.array([rest.n, rest.squares, rest.within / rest.n]))[:, None]
+            self.n, self.squares, self.unit_v = torch.cat(
+                [torch.stack([self.n, self.squares, self.unit_v]), last], dim=1
+            )
+            self.counts = torch.cat([self.counts, self._on(rest.counts)[None]])
+            self.sets = torch.cat([self.sets, self._on(np.asarray(with_rest))[:, None]], dim=1)
+
+    def _on(self, values: NDArray[Any] | Tensor) -> Tensor:
+        given = values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
+        return to_device(given, self.total.device).double()
+
+    def reduce(self) -> _Reduced:
+        """Compute all sums over units, and copy them to the CPU together."""
+        n, counts, of, rest = self.n, self.counts, self.of, self.rest
+        vectors = len(self.total)
+        kept = torch.cat([torch.ones_like(n)[None], self.sets])
+        weights = torch.cat([counts.T, n[None]]) / n  # of each group, and of all
+        rows = (kept[:, None, :vectors] * weights[:, :vectors]).flatten(0, 1)
+        self.sums = (rows @ self.total).unflatten(0, (len(kept), len(weights)))
+        if rest is not None:
+            self.sums += (kept[:, -1:] * weights[:, -1])[:, :, None] * self._on(rest.sum)
+        mean = self.sums[0, -1] / n.sum()
+        lost_squares = kept @ (counts * (self.squares / n)[:, None])
+        # What the groups hold beyond the means of the units: of all units, and of the frequent ones.
+        beyond, beyond_squares = self.groups_sum - self.sums[0, :-1], self.groups_squares - lost_squares[0]
+        frequent = self.total[of]
+        frequent_beyond = self.by_sum - (counts[of] / n[of, None])[:, :, None] * frequent[:, None]
+        frequent_squares = self.by_squares - counts[of] * (self.squares[of] / n[of])[:, None]
+        self.unknown = beyond - frequent_beyond.sum(dim=0)
+        self.own_beyond = (self.sets[:, of] @ frequent_beyond.flatten(1)).unflatten(1, beyond.shape)
+        spread = n * self.unit_v
+        within = _lose_within(n, self.unit_v, counts)
+        away = spread[:vectors] + n[:vectors] * distances_from(n[:vectors], self.total, mean[None])[0]
+        if rest is not None:  # |x - mean|^2 summed over all of them
+            within[-1] = self._on(rest.lost)
+            rest_sum = self._on(rest.sum)
+            away = torch.cat([away, (rest.squares - 2 * rest_sum @ mean + rest.n * (mean @ mean))[None]])
+        exact = self._lose_frequent(frequent)
+        excess = (exact - within[of]).sum(dim=0)
+        within[of] = exact
+        others = torch.ones_like(n)
+        others[of] = 0.0
+        longer = (frequent_squares - 2 * (frequent_beyond @ mean)).sum(dim=0)
+        parts = (
+            excess,
+            longer,
+            beyond_squares - 2 * (beyond @ mean) - longer,
+            beyond_squares - frequent_squares.sum(dim=0),
+            others @ counts,
+            *(others @ torch.stack([n, spread, away], dim=1)),
+            *(part[of].sum() for part in (spread, away)),
+            *(self.sets @ torch.stack([n, self.squares, spread, spread * others], dim=1)).T,
+            (1 - self.sets) @ others,
+            self.sets @ counts,
+            self.sets @ within,
+            self.sets[:, of] @ frequent_squares,
+            lost_squares[1:],
         )
-        estimates.append(_numbers(*left, centre))
-    return np.stack(estimates)
+        sizes = [part.numel() for part in parts]
+        copied = torch.cat([part.flatten() for part in parts]).cpu().split_with_sizes(sizes)
+        return _Reduced(*(flat.view(part.shape).numpy() for flat, part in zip(copied, parts, strict=True)))
+
+    def _lose_frequent(self, total: Tensor) -> Tensor:
+        """Return by how much n V(X_t) of frequent units is less without each group, exactly. -> (units, groups)"""
+        n, of = self.n[self.of, None], self.of
+        left = n - self.counts[of]
+        less = (total[:, None] - self.by_sum).square_().sum(dim=2) / left.clamp(min=1)
+        without = torch.where(left > 0, self.squares[of, None] - self.by_squares - less, 0.0)
+        exact: Tensor = n * self.unit_v[of, None] - without.clamp(min=0)
+        return exact
+
+    def reduce_means(self, n: Array, share: Array, centre: Array) -> Array:
+        """Return |mean|^2 about the centre and about 0 of what is left of each set. -> (2, sets, groups)"""
+        own = self.sums[1:, :-1] + self.own_beyond + self._on(share)[:, None, None] * self.unknown
+        mean = (self.sums[1:, -1:] - own) / self._on(np.where(n > 0, n, np.nan))[:, :, None]
+        return np.asarray(
+            torch.stack([mean.square().sum(dim=2), (mean + self._on(centre)).square_().sum(dim=2)]).cpu().numpy()
+        )
 
 
-def _lose_within(n: NDArray[np.int64], unit_v: Array, counts: Array) -> Array:
+def _lose_within(n: Tensor, unit_v: Tensor, counts: Tensor) -> Tensor:
     """Return by how much n V(X_t) is less without each group, from counts alone. -> (units, groups)"""
     whole = n * unit_v
-    each = whole / np.maximum(n - 1, 1)
-    return np.where(counts == n[:, None], whole[:, None], counts * each[:, None])
+    each = whole / (n - 1).clamp(min=1)
+    return torch.where(counts == n[:, None], whole[:, None], counts * each[:, None])
 
 
-def _lose_frequent(
-    n: NDArray[np.int64], total: UnitSums, squares: Array, unit_v: Array, counts: Array, by_unit: UnitGroupSums
-) -> Array:
-    """Return the same from the sums of the frequent units, exactly. -> (frequent, groups)"""
-    left = n[:, None] - counts
-    less: Any = total[:, None] - by_unit.sum
-    rest = to_numpy((less * less).sum(axis=2)) / np.maximum(left, 1)
-    without = np.where(left > 0, squares[:, None] - by_unit.squares - rest, 0.0)
-    return np.asarray((n * unit_v)[:, None] - np.maximum(without, 0.0))
-
-
-def _extrapolate(
-    excess: Array, longer: Array, others_longer: Array, spread: Array, away: Array, others: NDArray[np.bool_]
-) -> Array:
+def _extrapolate(known: _Reduced) -> Array:
     """Return what all other units lose in addition, if documents change their spread as that of frequent units.
 
     A group whose vectors are longer than their units' means suggest has also more spread within units. `excess` of
     the frequent units is regressed on `longer`; the slope applies to the other units in proportion to the share of
-    spread within units, the residual in proportion to the spread. The first three and the result: (groups,),
-    spread and away: (units,)
+    spread within units, the residual in proportion to the spread. -> (groups,)
     """
-    own, their = spread[~others].sum(), spread[others].sum()
+    own, their = known.own_spread, known.their_spread
     if own <= 0 or their <= 0:
-        return np.zeros_like(excess)
-    x, y = longer - longer.mean(), excess - excess.mean()
+        return np.zeros_like(known.excess)
+    x, y = known.longer - known.longer.mean(), known.excess - known.excess.mean()
     slope = float(x @ y / (x @ x)) if x.any() else 0.0
-    ratio = (their / away[others].sum()) / (own / away[~others].sum())
-    return np.asarray(slope * ratio * others_longer + (excess - slope * longer) * their / own)
+    ratio = (their / known.their_away) / (own / known.own_away)
+    return np.asarray(slope * ratio * known.others_longer + (known.excess - slope * known.longer) * their / own)
 
 
-def _numbers(n: Array, total: Array, squares: Array, within: Array, centre: Array) -> Array:
-    """Return NUMBERS of each group from sums about the centre. (groups,), (groups, dim) -> (groups, numbers)"""
+def _numbers(n: Array, about: Array, m: Array, squares: Array, within: Array) -> Array:
+    """Return NUMBERS of what is left. n and sums of squares and within units: (any,) each -> (any, numbers)"""
     with np.errstate(divide="ignore", invalid="ignore"):
         held = np.where(n > 0, n, np.nan)
-        mean = total / held[:, None]
-        v = np.maximum(squares / held - np.square(mean).sum(axis=1), 0.0)
+        v = np.maximum(squares / held - about, 0.0)
         v_within = np.clip(within / held, 0.0, v)
-        m = np.square(mean + centre).sum(axis=1)
         part = dict(zip(PARTS, (m + v, m, v, v_within, v - v_within), strict=True))
         ratios = [part[above] / part[below] for above, below in SHARES.values()]
-    return np.stack([*part.values(), *ratios], axis=1)
+    return np.stack([*part.values(), *ratios], axis=-1)
 
 
 def group_error(without: Array) -> Array:

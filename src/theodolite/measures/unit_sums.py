@@ -35,7 +35,7 @@ def sum_units(total: Sums, rows: Rows | None = None) -> Array:
     """
     if isinstance(total, Tensor):
         found = total.new_zeros(total.shape[1])
-        for _, block in _device_blocks(total, rows):
+        for _, block in _device_blocks(total, None if rows is None else torch.from_numpy(rows).to(total.device)):
             found += block.sum(0)
         return to_numpy(found)
     if rows is None:
@@ -58,16 +58,9 @@ def squared_distances(n: NDArray[np.int64], total: Sums, *points: Array, rows: R
     """
     if isinstance(total, Tensor):
         middles = torch.from_numpy(np.stack(points)).to(total.device)
+        chosen = None if rows is None else torch.from_numpy(rows).to(total.device)
         counts = torch.from_numpy(n).to(total.device)
-        if unit_sums_cuda.is_supported(total):
-            chosen = None if rows is None else torch.from_numpy(rows).to(total.device)
-            return list(to_numpy(unit_sums_cuda.squared_distances(counts, total, middles, chosen)))
-        away = total.new_empty(len(points), len(n))  # copied once: every copy waits for the device
-        for of, block in _device_blocks(total, rows):
-            each = block / counts[of, None]
-            for values, middle in zip(away, middles, strict=True):
-                values[of] = (each - middle).square_().sum(1)
-        return list(to_numpy(away))
+        return list(to_numpy(distances_from(counts, total, middles, chosen)))  # copied once: a copy waits
     found = [np.empty(len(n)) for _ in points]
     if rows is not None and 2 * len(rows) > len(total):  # reading all rows is faster than selecting them
         times = np.ones(len(total), dtype=np.int64)
@@ -86,6 +79,18 @@ def squared_distances(n: NDArray[np.int64], total: Sums, *points: Array, rows: R
             less = np.subtract(means, point, out=means if number == len(points) else None)
             values[of] = np.einsum("ij,ij->i", less, less)
     return found
+
+
+def distances_from(counts: Tensor, total: Tensor, points: Tensor, rows: Tensor | None = None) -> Tensor:
+    """Return what `squared_distances` does, of tensors on one device. (points, dim) -> (points, units)"""
+    if unit_sums_cuda.is_supported(total):
+        return unit_sums_cuda.squared_distances(counts, total, points, rows)
+    away = total.new_empty(len(points), len(counts))
+    for of, block in _device_blocks(total, rows):
+        each = block / counts[of, None]
+        for values, middle in zip(away, points, strict=True):
+            values[of] = (each - middle).square_().sum(1)
+    return away
 
 
 def spread_of_means(n: NDArray[np.int64], total: Sums, mean: Array) -> Array:
@@ -113,34 +118,16 @@ def spread_of_means(n: NDArray[np.int64], total: Sums, mean: Array) -> Array:
     return np.asarray(spread)
 
 
-def weigh_means(sets: NDArray[np.bool_], weights: Array, n: NDArray[np.int64], total: Sums) -> Array:
-    """Return the weighted sums of the means of the units of each set, for every row of weights.
-
-    sets: (sets, units), weights: (rows, units), n: (units,) -> (sets, rows, dim)
-
-    >>> sets = np.array([[True, True], [False, True]])
-    >>> weigh_means(sets, np.array([[1.0, 2.0]]), np.array([2, 1]), np.array([[4.0], [5.0]])).tolist()
-    [[[12.0]], [[10.0]]]
-    """
-    if isinstance(total, Tensor):
-        parts = (torch.from_numpy(np.ascontiguousarray(part)).to(total.device) for part in (sets, weights, n))
-        of_set, weight, counts = parts
-        products = (of_set[:, None] * (weight / counts)).reshape(len(sets) * len(weights), len(n)) @ total
-        return to_numpy(products).reshape(len(sets), len(weights), total.shape[1])
-    rows = (sets[:, None] * weights).reshape(len(sets) * len(weights), len(n))
-    return np.asarray((rows / n) @ total).reshape(len(sets), len(weights), total.shape[1])
-
-
 def select_rows(total: Sums, rows: Rows) -> Any:
     """Return some rows, on the device of the sums. -> (rows, dim)"""
     return total[torch.from_numpy(rows).to(total.device)] if isinstance(total, Tensor) else total[rows]
 
 
-def _device_blocks(total: Tensor, rows: Rows | None = None) -> Iterator[tuple[slice, Tensor]]:
-    chosen = None if rows is None else torch.from_numpy(rows).to(total.device)
-    for start in range(0, len(total) if chosen is None else len(chosen), DEVICE_BLOCK):
-        of = slice(start, start + DEVICE_BLOCK)
-        yield of, total[of] if chosen is None else total[chosen[of]]
+def _device_blocks(total: Tensor, rows: Tensor | None = None) -> Iterator[tuple[slice, Tensor]]:
+    step = DEVICE_BLOCK if total.is_cuda else BLOCK
+    for start in range(0, len(total) if rows is None else len(rows), step):
+        of = slice(start, start + step)
+        yield of, total[of] if rows is None else total[rows[of]]
 
 
 def to_numpy(values: Sums) -> Array:

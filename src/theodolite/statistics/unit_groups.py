@@ -88,10 +88,14 @@ class UnitGroups(Statistic):
             table.recode(codes)
 
     def population(self, cells: Iterable[int]) -> GroupCounts:
-        """Return the counts of these cells together."""
+        """Return the counts of these cells together. Read-only: it may be a table itself."""
+        largest, *others = sorted((self.tables[cell] for cell in cells), key=lambda table: -len(table.codes))
+        if not any(len(table.codes) for table in others):
+            return largest
         total = GroupCounts()
-        for cell in cells:
-            total.add(self.tables[cell].codes, self.tables[cell].n)
+        total.codes, total.n = largest.codes, largest.n.clone()
+        for table in others:
+            total.add(table.codes, table.n)
         return total
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -218,7 +218,12 @@ def _start_contexts(plan: Plan, processes: ExitStack) -> Callable[[], pd.DataFra
     if process is None:
         return read
     processes.callback(process.close)
-    return run_in_thread(partial(process, None))
+
+    def wait() -> pd.DataFrame:
+        with closing(process):  # that takes a while
+            return process(None)
+
+    return run_in_thread(wait)
 
 
 def _tidy(out: Location) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from theodolite.engines.engine import Plan
+from theodolite.engines.engine import Documents, Plan
+from theodolite.sources.prefetch import gpu_waits, map_ahead
+from theodolite.sources.source import Source
+from theodolite.sources.text.encoding import use_threads
 from theodolite.sources.units import Units
+from theodolite.sources.worker_processes import start_workers
 from theodolite.statistics.rare_units import KeptUnits, choose_units, distinct_min_counts
 
 Ints = NDArray[np.int64]
@@ -44,27 +50,47 @@ def count_units(plan: Plan) -> UnitCounts:
 
     A unit that both an encoder and a decoder read counts as often as it occurs in the one that reads it more.
     """
-    sides: tuple[dict[int, int], ...] = ({}, {})
-    first: set[int] = set()
-    for _, documents in plan.read(plan.shards if plan.corpus_shards is None else plan.corpus_shards):
-        for prepared in plan.source.prepare(documents):
-            for counts, (names, at_start) in zip(sides, _names(prepared), strict=False):
-                first.update(names[at_start].tolist())
-                found, times = np.unique(names, return_counts=True)
-                for name, n in zip(found.tolist(), times.tolist(), strict=True):
-                    counts[name] = counts.get(name, 0) + n
+    shards = plan.shards if plan.corpus_shards is None else plan.corpus_shards
+    documents = (texts for _, texts in plan.read(shards))
+    count = partial(_count_shard, plan.source)
+    # Words get their codes as they occur, so they are counted in this process.
+    workers = start_workers(count, len(shards), use_threads) if gpu_waits(plan.source) else None
+    with ExitStack() as stack:
+        if workers is not None:
+            stack.callback(workers.close)
+        counted = map(count, documents) if workers is None else map_ahead(workers, documents, workers.count)
+        of_shards = list(counted)
+    sides = [_add_counts([found[side] for found, _ in of_shards]) for side in (0, 1)]
     total = sides[0] | {name: max(n, sides[0].get(name, 0)) for name, n in sides[1].items()}
     names, n = (np.fromiter(part, dtype=np.int64, count=len(total)) for part in (total, total.values()))
-    starts = np.fromiter(sorted(first), dtype=np.int64, count=len(first))
+    starts = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *(first for _, first in of_shards)]))
     return UnitCounts(names, n, _special(plan.source.units), starts)
 
 
-def _names(prepared: Any) -> Iterator[tuple[Ints, NDArray[np.bool_]]]:
-    """Yield the name of each position, and whether it is the first of its window, for encoder and decoder."""
-    for side in (prepared, getattr(prepared, "decoder", None)):
-        if side is not None:
-            places = side.places
-            yield (places.unit if places.unit_hash is None else places.unit_hash).numpy(), places.first.numpy()
+Counts = tuple[Ints, Ints]
+"""Names, and how often each occurs. (units,) each"""
+
+
+def _count_shard(source: Source, documents: Documents) -> tuple[tuple[Counts, Counts], Ints]:
+    """Return the counts of an encoder or the only stack, and of a decoder, and the names at starts of windows."""
+    names: tuple[list[Ints], list[Ints]] = ([], [])
+    first: list[Ints] = [np.zeros(0, dtype=np.int64)]
+    for prepared in source.prepare(documents):
+        sides: tuple[Any, Any] = (prepared, getattr(prepared, "decoder", None))
+        for found, side in zip(names, sides, strict=True):
+            if side is not None:
+                places = side.places
+                found.append((places.unit if places.unit_hash is None else places.unit_hash).numpy())
+                first.append(found[-1][places.first.numpy()])
+    one, other = (np.unique(np.concatenate([first[0], *parts]), return_counts=True) for parts in names)
+    return (one, other), np.unique(np.concatenate(first))
+
+
+def _add_counts(parts: Sequence[Counts]) -> dict[int, int]:
+    total: Counter[int] = Counter()
+    for names, n in parts:
+        total.update(dict(zip(names.tolist(), n.tolist(), strict=True)))
+    return total
 
 
 def _special(units: Units) -> Ints:

@@ -20,6 +20,7 @@ from theodolite.measures.resampling import (
     RestByGroup,
     UnitGroupSums,
     delete_groups,
+    delete_groups_of_all,
     group_error,
 )
 from theodolite.statistics.fold import LayerFold
@@ -89,11 +90,9 @@ def estimate_without_groups(
         found.reasons = dict.fromkeys(WITHOUT_UNITS, FEW_GROUPS)
         found.reasons |= dict.fromkeys([*BY_UNIT, *set_columns], NO_POSITION if special is not None else NO_UNITS)
         return found
-    found._put("", [name for name in WITHOUT_UNITS if name in NUMBERS], _delete_as_one_unit(groups, centre))
-    others = [np.arange(len(n)) != group for group in range(len(n))]
-    found.values["mean_cosine"] = np.array(
-        [mean_cosine(int(directed[kept].sum()), directions[kept].sum(0)) for kept in others]
-    )
+    found._put("", [name for name in WITHOUT_UNITS if name in NUMBERS], delete_groups_of_all(groups, centre))
+    left = zip(directed.sum() - directed, directions.sum(axis=0) - directions, strict=True)
+    found.values["mean_cosine"] = np.array([mean_cosine(int(number), total) for number, total in left])
     by_unit = None if special is None else _sum_by_unit(fold, cells, sums, held, n, rare)
     if special is None or by_unit is None:
         found.reasons = dict.fromkeys([*BY_UNIT, *set_columns], NO_UNITS if special is None else NO_COUNTS)
@@ -120,16 +119,6 @@ def estimate_without_groups(
     for prefix, of_set in zip(used, estimates, strict=True):
         found._put(prefix, NUMBERS if prefix else BY_UNIT, of_set)
     return found
-
-
-def _delete_as_one_unit(groups: GroupSums, centre: Array) -> Array:
-    """Return NUMBERS without each group as if all positions were of one unit: right for those without units."""
-    n, total = groups.n.sum(keepdims=True), groups.sum.sum(axis=0, keepdims=True)
-    none = np.zeros(0, dtype=np.int64)
-    counts = UnitGroupSums(groups.n[None], none, np.zeros((0, *groups.sum.shape)), np.zeros((0, len(groups.n))))
-    whole = np.ones((1, 1), dtype=bool)
-    squares = groups.squares.sum(keepdims=True)
-    return np.asarray(delete_groups(n, total, squares, np.zeros(1), centre, whole, groups, counts)[0])
 
 
 def _sum_by_unit(
@@ -164,12 +153,13 @@ def _sum_by_unit(
     complete = (stored.n[known].sum(1) == sums.n[rows]).nonzero().squeeze(1)
     kept, rows = known[complete], rows[complete]
     total = stored.sum[kept.to(stored.sum.device)]
-    by_group = total.numpy()[:, held] if device is None else total[:, torch.from_numpy(held).to(device)]
+    if not held.all():
+        total = total[:, torch.from_numpy(held).to(total.device)]
     return (
         UnitGroupSums(
             counts,
             rows.numpy(),
-            by_group,
+            total,
             stored.squares[kept].numpy()[:, held],
         ),
         rest,

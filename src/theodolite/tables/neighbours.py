@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,10 @@ NEAREST = 6
 """Neighbours of each."""
 
 
+HashUnits = Callable[[NDArray[np.int64]], NDArray[np.uint64]]
+"""Returns the hashes of the keys of units from their codes. (any,) -> (any,)"""
+
+
 class NearestUnits(NamedTuple):
     """The nearest of the frequent units at one layer."""
 
@@ -30,14 +34,13 @@ class NearestUnits(NamedTuple):
     cosine: NDArray[np.float32]  # (units, neighbours)
 
 
-def find_nearest_units(sums: UnitSums, hashes: NDArray[np.uint64]) -> NearestUnits:
+def find_nearest_units(sums: UnitSums, hash_units: HashUnits) -> NearestUnits:
     """Return the nearest units of the most frequent ones, by the cosine of their means.
 
-    `hashes` (units,) of the units' keys decide between units that are equally frequent. A mean of 0 has no
+    The hashes of the keys of units decide between those that are equally frequent. A mean of 0 has no
     direction, and is nobody's neighbour. Cost: 2 units² dim operations, on the device of the sums.
     """
-    order = np.lexsort((hashes, -sums.n.numpy()))[:MOST_UNITS]
-    rows = torch.from_numpy(np.sort(order)).to(sums.sum.device)
+    rows = torch.from_numpy(_most_frequent(sums.n.numpy(), sums.codes.numpy(), hash_units)).to(sums.sum.device)
     means = sums.sum[rows] / sums.n.to(rows.device)[rows, None] + sums.centre.to(rows.device)
     norms = means.norm(dim=1, keepdim=True)
     known = torch.nonzero(norms[:, 0] > 0).flatten()
@@ -48,6 +51,16 @@ def find_nearest_units(sums: UnitSums, hashes: NDArray[np.uint64]) -> NearestUni
         return NearestUnits(codes[:0], nothing.astype(np.int64), nothing.astype(np.float32))
     cosine, near = largest_cosines((means[known] / norms[known]).float(), nearest)
     return NearestUnits(codes, codes[near.cpu().numpy()], cosine.cpu().numpy())
+
+
+def _most_frequent(n: NDArray[np.int64], codes: NDArray[np.int64], hash_units: HashUnits) -> NDArray[np.int64]:
+    """Return the rows of the most frequent units, ascending."""
+    if len(n) <= MOST_UNITS:
+        return np.arange(len(n))
+    least = np.partition(n, len(n) - MOST_UNITS)[len(n) - MOST_UNITS]
+    above, equal = np.flatnonzero(n > least), np.flatnonzero(n == least)
+    chosen = equal[np.argsort(hash_units(codes[equal]), kind="stable")][: MOST_UNITS - len(above)]
+    return np.sort(np.concatenate([above, chosen]))
 
 
 def neighbours_table(

@@ -16,6 +16,7 @@ from torch import Tensor
 from theodolite.engines.gpu import OnDevice, copy_sums_to_device, on_own_stream
 from theodolite.engines.threads import run_in_threads
 from theodolite.errors import TheodoliteError
+from theodolite.hashing import text_hash
 from theodolite.measures.columns import COLUMNS, column_names, integer_columns
 from theodolite.measures.decomposition import UnitMoments, unbiased
 from theodolite.models.layers import Layer
@@ -29,7 +30,7 @@ from theodolite.tables.coordinates import coordinate_rows, join_coordinates
 from theodolite.tables.curves import curve_table
 from theodolite.tables.eigenproblems import LayerSolutions, solve_ahead
 from theodolite.tables.layer_row import make_layer_row
-from theodolite.tables.neighbours import NearestUnits, find_nearest_units, neighbours_table
+from theodolite.tables.neighbours import HashUnits, NearestUnits, find_nearest_units, neighbours_table
 from theodolite.tables.rare_units import RarePart, find_rare
 from theodolite.tables.shape import Shape, measure_shape
 from theodolite.text import encodable
@@ -130,9 +131,10 @@ def make_tables(
     special = [code for code, unit in enumerate(state.units.known) if unit.special]
     rare_hashes = _hash_units(state)
     reported = [population for population in populations if population not in (lost or {})]
-
-    hashes = state.units.hash_keys(np.arange(len(state.units)))
     with_neighbours = next((name for name in WITH_NEIGHBOURS if name in reported), None)
+
+    def hash_units(codes: NDArray[np.int64]) -> NDArray[np.uint64]:
+        return np.array([text_hash(state.units.known[code].key) for code in codes.tolist()], dtype=np.uint64)
 
     def measure(layer: Layer) -> tuple[dict[str, MeasuredLayer], pd.DataFrame | None]:
         measured = measure_populations_of(layer)
@@ -143,7 +145,7 @@ def make_tables(
     def measure_populations_of(layer: Layer) -> dict[str, MeasuredLayer]:
         with_units = layer.units and state.units.kind != "none"
         present = (on_device or {}).pop(layer.index, None)
-        near = hashes if with_units else None
+        near = hash_units if with_units else None
         solutions = cache(partial(wait_for_solutions, numbers[layer.index]))
 
         def on(device: str | None, present: OnDevice | None) -> dict[str, MeasuredLayer]:
@@ -212,16 +214,16 @@ def _measure_layer(
     special: Sequence[int],
     device: str | None,
     present: OnDevice | None,
-    hashes: NDArray[np.uint64] | None,
+    hash_units: HashUnits | None,
     with_neighbours: str | None,
     rare_hashes: Tensor | None,
     solutions: Callable[[], LayerSolutions | None],
 ) -> dict[str, MeasuredLayer]:
     """Measure the populations of one layer; equal ones (no position is massive, for example) are measured once.
 
-    `hashes` of the units' keys, by code, are None if the vectors of the layer have no units.
+    `hash_units` is None if the vectors of the layer have no units.
     """
-    with_units = hashes is not None
+    with_units = hash_units is not None
     shown = _held_cells(fold, with_neighbours) if with_neighbours is not None else ()
     moved = copy_sums_to_device(fold, device, present.sums if present else None)
     vectors = None
@@ -255,8 +257,8 @@ def _measure_layer(
         codes, n = sums.codes.numpy().copy(), sums.n.numpy().copy()
         alike = contextuality.clustered_by_unit(fold, cells, sums, units)
         near = None
-        if hashes is not None and cells == shown:
-            near = find_nearest_units(sums, hashes[codes])
+        if hash_units is not None and cells == shown:
+            near = find_nearest_units(sums, hash_units)
         measured = MeasuredLayer(row, codes, n, units, similarity, alike, by_coordinate, shape, jackknife, near)
         return measured if rare is None else _with_rare(measured, rare)
 

@@ -12,9 +12,10 @@ from theodolite.statistics.cuda.gram import GramFormat, GramRows
 from theodolite.statistics.cuda.layout import Layout
 from theodolite.statistics.cuda.tables import GpuSums, GpuUnitTable
 
-COLUMNS = 256  # per program: few, so that many programs run and their memory latencies overlap
-SUMMED = 8  # rows at a time
-SLOTS, SLOT_COLUMNS, SLOT_STAGES = 16, 32, 3  # pieces of a long run added at a time, and prefetched
+NARROW, WIDE = (256, 1), (1024, 4)
+"""Columns and warps per program, for narrow and for wide vectors: each warp has 256 columns."""
+SUMMED = 4  # rows at a time: most units of a batch have fewer
+SLOTS, SLOT_COLUMNS, SLOT_STAGES = 4, 128, 4  # pieces of a long run added at a time, and prefetched
 VARYING = ["others", "gap"]  # from batch to batch: must not trigger another compilation
 
 
@@ -38,13 +39,14 @@ def add_units(
     part_sum = torch.empty(slots, dim, dtype=torch.float64, device=device)
     part_squares = torch.empty(slots, dtype=torch.float64, device=device)
     part_n = torch.empty(slots, dtype=torch.int64, device=device)
-    across = triton.cdiv(dim, COLUMNS)
+    columns, warps = NARROW if dim < WIDE[0] else WIDE
+    across = triton.cdiv(dim, columns)
     _unit_kernel[(len(pieces.start),)](
         states, states.stride(0), layout.index, pieces.start, pieces.length, pieces.run, pieces.slot, rows,
         centre, gram_format.shift, flags, gram_rows.rows, flagged_rows, table.sum, table.squares, table.n,
         part_sum, part_squares, part_n, layout.others, gram_rows.gap, gram_format.width, dim,
-        CENTRED=gram_format.all_centred or gram_format.extra > 0, COPY=copy, ROWS=SUMMED, BLOCK=COLUMNS,
-        ACROSS=across, num_warps=1,
+        CENTRED=gram_format.all_centred or gram_format.extra > 0, COPY=copy, ROWS=SUMMED, BLOCK=columns,
+        ACROSS=across, num_warps=warps,
     )  # fmt: skip
     runs = layout.frequent
     of_units = (pieces.long_run, pieces.long_slot, pieces.long_pieces, rows, table)
