@@ -225,3 +225,30 @@ def test_a_full_shared_disk_and_then_free_space(scenes: tuple[Path, dict[str, An
     assert found["message"].count("resume=True") == 1
     assert 0 < found["folded"] < found["shards"]  # what was saved is not folded again
     assert_same_numbers(open_survey(root / "full-folder"), open_survey(root / "bucket-local"))
+
+
+def test_a_machine_with_little_memory(scenes: tuple[Path, dict[str, Any]]) -> None:
+    """Fewer units have a vector, on all machines, without any option of the user."""
+    root, results = scenes
+    found = results["small memory"]
+    assert "error" not in found, found
+    made, local = open_survey(root / "small-memory"), open_survey(root / "small-memory-local")
+    assert made.facts["settings"]["min_count"] == local.facts["settings"]["min_count"] == found["min_count"] > 1
+    assert made.tokens["m"].isna().any()
+    assert found["warned"][0].startswith(
+        f"--min-count {found['min_count']}, chosen to fit in the memory of each worker on {ODD}: "
+    )
+    assert made.facts["memory"]["bytes"] <= found["share"] < found["need"]
+    assert_same_numbers(made, local)
+
+
+def test_a_resumed_run_keeps_its_units(scenes: tuple[Path, dict[str, Any]]) -> None:
+    """The run was started while a machine had little memory; when it is resumed, all have enough."""
+    root, results = scenes
+    found = results["small memory"]
+    assert "error" not in found, found
+    assert not found["finished"]
+    assert 0 < found["folded"] < found["shards"]
+    made = open_survey(root / "small-memory-resumed")
+    assert made.facts["settings"]["min_count"] == found["min_count"]
+    assert_same_numbers(made, open_survey(root / "small-memory-local"))
