@@ -129,9 +129,9 @@ def test_an_error_is_raised_where_the_shard_is_folded() -> None:
 def test_a_resumed_run_does_not_start_early(tmp_path: Path) -> None:
     (tmp_path / UNFINISHED).write_text("{}")
     with LocalEngine() as engine:
-        engine.ready(plan(Counted()), tmp_path, 0, Listener())
+        engine.start_early(plan(Counted()), tmp_path)
         assert not threads()
-        engine.ready(plan(Counted()), tmp_path / "new", 0, Listener())
+        engine.start_early(plan(Counted()), tmp_path / "new")
         assert threads()
     assert not threads()
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
+import numpy as np
 import psutil
 import pytest
 from tests.shared import slow
 from tests.small_models import FACTS, sentences
 
-from theodolite.errors import InputError
+from theodolite.engines.engine import WorkerMemory
+from theodolite.errors import InputError, MemoryLimitError
 from theodolite.models.layers import Layer
 from theodolite.surveys import memory
 from theodolite.surveys.api import survey
 from theodolite.surveys.options import parse_size
+from theodolite.surveys.unit_counts import UnitCounts
 from theodolite.text import format_bytes
 
 DOCUMENTS = sentences(30, seed=51)
@@ -116,6 +120,77 @@ def test_without_a_budget_most_of_the_free_memory_may_be_used(monkeypatch: pytes
     monkeypatch.setattr(psutil, "virtual_memory", Free)
     with pytest.raises(InputError, match="800 bytes may be used"):
         memory.check_memory(LAYERS, 10, lambda: 10, budget=None, sample_size=0, populations=1)
+
+
+class TestWorkers:
+    """A corpus of 50,000 units, unit i with about 50,000 / i occurrences."""
+
+    known: ClassVar[dict[str, Any]] = {"sample_size": 100, "populations": 3}
+
+    @pytest.fixture(scope="class")
+    def counts(self) -> UnitCounts:
+        none = np.zeros(0, dtype=np.int64)
+        return UnitCounts(np.arange(50_000), 50_000 // np.arange(1, 50_001), special=none, first=none)
+
+    def check(self, of: UnitCounts, share: int, **given: Any) -> memory.Estimate:
+        worker = WorkerMemory(share, "small", 2)
+        options = {"budget": None, "counts": lambda: of, "worker": worker, **self.known, **given}
+        return memory.check_memory(LAYERS, len(of), lambda: len(of), **options)
+
+    def need(self, counts: UnitCounts, min_count: int) -> int:
+        kept = counts.choose(min_count)
+        return memory.estimate_bytes(LAYERS, len(counts), kept=kept, **self.known)
+
+    def test_the_smallest_min_count_that_fits_in_a_worker(self, counts: UnitCounts) -> None:
+        for min_count in (2, 5):
+            found = self.check(counts, self.need(counts, min_count))
+            assert found.kept is not None
+            assert found.kept.min_count == min_count
+            assert self.check(counts, found.bytes - 1).kept.min_count == min_count + 1  # type: ignore[union-attr]
+        assert self.check(counts, 2**60).kept is None
+
+    def test_this_process_may_have_less(self, counts: UnitCounts, monkeypatch: pytest.MonkeyPatch) -> None:
+        free = SimpleNamespace(available=int(self.need(counts, 5) / memory.MEMORY_SHARE) + 1)
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+        for share, min_count in ((2**60, 5), (self.need(counts, 7), 7)):
+            found = self.check(counts, share)
+            assert found.kept is not None
+            assert found.kept.min_count == min_count
+            assert found.budget == int(memory.MEMORY_SHARE * free.available)  # that of this process, for tables
+
+    def test_a_budget_that_was_given_decides(self, counts: UnitCounts) -> None:
+        budget, share = self.need(counts, 5), self.need(counts, 7)
+        found = self.check(counts, budget, budget=budget)
+        assert found.kept is not None
+        assert found.kept.min_count == 5
+        with pytest.raises(
+            MemoryLimitError, match=r"even with --min-count 5, .* by each worker on small \(its w.*: 2"
+        ):
+            self.check(counts, share, budget=budget)
+        with pytest.raises(
+            MemoryLimitError, match=r"50,000 units, .* If --min-count or --memory was given, omit it"
+        ):
+            self.check(counts, share, budget=2**60)
+        with pytest.raises(MemoryLimitError, match=r"1\.0 kB may be used\. .* or allow more with --memory\.$"):
+            self.check(counts, share, budget=1000)  # too little for any machine
+
+    def test_a_min_count_that_was_given_decides(self, counts: UnitCounts) -> None:
+        given = {"counts": None, "kept": counts.choose(5)}
+        assert self.check(counts, self.need(counts, 5), **given).kept is given["kept"]
+        with pytest.raises(MemoryLimitError, match=r"even with --min-count 5, .* was given, omit it"):
+            self.check(counts, self.need(counts, 7), **given)
+
+    def test_other_kinds_of_units_share_the_memory_of_a_worker(self, counts: UnitCounts) -> None:
+        first = self.check(counts, 2**60)
+        second = self.check(counts, first.bytes + self.need(counts, 5), others=[first])
+        assert second.kept is not None
+        assert second.kept.min_count == 5
+
+    def test_less_than_any_min_count_needs(self, counts: UnitCounts) -> None:
+        least = self.need(counts, max(counts.min_counts))
+        assert self.check(counts, least).kept is not None
+        with pytest.raises(MemoryLimitError, match=r"even with --min-count 50001, .* with more memory\.$"):
+            self.check(counts, least - 1)
 
 
 @pytest.mark.parametrize(

@@ -66,17 +66,26 @@ class Work:
     other_frames: tuple[Mapping[int, Frame], ...] = ()  # of each of the plan's `others`
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerMemory:
+    """The memory that each worker may use, on the machine that has the least for each."""
+
+    bytes: int
+    host: str
+    workers: int  # on that machine
+
+
 class Engine(Protocol):
     """Runs a plan; the result does not depend on the engine."""
 
-    def ready(
-        self, plan: Plan, out: Location | None, bytes_within: Callable[[int], int], listener: Listener
-    ) -> None:
-        """Reject what cannot work, before anything is written.
+    def ready(self, plan: Plan, listener: Listener) -> WorkerMemory | None:
+        """Reject what cannot work, before anything is written; return the memory of the workers, if there are any.
 
-        `bytes_within` returns the size of a state in bytes. It is given what one may have: if an upper bound is
-        larger, it reads the corpus to be exact.
+        Every worker keeps a complete state.
         """
+
+    def start_early(self, plan: Plan, out: Location | None) -> None:
+        """Start what can be done while the pilot is taken; nothing more will be rejected."""
 
     def pilot(self, plan: Plan, listener: Listener) -> list[Pilot]:
         """Take the pilot, one for each kind of unit."""

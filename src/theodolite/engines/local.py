@@ -163,9 +163,10 @@ class LocalEngine:
         if self._early_start is not None:
             self._early_start.close()
 
-    def ready(
-        self, plan: Plan, out: Location | None, bytes_within: Callable[[int], int], listener: Listener
-    ) -> None:
+    def ready(self, plan: Plan, listener: Listener) -> None:
+        """Do nothing: there are no workers."""
+
+    def start_early(self, plan: Plan, out: Location | None) -> None:
         """Start to prepare the text on the CPU, if a GPU would wait for it."""
         if out is None or not (out / UNFINISHED).is_file():  # a resumed run starts with another shard
             self._early_start = EarlyStart(plan)

@@ -10,6 +10,7 @@ import psutil
 import torch
 
 from theodolite.corpora.fields import FieldChoice
+from theodolite.engines.engine import WorkerMemory
 from theodolite.environment import MEMORY_SHARE
 from theodolite.errors import MemoryLimitError
 from theodolite.models.layers import Layer
@@ -97,11 +98,10 @@ class Estimate:
         return facts if self.kept is None else facts | {"units_with_vector": self.kept.vectors}
 
     def keep_fewer(self, counts: UnitCounts, allowed: int) -> None:
-        """Choose the smallest min_count with which the tables fit, and the units that then have a vector."""
+        """Choose the smallest min_count with which the tables fit, or the largest if none does."""
         values = counts.min_counts
         first = bisect_left(values, True, key=lambda value: self._bytes_with(counts, value) <= allowed)
-        if first < len(values):
-            self.kept = counts.choose(values[first])
+        self.kept = counts.choose(values[min(first, len(values) - 1)])
 
     def _bytes_with(self, counts: UnitCounts, min_count: int) -> int:
         return self.bytes_for(self.types, counts.choose(min_count))
@@ -123,17 +123,21 @@ def check_memory(
     vectors: int | None = None,
     counts: Callable[[], UnitCounts] | None = None,
     by: FieldChoice | None = None,
+    worker: WorkerMemory | None = None,
 ) -> Estimate:
-    """Raise if the survey does not fit in the memory of this process; return the estimate.
+    """Raise if the survey does not fit in the memory of this process, or of a worker; return the estimate.
 
     `bound` is an upper bound of the number of units. Only if that many would not fit are they counted, which
     takes a pass over the corpus without the model. `held` is the size of the states that are kept of a batch.
     `others` are surveys by other kinds of units in the same pass, which must fit at the same time. `kept` are the
     units that have a vector, if not all. With `counts`, the occurrences of all units, units may be left without a
     vector: as few as make the tables fit. `by` are the groups of documents by a field of the corpus. `vectors` is
-    an upper bound of the positions of a layer, if known.
+    an upper bound of the positions of a layer, if known. All workers keep vectors of the same units, so what fits
+    in the memory of the `worker` with the least fits in all. If a budget is given, units are left without a vector
+    to fit in the budget only.
     """
-    allowed = budget if budget is not None else int(MEMORY_SHARE * psutil.virtual_memory().available)
+    own = budget if budget is not None else int(MEMORY_SHARE * psutil.virtual_memory().available)
+    allowed = own if worker is None else min(own, worker.bytes)
 
     def of(units: int, kept: KeptUnits | None) -> int:
         return held + estimate_bytes(
@@ -148,13 +152,14 @@ def check_memory(
             vectors=vectors,
         )
 
-    estimate = Estimate(bound, allowed, of, count, kept)
+    estimate = Estimate(bound, own, of, count, kept)
     beside = sum(other.bytes for other in others)
     need = estimate.bytes_within(allowed - beside)
     if beside and beside + need > allowed:  # count the units of the others too
         beside = sum(other.bytes_within(0) for other in others)
-    if beside + need > allowed and counts is not None:
-        estimate.keep_fewer(counts(), allowed - beside)
+    goal = allowed if budget is None else budget
+    if beside + need > goal and counts is not None:
+        estimate.keep_fewer(counts(), goal - beside)
         need = estimate.bytes
     need += beside
     if need > allowed:
@@ -162,10 +167,20 @@ def check_memory(
         fewer = int(len(layers) * allowed / need)
         hint = f"; about {fewer} would fit" if fewer else ""
         groups = "" if by is None else f" and {len(by)} groups"
+        chosen = "" if estimate.kept is None else f" even with --min-count {estimate.kept.min_count}"
+        limited, more = "", "allow more with --memory."
+        if worker is not None and worker.bytes < own:
+            limited = f" by each worker on {worker.host} (its workers: {worker.workers})"
+            more = "use fewer --workers or machines with more memory."
+            if counts is None or budget is not None:
+                more += (
+                    " If --min-count or --memory was given, omit it: rare units of a text then have no vector if "
+                    "those of all units do not fit."
+                )
         raise MemoryLimitError(
-            f"This survey needs about {format_bytes(need)} for {len(layers)} layers and {types:,} units{groups}, "
-            f"but only {format_bytes(allowed)} may be used. Survey fewer layers at a time (--layers{hint}), "
-            f"{'' if by is None else 'fewer groups (--by-top), '}"
-            f"{'give fewer' if others else 'choose coarser'} --units, or allow more with --memory."
+            f"This survey needs about {format_bytes(need)} for {len(layers)} layers and {types:,} units{groups}"
+            f"{chosen}, but only {format_bytes(allowed)} may be used{limited}. Survey fewer layers at a time "
+            f"(--layers{hint}), {'' if by is None else 'fewer groups (--by-top), '}"
+            f"{'give fewer' if others else 'choose coarser'} --units, or {more}"
         )
     return estimate

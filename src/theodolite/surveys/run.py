@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from theodolite.engines.engine import Engine, Plan, Work
+from theodolite.engines.engine import Engine, Plan, Work, WorkerMemory
 from theodolite.engines.gpu import OnDevice, sums_on_device, write_in_background
 from theodolite.engines.local import LocalEngine
 from theodolite.engines.progress import Listener
@@ -121,8 +121,9 @@ def _run(
     if place is not None and resuming:
         plans = _choose_text(plans, place, listener)
     closed = [len(each.source.units) for each in plans]
-    estimates = _check_memory(plans, min_count, place if resuming else None, listener)
-    engine.ready(plan, place, estimates[0].bytes_within, listener)
+    worker = engine.ready(plan, listener)
+    estimates = _check_memory(plans, min_count, worker, place if resuming else None, listener)
+    engine.start_early(plan, place)
     clock.lap("start")
     pilots = [
         replace(pilot, kept=estimate.kept)
@@ -299,13 +300,17 @@ def _choose_text(plans: tuple[Plan, ...], resumed: Location, listener: Listener)
 
 
 def _check_memory(
-    plans: Sequence[Plan], min_count: int | None, resumed: Location | None, listener: Listener
+    plans: Sequence[Plan],
+    min_count: int | None,
+    worker: WorkerMemory | None,
+    resumed: Location | None,
+    listener: Listener,
 ) -> list[memory.Estimate]:
     """Raise if the surveys by all kinds of units do not fit in memory together; return the estimate of each."""
     estimates: list[memory.Estimate] = []
     folders = [None] * len(plans) if resumed is None else survey_folders(resumed, plans)
     for plan, folder in zip(plans, folders, strict=True):
-        estimates.append(_estimate_memory(plan, estimates, min_count, folder, listener))
+        estimates.append(_estimate_memory(plan, estimates, min_count, worker, folder, listener))
     return estimates
 
 
@@ -313,6 +318,7 @@ def _estimate_memory(
     plan: Plan,
     others: Sequence[memory.Estimate],
     min_count: int | None,
+    worker: WorkerMemory | None,
     resumed: Location | None,
     listener: Listener,
 ) -> memory.Estimate:
@@ -350,9 +356,11 @@ def _estimate_memory(
         vectors=plan.vectors_bound,
         counts=counts if min_count is None else None,
         by=plan.by,
+        worker=worker,
     )
     if estimate.kept is not None:
-        _report_rare_units(plan, estimate.kept, listener)
+        limits = worker is not None and plan.budget is None and worker.bytes < estimate.budget
+        _report_rare_units(plan, estimate.kept, worker if limits else None, listener)
     return estimate
 
 
@@ -364,11 +372,12 @@ def _recorded_units(resumed: Location | None) -> KeptUnits | None:
         return None
 
 
-def _report_rare_units(plan: Plan, kept: KeptUnits, listener: Listener) -> None:
+def _report_rare_units(plan: Plan, kept: KeptUnits, worker: WorkerMemory | None, listener: Listener) -> None:
     settings, chosen = plan.identity["settings"], kept.min_count
     reason = f"--min-count {chosen}"
     if settings.get("min_count") != chosen:
-        settings["min_count"], reason = chosen, f"--min-count {chosen}, chosen to fit in memory"
+        where = "memory" if worker is None else f"the memory of each worker on {worker.host}"
+        settings["min_count"], reason = chosen, f"--min-count {chosen}, chosen to fit in {where}"
     if kept.vectors == len(kept):
         return  # every unit is frequent enough, or in the sample: all numbers are exact
     sampled = int((kept.weights > 1).sum())

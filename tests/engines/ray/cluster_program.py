@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.engines.ray import faults
+from tests.engines.ray import faults, small_memory
 from tests.engines.ray.comparison import DOCUMENTS, SHARD_CHARS, make_plan
 from tests.engines.ray.failing_sources import FAILS_IN_PREPARE, SLOW, make_failing_source, wait_until
 from tests.engines.ray.nodes import (
@@ -150,6 +150,7 @@ def scenes(root: Path, store: str) -> None:
         "driver": lambda: driver(model, root),
         "bucket": lambda: bucket(model, root, store),
         "pictures": lambda: faults.pictures(root),
+        "small memory": lambda: small_memory.scene(model, root),
         "full machine": lambda: faults.full_machine(model, root, store, nodes[1]),
         "full folder": lambda: faults.full_folder(model, root),
         "killed": lambda: killed(model, root, nodes[1]),

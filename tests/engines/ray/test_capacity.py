@@ -1,10 +1,11 @@
-"""The number of workers that fit on a cluster, and requests that are rejected."""
+"""The number of workers that fit on a cluster, the memory of each, and requests that are rejected."""
 
 from __future__ import annotations
 
 import pytest
 
-from theodolite.engines.ray.capacity import Capacity, Node, fit_workers
+from theodolite.engines.engine import WorkerMemory
+from theodolite.engines.ray.capacity import Capacity, Node, find_least_memory, fit_workers
 from theodolite.errors import InputError
 
 
@@ -38,3 +39,19 @@ def test_workers_share_the_cores(nodes: list[Node], workers: int | None, gpus: i
 def test_what_does_not_fit_is_rejected(nodes: list[Node], workers: int | None, gpus: int, words: str) -> None:
     with pytest.raises(InputError, match=words):
         fit_workers(nodes, workers, gpus)
+
+
+@pytest.mark.parametrize(
+    ("free", "expected"),
+    [
+        ([("one", 1000)], WorkerMemory(800, "one", 1)),
+        ([("large", 1000), ("small", 600), ("large", 1000)], WorkerMemory(400, "large", 2)),  # which it shares
+        ([("large", 3000), ("small", 600), ("large", 3000)], WorkerMemory(480, "small", 1)),
+        ([("one", 1000), ("one", 500)], WorkerMemory(200, "one", 2)),  # the first was asked before all had loaded
+        ([("b", 1000), ("a", 1000)], WorkerMemory(800, "a", 1)),
+    ],
+)
+def test_the_machine_with_the_least_memory_for_each_worker(
+    free: list[tuple[str, int]], expected: WorkerMemory
+) -> None:
+    assert find_least_memory(free) == expected

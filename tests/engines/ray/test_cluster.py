@@ -20,6 +20,8 @@ from theodolite.surveys.folder import open_survey
 
 NAMESPACE = ["unshare", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc", "--kill-child"]
 LIMIT = 3600.0  # seconds; about 130 on two idle cores, and many times that on a busy machine
+REPOSITORY = Path(__file__).parents[3]
+PYTHONPATH = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])  # whichever checkout is installed
 PATIENCE = {  # seconds and milliseconds that Ray waits for processes of its own before it considers them dead
     "RAY_raylet_start_wait_time_s": "600",
     "RAY_worker_register_timeout_seconds": "600",
@@ -46,7 +48,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
     reason = why_not()
     if reason is not None:
         pytest.skip(reason)
-    root, repository = tmp_path_factory.mktemp("cluster"), Path(__file__).parents[3]
+    root = tmp_path_factory.mktemp("cluster")
     with tempfile.TemporaryDirectory(prefix="ray") as folder:  # sockets require a short path
         token = Path(folder) / "token"  # instead of the one in the home folder
         token.write_text(secrets.token_hex(32))
@@ -54,7 +56,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
             "RAY_FOLDER": folder,
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(token),
-            "PYTHONPATH": str(repository),
+            "PYTHONPATH": PYTHONPATH,
             "OMP_NUM_THREADS": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
             **PATIENCE,
@@ -65,7 +67,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
         subprocess.run(
             [*NAMESPACE, "sh", "-c", inside],
             env=environment,
-            cwd=repository,
+            cwd=REPOSITORY,
             timeout=LIMIT,
             stdout=log,
             stderr=log,
@@ -83,10 +85,9 @@ def test_a_local_cluster_listens_on_loopback_only(way: str) -> None:
     outside = "192.0.2.2"  # reserved for examples
     setup = f"ip link set lo up && ip addr add {outside}/32 dev lo && ip route add default dev lo src {outside}"
     inside = f"{setup} && exec {sys.executable} -m tests.engines.ray.loopback_program {way}"
-    repository = Path(__file__).parents[3]
     with tempfile.TemporaryDirectory(prefix="ray") as folder:
         environment = os.environ | {
-            "PYTHONPATH": str(repository),
+            "PYTHONPATH": PYTHONPATH,
             "RAY_TMPDIR": folder,
             "HOME": folder,
             **PATIENCE,
@@ -95,7 +96,7 @@ def test_a_local_cluster_listens_on_loopback_only(way: str) -> None:
         done = subprocess.run(
             [*NAMESPACE, "sh", "-c", inside],
             env=environment,
-            cwd=repository,
+            cwd=REPOSITORY,
             timeout=LIMIT,
             capture_output=True,
             text=True,
@@ -224,3 +225,30 @@ def test_a_full_shared_disk_and_then_free_space(scenes: tuple[Path, dict[str, An
     assert found["message"].count("resume=True") == 1
     assert 0 < found["folded"] < found["shards"]  # what was saved is not folded again
     assert_same_numbers(open_survey(root / "full-folder"), open_survey(root / "bucket-local"))
+
+
+def test_a_machine_with_little_memory(scenes: tuple[Path, dict[str, Any]]) -> None:
+    """Fewer units have a vector, on all machines, without any option of the user."""
+    root, results = scenes
+    found = results["small memory"]
+    assert "error" not in found, found
+    made, local = open_survey(root / "small-memory"), open_survey(root / "small-memory-local")
+    assert made.facts["settings"]["min_count"] == local.facts["settings"]["min_count"] == found["min_count"] > 1
+    assert made.tokens["m"].isna().any()
+    assert found["warned"][0].startswith(
+        f"--min-count {found['min_count']}, chosen to fit in the memory of each worker on {ODD}: "
+    )
+    assert made.facts["memory"]["bytes"] <= found["share"] < found["need"]
+    assert_same_numbers(made, local)
+
+
+def test_a_resumed_run_keeps_its_units(scenes: tuple[Path, dict[str, Any]]) -> None:
+    """The run was started while a machine had little memory; when it is resumed, all have enough."""
+    root, results = scenes
+    found = results["small memory"]
+    assert "error" not in found, found
+    assert not found["finished"]
+    assert 0 < found["folded"] < found["shards"]
+    made = open_survey(root / "small-memory-resumed")
+    assert made.facts["settings"]["min_count"] == found["min_count"]
+    assert_same_numbers(made, open_survey(root / "small-memory-local"))

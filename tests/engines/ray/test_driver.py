@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,6 @@ from theodolite.errors import InputError, TheodoliteError
 from theodolite.sources.text.contexts import ContextReader
 from theodolite.sources.text.source import TextSource
 from theodolite.state import checkpoints
-from theodolite.statistics.rare_units import choose_units
 from theodolite.surveys import text_survey as text_surveys
 from theodolite.surveys.merge import merge
 from theodolite.surveys.run import run
@@ -535,47 +533,6 @@ class TestFaults:
         with pytest.raises(InputError, match=r"has other versions than this machine \(torch 2.* instead of 1.0\)"):
             run_with(plan, tmp_path / "out", LocalPool(1))
         assert not (tmp_path / "out").exists()
-
-    def test_too_little_memory_for_all_workers_of_a_machine(
-        self, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(engine, "MEMORY_SHARE", 1e-9)
-        with pytest.raises(InputError, match=r"its workers \(2\) need about .* Use fewer --workers"):
-            run_with(plan, tmp_path / "out", LocalPool(2))
-
-    @pytest.mark.slow
-    def test_workers_with_less_memory_than_the_driver(
-        self, small_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The driver chooses the units that have a vector; with the --memory of the message, they fit."""
-        monkeypatch.setattr("theodolite.statistics.rare_units.MIN_SAMPLED", 2)
-        monkeypatch.setitem(choose_units.__kwdefaults__, "sampled", 10)
-        plan = make_plan(small_model("gpt2"))
-        upper_bound = run(plan).facts["memory"]["bytes"]
-        share = run(replace(plan, budget=upper_bound - 1)).facts["memory"]["bytes"] - 1  # units are counted
-        monkeypatch.setattr(engine, "MEMORY_SHARE", 1)
-        monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=2 * share))
-        with pytest.raises(
-            InputError, match=rf"its workers \(2\) need .* or give --memory {share // 2**20}M, with"
-        ):
-            run_with(replace(plan, budget=2**62), tmp_path / "large", LocalPool(2))
-        assert not (tmp_path / "large").exists()
-        tight = replace(plan, budget=share)
-        deaths = iter([None, "after", "before"])
-        pool = LocalPool(2, fate=lambda name, method, _: next(deaths, None) if method == "fold" else None)
-        made = run_with(tight, tmp_path / "tight", pool)
-        assert made.facts["engine"]["workers_lost"] == 2
-        assert made.facts["settings"]["min_count"] > 1
-        assert (made.layers["v_within_estimated_share"] > 0).all()
-        assert_same_numbers(made, run(tight))
-
-    @pytest.mark.slow
-    def test_words_are_counted_before_a_worker_is_refused(self, small_model: Any, tmp_path: Path) -> None:
-        plan = make_plan(small_model("gpt2"), units="word")
-        loose = replace(plan, types_bound=10**10, budget=2**62)  # fits here, and would not in any worker
-        made = run_with(loose, tmp_path / "out", LocalPool(2))
-        assert made.facts["memory"]["types"] == made.facts["counts"]["types"]
-        assert_same_numbers(made, run(plan, out=tmp_path / "local"))
 
 
 @pytest.mark.slow

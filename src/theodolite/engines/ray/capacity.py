@@ -1,10 +1,13 @@
-"""The capacity of a cluster: the number of workers that it can run, and the cores of each."""
+"""The capacity of a cluster: the number of workers that it can run, and the cores and the memory of each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from theodolite.engines.engine import WorkerMemory
+from theodolite.environment import MEMORY_SHARE
 from theodolite.errors import InputError
 
 
@@ -61,6 +64,22 @@ def fit_workers(nodes: Sequence[Node], workers: int | None, gpus: int) -> Capaci
     while _count_fitting(nodes, cpus + 1, gpus) >= count:
         cpus += 1
     return Capacity(count, cpus, gpus)
+
+
+def find_least_memory(free: Iterable[tuple[str, int]]) -> WorkerMemory:
+    """Return the memory of each worker on the machine with the least, from each worker's host and its free bytes.
+
+    Workers of a machine load the model at the same time, so the least that one of them found free is what is left
+    for the sums of all.
+
+    >>> find_least_memory([("a", 1000), ("b", 900), ("b", 800)])
+    WorkerMemory(bytes=320, host='b', workers=2)
+    """
+    by_host = defaultdict[str, list[int]](list)
+    for host, found in free:
+        by_host[host].append(found)
+    shares = ((int(MEMORY_SHARE * min(found)) // len(found), host, len(found)) for host, found in by_host.items())
+    return WorkerMemory(*min(shares))
 
 
 def _count_fitting(nodes: Sequence[Node], cpus: int, gpus: int) -> int:

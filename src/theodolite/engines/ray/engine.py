@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 from uuid import uuid4
 
-from theodolite.engines.engine import Plan, Work
+from theodolite.engines.engine import Plan, Work, WorkerMemory
 from theodolite.engines.progress import Listener
+from theodolite.engines.ray.capacity import find_least_memory
 from theodolite.engines.ray.driver import Driver
 from theodolite.engines.ray.merge_states import merge_states
 from theodolite.engines.ray.pool import Reply, WorkerPool
 from theodolite.engines.ray.worker import MachineInfo, Worker
-from theodolite.environment import MEMORY_SHARE, versions
+from theodolite.environment import versions
 from theodolite.errors import InputError, TheodoliteError
 from theodolite.state.checkpoints import FOLDER as CHECKPOINTS
 from theodolite.state.checkpoints import Checkpoints
@@ -27,7 +28,7 @@ from theodolite.state.state import SavedState, State
 from theodolite.state.worker_states import WorkerStates
 from theodolite.storage.bucket import Bucket
 from theodolite.storage.location import Location, nearest_existing
-from theodolite.text import format_bytes, pluralize
+from theodolite.text import pluralize
 
 START_TIMEOUT = 300.0  # seconds for workers to start; a machine may have to boot first
 FILE_TIMEOUT = 10.0  # seconds until a file that one machine wrote is visible to another
@@ -61,9 +62,7 @@ class RayEngine:
             for probe in self._probes.values():
                 probe.unlink(missing_ok=True)
 
-    def ready(
-        self, plan: Plan, out: Location | None, bytes_within: Callable[[int], int], listener: Listener
-    ) -> None:
+    def ready(self, plan: Plan, listener: Listener) -> WorkerMemory:
         """Wait for all workers, check their machines and the shared folder, and load the model on each."""
         if plan.remake is None:
             raise InputError("--engine ray requires a model to survey, and there is none: use --engine local.")
@@ -74,19 +73,24 @@ class RayEngine:
         for name, machine in machines.items():
             self._check_machine(name, machine)
         self._hosts = Counter(machine.host for machine in machines.values())
-        check_memory(list(machines.values()), bytes_within)
         started = time.monotonic()
         workers, hosts = pluralize(capacity.workers, "worker"), pluralize(len(self._hosts), "machine")
         listener.say(f"{workers} on {hosts}: loading the model")
         for name in self._names:
             self._pool.call(name, "load", plan.remake)
-        self._collect("load")
+        free: dict[str, int] = self._collect("load")
         self._seconds["load"] = time.monotonic() - started
+        least = find_least_memory([(machine.host, free[name]) for name, machine in machines.items()])
         self._facts |= {
             "workers": capacity.workers,
             "machines": len(self._hosts),
             "gpus_per_worker": capacity.gpus,
+            "memory_per_worker": least.bytes,
         }
+        return least
+
+    def start_early(self, plan: Plan, out: Location | None) -> None:
+        """Do nothing: workers read text when a shard is assigned to them."""
 
     def pilot(self, plan: Plan, listener: Listener) -> list[Pilot]:
         """Let one worker take the pilot for all."""
@@ -178,26 +182,6 @@ def check_versions(machine: MachineInfo) -> None:
         raise InputError(
             f"{machine.host} has other versions than this machine ({'; '.join(different)}). Install the "
             "same on all machines."
-        )
-
-
-def check_memory(machines: Sequence[MachineInfo], bytes_within: Callable[[int], int]) -> None:
-    """Raise if the workers of a machine do not fit in its memory, each with a complete state.
-
-    All workers keep vectors of the same units, chosen by the driver with its own memory in mind. So the message
-    states the --memory with which the driver chooses units that fit on the machine with the least for each worker.
-    """
-    workers = Counter(machine.host for machine in machines)
-    free = {
-        host: int(MEMORY_SHARE * min(each.memory for each in machines if each.host == host)) for host in workers
-    }
-    host = min(sorted(workers), key=lambda host: free[host] // workers[host])
-    share = free[host] // workers[host]
-    if (needed := bytes_within(share)) > share:
-        raise InputError(
-            f"{host}: its workers ({workers[host]}) need about {format_bytes(workers[host] * needed)} for their "
-            f"sums, but only {format_bytes(free[host])} may be used. Use fewer --workers, survey fewer --layers "
-            f"at a time, or give --memory {share // 2**20}M, with which rare units of a text have no vector."
         )
 
 

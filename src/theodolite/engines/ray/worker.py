@@ -34,7 +34,6 @@ class MachineInfo:
 
     host: str
     versions: dict[str, str]
-    memory: int  # free bytes
     gpus: int  # usable by torch
     sees_output: bool  # whether a file that the driver wrote beside the survey's folder is visible
 
@@ -81,7 +80,6 @@ class Worker:
         The worker changes to `folder`, the driver's working directory, if it exists here, so that relative paths
         mean the same. No file is left behind: on this machine the survey's folder may be a different one.
         """
-        import psutil
         import torch
 
         from theodolite.environment import versions
@@ -97,13 +95,15 @@ class Worker:
                 "must be shared by all machines of the cluster."
             ) from None
         installed = {name: version for name, version in versions().items() if name != "platform"}
-        free, gpus = psutil.virtual_memory().available, torch.cuda.device_count()
-        return MachineInfo(host, installed, free, gpus, _wait_for_file(probe, timeout))
+        return MachineInfo(host, installed, torch.cuda.device_count(), _wait_for_file(probe, timeout))
 
-    def load(self, remake: Callable[[], Source]) -> None:
-        """Load the model."""
+    def load(self, remake: Callable[[], Source]) -> int:
+        """Load the model; return the bytes of memory that are free then."""
+        import psutil
+
         self._source = remake()
         self._known_units = len(self._source.units)
+        return int(psutil.virtual_memory().available)
 
     def pilot(self, documents: Documents, model_sha256: str) -> Pilot:
         """Take the pilot. Documents that raise an error are skipped here; the fold will report them."""
