@@ -559,11 +559,13 @@ class GpuFold:
     def hand_over(self) -> LayerFold:
         """Return the same with all large sums left on the device until they are read; empties this fold."""
         self.context.finish()
+        with self.context.activate():
+            found = {id(rows): self._tables[offset].find(rows) for offset, rows in self._rows.items()}
         with (
             self.context.copy_lock,
             self.context.activate(),
         ):  # one layer at a time: a table and its copy need memory
-            tables = dict(self._read_tables(GpuUnitTable.read))
+            tables = dict(self._read_tables(lambda table, rows: table.read(rows, found[id(rows)])))
             on_device = {cell: self._tables[cell - cell % 2].spilled is None for cell in tables}
             for table in self._tables.values():
                 table.clear()

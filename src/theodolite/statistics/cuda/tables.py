@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from theodolite.batch import GROUPS
+from theodolite.devices import to_device
 from theodolite.statistics.cuda.layout import Ints, Layout
 from theodolite.statistics.cuda.transfer import send
 from theodolite.statistics.unit_table import UnitTable
@@ -54,6 +56,15 @@ class GpuSums:
     def grow(self, length: int) -> None:
         """Add rows up to this number."""
         self.n, self.sum, self.squares = (_grown(one, length) for one in (self.n, self.sum, self.squares))
+
+
+class FoundRows(NamedTuple):
+    """Rows of a table that are not empty."""
+
+    at: Tensor  # (rows,) on the device of the table
+    codes: Tensor  # (rows,) like the following on the CPU
+    n: Tensor
+    squares: Tensor
 
 
 class GpuUnitTable(GpuSums):
@@ -110,18 +121,27 @@ class GpuUnitTable(GpuSums):
         """
         return [(codes, n, total.cpu(), squares) for codes, n, total, squares in self.read(rows)]
 
-    def read(self, rows: RowIndex) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """Yield the same one after the other; the sums are copies on the device of the table."""
+    def read(
+        self, rows: RowIndex, found: Sequence[FoundRows] | None = None
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """Yield the same one after the other; the sums are copies on the device of the table.
+
+        `found` are the rows of `find`, if it has been called before.
+        """
+        total = self.sum if self.spilled is None else self.spilled.sum
+        for at, codes, n, squares in self.find(rows) if found is None else found:
+            yield codes, n, total.index_select(0, at), squares
+
+    def find(self, rows: RowIndex) -> list[FoundRows]:
+        """Return the rows of all units seen: other positions, then first."""
         if self.spilled is not None:
-            table = self.spilled
-            picked = [((table.codes % 2) == first).nonzero().squeeze(1) for first in (0, 1)]
-            yield from ((table.codes[at] // 2 - 1, table.n[at], table.sum[at], table.squares[at]) for at in picked)
-            return
-        size = min(rows.size, len(self.n))
-        n, squares = self.n[:size].cpu(), self.squares[:size].cpu()
-        keys = torch.from_numpy(rows.keys[:size])
-        picked = [((n > 0) & (keys % 2 == first)).nonzero().squeeze(1) for first in (0, 1)]
-        yield from ((keys[at] // 2 - 1, n[at], self.sum[at.to(self.device)], squares[at]) for at in picked)
+            table, device = self.spilled, torch.device("cpu")
+            keys, n, squares = table.codes, table.n, table.squares
+        else:
+            size, device = min(rows.size, len(self.n)), self.device
+            keys, n, squares = torch.from_numpy(rows.keys[:size]), self.n[:size].cpu(), self.squares[:size].cpu()
+        picked = (((n > 0) & (keys % 2 == first)).nonzero().squeeze(1) for first in (0, 1))
+        return [FoundRows(to_device(at, device), keys[at] // 2 - 1, n[at], squares[at]) for at in picked]
 
     def clear(self) -> None:
         """Free all memory."""
