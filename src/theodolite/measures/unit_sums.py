@@ -34,10 +34,10 @@ def sum_units(total: Sums, rows: Rows | None = None) -> Array:
     array([6., 8.])
     """
     if isinstance(total, Tensor):
-        found = total.new_zeros(total.shape[1])
-        for _, block in _device_blocks(total, None if rows is None else torch.from_numpy(rows).to(total.device)):
-            found += block.sum(0)
-        return to_numpy(found)
+        times = total.new_ones(len(total)) if rows is None else total.new_zeros(len(total))
+        if rows is not None:
+            times[torch.from_numpy(rows).to(total.device)] = 1.0
+        return to_numpy(times @ total)
     if rows is None:
         return np.asarray(total.sum(axis=0))
     # Rows are added one after the other, as numpy adds a complete array, so that the result is that of a copy.

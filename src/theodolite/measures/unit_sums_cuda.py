@@ -26,17 +26,11 @@ def squared_distances(counts: Tensor, total: Tensor, points: Tensor, rows: Tenso
     """
     found = total.new_empty(len(points), len(counts))
     if len(counts):
-        _distance_kernel[(len(counts), len(points))](
-            total,
-            counts,
-            rows,
-            points,
-            found,
-            len(counts),
-            total.shape[1],
-            SELECTED=rows is not None,
-            BLOCK=COLUMNS,
-        )
+        at_once = triton.next_power_of_2(len(points))
+        _distance_kernel[(len(counts),)](
+            total, counts, rows, points, found, len(counts), len(points), total.shape[1],
+            SELECTED=rows is not None, POINTS=at_once, BLOCK=max(COLUMNS // at_once, 128),
+        )  # fmt: skip
     return found
 
 
@@ -53,22 +47,24 @@ def spread_of_means(counts: Tensor, weights: Tensor, total: Tensor, middle: Tens
 
 @jit
 def _distance_kernel(
-    total, counts, rows, points, found, units, dim, SELECTED: tl.constexpr, BLOCK: tl.constexpr
+    total, counts, rows, points, found, units, number, dim,
+    SELECTED: tl.constexpr, POINTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     unit = tl.program_id(0).to(tl.int64)
-    point = tl.program_id(1).to(tl.int64)
     row = unit
     if SELECTED:
         row = tl.load(rows + unit)
     n = tl.load(counts + unit).to(tl.float64)
-    away = tl.zeros([BLOCK], tl.float64)
+    point = tl.arange(0, POINTS)
+    away = tl.zeros([POINTS], tl.float64)
     for start in range(0, dim, BLOCK):
         columns = start + tl.arange(0, BLOCK)
         inside = columns < dim
         mean = tl.load(total + row * dim + columns, mask=inside, other=0.0) / n
-        less = mean - tl.load(points + point * dim + columns, mask=inside, other=0.0)
-        away += tl.where(inside, less * less, 0.0)
-    tl.store(found + point * units + unit, tl.sum(away, 0))
+        held = (point < number)[:, None] & inside[None, :]
+        less = mean[None, :] - tl.load(points + point[:, None] * dim + columns[None, :], mask=held, other=0.0)
+        away += tl.sum(tl.where(held, less * less, 0.0), 1)
+    tl.store(found + point.to(tl.int64) * units + unit, away, mask=point < number)
 
 
 @jit

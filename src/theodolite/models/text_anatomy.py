@@ -41,16 +41,16 @@ class Anatomy:
     def of(cls, model: nn.Module) -> Anatomy:
         """Find the parts of a loaded model."""
         stacks = _stacks(model)
-        _check_runs(model)
+        library = _library_states(model)
         inside = [block for stack in stacks for block in stack.blocks]
         stacks = tuple(
             replace(stack, final_norm=find_final_norm(model, stack.blocks, inside, make_probe(model)))
             for stack in stacks
         )
         unchecked = cls(model, stacks, (), causal=False, pads=False)
-        states, library = unchecked._run_both(make_probe(model))
-        other, _ = unchecked._run_both(make_probe(model, change_last=True))
-        padded, _ = unchecked._run_both(make_probe(model, pads=5))
+        states = unchecked._run(make_probe(model))
+        other = unchecked._run(make_probe(model, change_last=True))
+        padded = unchecked._run(make_probe(model, pads=5))
         tokens = int(make_probe(model)["input_ids"].shape[1])
         inner = unchecked._inner_layers()
         layers = []
@@ -122,20 +122,13 @@ class Anatomy:
             begin += len(stack.hook_points())
         return found
 
-    def _run_both(self, inputs: dict[str, Tensor]) -> tuple[list[Tensor], dict[str, tuple[Tensor, ...]]]:
-        """Run once with hooks and once with output_hidden_states, and return both sets of states."""
+    def _run(self, inputs: dict[str, Tensor]) -> list[Tensor]:
+        """Run with hooks, and return the states of all layers."""
         states: dict[int, Tensor] = {}
         names = [name for _, name, _ in self._hook_points()]
         count = len(names)
         with self.hook_layers(lambda index, state: states.update({index: state.clone()}), range(count)) as forward:
             forward(**inputs)
-        with torch.no_grad():
-            output = self.model(**inputs, output_hidden_states=True)
-        library = {
-            "": getattr(output, "hidden_states", None) or (),
-            "encoder": getattr(output, "encoder_hidden_states", None) or (),
-            "decoder": getattr(output, "decoder_hidden_states", None) or (),
-        }
         expected = tuple(inputs["input_ids"].shape)
         shrinks = quirks.downsamples(self.model.config)
         for index, name in enumerate(names):
@@ -145,23 +138,30 @@ class Anatomy:
             shape = tuple(states[index].shape)
             if shape[:-1] != expected and not (shrinks and shape[0] == expected[0] and shape[1] < expected[1]):
                 raise self._unsupported(f"{name} has the shape {shape} for {expected} tokens")
-        return [states[index] for index in range(count)], {k: v for k, v in library.items() if k == "" or v}
+        return [states[index] for index in range(count)]
 
     def _unsupported(self, reason: str) -> InputError:
         return InputError(f"{type(self.model).__name__} cannot be surveyed: {reason}.")
 
 
-def _check_runs(model: nn.Module) -> None:
-    """Reject a model that requires more than text, or whose decoder has a separate vocabulary."""
+def _library_states(model: nn.Module) -> dict[str, tuple[Tensor, ...]]:
+    """Return the hidden states of transformers by stack.
+
+    Raises if the model requires more than text, or if its decoder has a separate vocabulary.
+    """
     try:
         with torch.no_grad():
-            model(**make_probe(model))
+            output = model(**make_probe(model), output_hidden_states=True)
     except (IndexError, KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         line = first_line(error)
         raise InputError(
             f"{type(model).__name__} cannot be surveyed: it does not run on a few tokens of its "
             f"vocabulary. ({line})"
         ) from error
+    states = {name: getattr(output, f"{name}_hidden_states", None) for name in ("encoder", "decoder")}
+    return {"": getattr(output, "hidden_states", None) or ()} | {
+        name: found for name, found in states.items() if found
+    }
 
 
 def _close(states: Tensor, padded: Tensor) -> bool:

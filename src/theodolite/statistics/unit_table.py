@@ -190,8 +190,7 @@ def _expand(codes: Tensor, table: UnitTable, sums: Tensor) -> Tensor:
     """Return the table's sums in the rows of these codes, 0 for codes it does not have. -> (codes, dim)"""
     shape, rows = (len(codes), sums.shape[1]), torch.searchsorted(codes, table.codes).to(sums.device)
     total = sums.new_empty(shape) if len(rows) == len(codes) else sums.new_zeros(shape)
-    total[rows] = sums
-    return total
+    return total.index_copy_(0, rows, sums)
 
 
 def _grow(tensor: Tensor, length: int, fill: int = 0) -> Tensor:

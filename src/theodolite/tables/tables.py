@@ -85,7 +85,7 @@ WITH_NEIGHBOURS = ("without-sinks", "without-massive", "all")
 """The population whose nearest units are listed: the first of these that is reported."""
 COPIES = 3
 """Copies of one layer's sums by unit that may exist at once; the memory estimate includes them."""
-LAYERS_ON_DEVICE = 6
+LAYERS_ON_DEVICE = 4
 """Layers measured at once with a device: more wait for each other, for the interpreter and on the device."""
 
 
