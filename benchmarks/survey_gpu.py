@@ -48,7 +48,7 @@ from theodolite.sources.text.windows import WindowArrays, packed_bounds, padded_
 from theodolite.state.pilot import MASSIVE, LayerPilot, _measure_layer
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.cuda import kernels, reference
-from theodolite.statistics.cuda.context import GpuContext
+from theodolite.statistics.cuda.context import ExpectedUnits, GpuContext
 from theodolite.statistics.cuda.fold import GpuFold
 from theodolite.statistics.cuda.gram import GramRows, chunk_rows
 from theodolite.statistics.cuda.layout import Layout
@@ -61,7 +61,6 @@ from theodolite.surveys.batch_tokens import batch_tokens
 BF16_PEAK = 989e12
 """Dense peak of an H100 or H200 in FLOP/s, by the vendor's datasheet."""
 ROGUE = 300
-ROUNDS = 2  # rounds of forward only and forward with all statistics
 MOST_PRODUCTS = 4e15  # of tokens and weights that are timed: a quarter of those of Llama 8B
 SAVED_UP_TO = 4e9  # parameters of a model that is written to disk and loaded from there
 LONG = 13.0  # seconds of a forward pass after which a complete survey is run once
@@ -92,7 +91,7 @@ class Bench:
     """The device, the model and the batches, which all parts share."""
 
     def __init__(self, arguments: argparse.Namespace, shape: Shape, folder: Path) -> None:
-        self.device = torch.device(arguments.device)
+        self.device, self.rounds = torch.device(arguments.device), arguments.rounds
         self.shape = shape
         self.count = max(int(shape.windows * arguments.scale), 8 if shape.causal else 200)
         held = shape.layers + (2 if shape.causal else 1)  # states of a batch are held until its sinks are known
@@ -102,6 +101,14 @@ class Bench:
         self.batches = batches(self.source, shape, self.count, self.budget)
         self.forward_seconds = self.everything_seconds = self.usual_seconds = math.nan
         self.forward_tokens = 0
+
+    @property
+    def expected(self) -> ExpectedUnits | None:
+        """The number of units, which a survey counts if tables of the whole vocabulary would not fit in memory."""
+        if not self.shape.causal:
+            return None
+        units = len(torch.cat([batch.places.unit for batch in self.batches]).unique())
+        return ExpectedUnits(units, units)
 
     def source_of(self, model: Any, tokenizer: Any) -> TextSource:
         return TextSource(
@@ -159,7 +166,7 @@ class Bench:
             frames = {index: with_far(frame) for index, frame in frames.items()}
 
         def folds() -> dict[int, GpuFold]:
-            context = GpuContext(self.device, overlap=True)
+            context = GpuContext(self.device, overlap=True, expected=self.expected)
             return {index: GpuFold(frame, context) for index, frame in frames.items()}
 
         def everything(held: dict[int, GpuFold]) -> float:
@@ -185,7 +192,7 @@ class Bench:
             layers.finish()
         close(warm)
         forward, complete = [], []
-        for _ in range(ROUNDS):
+        for _ in range(self.rounds):
             forward.append(self.timed(source, some, nothing))
             held = folds()
             complete.append(everything(held))
@@ -448,7 +455,7 @@ class Bench:
             return spent, made.facts | {"folder_GB": folder_bytes / 1e9}
 
         before, _ = surveyed(few)
-        runs = [surveyed(corpus) for _ in range(ROUNDS if self.forward_seconds < LONG else 1)]
+        runs = [surveyed(corpus) for _ in range(self.rounds if self.forward_seconds < LONG else 1)]
         spent, facts = min(runs, key=lambda run: run[0])
         forward = self.forward_seconds * tokens / max(self.forward_tokens, 1)
         laps = facts["times"]["seconds"]
@@ -511,7 +518,7 @@ class Bench:
 
         batch = self.batches[len(self.batches) // 2]
         frames = {i: with_far(frame) for i, frame in self.frames(self.source, [batch]).items()}
-        context = GpuContext(self.device, overlap=True)
+        context = GpuContext(self.device, overlap=True, expected=self.expected)
         folds = {index: GpuFold(frame, context) for index, frame in frames.items()}
         layers = BatchLayers(folds)
 
@@ -617,6 +624,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=110, help="seconds for each part")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--batch-tokens", type=int, help="default: as a survey chooses")
+    parser.add_argument("--rounds", type=int, default=2, help="of forward only and with all statistics")
     parser.add_argument("--layers", type=int, help="default: those of the shape")
     parser.add_argument("--dim", type=int, help="default: that of the shape")
     parser.add_argument("--out", type=Path, default=Path("build/survey_gpu.json"))

@@ -27,7 +27,7 @@ MOST_MEAN = 1e6
 """Up to this ratio of M to V, rounding of the second moment is negligible in the spectrum of the covariance."""
 MOST_DISTINCT = 8
 """Different vectors that are added to a solution one by one; each takes a tenth of the time of a new one."""
-LAYERS_AHEAD = 6
+LAYERS_AHEAD = 8
 """Layers that are solved before they are asked for. Memory: 8 dim^2 bytes each."""
 
 
@@ -112,14 +112,18 @@ def solve_ahead(
     lock = Lock()
     with ThreadPoolExecutor(1, "solving") as pool:
 
+        def start(count: int) -> None:
+            while len(futures) < min(count, len(layers)):
+                futures.append(pool.submit(solve, len(futures)))
+
         def get(number: int) -> LayerSolutions:
             with lock:
-                while len(futures) < min(number + 1 + LAYERS_AHEAD, len(layers)):
-                    futures.append(pool.submit(solve, len(futures)))
+                start(number + 1 + LAYERS_AHEAD)
                 future, futures[number] = futures[number], None  # so that its memory is freed after use
             assert future is not None
             return future.result()
 
+        start(LAYERS_AHEAD)
         try:
             yield get
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -127,9 +128,6 @@ def make_tables(
     """
     rows, tokens, coordinates, seen = [], [], [], np.zeros(len(state.units), dtype=bool)
     scales, spectra, jackknife, neighbours = [], [], [], []
-    names = pd.Series([encodable(unit.key) for unit in state.units.known])
-    special = [code for code, unit in enumerate(state.units.known) if unit.special]
-    rare_hashes = _hash_units(state)
     reported = [population for population in populations if population not in (lost or {})]
     with_neighbours = next((name for name in WITH_NEIGHBOURS if name in reported), None)
 
@@ -172,7 +170,12 @@ def make_tables(
     workers = workers or min(_workers(state, layers, spare), len(layers) if device is None else LAYERS_ON_DEVICE)
     numbers = {layer.index: number for number, layer in enumerate(layers)}
     to_solve = [(fold, _cells_to_solve(fold, reported)) for fold in (state.folds[i] for i in numbers)]
-    with solve_ahead(to_solve, device) as wait_for_solutions, run_in_threads(measure, layers, workers) as waits:
+    with ExitStack() as stack:
+        wait_for_solutions = stack.enter_context(solve_ahead(to_solve, device))
+        names = pd.Series([encodable(unit.key) for unit in state.units.known])
+        special = [code for code, unit in enumerate(state.units.known) if unit.special]
+        rare_hashes = _hash_units(state)
+        waits = stack.enter_context(run_in_threads(measure, layers, workers))
         for layer, found in zip(layers, waits, strict=True):
             if say:
                 say(f"measuring layer {layer.index} ({layer.name})")
