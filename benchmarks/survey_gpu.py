@@ -48,7 +48,7 @@ from theodolite.sources.text.windows import WindowArrays, packed_bounds, padded_
 from theodolite.state.pilot import MASSIVE, LayerPilot, _measure_layer
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.cuda import kernels, reference
-from theodolite.statistics.cuda.context import ExpectedUnits, GpuContext
+from theodolite.statistics.cuda.context import GpuContext
 from theodolite.statistics.cuda.fold import GpuFold
 from theodolite.statistics.cuda.gram import GramRows, chunk_rows
 from theodolite.statistics.cuda.layout import Layout
@@ -101,14 +101,6 @@ class Bench:
         self.batches = batches(self.source, shape, self.count, self.budget)
         self.forward_seconds = self.everything_seconds = self.usual_seconds = math.nan
         self.forward_tokens = 0
-
-    @property
-    def expected(self) -> ExpectedUnits | None:
-        """The number of units, which a survey counts if tables of the whole vocabulary would not fit in memory."""
-        if not self.shape.causal:
-            return None
-        units = len(torch.cat([batch.places.unit for batch in self.batches]).unique())
-        return ExpectedUnits(units, units)
 
     def source_of(self, model: Any, tokenizer: Any) -> TextSource:
         return TextSource(
@@ -166,7 +158,7 @@ class Bench:
             frames = {index: with_far(frame) for index, frame in frames.items()}
 
         def folds() -> dict[int, GpuFold]:
-            context = GpuContext(self.device, overlap=True, expected=self.expected)
+            context = GpuContext(self.device, overlap=True)
             return {index: GpuFold(frame, context) for index, frame in frames.items()}
 
         def everything(held: dict[int, GpuFold]) -> float:
@@ -518,7 +510,7 @@ class Bench:
 
         batch = self.batches[len(self.batches) // 2]
         frames = {i: with_far(frame) for i, frame in self.frames(self.source, [batch]).items()}
-        context = GpuContext(self.device, overlap=True, expected=self.expected)
+        context = GpuContext(self.device, overlap=True)
         folds = {index: GpuFold(frame, context) for index, frame in frames.items()}
         layers = BatchLayers(folds)
 

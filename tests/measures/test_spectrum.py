@@ -192,6 +192,15 @@ def test_without_device_memory_for_the_solver_the_cpu_is_used() -> None:
         return matrix
 
     assert _solve(solve, on_device) is on_cpu
+
+    failures = [torch.OutOfMemoryError()]
+
+    def solve_later(matrix: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return matrix
+
+    assert _solve(solve_later, on_device) is on_device  # once PyTorch has freed what it does not use
     with pytest.raises(RuntimeError):  # on the CPU there is no fallback
         _solve(torch.linalg.eigh, torch.ones(2, 3))
 

@@ -9,7 +9,7 @@ import torch
 from tests.small_models import FACTS, load
 from torch import nn
 
-from theodolite.models.norm_placement import PLACEMENTS, find_placement
+from theodolite.models.norm_placement import PLACEMENTS, find_placement, trace_placement
 from theodolite.models.text_anatomy import Anatomy
 
 SIZES = {
@@ -88,6 +88,22 @@ def test_families(family: str) -> None:
     blocks = {f"block {number}" for number in range(1, 4)}
     assert names & blocks == (blocks if expected == "post" else set())
     assert ("final norm" in names) == (anatomy.final_norm is not None)
+
+
+@pytest.mark.parametrize("family", ["BERT", "GPT-2", "Gemma 3"])
+def test_after_the_forward_passes_the_model_is_not_used(family: str) -> None:
+    """A survey finds the placement while the model reads the corpus."""
+    name, settings, expected = FAMILIES[family]
+    anatomy = Anatomy.of(built(name, settings))
+    found, find = find_placement(anatomy), trace_placement(anatomy)
+    with torch.no_grad():
+        for parameter in anatomy.model.parameters():
+            parameter.fill_(torch.nan)
+    again = find()
+    assert again.word == found.word == expected
+    assert again.output_norms.keys() == found.output_norms.keys()
+    for layer, norm in found.output_norms.items():
+        assert torch.equal(again.output_norms[layer].gamma, norm.gamma)
 
 
 def states(anatomy: Anatomy) -> dict[int, torch.Tensor]:

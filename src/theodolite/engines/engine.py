@@ -15,7 +15,6 @@ from theodolite.sources.source import Source
 from theodolite.state.pilot import Pilot
 from theodolite.state.skipped import Skipped
 from theodolite.state.state import State
-from theodolite.statistics.cuda.context import ExpectedUnits
 from theodolite.statistics.frame import Frame
 from theodolite.storage.location import Location
 
@@ -65,7 +64,6 @@ class Work:
     every: float  # least seconds between checkpoints
     listener: Listener
     other_frames: tuple[Mapping[int, Frame], ...] = ()  # of each of the plan's `others`
-    expected: tuple[ExpectedUnits | None, ...] = ()  # the number of units of each kind, if they were counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from theodolite.batch import Places
 from theodolite.devices import DeviceTensor
 from theodolite.errors import TheodoliteError
 from theodolite.state.state import State
-from theodolite.statistics.cuda.context import ExpectedUnits, GpuContext
+from theodolite.statistics.cuda.context import GpuContext
 from theodolite.statistics.cuda.fold import GpuFold
 from theodolite.statistics.cuda.tables import free_memory
 from theodolite.statistics.fold import LayerFold
@@ -28,15 +28,11 @@ PARALLEL_LAYERS = 8  # layers copied at a time: one thread does not use the full
 
 @contextmanager
 def accumulate_on_device(
-    state: State,
-    device: str | None,
-    devices: Mapping[int, torch.device] | None = None,
-    expected: ExpectedUnits | None = None,
+    state: State, device: str | None, devices: Mapping[int, torch.device] | None = None
 ) -> Iterator[Callable[[Places], None] | None]:
     """Move the sums to the device, and back at the end; with None they stay on the CPU.
 
-    `devices` are those of single layers, if a model is spread over several; `expected` is how many units there
-    will be, if they have been counted. Yields a function to call with the
+    `devices` are those of single layers, if a model is spread over several. Yields a function to call with the
     positions of every batch before the batch runs. A checkpoint copies the sums; its file does not depend on where
     they are. At the end the sums by unit, which are gigabytes, stay on the device until something reads them,
     because tables are measured there.
@@ -44,7 +40,7 @@ def accumulate_on_device(
     if device is None:
         yield None
         return
-    contexts = move_to_device(state, device, devices, expected)
+    contexts = move_to_device(state, device, devices)
 
     def prepare(places: Places) -> None:
         for context in contexts:
@@ -75,10 +71,7 @@ def move_from_device(state: State, contexts: Iterable[GpuContext]) -> None:
 
 
 def move_to_device(
-    state: State,
-    device: str,
-    devices: Mapping[int, torch.device] | None = None,
-    expected: ExpectedUnits | None = None,
+    state: State, device: str, devices: Mapping[int, torch.device] | None = None
 ) -> list[GpuContext]:
     """Move the sums to a device, or each layer's to its own of `devices`; they are updated and saved there.
 
@@ -90,7 +83,7 @@ def move_to_device(
             continue
         place = (devices or {}).get(index, torch.device(device))
         if place not in contexts:
-            contexts[place] = GpuContext(place, overlap=True, expected=expected)
+            contexts[place] = GpuContext(place, overlap=True)
         on_device = GpuFold(fold.frame, contexts[place])
         on_device.load(fold.state())
         state.folds[index] = cast(LayerFold, on_device)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +202,7 @@ class LocalEngine:
                 state = state or _empty_state(work)
                 try:
                     self._wait_seconds += _fold(
-                        work, state, done, self._checkpoints, self._skipped, self._early_start, limit
+                        plan, state, done, self._checkpoints, listener, self._skipped, self._early_start, limit
                     )
                     break
                 except PartlyAddedError:
@@ -281,16 +280,16 @@ def _shards_in(state: State | None, corpus: str) -> set[ShardKey]:
 
 
 def _fold(
-    work: Work,
+    plan: Plan,
     state: State,
     in_other_states: set[int],
     checkpoints: Checkpoints | None,
+    listener: Listener,
     skipped: Skipped,
     early_start: EarlyStart,
     limit: BatchLimit,
 ) -> float:
     """Fold the shards that are in no state yet, with checkpoints; return the seconds spent waiting for batches."""
-    plan, listener = work.plan, work.listener
     folded = {shard.index for shard in state.shards} | in_other_states
     remaining = [index for index in plan.shards if index not in folded]
     done = at_start = sum(plan.weight(index) for index in folded)
@@ -319,8 +318,7 @@ def _fold(
         with closing(early_start.prepare(indices, skipped)) as shards, ExitStack() as stack:
             devices = getattr(plan.source, "devices", None)
             on_places = [
-                stack.enter_context(accumulate_on_device(each, plan.device, devices, expected))
-                for each, expected in zip_longest(state.each(), work.expected)
+                stack.enter_context(accumulate_on_device(each, plan.device, devices)) for each in state.each()
             ]
             waited += fold_prepared(
                 plan.source,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -46,13 +47,19 @@ def eigenvectors(moment: Tensor) -> tuple[Array, Tensor]:
 
 
 def _solve(solve: Callable[[Tensor], Any], matrix: Tensor) -> Any:
-    """Solve on the matrix's device, or on the CPU if the device's library runs out of memory."""
+    """Solve on the matrix's device, or on the CPU if the device's library runs out of memory.
+
+    The library does not use memory that PyTorch has reserved and does not need, so that is freed first.
+    """
     try:
         return solve(matrix)
     except RuntimeError:
         if matrix.device.type == "cpu":
             raise
-        return solve(matrix.cpu())
+    with suppress(RuntimeError):
+        torch.cuda.empty_cache()
+        return solve(matrix)
+    return solve(matrix.cpu())
 
 
 def few_vectors_spectrum(y: Tensor, centre: Tensor) -> tuple[Array, Array, Tensor]:

@@ -14,7 +14,6 @@ from theodolite.engines.engine import WorkerMemory
 from theodolite.environment import MEMORY_SHARE
 from theodolite.errors import MemoryLimitError
 from theodolite.models.layers import Layer
-from theodolite.statistics.cuda.context import ExpectedUnits
 from theodolite.statistics.field_groups import FieldGroups
 from theodolite.statistics.fold import expected_bytes, max_sample_size, statistics_for
 from theodolite.statistics.frame import Frame
@@ -92,12 +91,6 @@ class Estimate:
         if self.bytes > allowed and self.count is not None:
             self.types, self.count = min(self.types, self.count()), None  # some sources count only a bound
         return self.bytes
-
-    def expected_units(self) -> ExpectedUnits | None:
-        """Return how many units there will be; None if they have not been counted."""
-        if self.count is not None:
-            return None
-        return ExpectedUnits(self.types if self.kept is None else self.kept.vectors, self.types)
 
     def facts(self) -> dict[str, int]:
         """Return what survey.json records."""

@@ -149,16 +149,7 @@ def _run(
         # While the GPU works, so that the tables do not wait for it. After the fork: libraries are being loaded.
         run_in_thread(partial(load_solvers, plan.device))
     state = engine.fold(
-        Work(
-            plan,
-            frames[0],
-            place,
-            resuming,
-            checkpoint_every,
-            listener,
-            other_frames=tuple(frames[1:]),
-            expected=tuple(estimate.expected_units() for estimate in estimates),
-        )
+        Work(plan, frames[0], place, resuming, checkpoint_every, listener, other_frames=tuple(frames[1:]))
     )
     clock.lap("fold")
     spare = max(estimates[0].budget - sum(estimate.bytes for estimate in estimates), 0)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from theodolite.batch import Batch, Places
 from theodolite.statistics.cuda.layout import Ints, Layout
-from theodolite.statistics.cuda.tables import RowIndex, free_cached_memory, free_memory
+from theodolite.statistics.cuda.tables import RowIndex, free_cached_memory
 from theodolite.statistics.cuda.transfer import send
 
 if TYPE_CHECKING:
@@ -26,32 +26,9 @@ if TYPE_CHECKING:
 MAX_DEFERRED = 3
 """By default, layers whose deferred work may wait, unless states are held anyway; each keeps a copy of its flagged
 rows."""
-TABLES_SHARE = 0.5
-"""Share of the free memory up to which tables get their final size at once, before any states are held."""
 ORDINARY_CELLS, MASSIVE_CELLS, SINK_CELLS = 0, 2, 4
 """The first cell of ordinary positions, of massive ones, and of those massive at another layer; the next cell has
 the first positions of each."""
-
-
-class ExpectedUnits(NamedTuple):
-    """How many units there will be, if they have been counted; otherwise tables grow with the units seen."""
-
-    vectors: int = 0  # units with a vector
-    types: int = 0  # all units
-
-    @property
-    def rows(self) -> int:
-        """Rows of a table of sums: also units at first positions, of which there are few."""
-        return _with_first(self.vectors)
-
-    @property
-    def count_rows(self) -> int:
-        """Rows of a table of counts."""
-        return _with_first(self.types)
-
-
-def _with_first(units: int) -> int:
-    return units + units // 16 + 256 if units else 0
 
 
 @dataclass(frozen=True)
@@ -88,9 +65,8 @@ class GpuContext:
         use_kernels: bool | None = None,
         overlap: bool = False,
         max_deferred: int = MAX_DEFERRED,
-        expected: ExpectedUnits | None = None,
     ) -> None:
-        self.device, self.expected = torch.device(device), expected or ExpectedUnits()
+        self.device = torch.device(device)
         self.use_kernels, self.max_deferred = use_kernels, max_deferred
         self.side_stream = SideStream(self.device) if overlap and self.device.type == "cuda" else None
         self.rows = RowIndex()  # of units that have a vector; the same in every layer
@@ -140,15 +116,9 @@ class GpuContext:
                 return
             self.finish()
             free_cached_memory(self.device)
-            final = size <= self.expected.rows and self._fits_at_once(self.expected.rows)
             for fold in growing:
-                fold.reserve(self.expected.rows if final else size, final=final)
+                fold.reserve(size)
             free_cached_memory(self.device)
-
-    def _fits_at_once(self, size: int) -> bool:
-        """Return whether tables of this size for all layers need less than their share of the free memory."""
-        needed = sum(8 * size * (fold.frame.dim + 2) for fold in self.folds)
-        return self.device.type != "cuda" or needed < TABLES_SHARE * free_memory(self.device)[0]
 
     def _take_prepared(self, places: Places) -> PreparedBatch | None:
         """Return a layout computed in advance, and drop older ones, such as those of a stack without layers."""

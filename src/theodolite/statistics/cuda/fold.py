@@ -89,12 +89,7 @@ class GpuFold:
         self._rest_squares = torch.zeros(cells, dtype=torch.float64)
         self._count_rows = {ORDINARY_CELLS: context.count_rows, MASSIVE_CELLS: RowIndex(), SINK_CELLS: RowIndex()}
         self._counts = {
-            offset: GpuCounts(
-                rows,
-                device,
-                lengths=frame.kept is not None,
-                expected=context.expected.count_rows if offset == ORDINARY_CELLS else 0,
-            )
+            offset: GpuCounts(rows, device, lengths=frame.kept is not None)
             for offset, rows in self._count_rows.items()
         }
         slots = len(frame.frequent)
@@ -142,9 +137,9 @@ class GpuFold:
         """Return whether the table of ordinary positions has to grow for this many rows."""
         return self._tables[ORDINARY_CELLS].lacks(size)
 
-    def reserve(self, size: int, *, final: bool = False) -> None:
+    def reserve(self, size: int) -> None:
         """Enlarge the table of ordinary positions to this many rows, or move it to the CPU."""
-        self._tables[ORDINARY_CELLS].reserve(self.context.rows, self.context.bytes_to_hold, size, final=final)
+        self._tables[ORDINARY_CELLS].reserve(self.context.rows, self.context.bytes_to_hold, size)
 
     @torch.no_grad()
     def hold(self, batch: Batch) -> HeldBatch:

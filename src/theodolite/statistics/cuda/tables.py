@@ -82,15 +82,15 @@ class GpuUnitTable(GpuSums):
         """Return whether the table has to grow for this many rows."""
         return self.spilled is None and size > len(self.n)
 
-    def reserve(self, rows: RowIndex, spare: int = 0, size: int | None = None, *, final: bool = False) -> None:
+    def reserve(self, rows: RowIndex, spare: int = 0, size: int | None = None) -> None:
         """Grow to the size of the index, or to `size`; if the device is full, move to the CPU permanently.
 
-        `spare` bytes must stay free. If the size is `final`, there are no rows for further units.
+        `spare` bytes must stay free.
         """
         size = rows.size if size is None else size
         if not self.lacks(size):
             return
-        capacity = size if final else size + size // 4 + 16
+        capacity = size + size // 4 + 16
         # While it grows, both the old and the new table are in memory.
         if not fits_on_device(8 * capacity * (self.dim + 2) + spare, self.device):
             sums_by_part = self.to_cpu(rows)
@@ -165,18 +165,18 @@ class GpuCounts:
     """Rows by unit and group of documents, of all units, with or without a vector, on the device.
 
     With `lengths`, also the sum of |x|^2 by unit. The index, which layers may share, has the row of each key
-    2 unit + first; `expected` is how many of them there will be, if it is known. Memory: 80 bytes per row, or 88.
+    2 unit + first. Memory: 80 bytes per row, or 88.
     """
 
-    def __init__(self, index: RowIndex, device: torch.device, *, lengths: bool, expected: int = 0) -> None:
-        self._index, self._expected = index, expected
+    def __init__(self, index: RowIndex, device: torch.device, *, lengths: bool) -> None:
+        self._index = index
         self._n = torch.zeros(0, GROUPS, dtype=torch.int32, device=device)
         self._lengths = torch.zeros(0, dtype=torch.float64, device=device) if lengths else None
 
     def _reserve(self) -> None:
         size = self._index.size
         if size > len(self._n):
-            self._n = _grown(self._n, self._expected if size <= self._expected else size + size // 4 + 16)
+            self._n = _grown(self._n, size + size // 4 + 16)
             if self._lengths is not None:
                 self._lengths = _grown(self._lengths, len(self._n))
 
