@@ -6,12 +6,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import psutil
 import torch
 
 from theodolite.corpora.fields import FieldChoice
 from theodolite.engines.engine import WorkerMemory
-from theodolite.environment import MEMORY_SHARE
+from theodolite.environment import MEMORY_SHARE, available_memory
 from theodolite.errors import MemoryLimitError
 from theodolite.models.layers import Layer
 from theodolite.statistics.field_groups import FieldGroups
@@ -136,7 +135,7 @@ def check_memory(
     in the memory of the `worker` with the least fits in all. If a budget is given, units are left without a vector
     to fit in the budget only.
     """
-    own = budget if budget is not None else int(MEMORY_SHARE * psutil.virtual_memory().available)
+    own = budget if budget is not None else int(MEMORY_SHARE * available_memory())
     allowed = own if worker is None else min(own, worker.bytes)
 
     def of(units: int, kept: KeptUnits | None) -> int:

@@ -99,11 +99,11 @@ class Worker:
 
     def load(self, remake: Callable[[], Source]) -> int:
         """Load the model; return the bytes of memory that are free then."""
-        import psutil
+        from theodolite.environment import available_memory
 
         self._source = remake()
         self._known_units = len(self._source.units)
-        return int(psutil.virtual_memory().available)
+        return available_memory()
 
     def pilot(self, documents: Documents, model_sha256: str) -> Pilot:
         """Take the pilot. Documents that raise an error are skipped here; the fold will report them."""

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import psutil
 from torch import Tensor
 
 from theodolite.corpora.options import CorpusOptions
 from theodolite.corpora.text_corpus import open_corpus
 from theodolite.engines.progress import Listener
+from theodolite.environment import available_memory
 from theodolite.errors import InputError, MemoryLimitError, TheodoliteError
 from theodolite.models.layers import Layer
 from theodolite.sources.text.windows import choose_window_length
@@ -235,7 +235,7 @@ class Bridge:
         self, plans: Mapping[str, dict[Pair, int]], dims: Mapping[Space, int], memory: int | None
     ) -> str:
         """Return the first plan whose sums fit in memory, and warn about what the others would have."""
-        allowed = memory if memory is not None else int(MEMORY_SHARE * psutil.virtual_memory().available)
+        allowed = memory if memory is not None else int(MEMORY_SHARE * available_memory())
         need = {name: count_bytes(parts, dims) for name, parts in plans.items()}
         may = f"and {format_bytes(allowed)} may be used"
         if need[BY_GROUP] <= allowed:
