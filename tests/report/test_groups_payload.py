@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 import theodolite
 from theodolite.report import Tables
 from theodolite.report.page import render
-from theodolite.report.payload import groups as payload
+from theodolite.report.payload import build_payload, payload
 from theodolite.report.payload.groups import pack_groups
-from theodolite.report.payload.pack import unpack
+from theodolite.report.payload.pack import to_json, unpack
 
 SHORT = 2**-15  # relative: numbers of three bytes
 
@@ -39,14 +41,21 @@ def test_numbers_are_those_of_the_tables(survey: theodolite.Survey) -> None:
         assert pairs[at[0], at[1]] == pytest.approx(row.centroid_distance, rel=SHORT)
 
 
-def test_the_number_of_groups_on_the_page_is_bounded(
-    survey: theodolite.Survey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(payload, "MOST_GROUPS", 2)
-    found = pack_groups(Tables.of(survey))
+def test_the_number_of_groups_on_the_page_is_bounded(survey: theodolite.Survey) -> None:
+    found = pack_groups(Tables.of(survey), most=2)
     assert found is not None
     assert (found["names"], found["left_out"]) == (["a", "b<i>"], 1)
     assert set(found["nearest"]["all"]) <= {-1, 0, 1}
+
+
+def test_groups_that_take_too_many_bytes_are_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    tables = Tables.of(theodolite.measure(random.normal(size=(200, 6)), by=[f"g{at % 8}" for at in range(200)]))
+    monkeypatch.setattr(payload, "GROUPS", 0.04)
+    found = json.loads(build_payload([tables], budget=100_000))["surveys"][0]["groups"]
+    assert len(to_json(found)) <= 4_000
+    assert 4 <= len(found["names"]) <= 6
+    assert len(found["names"]) + found["left_out"] == 8
 
 
 def test_a_survey_without_groups_has_no_section(survey: theodolite.Survey) -> None:

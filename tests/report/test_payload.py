@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 from tests.report.conftest import make, with_curves
 from tests.shared import slow
 
-from theodolite.report import Tables, render
+import theodolite
+from theodolite.report import Tables, render, write
+from theodolite.report.layer_table import FRAME, render_layer_table
 from theodolite.report.payload import build_payload
 from theodolite.report.payload.layers import list_layers, pack_profiles
 from theodolite.report.payload.pack import unpack
@@ -113,12 +116,80 @@ def test_a_page_of_large_surveys_is_smaller_than_10_megabytes(large: Tables, sur
     page = render([large] * surveys)
     assert 7_000_000 < len(page.encode()) < 10_000_000
     text = page.split('id="data">', 1)[1].split("</script>", 1)[0]
-    assert len(text) < BUDGET
     for one in json.loads(text)["surveys"]:
         assert 100 <= len(one["units"]["text"]) < one["units"]["total"] == 20_000
         assert one["contexts"]["text"]
     # Most of it is bytes: two matrices of three bytes a number, a third more as base64.
     assert sum(map(len, re.findall(r'"data":"([^"]*)"', text))) > 0.6 * len(text)
+
+
+@pytest.fixture(scope="module")
+def deep() -> Tables:
+    """Give a survey of a deep decoder: four populations, long texts that are not ASCII, and contexts."""
+    tables = make(layers=34, units=4_000)
+    # Emoji take 12 bytes of JSON, and "<" takes six.
+    texts = pd.Series([f"{place}<\U0001f600é語" * 8 for place in range(len(tables.units))], dtype=object)
+    reasons = json.dumps({f"measure_{place}": "the number of vectors is too small" for place in range(60)})
+    undefined = {f"measure_{place}": np.nan for place in range(60)} | {"undefined": reasons}
+    tokens = tables.tokens.assign(unit=np.tile(texts, len(tables.tokens) // len(texts)))
+    other = tokens[tokens["population"] == "without-first"].assign(population="without-sinks")
+    other["m"] *= 2
+    layers = tables.layers.assign(**undefined)
+    fourth = layers[layers["population"] == "without-first"].assign(population="without-sinks")
+    words = "語 \U0001f600 <é> " * 10
+    where = {"key": range(len(texts)), "document": 0, "window": 0, "position": 7}
+    contexts = pd.DataFrame({"unit": texts, **where, "before": words, "text": texts, "after": words})
+    layer = np.repeat(range(34), 600)
+    near = {"layer": layer, "population": "all", "unit": [*texts[:600]] * 34, "rank": 1, "neighbour": texts[0]}
+    return with_curves(
+        replace(
+            tables,
+            layers=pd.concat([layers, fourth], ignore_index=True),
+            tokens=pd.concat([tokens, other], ignore_index=True),
+            units=tables.units.assign(unit=texts, text=texts, special=False),
+            contexts=contexts,
+            neighbours=pd.DataFrame({**near, "cosine": np.linspace(-1, 1, len(layer))}),
+        ),
+        ranks=600,
+        points=2_000,
+    )
+
+
+@pytest.mark.parametrize("surveys", [1, 2, slow(6)])
+def test_a_report_on_deep_surveys_is_smaller_than_10_megabytes(deep: Tables, surveys: int, tmp_path: Path) -> None:
+    write([deep] * surveys, tmp_path / "report.html")
+    assert 9_500_000 < (tmp_path / "report.html").stat().st_size < 10_000_000
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for one in json.loads(page.split('id="data">', 1)[1].split("</script>", 1)[0])["surveys"]:
+        assert 50 <= len(one["units"]["text"]) < one["units"]["total"] == 4_000
+        assert one["contexts"]["text"]
+        assert one["neighbours"]["layers"][33]
+        assert one["projections"]["all"][33]
+
+
+@pytest.mark.slow
+@pytest.mark.weights
+def test_a_report_on_a_real_decoder_is_smaller_than_10_megabytes(tmp_path: Path) -> None:
+    survey = theodolite.survey("smollm2-135m", "enwik8-clean", limit=2, sample_size=256)
+    write([Tables.of(survey)], tmp_path / "report.html")
+    assert (tmp_path / "report.html").stat().st_size < 10_000_000
+
+
+def test_a_table_that_is_too_large_keeps_the_first_populations(tables: Tables) -> None:
+    whole = render_layer_table(tables)
+    assert render_layer_table(tables, len(whole.encode()) + FRAME) == whole
+    cut = render_layer_table(tables, len(whole.encode()) // 2)
+    assert len(cut.encode()) <= len(whole.encode()) // 2
+    assert "of 24 rows" in cut
+    rows = cut.split("<tbody>")[1].count("<tr")
+    assert 8 <= rows < 24
+    assert cut.count("</span>all</td>") + cut.count("</svg>all</td>") == 8
+
+
+@pytest.mark.parametrize("budget", [150_000, 400_000, 1_000_000])
+def test_data_fit_in_any_budget_that_holds_the_layers(deep: Tables, budget: int) -> None:
+    more = {"measures": ["é" * 100]}
+    assert 0.5 * budget < len(build_payload([deep], more, budget)) <= budget
 
 
 def test_a_deep_survey_of_few_units_fills_the_page_with_vectors() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import accumulate
 
 from theodolite.escaping import escape_html
 from theodolite.measures.columns import find_column
@@ -24,28 +25,38 @@ from theodolite.text import UNDEFINED, format_aligned, format_count, pluralize
 
 HEAD = ("layer", "layer_name", "population")
 HIDDEN = {*HEAD, "undefined", *SHARES}
+FRAME = 400  # bytes of the other elements, at most
 UNKNOWN = "undefined; the survey gives no reason"
 
 
-def render_layer_table(tables: Tables) -> str:
-    """Return the complete table in a `<details>` element, sorted by layer and population."""
+def render_layer_table(tables: Tables, most: int | None = None) -> str:
+    """Return the table in a `<details>` element, sorted by layer and population.
+
+    If the rows take more than `most` bytes, those of the first populations are kept, as many as fit.
+    """
     columns = [str(name) for name in tables.layers.columns if str(name) not in HIDDEN]
     known = populations(tables)
     if not known:
         return '<p class="quiet">The survey has no layer table, so there are no numbers to show.</p>'
     rows = [
-        (number(row, "layer"), population_style(name, known), row)
+        (number(row, "layer"), style, _render_row(row, style, columns))
         for name in known
         for row in layer_rows(tables, name)
+        for style in (population_style(name, known),)
     ]
-    rows.sort(key=lambda entry: entry[:2])
-    body = "".join(_render_row(row, style, columns) for _, style, row in rows)
     reword = reword_for_vectors if is_vector_survey(tables) else str
-    return (
-        f"<details><summary>{_describe_size(len(rows), len(columns) + len(HEAD))}</summary>"
+    head = (
         f'<div class="scroll" tabindex="0" role="region" aria-label="All numbers of {escape_html(tables.name)}">'
-        f'<table class="full"><thead><tr>{_render_heads(columns, reword)}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div></details>"
+        f'<table class="full"><thead><tr>{_render_heads(columns, reword)}</tr></thead><tbody>'
+    )
+    kept = rows
+    if most is not None:
+        sizes = accumulate((len(row.encode()) for *_, row in rows), initial=len(head.encode()) + FRAME)
+        kept = [row for row, size in zip(rows, list(sizes)[1:], strict=True) if size <= most]
+    body = "".join(row for *_, row in sorted(kept, key=lambda entry: entry[:2]))
+    return (
+        f"<details><summary>{_describe_size(len(rows), len(columns) + len(HEAD), len(kept))}</summary>"
+        f"{head}{body}</tbody></table></div></details>"
     )
 
 
@@ -62,7 +73,10 @@ def format_table_cell(row: Row, column: str) -> str:
     return f"<td>{format_count(value) if whole else format_aligned(value)}</td>"
 
 
-def _describe_size(rows: int, columns: int) -> str:
+def _describe_size(rows: int, columns: int, kept: int) -> str:
+    if kept < rows:
+        cut = f"{format_count(kept)} of {pluralize(rows, 'row')} and {pluralize(columns, 'column')}"
+        return f"{cut}; layers.parquet has the others, for which the page has no room"
     every = f"All {format_count(rows)} rows" if rows > 1 else "One row"
     return f"{every} and {pluralize(columns, 'column')}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,10 @@ from theodolite.storage.atomic import write_atomically
 from theodolite.studies.choice import default_population
 from theodolite.text import pluralize
 
+LIMIT = 10_000_000
+"""Bytes of a page; it is smaller. What the fixed parts leave is for tables and data, which are cut to fit."""
+TABLES = 0.5
+"""The most of what the fixed parts leave for the tables of all numbers."""
 SIGN = (
     '<svg class="brand" viewBox="0 0 24 24" aria-hidden="true"><circle cx="12" cy="9" r="6"/>'
     '<path d="M12 1v16M4 9h16M12 17l-6 6M12 17l6 6M12 17v6"/></svg>'
@@ -57,11 +61,10 @@ def render(
         "population": default_population(tables.facts for tables in read),
         "rewordings": rewording_rules() if are_vector_surveys(read) else [],
     }
-    data = build_payload(read, more)
     scripts = (
         [read_plotly(), read_script()] if every else [read_script()]
     )  # a page of pictures has no interactive charts
-    return (
+    start = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{security_policy(*scripts)}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -72,11 +75,20 @@ def render(
         f"<main>{_render_contents(read, trained, pictures)}{render_opening(read, trained)}"
         f"{_render_comparison(read)}{_render_findings(read)}{_render_trainings(trained, only=not read)}"
         f"{NO_SCRIPT if every else ''}{render_sections(read, [one.tables for one in trained])}"
-        f"{render_pictures(pictures)}{_render_reference(read, trained, formulas)}</main>"
-        '<footer class="page">Made with Theodolite. This page loads nothing from the network.</footer>'
-        f'<script type="application/json" id="data">{data}</script>'
-        f"{''.join(f'<script>{text}</script>' for text in scripts)}</body></html>\n"
+        f"{render_pictures(pictures)}"
     )
+    middle = (
+        f"{_render_reference(read, trained, formulas)}</main>"
+        '<footer class="page">Made with Theodolite. This page loads nothing from the network.</footer>'
+        '<script type="application/json" id="data">'
+    )
+    end = f"</script>{''.join(f'<script>{text}</script>' for text in scripts)}</body></html>\n"
+    left = LIMIT - 1 - sum(len(_encode(part)) for part in (start, middle, end))
+    numbers = _render_numbers(read, int(TABLES * left), titled=len(every) > 1)
+    data = build_payload(read, more, left - len(_encode(numbers)))
+    if len(_encode(numbers)) + len(data) > left:  # numbers by layer of many surveys, which the data always has
+        numbers = _render_numbers(read, left - len(data), titled=len(every) > 1)
+    return f"{start}{numbers}{middle}{data}{end}"
 
 
 def _label_all(surveys: list[Tables]) -> list[Tables]:
@@ -152,30 +164,43 @@ def _fold(provenance: str) -> str:
     return f'<details class="provenance"><summary>{title}</summary>{provenance}</details>'
 
 
+def _render_numbers(surveys: list[Tables], most: int, *, titled: bool) -> str:
+    """Return the tables of all numbers in at most `most` bytes; the surveys share them as they need them."""
+    made: dict[int, str] = {}
+    for place in sorted(range(len(surveys)), key=lambda at: surveys[at].layers.size):
+        tables = surveys[place]
+        title = f"<h3>{escape_html(tables.name)}</h3>" if titled else ""
+        share = most // (len(surveys) - len(made)) - len(_encode(title))
+        made[place] = title + render_layer_table(tables, share)
+        most -= len(_encode(made[place]))
+    layers = "".join(made[place] for place in range(len(surveys)))
+    return f'<section class="part table"><h2 id="numbers">All numbers</h2>{layers}</section>' if surveys else ""
+
+
 def _render_reference(surveys: list[Tables], series: list[Steps], formulas: dict[str, str]) -> str:
-    """Return the reference part of the page: all numbers, their provenance, and the definitions."""
+    """Return the reference part of the page after the numbers: their provenance, and the definitions."""
     sources: list[Tables | Steps] = [*surveys, *series]
     if not sources:
         return ""
-
-    def each(things: Sequence[Tables | Steps], make: Callable[[Any], str]) -> str:
-        return "".join(
-            (f"<h3>{escape_html(one.name)}</h3>" if len(sources) > 1 else "") + make(one) for one in things
-        )
-
     used = {one.formula for tables in surveys for one in collect_findings(tables)}
     used |= {one.formula for one in compare_surveys(surveys)}
     used |= {one.formula for steps in series for one in find_training_changes(steps.tables)}
     level = 4 if len(sources) > 1 else 3
-    layers = each(surveys, render_layer_table)
-    numbers = f'<section class="part table"><h2 id="numbers">All numbers</h2>{layers}</section>'
+    provenance = "".join(
+        (f"<h3>{escape_html(one.name)}</h3>" if len(sources) > 1 else "")
+        + _fold(render_provenance(_without_formulas(one.facts), level))
+        for one in sources
+    )
     return (
-        f"{numbers if surveys else ''}"
-        '<section class="part"><h2 id="provenance">Provenance</h2>'
-        f"{each(sources, lambda one: _fold(render_provenance(_without_formulas(one.facts), level)))}</section>"
+        f'<section class="part"><h2 id="provenance">Provenance</h2>{provenance}</section>'
         '<section class="part"><h2 id="definitions">Definitions</h2>'
         f"{render_references() if surveys else ''}{render_definitions(formulas, used)}</section>"
     )
+
+
+def _encode(text: str) -> bytes:
+    # Names and tokens are made encodable where they are escaped; "replace" is a last resort.
+    return text.encode("utf-8", "replace")
 
 
 def write(
@@ -185,8 +210,7 @@ def write(
     pictures: Sequence[Picture] = (),
 ) -> None:
     """Write the report on surveys, series and pictures of studies; a failed write leaves the file as it was."""
-    # Names and tokens are made encodable where they are escaped; "replace" is a last resort.
-    page = render(surveys, series, pictures).encode("utf-8", "replace")
+    page = _encode(render(surveys, series, pictures))
 
     def write_page(file: Path) -> None:
         file.write_bytes(page)

@@ -9,10 +9,11 @@ import pandas as pd
 
 from theodolite.escaping import make_visible
 from theodolite.report.payload.layers import list_layers
-from theodolite.report.payload.pack import pack_bytes, pack_counts, pack_signed, pack_small_counts
+from theodolite.report.payload.pack import pack_bytes, pack_counts, pack_signed, pack_small_counts, to_json
 from theodolite.report.tables import Tables
 
 SIDE = 70  # characters of text on each side
+FRAME, NUMBERS = 300, 17  # bytes of the names, and of the unit, document and position of an occurrence
 NONE = 2**16 - 1  # the place of a neighbour that the page does not hold
 
 
@@ -55,10 +56,10 @@ def pack_points(tables: Tables, projected: pd.DataFrame, budget: int) -> dict[st
 
 def _take(table: pd.DataFrame, budget: int) -> dict[str, Any]:
     texts: list[str] = []
-    size = count = 0
+    size, count = FRAME, 0
     for before, text, after in zip(table["before"], table["text"], table["after"], strict=True):
         new = [make_visible(str(before)[-SIDE:]), make_visible(text), make_visible(str(after)[:SIDE])]
-        size += sum(len(one) + 5 * sum(ord(char) > 127 for char in one) + 3 for one in new)
+        size += len(to_json(new)) + NUMBERS
         if size > budget:
             break
         texts += new
@@ -81,7 +82,8 @@ def pack_neighbours(tables: Tables, places: dict[Any, int], budget: int) -> dict
         return {}
     layers = [layer["layer"] for layer in list_layers(tables)]
     nearest = int(table["rank"].max())
-    most = int(budget / (max(len(layers), 1) * nearest * 3 * 4 / 3))
+    # Three bytes as base64 for a neighbour, six for a unit; the names and limits take less than the frames.
+    most = int((budget - FRAME * (1 + len(layers))) / (len(layers) * nearest * 4 + 6))
     known = sorted({places[unit] for unit in table["unit"].unique() if unit in places})[: max(most, 0)]
     if not known:
         return {}

@@ -15,14 +15,14 @@ from theodolite.report.payload.pack import pack_short_floats
 from theodolite.report.tables import Tables, populations
 
 MOST_GROUPS = 48
-"""Groups on the page, the first in the order of the table; the others are in groups.parquet only."""
+"""Groups on the page at most, the first in the order of the table; the others are in groups.parquet only."""
 SHOWN = (
     "mean_cosine mean_cosine_se q m v v_within v_between anisotropy_svd participation_ratio effective_rank "
     "norm_p50 n nearest_distance"
 ).split()
 
 
-def pack_groups(tables: Tables) -> dict[str, Any] | None:
+def pack_groups(tables: Tables, most: int = MOST_GROUPS) -> dict[str, Any] | None:
     """Return the groups of a survey, None if it has none.
 
     `columns` has by population and column a number for each layer and group, `pairs` by population and number one
@@ -33,7 +33,7 @@ def pack_groups(tables: Tables) -> dict[str, Any] | None:
         return None
     field = tables.facts.get("by") or {}
     names = list(dict.fromkeys(tables.groups["group"].astype(str)))
-    kept, layers = names[:MOST_GROUPS], [layer["layer"] for layer in list_layers(tables)]
+    kept, layers = names[:most], [layer["layer"] for layer in list_layers(tables)]
     documents = tables.groups.drop_duplicates("group").set_index("group")["documents"]
     found: dict[str, Any] = {
         "field": make_visible(str(field.get("field", "group"))),

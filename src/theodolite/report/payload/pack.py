@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
@@ -73,3 +74,13 @@ def unpack(packed: Packed) -> np.ndarray:
 def _encode(kind: str, values: np.ndarray, count: int | None = None) -> Packed:
     data = b64encode(np.ascontiguousarray(values).tobytes()).decode("ascii")
     return {"kind": kind, "count": values.size if count is None else count, "data": data}
+
+
+def to_json(data: Any) -> str:
+    """Return data as the page has it: ASCII without "<", so that its length is its size in bytes.
+
+    >>> to_json({"text": "</script> é"})
+    '{"text":"\\\\u003c/script> \\\\u00e9"}'
+    """
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
