@@ -39,6 +39,19 @@ def test_blocks_on_the_cpu_and_on_disk_give_the_same_numbers(
         assert made.tokens.equals(by_name.tokens)
 
 
+@pytest.mark.parametrize("device", ["cuda:99", 99, torch.device("cuda", 99), "meta"])
+def test_a_device_map_with_a_device_that_is_not_there_is_rejected(
+    small_model: Callable[[str], Path], device: Any
+) -> None:
+    pytest.importorskip("accelerate")
+    with pytest.raises(InputError, match=r"^--device-map: the device .* of 'norm' is not available on this mach"):
+        theodolite.survey(small_model("llama"), TEXTS, device_map={"": "cpu", "norm": device}, **SETTINGS)
+    with pytest.raises(
+        InputError, match=r"^--device-map: the device 'gpu' of '' is not a device\. Use one such as"
+    ):
+        theodolite.survey(small_model("llama"), TEXTS, device_map={"": "gpu"}, **SETTINGS)
+
+
 def test_blocks_that_a_device_map_leaves_on_meta_are_rejected(
     small_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
