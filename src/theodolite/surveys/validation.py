@@ -100,7 +100,7 @@ def check_device(device: str | None) -> None:
 
 
 def _check_available(device: Any, given: str, remedy: str) -> None:
-    """Reject a device that torch does not know, or on which it cannot make a tensor; `given` is how it was given."""
+    """Reject a device that torch does not know, or on which it cannot make a tensor."""
     import torch
 
     try:
