@@ -15,7 +15,7 @@ import torch
 from tests.small_models import load, sentences
 
 import theodolite
-from theodolite.errors import InputError
+from theodolite.errors import InputError, TheodoliteError
 from theodolite.models import loaded_model
 from theodolite.models.loaded_model import wrap_model
 from theodolite.models.weight_files import choose_dtype, weights_sha256
@@ -188,6 +188,25 @@ def test_an_adapter_without_weights_is_rejected(small_model: Callable[[str], Pat
     settings = {"base_model_name_or_path": str(small_model("llama")), "peft_type": "LORA"}
     (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
     with pytest.raises(InputError, match=r"has adapter_config\.json, but no adapter_model\.safetensors\. Give"):
+        survey(str(tmp_path), TEXTS)
+
+
+def test_an_adapter_of_another_model_is_rejected_with_the_cause(
+    small_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    peft = pytest.importorskip("peft")
+    from transformers import LlamaConfig, LlamaModel
+
+    sizes = {"hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
+    wider = LlamaModel(LlamaConfig(**sizes, vocab_size=100))
+    peft.get_peft_model(wider, peft.LoraConfig(r=2, target_modules=["q_proj"])).save_pretrained(tmp_path)
+    settings = json.loads((tmp_path / "adapter_config.json").read_text())
+    settings["base_model_name_or_path"] = str(small_model("llama"))
+    (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
+    cause = (
+        r"could not be loaded: .*: size mismatch for .*q_proj.*\[2, 64\].*\[2, 48\]\)\. It was made for another"
+    )
+    with pytest.raises(TheodoliteError, match=cause):
         survey(str(tmp_path), TEXTS)
 
 
