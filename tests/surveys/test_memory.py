@@ -16,12 +16,18 @@ from theodolite.errors import InputError, MemoryLimitError
 from theodolite.models.layers import Layer
 from theodolite.surveys import memory
 from theodolite.surveys.api import survey
-from theodolite.surveys.options import parse_size
+from theodolite.surveys.options import SurveyOptions, list_options, parse_size
 from theodolite.surveys.unit_counts import UnitCounts
 from theodolite.text import format_bytes
 
 DOCUMENTS = sentences(30, seed=51)
 LAYERS = [Layer(index, f"block {index}", 64) for index in range(12)]
+
+
+def test_the_help_says_what_the_limit_covers() -> None:
+    (found,) = list_options(SurveyOptions, ["memory"])
+    assert "statistics, tables and held states" in found.option.help
+    assert "the forward pass of the model is not included" in found.option.help
 
 
 def test_a_survey_that_does_not_fit_is_rejected(small_model: Any) -> None:

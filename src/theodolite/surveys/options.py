@@ -247,8 +247,9 @@ class SurveyOptions:
     memory: Annotated[
         int | str | None,
         Option(
-            "Memory that the survey may use, such as 8G. If it needs more, rare units of a text have no vector "
-            "(see --min-count), or it stops with an error.",
+            "Memory that statistics, tables and held states may use, such as 8G; the forward pass of the model is "
+            "not included. If they need more, rare units of a text have no vector (see --min-count), or the survey "
+            "stops with an error.",
             flag_type=str | None,
             parse=parse_size,
         ),
