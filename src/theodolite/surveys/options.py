@@ -248,8 +248,8 @@ class SurveyOptions:
         int | str | None,
         Option(
             "Memory that statistics, tables and held states may use, such as 8G; the forward pass of the model is "
-            "not included. If they need more, rare units of a text have no vector (see --min-count), or the survey "
-            "stops with an error.",
+            "not included. If they need more, rare units of a text have no vector (see --min-count), or the "
+            "survey stops with an error.",
             flag_type=str | None,
             parse=parse_size,
         ),

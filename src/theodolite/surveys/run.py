@@ -366,6 +366,8 @@ def _estimate_memory(
         counts=counts if min_count is None else None,
         by=plan.by,
         worker=worker,
+        given=plan.min_count_given and resumed is None,
+        part=plan.corpus_shards is not None and len(plan.shards) < len(plan.corpus_shards),
     )
     if estimate.kept is not None:
         limits = worker is not None and plan.budget is None and worker.bytes < estimate.budget
