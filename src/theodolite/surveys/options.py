@@ -174,9 +174,9 @@ class SurveyOptions:
     min_count: Annotated[
         int | None,
         Option(
-            "Keep no vector of units with fewer occurrences in the corpus, except for a sample of them. Their M "
-            "and V are null, and V_W and V_B are estimated in part. Default: 1 (all units) if the tables fit in "
-            "memory, else the smallest number with which they do.",
+            "Keep no vector of units with fewer occurrences in the corpus than this, except for a sample of them. "
+            "Their M and V are null, and V_W and V_B are estimated in part. Default: 1 (all units) if the tables "
+            "fit in memory, else the smallest number with which they do.",
             minimum=1,
             kinds=TEXT,
         ),

@@ -393,7 +393,9 @@ def _report_rare_units(plan: Plan, kept: KeptUnits, worker: WorkerMemory | None,
         return  # every unit is frequent enough, or in the sample: all numbers are exact
     sampled = int((kept.weights > 1).sum())
     beyond = (
-        f" The sets filtered_ and text_, CV, slope and R2 are over n >= {chosen}." if chosen > FREQUENT[0] else ""
+        f" Columns that start with filtered_ or text_, CV, slope and R2 use only units with n >= {chosen}."
+        if chosen > FREQUENT[0]
+        else ""
     )
     listener.warn(
         f"{reason}: {kept.vectors:,} of {len(kept):,} units have a vector, {sampled:,} of them as a sample of "
