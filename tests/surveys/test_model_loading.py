@@ -112,7 +112,7 @@ def test_blocks_that_a_device_map_leaves_on_meta_are_rejected(
 
     monkeypatch.setattr(transformers.AutoModel, "from_pretrained", without_block)
     found = checkpoint.resolve(str(small_model("llama")))
-    with pytest.raises(InputError, match=r"no numbers for its weight layers\.1\."):
+    with pytest.raises(InputError, match=r"no values for its weight layers\.1\."):
         checkpoint.load_model(found, dtype="float32", device="cpu", device_map={"": "cpu"})
 
 

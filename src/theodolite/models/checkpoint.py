@@ -172,8 +172,8 @@ def _resolve_adapter(folder: Path, base: str, progress: Progress | None) -> Chec
         found = resolve(base, progress=progress)
     except TheodoliteError as error:
         raise type(error)(
-            f"MODEL {str(folder)!r} contains only an adapter of {base}, which was not found. Give the model in "
-            f"base_model_name_or_path of its {ADAPTER_SETTINGS}. ({full_message(error)})"
+            f"MODEL {str(folder)!r} contains only an adapter of {base}, which was not found. Correct the name or "
+            f"folder of that model (base_model_name_or_path) in its {ADAPTER_SETTINGS}. ({full_message(error)})"
         ) from error
     has_tokenizer = any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json"))
     return replace(found, name=str(folder), tokenizer=folder if has_tokenizer else None, adapter=folder)

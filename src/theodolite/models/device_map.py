@@ -70,9 +70,9 @@ def check_weights_present(model: nn.Module) -> None:
     missing = _first_missing(model, "", loaded=False)
     if missing is not None:
         raise InputError(
-            f"{type(model).__name__} has no numbers for its weight {missing}, which is on the device meta, and no "
-            "hook of accelerate that loads them. Load the model with from_pretrained, or with a --device-map "
-            "whose blocks are on a GPU, the CPU or disk."
+            f"{type(model).__name__} has no values for its weight {missing}: it is on the device meta, which "
+            "means that it was never loaded, and no hook of accelerate loads it when it is needed. Load the model "
+            "with from_pretrained, or with a --device-map whose blocks are on a GPU, the CPU or disk."
         )
 
 
