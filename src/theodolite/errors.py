@@ -85,11 +85,17 @@ def full_message(error: BaseException) -> str:
 def first_line(error: BaseException, otherwise: str | None = None) -> str:
     """Return the first line of an error's message; if it has none, `otherwise` or the name of its class.
 
+    If the first line is a heading that ends with a colon, the line below it, which has the cause, is added.
+
     >>> first_line(ValueError("no such file\\nsecond line")), first_line(KeyError()), first_line(KeyError(), "")
     ('no such file', 'KeyError', '')
+    >>> first_line(RuntimeError("Errors in loading:\\n\\tsize mismatch for a\\n\\tsize mismatch for b"))
+    'Errors in loading: size mismatch for a'
     """
-    lines = full_message(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__ if otherwise is None else otherwise
+    lines = list(filter(None, map(str.strip, full_message(error).splitlines())))
+    if not lines:
+        return type(error).__name__ if otherwise is None else otherwise
+    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
 
 
 def nearest(name: str, known: list[str], *, similarity: float = 0.5) -> str:

@@ -11,7 +11,8 @@ import pytest
 from tests.small_models import sentences
 
 import theodolite as library
-from theodolite.cli.layer_table import layer_notes, massive_hint
+from theodolite.cli.layer_table import describe_columns, layer_notes, massive_hint
+from theodolite.measures.columns import find_column
 
 HINT = "These numbers include massive positions (up to 3 of 203 in a layer)"
 
@@ -51,6 +52,14 @@ def test_without_massive_positions_there_is_no_hint(theodolite, tmp_path):
     assert "massive positions" not in theodolite("measure", tmp_path / "x.npy").out
     rows = pd.DataFrame({"population": ["all"], "massive": [2], "n": [9]})
     assert massive_hint(rows, "all", ["all"]) is None  # nothing to point to
+
+
+def test_the_legend_has_the_least_occurrences_of_units_in_fits():
+    facts = {"settings": {"min_count": 20}}
+    for share, least in ((0.1, 20), (0.0, 10)):  # 0: every unit has a vector
+        words = describe_columns(facts, pd.DataFrame({"v_within_estimated_share": [share]}))
+        assert f"CV, slope and R2: over units with {least} to 100,000 occurrences" in words
+    assert find_column("v_within_estimated_share").label == "V_W est. share"
 
 
 def test_a_folder_of_surveys_names_them(theodolite, tmp_path):

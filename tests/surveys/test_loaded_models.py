@@ -15,7 +15,7 @@ import torch
 from tests.small_models import load, sentences
 
 import theodolite
-from theodolite.errors import InputError
+from theodolite.errors import InputError, TheodoliteError
 from theodolite.models import loaded_model
 from theodolite.models.loaded_model import wrap_model
 from theodolite.models.weight_files import choose_dtype, weights_sha256
@@ -119,7 +119,8 @@ def test_offloaded_weights_are_not_hashed_during_a_forward_pass(
 def test_a_model_on_meta_is_rejected(small_model: Callable[[str], Path]) -> None:
     model, tokenizer = load(small_model("llama"))
     model.layers[1].to("meta")
-    with pytest.raises(InputError, match=r"no numbers for its weight layers\.1\..*on the device meta"):
+    words = r"no values for its weight layers\.1\..*: it is on the device meta, which means that it was never"
+    with pytest.raises(InputError, match=words):
         survey(model, TEXTS, tokenizer=tokenizer)
 
 
@@ -172,6 +173,14 @@ def test_options_for_loading_and_missing_tokenizers_are_rejected(small_model: Ca
         survey(model, TEXTS, tokenizer=tokenizer, dtype="bfloat16")
     with pytest.raises(InputError, match=r"--tokenizer '\./gone': there is no such folder\. Check the path"):
         survey(model, TEXTS, tokenizer="./gone")
+    for place in (Path("gone"), "my folder/gone", "/gone"):
+        with pytest.raises(InputError, match=rf"--tokenizer '{place}': there is no such folder\. Check the path"):
+            survey(model, TEXTS, tokenizer=place)
+    model.config._name_or_path = model.name_or_path = "/no/such/folder"
+    with pytest.raises(
+        InputError, match=r"the folder '/no/such/folder' from where it came no longer exists, .* Giv"
+    ):
+        survey(model, TEXTS)
     model.config._name_or_path = model.name_or_path = ""
     with pytest.raises(InputError, match=r"no name by which its tokenizer could be found.*--tokenizer"):
         survey(model, TEXTS)
@@ -179,7 +188,8 @@ def test_options_for_loading_and_missing_tokenizers_are_rejected(small_model: Ca
 
 def test_an_adapter_without_base_names_the_base(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "./gone", "peft_type": "LORA"}')
-    with pytest.raises(InputError, match=r"only an adapter of \./gone"):
+    words = r"only an adapter of \./gone, which was not found\. Correct the name or folder of that model"
+    with pytest.raises(InputError, match=words):
         survey(str(tmp_path), TEXTS)
 
 
@@ -188,6 +198,25 @@ def test_an_adapter_without_weights_is_rejected(small_model: Callable[[str], Pat
     settings = {"base_model_name_or_path": str(small_model("llama")), "peft_type": "LORA"}
     (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
     with pytest.raises(InputError, match=r"has adapter_config\.json, but no adapter_model\.safetensors\. Give"):
+        survey(str(tmp_path), TEXTS)
+
+
+def test_an_adapter_of_another_model_is_rejected_with_the_cause(
+    small_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    peft = pytest.importorskip("peft")
+    from transformers import LlamaConfig, LlamaModel
+
+    sizes = {"hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
+    wider = LlamaModel(LlamaConfig(**sizes, vocab_size=100))
+    peft.get_peft_model(wider, peft.LoraConfig(r=2, target_modules=["q_proj"])).save_pretrained(tmp_path)
+    settings = json.loads((tmp_path / "adapter_config.json").read_text())
+    settings["base_model_name_or_path"] = str(small_model("llama"))
+    (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
+    cause = (
+        r"could not be loaded: .*: size mismatch for .*q_proj.*\[2, 64\].*\[2, 48\]\)\. It was made for another"
+    )
+    with pytest.raises(TheodoliteError, match=cause):
         survey(str(tmp_path), TEXTS)
 
 

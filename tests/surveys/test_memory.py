@@ -16,12 +16,18 @@ from theodolite.errors import InputError, MemoryLimitError
 from theodolite.models.layers import Layer
 from theodolite.surveys import memory
 from theodolite.surveys.api import survey
-from theodolite.surveys.options import parse_size
+from theodolite.surveys.options import SurveyOptions, list_options, parse_size
 from theodolite.surveys.unit_counts import UnitCounts
 from theodolite.text import format_bytes
 
 DOCUMENTS = sentences(30, seed=51)
 LAYERS = [Layer(index, f"block {index}", 64) for index in range(12)]
+
+
+def test_the_help_says_what_the_limit_covers() -> None:
+    (found,) = list_options(SurveyOptions, ["memory"])
+    assert "statistics, tables and held states" in found.option.help
+    assert "the forward pass of the model is not included" in found.option.help
 
 
 def test_a_survey_that_does_not_fit_is_rejected(small_model: Any) -> None:
@@ -120,6 +126,39 @@ def test_without_a_budget_most_of_the_free_memory_may_be_used(monkeypatch: pytes
     monkeypatch.setattr(psutil, "virtual_memory", Free)
     with pytest.raises(InputError, match="800 bytes may be used"):
         memory.check_memory(LAYERS, 10, lambda: 10, budget=None, sample_size=0, populations=1)
+
+
+def reject(small_model: Any, **given: Any) -> str:
+    """Return the message for a survey in 100 kB."""
+    with pytest.raises(MemoryLimitError) as caught:
+        survey(small_model("gpt2"), DOCUMENTS, memory=100_000, **given)
+    return str(caught.value)
+
+
+def test_the_advice_names_options_that_help(small_model: Any) -> None:
+    words = reject(small_model, min_count=1)
+    assert "choose coarser --units or --units none, use a smaller --sample-size, or allow more with" in words
+    assert "--sample-size" not in reject(small_model, min_count=1, sample_size=0)
+    assert "--units" not in reject(small_model, units="none")
+    words = reject(small_model, contextuality=True)
+    assert "choose coarser --units, omit --contextuality, " in words
+    assert "--units none" not in words
+
+
+def test_a_min_count_that_was_given_may_be_omitted(small_model: Any) -> None:
+    omit = "Or omit --min-count: the survey then chooses the smallest one with which it fits, if any does."
+    for min_count in (1, 3):
+        assert reject(small_model, min_count=min_count).endswith(omit)
+    for given in ({}, {"contextuality": True}, {"contextuality": True, "min_count": 1}, {"units": "none"}):
+        assert "omit --min-count" not in reject(small_model, **given)
+
+
+def test_parts_may_be_given_a_min_count(small_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("theodolite.surveys.text_survey.SHARD_CHARS", 500)
+    words = "so that all parts agree. With --min-count 1, given for all parts, only the units of this part are"
+    assert words in reject(small_model, part="0/4")
+    assert words not in reject(small_model)
+    assert words not in reject(small_model, part="0/4", min_count=1)
 
 
 class TestWorkers:

@@ -162,6 +162,8 @@ def test_units_without_a_vector_are_reported_only_if_there_are_some(small_model:
     assert (found.facts["settings"]["min_count"], warnings) == (3, [])
     survey(small_model("gpt2"), repeated, min_count=MANY)
     assert [message.split(":")[0] for message in warnings] == [f"--min-count {MANY}"]
+    columns = "Columns that start with filtered_ or text_, CV, slope and R2 use only units with n >="
+    assert warnings[0].endswith(f"{columns} {MANY}.")
 
 
 def test_contextuality_requires_all_vectors(small_model: Any) -> None:
@@ -182,8 +184,10 @@ def test_large_sums_are_kept_only_if_asked(small_model: Any, monkeypatch: Any, t
         assert one.state.folds[1].sample.population([0, 1])  # what needs vectors can still be computed
         assert not one.state.has_sums
     assert survey(small_model("gpt2"), DOCUMENTS[:9]).state.has_sums  # without a folder they are kept
-    with pytest.raises(InputError, match=r"small cannot be used to merge.*--keep-sums"):
+    with pytest.raises(InputError, match=r"small has no sums, which merge requires: .*1 GiB\. .*--keep-sums"):
         theodolite.merge([tmp_path / "small", tmp_path / "large"])
+    with pytest.raises(InputError, match=r"small has no sums, which what-if requires: .*1 GiB\. "):
+        theodolite.what_if(tmp_path / "small")
     assert folder.MAX_SUMS == 2**30
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.small_models import load, sentences
+from tests.small_models import load, save, sentences
 
 import theodolite
 from theodolite.errors import InputError
@@ -39,6 +39,64 @@ def test_blocks_on_the_cpu_and_on_disk_give_the_same_numbers(
         assert made.tokens.equals(by_name.tokens)
 
 
+@pytest.mark.parametrize("device", ["cuda:99", 99, torch.device("cuda", 99), "meta"])
+def test_a_device_map_with_a_device_that_is_not_there_is_rejected(
+    small_model: Callable[[str], Path], device: Any
+) -> None:
+    pytest.importorskip("accelerate")
+    with pytest.raises(InputError, match=r"^--device-map: the device .* of 'norm' is not available on this mach"):
+        theodolite.survey(small_model("llama"), TEXTS, device_map={"": "cpu", "norm": device}, **SETTINGS)
+    with pytest.raises(
+        InputError, match=r"^--device-map: the device 'gpu' of '' is not a device\. Use one such as"
+    ):
+        theodolite.survey(small_model("llama"), TEXTS, device_map={"": "gpu"}, **SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("device_map", "problem"),
+    [
+        (
+            {"nosuch": "cpu"},
+            r"an entry 'nosuch', and LlamaModel has no such module\. At its top are embed_tokens, ",
+        ),
+        (
+            {"": "cpu", "model.layers.1": "cpu"},
+            r"an entry 'model\.layers\.1', .* no such module\. Did you mean 'layers\.1",
+        ),
+        ({"": "cpu", "layers.9": "cpu"}, r"an entry 'layers\.9', and LlamaModel has no such module"),
+        ({}, r"no entry for the module 'embed_tokens' of LlamaModel\. Add one, or an entry ''"),
+        ({"embed_tokens": "cpu", "layers.0": "cpu", "norm": "cpu"}, r"no entry for the module 'layers\.1' of "),
+        ({"embed_tokens": "cpu", "layers": "cpu"}, r"no entry for the module 'norm' of "),
+    ],
+)
+def test_a_device_map_that_does_not_fit_the_model_is_rejected(
+    small_model: Callable[[str], Path], device_map: dict[str, str], problem: str
+) -> None:
+    pytest.importorskip("accelerate")
+    with pytest.raises(InputError, match=f"^--device-map has {problem}"):
+        theodolite.survey(small_model("llama"), TEXTS, device_map=device_map, **SETTINGS)
+
+
+def test_the_device_map_of_an_adapter_names_modules_of_the_model_with_its_head(
+    small_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("accelerate")
+    peft = pytest.importorskip("peft")
+    from transformers import AutoModelForCausalLM
+
+    whole = AutoModelForCausalLM.from_pretrained(small_model("llama"))
+    save(whole, load(small_model("llama"))[1], tmp_path / "base")
+    whole = AutoModelForCausalLM.from_pretrained(tmp_path / "base")
+    settings = peft.LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")
+    adapter = tmp_path / "adapter"
+    peft.get_peft_model(whole, settings).save_pretrained(adapter)
+    with pytest.raises(InputError, match=r"no entry for the module 'lm_head' of LlamaForCausalLM"):
+        theodolite.survey(adapter, TEXTS, device_map={"model": "cpu"}, **SETTINGS)
+    both = {"model": "cpu", "lm_head": "cpu"}
+    plain = theodolite.survey(adapter, TEXTS, **SETTINGS)
+    assert theodolite.survey(adapter, TEXTS, device_map=both, **SETTINGS).layers.equals(plain.layers)
+
+
 def test_blocks_that_a_device_map_leaves_on_meta_are_rejected(
     small_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,7 +112,7 @@ def test_blocks_that_a_device_map_leaves_on_meta_are_rejected(
 
     monkeypatch.setattr(transformers.AutoModel, "from_pretrained", without_block)
     found = checkpoint.resolve(str(small_model("llama")))
-    with pytest.raises(InputError, match=r"no numbers for its weight layers\.1\."):
+    with pytest.raises(InputError, match=r"no values for its weight layers\.1\."):
         checkpoint.load_model(found, dtype="float32", device="cpu", device_map={"": "cpu"})
 
 

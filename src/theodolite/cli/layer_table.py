@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from shlex import quote
 from typing import Any, Literal
 
@@ -14,6 +14,8 @@ from rich.table import Table
 
 from theodolite.errors import InputError, nearest
 from theodolite.measures.columns import find_column
+from theodolite.measures.decomposition import FREQUENT
+from theodolite.studies.rare_units import find_min_count, has_units_without_vector
 from theodolite.text import format_cell
 
 SHOWN = (
@@ -22,12 +24,6 @@ SHOWN = (
 ).split()
 CONTEXTUAL = "self_similarity intra_similarity mev".split()  # if computed
 ALWAYS = ("layer", "layer_name")  # printed in every block, so that each number can be assigned to its layer
-LEGEND = (
-    "Q: mean squared norm. M: squared norm of the mean. V: variance, Q = M + V, within (V_W) and between units "
-    "(V_B). cos: mean cosine of all pairs. svd: share of the variance along the first direction. rank, PR and "
-    "TwoNN: numbers of dimensions. CV, slope and R2: over units with 10 to 100,000 occurrences, including "
-    "special tokens. –: undefined. `theodolite measures` defines each."
-)
 
 
 def print_layers(layers: pd.DataFrame, population: str, title: str, columns: list[str] | None = None) -> None:
@@ -51,6 +47,22 @@ def print_layers(layers: pd.DataFrame, population: str, title: str, columns: lis
         for row in zip(*(cells[column] for column in block), strict=True):
             table.add_row(*row)
         Console(highlight=False, markup=False, width=width).print(table, crop=False)
+
+
+def describe_columns(facts: Mapping[str, Any], layers: pd.DataFrame) -> str:
+    """Return what the columns of the table are. Rare units without a vector are not in the fits.
+
+    >>> facts = {"settings": {"min_count": 20}}
+    >>> describe_columns(facts, pd.DataFrame({"v_within_estimated_share": [0.1]})).split(". ")[6]
+    'CV, slope and R2: over units with 20 to 100,000 occurrences, including special tokens'
+    """
+    least = max(FREQUENT[0], find_min_count(facts)) if has_units_without_vector(layers) else FREQUENT[0]
+    return (
+        "Q: mean squared norm. M: squared norm of the mean. V: variance, Q = M + V, within (V_W) and between "
+        "units (V_B). cos: mean cosine of all pairs. svd: share of the variance along the first direction. rank, "
+        f"PR and TwoNN: numbers of dimensions. CV, slope and R2: over units with {least} to {FREQUENT[1]:,} "
+        "occurrences, including special tokens. –: undefined. `theodolite measures` defines each."
+    )
 
 
 def parse_columns(names: str, known: list[str]) -> list[str]:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from theodolite.cli.console import print_result
 from theodolite.cli.layer_table import (
-    LEGEND,
+    describe_columns,
     layer_notes,
     layers_json,
     massive_hint,
@@ -117,7 +117,7 @@ def finish_survey(survey: Survey, *, as_json: bool, quiet: bool) -> None:
         return
     print_layers(survey.layers, default_population([survey.facts]), survey.name)
     if not quiet:
-        print_result(LEGEND)
+        print_result(describe_columns(survey.facts, survey.layers))
         _print_notes(survey)
     if len(survey.groups):
         from theodolite.cli.group_table import MOST, print_groups

@@ -31,7 +31,7 @@ def show(
     from theodolite.cli.console import Printer, print_result
     from theodolite.cli.group_table import print_groups
     from theodolite.cli.layer_table import (
-        LEGEND,
+        describe_columns,
         layers_json,
         massive_hint,
         parse_columns,
@@ -72,7 +72,7 @@ def show(
     chosen = parse_columns(columns, list(layers.columns)) if columns is not None else None
     print_layers(layers, population, survey_name(facts), chosen)
     if chosen is None:
-        print_result(LEGEND)
+        print_result(describe_columns(facts, layers))
     if rare := describe_rare_units(facts, layers[layers["population"] == population]):
         print_result(rare)
     hint = massive_hint(layers, population, facts["populations"])

@@ -41,6 +41,7 @@ class Plan:
     contextuality: bool = False
     layer_scores: bool = False
     min_count: int | None = 1  # units with fewer occurrences have no vector; None: as few as the memory requires
+    min_count_given: bool = False  # by the user, who may omit it: it then depends on the memory
     corpus_shards: Sequence[int] | None = None  # of the whole corpus, if `shards` are a part of it
     budget: int | None = None
     pilot_from: Location | None = None

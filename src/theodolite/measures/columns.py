@@ -303,7 +303,7 @@ _LAYERS = (
     _count("dim", "dim", "Coordinates", "Coordinates of a vector", "coordinates"),
     *PARTS,
     _share(
-        "v_within_estimated_share", "V_W est.", "Share of positions whose V_W is estimated",
+        "v_within_estimated_share", "V_W est. share", "Share of positions whose V_W is estimated",
         "Share of positions in rare units without a vector, whose spread within units is estimated from a sample "
         "of rare units; 0 if every unit has a vector", null=NO_UNITS
     ),

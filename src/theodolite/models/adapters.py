@@ -52,8 +52,13 @@ def add_adapter(model: Any, folder: Path) -> Any:
     try:
         adapted = PeftModel.from_pretrained(model, folder, torch_device="cpu")
     except (OSError, ValueError, KeyError, RuntimeError, TypeError, ImportError) as error:
+        advice = (
+            f" It was made for another model. Correct base_model_name_or_path in its {ADAPTER_SETTINGS}."
+            if "size mismatch" in str(error)
+            else ""
+        )
         raise TheodoliteError(
-            f"The adapter in {str(folder)!r} could not be loaded: {first_line(error)}"
+            f"The adapter in {str(folder)!r} could not be loaded: {first_line(error)}{advice}"
         ) from error
     if adapted.active_peft_config.is_prompt_learning:
         raise InputError(

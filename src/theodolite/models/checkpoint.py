@@ -24,7 +24,7 @@ from theodolite.models.adapters import (
     architecture,
     find_adapter_base,
 )
-from theodolite.models.device_map import check_weights_present, require_accelerate
+from theodolite.models.device_map import check_entries, check_weights_present, require_accelerate
 from theodolite.models.weight_files import DTYPES, check_weights, choose_dtype, weights_sha256
 from theodolite.text import pluralize
 
@@ -172,8 +172,8 @@ def _resolve_adapter(folder: Path, base: str, progress: Progress | None) -> Chec
         found = resolve(base, progress=progress)
     except TheodoliteError as error:
         raise type(error)(
-            f"MODEL {str(folder)!r} contains only an adapter of {base}, which was not found. Give the model in "
-            f"base_model_name_or_path of its {ADAPTER_SETTINGS}. ({full_message(error)})"
+            f"MODEL {str(folder)!r} contains only an adapter of {base}, which was not found. Correct the name or "
+            f"folder of that model (base_model_name_or_path) in its {ADAPTER_SETTINGS}. ({full_message(error)})"
         ) from error
     has_tokenizer = any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json"))
     return replace(found, name=str(folder), tokenizer=folder if has_tokenizer else None, adapter=folder)
@@ -210,6 +210,8 @@ def load_model(
         given["device_map"] = device_map
     kind = head if checkpoint.adapter is None else architecture(checkpoint.folder)
     try:
+        if isinstance(device_map, Mapping):
+            check_entries(device_map, _make_empty(checkpoint, kind, trust_remote_code=trust_remote_code))
         model, loaded = getattr(transformers, kind).from_pretrained(
             checkpoint.folder,
             dtype=getattr(torch, dtype),
@@ -262,6 +264,19 @@ def load_model(
         raise InputError(
             f"--device {device!r} cannot be used on this machine; try --device cpu. ({first_line(error)})"
         ) from error
+
+
+def _make_empty(checkpoint: Checkpoint, kind: str, *, trust_remote_code: bool) -> Any:
+    """Return the model of a class of transformers on the device meta, without reading its weights."""
+    import torch
+    import transformers
+
+    config = transformers.AutoConfig.from_pretrained(checkpoint.folder, trust_remote_code=trust_remote_code)
+    made = getattr(transformers, kind)
+    with torch.device("meta"):
+        if hasattr(made, "from_config"):  # a class that chooses another by the settings, such as AutoModel
+            return made.from_config(config, trust_remote_code=trust_remote_code)
+        return made._from_config(config)
 
 
 def load_tokenizer(checkpoint: Checkpoint, *, trust_remote_code: bool = False) -> Any:

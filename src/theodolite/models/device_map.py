@@ -3,20 +3,53 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import nn
 
-from theodolite.errors import InputError, TheodoliteError
+from theodolite.errors import InputError, TheodoliteError, nearest
 
 
 def require_accelerate() -> None:
     """Raise unless the library is installed that spreads a model over devices."""
     if importlib.util.find_spec("accelerate") is None:
         raise TheodoliteError("--device-map requires the accelerate library: pip install 'theodolite[accelerate]'")
+
+
+def check_entries(device_map: Mapping[str, Any], model: nn.Module) -> None:
+    """Reject a map with an entry for something that the model does not have, or without a device for some weight.
+
+    The model may be on the device meta. As in accelerate, an entry covers the module or weight of that name and
+    all below it, and "" covers the whole model.
+    """
+    tensors = list(model.state_dict())
+    modules = [name for name, _ in model.named_modules()]
+    listed = ", ".join(name for name, _ in model.named_children())
+    kind = type(model).__name__
+    for entry in device_map:
+        if entry not in modules and entry not in tensors:
+            raise InputError(
+                f"--device-map has an entry {entry!r}, and {kind} has no such module.{nearest(entry, modules)} "
+                f"At its top are {listed}; '' means the whole model."
+            )
+    if "" in device_map:
+        return
+    for name in tensors:
+        if not any(f"{name}.".startswith(f"{entry}.") for entry in device_map):
+            raise InputError(
+                f"--device-map has no entry for the module {_outermost_without_entry(name, device_map)!r} of "
+                f"{kind}. Add one, or an entry '' for all modules that have none."
+            )
+
+
+def _outermost_without_entry(tensor: str, device_map: Mapping[str, Any]) -> str:
+    """Return the outermost module around a tensor in which nothing has an entry."""
+    parts = tensor.split(".")
+    names = (".".join(parts[:end]) for end in range(1, len(parts)))
+    return next((name for name in names if not any(entry.startswith(f"{name}.") for entry in device_map)), tensor)
 
 
 def input_device(model: Any) -> torch.device:
@@ -37,9 +70,9 @@ def check_weights_present(model: nn.Module) -> None:
     missing = _first_missing(model, "", loaded=False)
     if missing is not None:
         raise InputError(
-            f"{type(model).__name__} has no numbers for its weight {missing}, which is on the device meta, and no "
-            "hook of accelerate that loads them. Load the model with from_pretrained, or with a --device-map "
-            "whose blocks are on a GPU, the CPU or disk."
+            f"{type(model).__name__} has no values for its weight {missing}: it is on the device meta, which "
+            "means that it was never loaded, and no hook of accelerate loads it when it is needed. Load the model "
+            "with from_pretrained, or with a --device-map whose blocks are on a GPU, the CPU or disk."
         )
 
 

@@ -144,8 +144,14 @@ def _find_tokenizer(given: Any, known: str) -> Any:
         raise InputError(
             "MODEL is loaded and has no name by which its tokenizer could be found. Give it with --tokenizer."
         )
-    if given is not None and not Path(place).exists() and (place[0] in "./~" or place.count("/") > 1):
-        raise InputError(f"--tokenizer {place!r}: there is no such folder. Check the path.")
+    is_path = isinstance(given, Path) or not _may_be_on_hub(place)
+    if is_path and not Path(place).exists():
+        if given is not None:
+            raise InputError(f"--tokenizer {place!r}: there is no such folder. Check the path.")
+        raise InputError(
+            f"MODEL is loaded, and the folder {place!r} from where it came no longer exists, so its tokenizer was "
+            "not found. Give it with --tokenizer."
+        )
     from transformers import AutoTokenizer
 
     try:
@@ -153,12 +159,25 @@ def _find_tokenizer(given: Any, known: str) -> Any:
         check_tokenizer(tokenizer, place)
     except (OSError, ValueError, KeyError, ImportError, TheodoliteError) as error:
         if given is not None:
-            raise InputError(f"--tokenizer {place!r} could not be loaded: {first_line(error)}") from error
+            where = "" if Path(place).exists() else " is not a folder, and no model of the hub with that name"
+            raise InputError(f"--tokenizer {place!r}{where} could not be loaded: {first_line(error)}") from error
         raise InputError(
             f"MODEL is loaded, and no tokenizer was found in {place!r}, from where it came. Give it with "
             f"--tokenizer. ({first_line(error)})"
         ) from error
     return tokenizer
+
+
+def _may_be_on_hub(name: str) -> bool:
+    """Return whether a name is written as those of models of the hub are."""
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        return False
+    return True
 
 
 @contextmanager

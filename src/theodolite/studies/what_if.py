@@ -58,7 +58,7 @@ def what_if(
     Each layer costs three eigendecompositions and, per transform, the distances between all pairs of the sample.
     """
     survey = survey if isinstance(survey, Survey) else open_survey(survey)
-    require_sums(survey, "compute transforms")
+    require_sums(survey, "what-if")
     numbers = list(remove) if isinstance(remove, Iterable) else [remove]
     for number in numbers:
         check_integer("--remove", number)

@@ -296,12 +296,12 @@ def open_survey(folder: str | Path | Bucket) -> Survey:
     return Survey(facts, tables, State.load(path, frames, units), pilot, place, load_norms(path))
 
 
-def require_sums(survey: Survey, purpose: str) -> None:
+def require_sums(survey: Survey, command: str) -> None:
     """Raise if the survey was opened from a folder without sums."""
     if survey.folder is not None and not survey.facts.get(SUMS_KEPT, True) and not survey.state.has_sums:
         raise InputError(
-            f"{survey.folder} cannot be used to {purpose}: it has no sums, which were larger than 1 GB. Survey "
-            "again with --keep-sums."
+            f"{survey.folder} has no sums, which {command} requires: they were larger than "
+            f"{MAX_SUMS // 2**30} GiB. Survey again with --keep-sums."
         )
 
 

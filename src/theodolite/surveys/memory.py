@@ -24,6 +24,9 @@ from theodolite.text import format_bytes
 SINK_MATRICES = 2
 """Cells of sinks that a layer of a language model has: first positions and others, massive here or elsewhere."""
 
+WORTH_NAMING = 0.1
+"""An option is advised if it can save at least this share of the memory that a survey needs."""
+
 
 def estimate_bytes(
     layers: Sequence[Layer],
@@ -123,6 +126,8 @@ def check_memory(
     counts: Callable[[], UnitCounts] | None = None,
     by: FieldChoice | None = None,
     worker: WorkerMemory | None = None,
+    given: bool = False,
+    part: bool = False,
 ) -> Estimate:
     """Raise if the survey does not fit in the memory of this process, or of a worker; return the estimate.
 
@@ -133,12 +138,13 @@ def check_memory(
     vector: as few as make the tables fit. `by` are the groups of documents by a field of the corpus. `vectors` is
     an upper bound of the positions of a layer, if known. All workers keep vectors of the same units, so what fits
     in the memory of the `worker` with the least fits in all. If a budget is given, units are left without a vector
-    to fit in the budget only.
+    to fit in the budget only. The advice in the error depends on whether a min_count was `given` that may be
+    omitted, and on whether the survey is of a `part` of the corpus.
     """
     own = budget if budget is not None else int(MEMORY_SHARE * available_memory())
     allowed = own if worker is None else min(own, worker.bytes)
 
-    def of(units: int, kept: KeptUnits | None) -> int:
+    def of(units: int, kept: KeptUnits | None, sample_size: int = sample_size) -> int:
         return held + estimate_bytes(
             layers,
             units,
@@ -167,6 +173,14 @@ def check_memory(
         hint = f"; about {fewer} would fit" if fewer else ""
         groups = "" if by is None else f" and {len(by)} groups"
         chosen = "" if estimate.kept is None else f" even with --min-count {estimate.kept.min_count}"
+        ways = [] if by is None else ["fewer groups (--by-top)"]
+        if types > 1:
+            without = "" if contextuality or need - of(1, None) < WORTH_NAMING * need else " or --units none"
+            ways.append(f"{'give fewer' if others else 'choose coarser'} --units{without}")
+        if contextuality:
+            ways.append("omit --contextuality")
+        if estimate.bytes - of(estimate.types, estimate.kept, 0) >= WORTH_NAMING * need:
+            ways.append("use a smaller --sample-size")
         limited, more = "", "allow more with --memory."
         if worker is not None and worker.bytes < own:
             limited = f" by each worker on {worker.host} (its workers: {worker.workers})"
@@ -176,10 +190,18 @@ def check_memory(
                     " If --min-count or --memory was given, omit it: rare units of a text then have no vector if "
                     "those of all units do not fit."
                 )
+        elif given:
+            more += (
+                " Or omit --min-count: the survey then chooses the smallest one with which it fits, if any does."
+            )
+        elif part and counts is not None:
+            more += (
+                " --min-count was chosen for the units of the whole corpus, so that all parts agree. With "
+                "--min-count 1, given for all parts, only the units of this part are counted, which may fit."
+            )
         raise MemoryLimitError(
             f"This survey needs about {format_bytes(need)} for {len(layers)} layers and {types:,} units{groups}"
             f"{chosen}, but only {format_bytes(allowed)} may be used{limited}. Survey fewer layers at a time "
-            f"(--layers{hint}), {'' if by is None else 'fewer groups (--by-top), '}"
-            f"{'give fewer' if others else 'choose coarser'} --units, or {more}"
+            f"{', '.join([f'(--layers{hint})', *ways])}, or {more}"
         )
     return estimate

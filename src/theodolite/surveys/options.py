@@ -174,9 +174,9 @@ class SurveyOptions:
     min_count: Annotated[
         int | None,
         Option(
-            "Keep no vector of units with fewer occurrences in the corpus, except for a sample of them. Their M "
-            "and V are null, and V_W and V_B are estimated in part. Default: 1 (all units) if the tables fit in "
-            "memory, else the smallest number with which they do.",
+            "Keep no vector of units with fewer occurrences in the corpus than this, except for a sample of them. "
+            "Their M and V are null, and V_W and V_B are estimated in part. Default: 1 (all units) if the tables "
+            "fit in memory, else the smallest number with which they do.",
             minimum=1,
             kinds=TEXT,
         ),
@@ -247,8 +247,9 @@ class SurveyOptions:
     memory: Annotated[
         int | str | None,
         Option(
-            "Memory that the survey may use, such as 8G. If it needs more, rare units of a text have no vector "
-            "(see --min-count), or it stops with an error.",
+            "Memory that statistics, tables and held states may use, such as 8G; the forward pass of the model is "
+            "not included. If they need more, rare units of a text have no vector (see --min-count), or the "
+            "survey stops with an error.",
             flag_type=str | None,
             parse=parse_size,
         ),

@@ -357,6 +357,8 @@ def _estimate_memory(
         counts=counts if min_count is None else None,
         by=plan.by,
         worker=worker,
+        given=plan.min_count_given and resumed is None,
+        part=plan.corpus_shards is not None and len(plan.shards) < len(plan.corpus_shards),
     )
     if estimate.kept is not None:
         limits = worker is not None and plan.budget is None and worker.bytes < estimate.budget
@@ -382,7 +384,9 @@ def _report_rare_units(plan: Plan, kept: KeptUnits, worker: WorkerMemory | None,
         return  # every unit is frequent enough, or in the sample: all numbers are exact
     sampled = int((kept.weights > 1).sum())
     beyond = (
-        f" The sets filtered_ and text_, CV, slope and R2 are over n >= {chosen}." if chosen > FREQUENT[0] else ""
+        f" Columns that start with filtered_ or text_, CV, slope and R2 use only units with n >= {chosen}."
+        if chosen > FREQUENT[0]
+        else ""
     )
     listener.warn(
         f"{reason}: {kept.vectors:,} of {len(kept):,} units have a vector, {sampled:,} of them as a sample of "

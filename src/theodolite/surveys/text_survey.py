@@ -219,6 +219,7 @@ def plan(
         contextuality=options.contextuality,
         layer_scores=options.layer_scores,
         min_count=_min_count(source, options),
+        min_count_given=options.min_count is not None and _can_omit_vectors(source, options),
         corpus_shards=list(shards),
         types_bound=_types_bound(source, found.characters),
         budget=options.memory_bytes,
@@ -364,7 +365,7 @@ def _warn_of_unknown(survey: Survey, unknown: str | None, listener: Listener) ->
 
 def _min_count(source: TextSource, options: SurveyOptions) -> int | None:
     """Return the least occurrences of a unit with a vector; None if they may depend on the memory."""
-    if options.contextuality or source.units.kind == "none" or not all(layer.units for layer in source.layers):
+    if not _can_omit_vectors(source, options):
         if (options.min_count or 1) > 1:
             raise InputError(
                 f"--min-count {options.min_count}: the positions of some layers belong to no units. "
@@ -372,6 +373,13 @@ def _min_count(source: TextSource, options: SurveyOptions) -> int | None:
             )
         return 1
     return options.min_count
+
+
+def _can_omit_vectors(source: TextSource, options: SurveyOptions) -> bool:
+    """Return whether rare units may be left without a vector."""
+    return (
+        not options.contextuality and source.units.kind != "none" and all(layer.units for layer in source.layers)
+    )
 
 
 def _types_bound(source: TextSource, characters: int) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from theodolite.corpora.catalogue.entries import MODELS
 from theodolite.corpora.file_search import is_missing
@@ -94,22 +95,24 @@ def _check_several_units(kinds: Sequence[str]) -> None:
 
 def check_device(device: str | None) -> None:
     """Reject a device that torch does not know, or that this machine does not have."""
+    if device is not None:
+        _check_available(device, f"--device {device!r}", "Try --device cpu.")
+
+
+def _check_available(device: Any, given: str, remedy: str) -> None:
+    """Reject a device that torch does not know, or on which it cannot make a tensor."""
     import torch
 
-    if device is None:
-        return
     try:
-        known = torch.device(device)
-    except RuntimeError:
-        raise InputError(f"--device {device!r} is not a device. Use one such as cpu, cuda or cuda:1.") from None
+        known = device if isinstance(device, int) else torch.device(device)  # a number is that of a GPU
+    except (RuntimeError, TypeError):
+        raise InputError(f"{given} is not a device. Use one such as cpu, cuda or cuda:1.") from None
     try:
-        if known.type == "meta":
+        if known == torch.device("meta"):
             raise RuntimeError("it stores no numbers")
         torch.zeros(1, device=known).cpu()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise InputError(
-            f"--device {device!r} is not available on this machine. Try --device cpu. ({first_line(error)})"
-        ) from None
+        raise InputError(f"{given} is not available on this machine. {remedy} ({first_line(error)})") from None
 
 
 def check_device_map(options: RunOptions) -> None:
@@ -125,6 +128,11 @@ def check_device_map(options: RunOptions) -> None:
         listed = ", ".join(DEVICE_MAPS)
         raise InputError(f"--device-map {given!r} is not one of {listed}.{nearest(given, [*DEVICE_MAPS])}")
     require_accelerate()
+    if isinstance(given, Mapping):
+        for module, device in given.items():
+            if device != "disk":
+                remedy = "Use a device that this machine has, such as cpu, or disk."
+                _check_available(device, f"--device-map: the device {device!r} of {module!r}", remedy)
 
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")

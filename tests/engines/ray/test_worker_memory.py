@@ -144,7 +144,7 @@ def test_too_little_memory_for_any_units(model: Path, tmp_path: Path, set_memory
     set_memory(1000)
     words = (
         r"for 2 layers and \d+ units even with --min-count \d+, but only 1\.0 kB may be used by each worker on .* "
-        r"\(--layers\), choose coarser --units, or use fewer --workers or machines with more memory\.$"
+        r"\(--layers\), choose coarser --units.*, or use fewer --workers or machines with more memory\.$"
     )
     with pytest.raises(InputError, match=words):
         run_with(make_plan(model), tmp_path / "out", LocalPool(2))
