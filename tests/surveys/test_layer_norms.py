@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,12 @@ import pytest
 import torch
 from tests.small_models import FACTS, load, save, sentences
 
+from theodolite.engines.progress import Listener
 from theodolite.errors import InputError
+from theodolite.models.norm_placement import Placement
+from theodolite.models.norms import Norm
+from theodolite.sources import worker_processes
+from theodolite.sources.worker_processes import WorkerCount
 from theodolite.storage.file_names import LAYER_NORMS
 from theodolite.studies.norm_variance.layer_norm import predict_q
 from theodolite.studies.reading import read_survey_data
@@ -20,6 +26,7 @@ from theodolite.surveys.api import survey as whole_survey
 from theodolite.surveys.folder import open_survey, open_tables
 from theodolite.surveys.layer_norms import COLUMNS, load_norms
 from theodolite.surveys.merge import merge
+from theodolite.surveys.text_survey import _find_beside
 from theodolite.surveys.vectors import measure
 
 DOCUMENTS = sentences(30, seed=81)
@@ -134,3 +141,25 @@ def test_minilm_has_the_expected_ratios(tmp_path: Path) -> None:
     assert last["ratio"] < 0.3
     assert last["tiny_gammas"] == 3
     assert last["unseen"] > 0.6
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_placement_that_another_process_does_not_find_is_a_warning(
+    fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked for at the end, when an error would cost a finished survey."""
+    count = WorkerCount(1, 1) if hasattr(os, "fork") else None
+    monkeypatch.setattr(worker_processes, "count_workers", lambda tasks: count)
+    warnings: list[str] = []
+    listener = Listener()
+    listener.warn = warnings.append  # type: ignore[method-assign]
+
+    def find() -> Placement:
+        if fails:
+            raise ValueError("no such norm")
+        return Placement("pre", {2: Norm("RMSNorm", torch.ones(3), torch.zeros(3), 1e-6)})
+
+    wait = _find_beside(find, listener)
+    assert wait().word == wait().word == (None if fails else "pre")
+    assert list(wait().output_norms) == ([] if fails else [2])
+    assert warnings == (["the norm placement of the model is not recorded: no such norm"] if fails else [])

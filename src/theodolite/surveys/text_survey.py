@@ -19,11 +19,11 @@ from theodolite.corpora.text_corpus import open_corpus
 from theodolite.engines.engine import Documents, Plan
 from theodolite.engines.progress import Listener
 from theodolite.engines.threads import one_torch_thread
-from theodolite.errors import InputError
+from theodolite.errors import InputError, first_line
 from theodolite.models.checkpoint import Checkpoint, DeviceMap, load_model, load_tokenizer, locate_again
 from theodolite.models.device_map import has_offloaded
 from theodolite.models.loaded_model import LoadedModel
-from theodolite.models.norm_placement import trace_placement
+from theodolite.models.norm_placement import Placement, trace_placement
 from theodolite.sources.prefetch import run_in_process, run_in_thread
 from theodolite.sources.text.chat import check_chat, hash_template
 from theodolite.sources.text.contexts import ContextReader
@@ -120,7 +120,7 @@ def plan(
         )
     with _one_thread_beside_gpu(local_device or device):
         find_placement = trace_placement(source.anatomy)
-    placement = beside(find_placement) if beside is run_in_process else cache(find_placement)
+    placement = _find_beside(find_placement, listener) if beside is run_in_process else _known(find_placement())
     hashed()
     found = scanned()
     by = None if found.by is None else limit_memory(found.by, source.layers, options.populations)
@@ -246,6 +246,28 @@ def plan(
     bounds = [_types_bound(other, found.characters) for other in kinds[1:]]
     others = map(partial(_by_other_units, made), kinds[1:], bounds, map(contexts_of, kinds[1:]))
     return replace(made, others=tuple(others))
+
+
+def _known(placement: Placement) -> Callable[[], Placement]:
+    return lambda: placement
+
+
+def _find_beside(find: Callable[[], Placement], listener: Listener) -> Callable[[], Placement]:
+    """Start to find the norm placement in another process, and return a function that waits for it.
+
+    It is asked for when everything else is done, so an error is a warning: it must not cost a finished survey.
+    """
+    waiting = run_in_process(find)
+
+    @cache
+    def wait() -> Placement:
+        try:
+            return waiting()
+        except Exception as error:
+            listener.warn(f"the norm placement of the model is not recorded: {first_line(error)}")
+            return Placement(None, {})
+
+    return wait
 
 
 def _by_other_units(
