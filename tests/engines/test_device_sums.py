@@ -6,6 +6,7 @@ import gc
 import os
 import threading
 import weakref
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -137,21 +138,34 @@ def test_sums_that_do_not_fit_are_measured_on_the_cpu(
     assert not found.state.device_tensors()
 
 
-def test_a_layer_whose_tables_do_not_fit_on_the_device_is_measured_on_the_cpu(
-    small_model: Any, corpus: Path, device: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("CUBLAS_STATUS_ALLOC_FAILED")]
+)
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_layer_whose_tables_do_not_fit_on_the_device_is_measured_again_or_on_the_cpu(
+    failures: int,
+    error: Exception,
+    small_model: Any,
+    corpus: Path,
+    device: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     expected = made(small_model, corpus, device)
-    measure, full = tables.measure_shape, []
+    measure, full, on_cpu = tables.measure_shape, Counter[int](), set[int]()
 
     def run_out(fold: Any, cells: Any, device: str | None = None, *given: Any) -> Any:
-        if device is not None:
-            full.append(device)
-            raise torch.OutOfMemoryError("CUDA out of memory")
+        if device is not None and full[id(fold)] < failures:
+            full[id(fold)] += 1
+            raise error
+        if device is None:
+            on_cpu.add(id(fold))
         return measure(fold, cells, device, *given)
 
     monkeypatch.setattr(tables, "measure_shape", run_out)
     found = made(small_model, corpus, device)
-    assert full == [device] * len(found.facts["layers"])
+    layers = len(found.facts["layers"])
+    assert list(full.values()) == [failures] * layers
+    assert len(on_cpu) == (0 if failures == 1 else layers)
     numbers = found.layers.select_dtypes("float").columns
     pd.testing.assert_frame_equal(found.layers[numbers], expected.layers[numbers], rtol=1e-6)
 

@@ -19,7 +19,7 @@ from theodolite.errors import TheodoliteError
 from theodolite.state.state import State
 from theodolite.statistics.cuda.context import GpuContext
 from theodolite.statistics.cuda.fold import GpuFold
-from theodolite.statistics.cuda.tables import free_memory
+from theodolite.statistics.cuda.tables import free_cached_memory, free_memory
 from theodolite.statistics.fold import LayerFold
 from theodolite.storage.location import Location
 
@@ -64,6 +64,7 @@ def move_from_device(state: State, contexts: Iterable[GpuContext]) -> None:
     """Replace folds on devices by folds on the CPU; sums by unit stay there until something reads them."""
     for context in contexts:
         context.finish()
+        free_cached_memory(context.device)  # for libraries that solve eigenproblems, which allocate their own
     on_device = {index: fold for index, fold in state.folds.items() if isinstance(fold, GpuFold)}
     with ThreadPoolExecutor(PARALLEL_LAYERS, "copying sums") as pool:
         for index, fold in zip(on_device, pool.map(GpuFold.hand_over, on_device.values()), strict=True):

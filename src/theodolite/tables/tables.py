@@ -21,6 +21,7 @@ from theodolite.hashing import text_hash
 from theodolite.measures.columns import COLUMNS, column_names, integer_columns
 from theodolite.measures.decomposition import UnitMoments, unbiased
 from theodolite.models.layers import Layer
+from theodolite.sources.batch_limit import is_out_of_memory
 from theodolite.state.state import State
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.fold import LayerFold
@@ -146,26 +147,29 @@ def make_tables(
         near = hash_units if with_units else None
         solutions = cache(partial(wait_for_solutions, numbers[layer.index]))
 
-        def on(device: str | None, present: OnDevice | None) -> dict[str, MeasuredLayer]:
+        def on(device: str | None, solved: Callable[[], LayerSolutions | None]) -> dict[str, MeasuredLayer]:
             with on_own_stream(device):
                 return _measure_layer(
                     state.folds[layer.index],
                     reported,
                     special,
                     device,
-                    present,
+                    None if device is None else present,
                     near,
                     with_neighbours,
                     rare_hashes,
-                    solutions if device is not None else lambda: None,
+                    solved,
                 )
 
-        try:
-            return on(device, present)
-        except torch.OutOfMemoryError:
-            if device is None:
-                raise
-        return on(None, None)  # the sums of a layer are small beside the run that would be lost
+        # A layer that does not fit is tried again without other solutions, then on the CPU: the run is not lost.
+        for solved in (solutions, lambda: None):
+            try:
+                return on(device, solved)
+            except RuntimeError as error:
+                if device is None or not is_out_of_memory(error):
+                    raise
+            torch.cuda.empty_cache()  # outside of `except`, which keeps tensors in memory
+        return on(None, lambda: None)
 
     workers = workers or min(_workers(state, layers, spare), len(layers) if device is None else LAYERS_ON_DEVICE)
     numbers = {layer.index: number for number, layer in enumerate(layers)}
