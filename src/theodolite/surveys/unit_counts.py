@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -53,18 +52,22 @@ def count_units(plan: Plan) -> UnitCounts:
     shards = plan.shards if plan.corpus_shards is None else plan.corpus_shards
     documents = (texts for _, texts in plan.read(shards))
     count = partial(_count_shard, plan.source)
+    sides, first = (Counter[int](), Counter[int]()), set[int]()
     # Words get their codes as they occur, so they are counted in this process.
     workers = start_workers(count, len(shards), use_threads) if gpu_waits(plan.source) else None
     with ExitStack() as stack:
         if workers is not None:
             stack.callback(workers.close)
-        counted = map(count, documents) if workers is None else map_ahead(workers, documents, workers.count)
-        of_shards = list(counted)
-    sides = [_add_counts([found[side] for found, _ in of_shards]) for side in (0, 1)]
+        for counted, starts in (
+            map(count, documents) if workers is None else map_ahead(workers, documents, workers.count)
+        ):
+            first.update(starts.tolist())
+            for side, (found, times) in zip(sides, counted, strict=True):
+                side.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
     total = sides[0] | {name: max(n, sides[0].get(name, 0)) for name, n in sides[1].items()}
     names, n = (np.fromiter(part, dtype=np.int64, count=len(total)) for part in (total, total.values()))
-    starts = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *(first for _, first in of_shards)]))
-    return UnitCounts(names, n, _special(plan.source.units), starts)
+    at_start = np.fromiter(sorted(first), dtype=np.int64, count=len(first))
+    return UnitCounts(names, n, _special(plan.source.units), at_start)
 
 
 Counts = tuple[Ints, Ints]
@@ -84,13 +87,6 @@ def _count_shard(source: Source, documents: Documents) -> tuple[tuple[Counts, Co
                 first.append(found[-1][places.first.numpy()])
     one, other = (np.unique(np.concatenate([first[0], *parts]), return_counts=True) for parts in names)
     return (one, other), np.unique(np.concatenate(first))
-
-
-def _add_counts(parts: Sequence[Counts]) -> dict[int, int]:
-    total: Counter[int] = Counter()
-    for names, n in parts:
-        total.update(dict(zip(names.tolist(), n.tolist(), strict=True)))
-    return total
 
 
 def _special(units: Units) -> Ints:

@@ -168,6 +168,7 @@ def make_tables(
             except RuntimeError as error:
                 if device is None or not is_out_of_memory(error):
                     raise
+            solutions.cache_clear()
             torch.cuda.empty_cache()  # outside of `except`, which keeps tensors in memory
         return on(None, lambda: None)
 
