@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from tests.devices import DEVICES
+from tests.devices import CUDA, DEVICES
 from tests.hard_cases import hard
 
+from theodolite import devices, half_precision
 from theodolite.devices import DeviceTensor, copy_to_cpu
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.unit_table import UnitTable
@@ -56,6 +57,43 @@ def test_large_tensors_are_copied_in_blocks(
     assert torch.equal(copy_to_cpu(expected.to(device)), expected)
     assert copy_to_cpu(expected[:0].to(device)).shape == (0, 5)
     assert torch.equal(copy_to_cpu(expected.to(device)[:, 2]), expected[:, 2])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("ask", [True, False])
+def test_a_narrow_copy_is_in_half_precision_if_that_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch, device: str, dtype: torch.dtype, ask: bool
+) -> None:
+    monkeypatch.setattr("theodolite.devices.BLOCK", 48)
+    expected = torch.randn(37, 5).to(dtype)
+    on_device = (expected if dtype == torch.float64 else expected.float()).to(device)
+    held = DeviceTensor(on_device, narrow=True)
+    if ask:  # before it is copied, as for the header of a file
+        assert (held.dtype, held.nbytes) == (dtype, expected.nbytes)
+    assert held.on_device is on_device
+    assert held.cpu().dtype == held.dtype == dtype
+    assert torch.equal(held.cpu(), expected)
+    assert DeviceTensor(on_device[:0], narrow=True).cpu().shape == (0, 5)
+
+
+@pytest.mark.parametrize("device", [CUDA])
+def test_a_full_device_converts_nothing(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    def fail(*given: object) -> None:
+        raise torch.OutOfMemoryError
+
+    values = torch.randn(37, 5).bfloat16()
+    on_device = values.float().to(device)
+    held = DeviceTensor(on_device, narrow=True)
+    monkeypatch.setattr(
+        "theodolite.devices.exact_dtype", lambda x: fail() if x.is_cuda else half_precision.exact_dtype(x)
+    )
+    assert held.dtype == torch.bfloat16
+    iterate = devices._iterate_bytes
+    monkeypatch.setattr(
+        devices, "_iterate_bytes", lambda x, dtype: fail() if dtype != x.dtype else iterate(x, dtype)
+    )
+    assert torch.equal(held.cpu(), values)
 
 
 def test_the_tensor_on_the_device_is_not_changed_through_the_copy() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from theodolite.half_precision import exact_dtype
 
 BLOCK = 2**23  # bytes copied at a time
 
@@ -16,15 +19,27 @@ BLOCK = 2**23  # bytes copied at a time
 class DeviceTensor:
     """A tensor on a device, copied to the CPU when it is first read and then freed.
 
-    To measure it on the device, keep a reference to `on_device` before it is copied.
+    To measure it on the device, keep a reference to `on_device` before it is copied. With `narrow`, a float32
+    tensor is copied in half precision if that loses nothing, see `exact_dtype`.
     """
 
-    def __init__(self, tensor: Tensor) -> None:
-        self.shape, self.dtype = tensor.shape, tensor.dtype
+    def __init__(self, tensor: Tensor, *, narrow: bool = False) -> None:
+        self.shape = tensor.shape
+        self._dtype = None if narrow and tensor.dtype == torch.float32 else tensor.dtype
         self._tensor: Tensor | None = tensor
         self._ready = _record_event(tensor)
         self._copy: Tensor | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the copy; known without waiting, unless the values decide."""
+        if self._dtype is None:
+            with self._lock:
+                if self._dtype is None:
+                    assert self._tensor is not None
+                    self._dtype = _find_exact_dtype(self._tensor, self._ready)
+        return self._dtype
 
     @property
     def nbytes(self) -> int:
@@ -41,7 +56,7 @@ class DeviceTensor:
         with self._lock:
             if self._copy is None:
                 assert self._tensor is not None
-                self._copy = _copy_from_device(self._tensor, self._ready)
+                self._copy = _copy_from_device(self._tensor, self._ready, self.dtype)
                 self._tensor = self._ready = None
             return self._copy
 
@@ -80,41 +95,81 @@ def _record_event(tensor: Tensor) -> torch.cuda.Event | None:
     return event
 
 
-def _copy_from_device(tensor: Tensor, ready: torch.cuda.Event | None) -> Tensor:
-    """Return a copy on the CPU, made on a stream of its own so that other work does not wait for it."""
-    copy = torch.empty(tensor.shape, dtype=tensor.dtype)
+def _copy_from_device(tensor: Tensor, ready: torch.cuda.Event | None, dtype: torch.dtype | None = None) -> Tensor:
+    """Return a copy on the CPU, made on another stream so that other work does not wait for it.
+
+    With a `dtype`, the tensor is converted on the device, and only the bytes of that type are copied.
+    """
+    copy = torch.empty(tensor.shape, dtype=dtype or tensor.dtype)
     if ready is None:
         return copy.copy_(tensor)
-    target = _bytes(copy)
-    with torch.cuda.device(tensor.device):
-        stream = torch.cuda.Stream(tensor.device)  # type: ignore[no-untyped-call]
-        with torch.cuda.stream(stream):
-            stream.wait_event(ready)
-            for part, wait in _iterate_pinned(_bytes(tensor)):
-                np.copyto(target[part].numpy(), wait().numpy())  # PyTorch would start threads for every block
+    target, start = copy.view(-1).view(torch.uint8), 0
+    try:
+        with _copying_stream(tensor.device, ready, converts=copy.dtype != tensor.dtype):
+            for wait in _iterate_pinned(_iterate_bytes(tensor, copy.dtype), min(BLOCK, len(target))):
+                block = wait().numpy()
+                np.copyto(target[start : start + len(block)].numpy(), block)  # PyTorch would start threads
+                start += len(block)
+    except torch.OutOfMemoryError:
+        if copy.dtype == tensor.dtype:
+            raise
+        return _copy_from_device(tensor, ready).to(copy.dtype)
     return copy  # complete: the tensor may now be freed
 
 
-def _bytes(tensor: Tensor) -> Tensor:
-    return tensor.contiguous().view(-1).view(torch.uint8)
+def _find_exact_dtype(tensor: Tensor, ready: torch.cuda.Event | None) -> torch.dtype:
+    """Return the result of `exact_dtype`, found on the tensor's device."""
+    if ready is None:
+        return exact_dtype(tensor)
+    try:
+        with _copying_stream(tensor.device, ready, converts=True):
+            return exact_dtype(tensor)
+    except torch.OutOfMemoryError:
+        return exact_dtype(_copy_from_device(tensor, ready))
 
 
-def _iterate_pinned(source: Tensor) -> Iterator[tuple[slice, Callable[[], Tensor]]]:
-    """Yield each block and a function that waits for it in pinned memory; the next block is already being copied.
+@contextmanager
+def _copying_stream(device: torch.device, ready: torch.cuda.Event, *, converts: bool) -> Iterator[None]:
+    """Work on a stream of its own when the tensor is complete.
 
-    One plain copy of gigabytes would block the driver for every other thread that uses the device.
+    Conversions share a stream: PyTorch does not use the memory that was freed on one stream for another.
     """
-    buffers = [torch.empty(min(BLOCK, len(source)), dtype=torch.uint8, pin_memory=True) for _ in range(2)]
-    before: tuple[slice, Callable[[], Tensor]] | None = None
-    for number, start in enumerate(range(0, len(source), BLOCK)):
-        part = slice(start, min(start + BLOCK, len(source)))
-        buffer = buffers[number % 2][: part.stop - part.start]
-        buffer.copy_(source[part], non_blocking=True)
+    with torch.cuda.device(device):
+        stream = _conversion_stream(device) if converts else torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        with torch.cuda.stream(stream):
+            stream.wait_event(ready)
+            yield
+
+
+@cache
+def _conversion_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
+def _iterate_bytes(tensor: Tensor, dtype: torch.dtype) -> Iterator[Tensor]:
+    """Yield the bytes of the tensor in this type, a block at a time; only a block is converted at a time."""
+    values = tensor.contiguous().view(-1)
+    count = BLOCK // values.itemsize
+    for start in range(0, len(values), count):
+        yield values[start : start + count].to(dtype).view(torch.uint8)
+
+
+def _iterate_pinned(blocks: Iterable[Tensor], size: int) -> Iterator[Callable[[], Tensor]]:
+    """Yield a function for each block that waits for it in pinned memory; the next block is already being copied.
+
+    One plain copy of gigabytes would block the driver for every other thread that uses the device. Blocks have at
+    most `size` bytes.
+    """
+    buffers = [torch.empty(size, dtype=torch.uint8, pin_memory=True) for _ in range(2)]
+    before: Callable[[], Tensor] | None = None
+    for number, block in enumerate(blocks):
+        buffer = buffers[number % 2][: len(block)]
+        buffer.copy_(block, non_blocking=True)
         done = torch.cuda.Event()  # type: ignore[no-untyped-call]
         done.record()
         if before is not None:
             yield before
-        before = part, partial(_wait_for, done, buffer)
+        before = partial(_wait_for, done, buffer)
     if before is not None:
         yield before
 

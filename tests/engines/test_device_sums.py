@@ -67,9 +67,9 @@ class Seen:
         self.threads: set[str] = set()
         begin, copy, over = DeviceTensor.__init__, statistics._copy_from_device, GpuFold.hand_over
 
-        def record_start(device_tensor: DeviceTensor, tensor: torch.Tensor) -> None:
+        def record_start(device_tensor: DeviceTensor, tensor: torch.Tensor, *, narrow: bool = False) -> None:
             self.left.append(weakref.ref(tensor))
-            begin(device_tensor, tensor)
+            begin(device_tensor, tensor, narrow=narrow)
 
         def copied(*given: Any) -> torch.Tensor:
             self.threads.add(threading.current_thread().name.split("_")[0])
@@ -125,7 +125,7 @@ def test_nothing_stays_on_the_device(
         gc.enable()
     assert not survey.state.device_tensors()
     assert all(table.sum.device.type == "cpu" for f in survey.state.folds.values() for table in f.moments.tables)
-    assert seen.threads <= {"copying sums", "copying", "writing"}  # measuring copied none
+    assert seen.threads <= {"copying sums", "copying", "writing", "writing samples"}  # measuring copied none
 
 
 def test_sums_that_do_not_fit_are_measured_on_the_cpu(
@@ -216,10 +216,10 @@ def test_an_error_during_copying_is_raised(
 def test_a_full_disk_is_reported_and_leaves_no_survey(
     small_model: Any, corpus: Path, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write(path: Path, *rest: Any) -> str:
+    def write(path: Path, *rest: Any, **options: Any) -> str:
         if path.name.startswith(f".{STATE}"):
             raise OSError(28, os.strerror(28))
-        return write_safetensors(path, *rest)
+        return write_safetensors(path, *rest, **options)
 
     from theodolite.storage.tensor_file import write_safetensors
 

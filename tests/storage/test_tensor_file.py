@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
+from theodolite.devices import DeviceTensor, to_cpu
+from theodolite.half_precision import widen
 from theodolite.storage import checksum as checksums
 from theodolite.storage import tensor_file
 from theodolite.storage.checksum import Checksum, checksum
@@ -77,3 +79,37 @@ def test_no_tensors_give_a_valid_file(tmp_path: Path) -> None:
     found = write_tensors(tmp_path / "nothing.safetensors", {}, {"key": "yes"})
     assert read_tensors(tmp_path / "nothing.safetensors") == ({}, {"key": "yes"})
     assert found == checksum(tmp_path / "nothing.safetensors")
+
+
+def test_half_precision_is_written_where_it_loses_nothing(tmp_path: Path) -> None:
+    random = torch.Generator().manual_seed(0)
+    wide = torch.randn(30, 64, generator=random)
+    given = {
+        "brain": wide.bfloat16().float(),
+        "half": wide.half().float(),
+        "single": wide,
+        "turned": wide.bfloat16().float().T,
+        "double": wide.double(),
+        "whole": torch.arange(5),
+        "device": DeviceTensor(wide.bfloat16().float(), narrow=True),
+        "device, single": DeviceTensor(wide.clone(), narrow=True),
+    }
+    path = tmp_path / "file.safetensors"
+    assert write_tensors(path, given, {}, narrow=True) == checksum(path)
+    read = load_file(path)
+    types = {"brain": torch.bfloat16, "half": torch.float16, "turned": torch.bfloat16, "device": torch.bfloat16}
+    for name, tensor in given.items():
+        expected = to_cpu(tensor)
+        assert read[name].dtype == types.get(name, expected.dtype), name
+        assert torch.equal(widen(read[name]), widen(expected)), name
+    save_file(read, tmp_path / "theirs", {})
+    assert path.read_bytes() == (tmp_path / "theirs").read_bytes()
+
+
+def test_half_precision_is_half_as_large(tmp_path: Path) -> None:
+    vectors = torch.randn(64, 256).bfloat16().float()
+    sizes = []
+    for narrow in (False, True):
+        write_tensors(tmp_path / "file.safetensors", {"vectors": vectors}, {}, narrow=narrow)
+        sizes.append((tmp_path / "file.safetensors").stat().st_size)
+    assert sizes[0] - sizes[1] == vectors.nbytes // 2

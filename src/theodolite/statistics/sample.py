@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from theodolite.devices import DeviceTensor, to_device
+from theodolite.half_precision import widen
 from theodolite.statistics.cells import CELLS
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
@@ -101,7 +102,7 @@ class Sample(Statistic):
         }
 
     def state_in_place(self) -> StateInPlace:
-        """Return the same, without copying vectors that are on a device."""
+        """Return the same, without copying vectors that are on a device; these may be in half precision."""
         on_device = self._on_device
         if not on_device:
             return {**self.state()}
@@ -117,11 +118,16 @@ class Sample(Statistic):
         """Load the rows of a cell, sorted by key; vectors on a device stay there until something reads them."""
         self.cells[cell].rows = {name: values for name, values in rows.items() if name != "vector"}
         if rows:
-            self._on_device[cell] = DeviceTensor(rows["vector"])
+            self._on_device[cell] = DeviceTensor(rows["vector"], narrow=True)
+
+    def free_device(self) -> None:
+        """Copy vectors that are on a device to the CPU as they are written, in half precision if possible."""
+        for held in self._on_device.values():
+            held.cpu()
 
     def _copy_to_cpu(self) -> None:
         for cell, held in self._on_device.items():
-            self.cells[cell].rows = {**self.cells[cell].rows, "vector": held.cpu()}
+            self.cells[cell].rows = {**self.cells[cell].rows, "vector": widen(held.cpu())}
         self._on_device = {}  # a new one: another thread may be reading this one
 
     @property
@@ -136,11 +142,11 @@ class Sample(Statistic):
         return frame.sample_size * (4 * frame.dim + 24) * cells
 
     def load(self, state: State) -> None:
-        """Restore the vectors."""
+        """Restore the vectors; those that were written in half precision are again float32."""
         self._on_device = {}
         for cell, reservoir in zip(CELLS, self.cells, strict=True):
             filled = f"{cell}.key" in state
-            reservoir.rows = {field: state[f"{cell}.{field}"] for field in FIELDS} if filled else {}
+            reservoir.rows = {field: widen(state[f"{cell}.{field}"]) for field in FIELDS} if filled else {}
 
     def recode(self, codes: Tensor) -> None:
         """Change the code of every unit from k to codes[k]."""

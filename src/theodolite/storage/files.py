@@ -37,11 +37,19 @@ def read_json(path: Location) -> dict[str, Any]:
 
 
 def write_tensors(
-    path: Location, tensors: Mapping[str, Tensor | DeviceTensor], metadata: Mapping[str, str]
+    path: Location,
+    tensors: Mapping[str, Tensor | DeviceTensor],
+    metadata: Mapping[str, str],
+    *,
+    narrow: bool = False,
 ) -> str:
-    """Write a safetensors file without copies in memory, and return its checksum."""
+    """Write a safetensors file without copies in memory, and return its checksum; see `write_safetensors`."""
     checksums: list[str] = []
-    write_atomically(path, lambda temporary: checksums.append(write_safetensors(temporary, tensors, metadata)))
+
+    def write(temporary: Path) -> None:
+        checksums.append(write_safetensors(temporary, tensors, metadata, narrow=narrow))
+
+    write_atomically(path, write)
     return checksums[0]
 
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from theodolite.devices import DeviceTensor, to_cpu
+from theodolite.half_precision import exact_dtype
 from theodolite.storage.checksum import PIECE, Checksum
 
 TYPES = {
@@ -39,20 +40,29 @@ FLUSH_BYTES = 1 << 28
 
 
 def write_safetensors(
-    path: Path, tensors: Mapping[str, Tensor | DeviceTensor], metadata: Mapping[str, str]
+    path: Path,
+    tensors: Mapping[str, Tensor | DeviceTensor],
+    metadata: Mapping[str, str],
+    *,
+    narrow: bool = False,
 ) -> str:
     """Write the tensors without copying those in memory, and return the checksum of the file.
 
-    Tensors on a device are waited for only when they are written, after the ones before them.
+    Tensors on a device are waited for only when they are written, after the ones before them. With `narrow`,
+    float32 tensors are written in half precision if that loses nothing; each is converted when it is written.
     """
+    dtypes = {
+        name: exact_dtype(tensor) if narrow and isinstance(tensor, Tensor) else tensor.dtype
+        for name, tensor in tensors.items()
+    }
     rank = {dtype: number for number, dtype in enumerate(TYPES)}
-    order = sorted(tensors, key=lambda name: (rank[tensors[name].dtype], name.encode()))
+    order = sorted(tensors, key=lambda name: (rank[dtypes[name]], name.encode()))
     entries: dict[str, object] = {"__metadata__": dict(metadata)}
     at = 0
     for name in order:
-        tensor = tensors[name]
-        end = at + tensor.nbytes
-        entries[name] = {"dtype": TYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [at, end]}
+        shape, dtype = tensors[name].shape, dtypes[name]
+        end = at + shape.numel() * dtype.itemsize
+        entries[name] = {"dtype": TYPES[dtype], "shape": list(shape), "data_offsets": [at, end]}
         at = end
     header = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
     header += b" " * (-len(header) % ALIGNMENT)
@@ -62,7 +72,7 @@ def write_safetensors(
             total.add(piece)
             stream.write(piece)
         for name in order:
-            content = _bytes(to_cpu(tensors[name]))
+            content = _bytes(to_cpu(tensors[name]).to(dtypes[name]))
             for start in range(0, len(content), PIECE):
                 total.add(content[start : start + PIECE])
             _write(stream.fileno(), content)

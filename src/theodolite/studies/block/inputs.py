@@ -72,8 +72,8 @@ def read_sampled_states(survey: Path, layer: int, population: str) -> Tensor:
         max(len(tensors[f"{cell}.key"]) for cell in sampled)
     )  # each cell has a reservoir of this size
     for cell in sampled:
-        union.offer(key=tensors[f"{cell}.key"], vector=tensors[f"{cell}.vector"])
-    return union.sorted()["vector"].float()
+        union.offer(key=tensors[f"{cell}.key"], vector=tensors[f"{cell}.vector"].float())
+    return union.sorted()["vector"]
 
 
 def read_trained_norms(survey: str | Path, population: str) -> tuple[str, pd.DataFrame]:
