@@ -150,7 +150,9 @@ class Bench:
         self.synchronize()
         return time.perf_counter() - started
 
-    def ratio(self, source: TextSource, some: Sequence[TextBatch], *, random: bool = True) -> dict[str, Any]:
+    def ratio(
+        self, source: TextSource, some: Sequence[TextBatch], *, random: bool = True, rounds: int | None = None
+    ) -> dict[str, Any]:
         """Time forward only and forward with all statistics alternately, on the same batches."""
         middle = [some[0], some[len(some) // 2], some[-1]]
         frames = self.frames(source, middle)
@@ -184,7 +186,7 @@ class Bench:
             layers.finish()
         close(warm)
         forward, complete = [], []
-        for _ in range(self.rounds):
+        for _ in range(rounds or self.rounds):
             forward.append(self.timed(source, some, nothing))
             held = folds()
             complete.append(everything(held))
@@ -218,6 +220,16 @@ class Bench:
         found = self.ratio(self.source, self.batches[::every])
         self.forward_seconds, self.forward_tokens = min(found["forward_s"]), found["tokens"]
         self.everything_seconds = min(found["everything_s"])
+        return found
+
+    def part_whole(self) -> dict[str, Any]:
+        """Time all batches of a long corpus once; `text` and `disk` are compared with this forward pass.
+
+        A GPU that is busy for a minute may be slower than one that is busy for ten seconds, and tables of units
+        grow less and less often.
+        """
+        found = self.ratio(self.source, self.batches, rounds=1)
+        self.forward_seconds, self.forward_tokens = min(found["forward_s"]), found["tokens"]
         return found
 
     def part_padded(self) -> dict[str, Any]:
@@ -294,8 +306,9 @@ class Bench:
         table.reserve(context.rows)
         sums = GroupSums(*(part[:2] for part in fold._sums))
         sheet = GramRows.allocate(form, layout.others, len(layout) - layout.others, self.device)
-        measured = (one.states, layout, centre, limits, sums, form, sheet)
-        seen, n, by_cell = passes.measure_rows(*measured)
+        _, seen = passes.measure_norms(one.states, layout, limits, copy=False)
+        summed_groups = (one.states, layout, seen, centre, sums, form, sheet)
+        n, by_cell = passes.sum_groups(*summed_groups)
         fold._frequent[0].allocate()
         summed = (one.states, layout, seen.flags, form, centre, table, laid.rows, sheet, fold._frequent[0])
         passes.add_units(*summed)
@@ -306,8 +319,8 @@ class Bench:
 
         steps: dict[str, Callable[[], object]] = {
             "copy": one.states.clone,
-            "hold": lambda: passes.hold_rows(one.states, layout, limits),
-            "measure_pass": lambda: passes.measure_rows(*measured),
+            "hold": lambda: passes.measure_norms(one.states, layout, limits, copy=True),
+            "group_pass": lambda: passes.sum_groups(*summed_groups),
             "norms": lambda: passes.add_norms(*norms),
             "unit_pass": lambda: passes.add_units(*summed),
             "group_counts": lambda: fold._counts[0].add(
@@ -333,7 +346,7 @@ class Bench:
             "kernels": passes.__name__.rpartition(".")[2],
             "layout_ms_on_the_processor": 1e3 * host,
             "ms": spent,
-            "states_GB_per_s": {name: size / spent[name] / 1e6 for name in ("measure_pass", "unit_pass")},
+            "states_GB_per_s": {name: size / spent[name] / 1e6 for name in ("group_pass", "unit_pass")},
             "products_TFLOPs_as_if_full": flops / spent["products"] / 1e9,
         }
 
@@ -604,7 +617,9 @@ def at_most(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-PARTS = ("machine", "limits", "accuracy", "apart", "survey", "padded", "text", "disk", "weights", "compiled")
+PARTS = (
+    "machine", "limits", "accuracy", "apart", "survey", "whole", "padded", "text", "disk", "weights", "compiled",
+)  # fmt: skip
 
 
 def main() -> None:

@@ -36,7 +36,15 @@ from theodolite.statistics.cuda.context import (
 )
 from theodolite.statistics.cuda.gram import GramFormat, GramRows, far_coordinates
 from theodolite.statistics.cuda.layout import Ints, Layout
-from theodolite.statistics.cuda.reference import MASSIVE, NONFINITE, ODD, SINK, GroupSums, norm_limits
+from theodolite.statistics.cuda.reference import (
+    MASSIVE,
+    NONFINITE,
+    ODD,
+    SINK,
+    GroupSums,
+    Measurements,
+    norm_limits,
+)
 from theodolite.statistics.cuda.reservoir import GpuReservoir
 from theodolite.statistics.cuda.tables import GpuCounts, GpuFrequentTable, GpuUnitTable, RowIndex
 from theodolite.statistics.cuda.transfer import fetch
@@ -123,7 +131,7 @@ class GpuFold:
             return
         with self.context.activate():
             states = batch.states.detach().to(self.context.device)
-            self._add(states, self.context.layout_of(batch), self._massive_above)
+            self._add(states, self.context.layout_of(batch))
             self.context.catch_up(self.context.max_deferred)
 
     def catch_up(self, batch: Batch | None = None) -> None:
@@ -151,9 +159,10 @@ class GpuFold:
             prepared = self.context.layout_of(batch)
             states = batch.states.detach().to(device)
             limits = self._limits_of(states.dtype, self._massive_above)
-            held, massive = self._backend(states).hold_rows(states, prepared.layout, limits)
+            held, measured = self._backend(states).measure_norms(states, prepared.layout, limits, copy=True)
         self.context.count_held(held.nbytes)
         order, in_order = prepared.order, prepared.in_order
+        massive = (measured.flags & MASSIVE).bool()
         by_place = torch.empty_like(massive).index_copy_(0, order, massive)
 
         @torch.no_grad()
@@ -163,12 +172,12 @@ class GpuFold:
                 again = Batch(batch.layer, held, places, back, attention=batch.attention)
                 self._host.update(again, sinks=sinks.cpu())
             with self.context.activate():
-                marks = massive + SINK * sinks.to(device)[order].to(torch.int8)
-                self._add(held, in_order, math.inf, marks)
+                flags = measured.flags + SINK * sinks.to(device)[order].to(torch.int8)
+                self._add(held, in_order, Measurements(measured.norms, flags))
 
         return HeldBatch(
             places,
-            by_place.bool(),
+            by_place,
             add,
             lambda: self.context.count_held(-held.nbytes),
             marks_sinks=self.frame.marks_sinks,
@@ -178,17 +187,19 @@ class GpuFold:
     def _massive_above(self) -> float:
         return self.frame.massive_above if self.frame.separate_massive else math.inf
 
-    def _add(self, states: Tensor, prepared: PreparedBatch, bound: float, marks: Tensor | None = None) -> None:
-        """Add the ordinary rows, and defer all others; `marks` are flags known before, in the layout's order."""
-        backend, limits = self._backend(states), self._limits_of(states.dtype, bound)
+    def _add(self, states: Tensor, prepared: PreparedBatch, measured: Measurements | None = None) -> None:
+        """Add the ordinary rows, and defer all others; held states have been measured."""
+        backend, limits = self._backend(states), self._limits_of(states.dtype, self._massive_above)
         self.reserve(prepared.size)
-        flags, flagged = self._fold(states, prepared.layout, prepared.rows, ORDINARY_CELLS, limits, backend, marks)
+        flags, flagged = self._fold(
+            states, prepared.layout, prepared.rows, ORDINARY_CELLS, limits, backend, measured
+        )
         wait_for_flags = cast(Callable[[], NDArray[np.int8]], fetch(flags))
         candidates = self._keep_candidates(states, prepared, flags)
 
         def finish() -> None:
             self._finish_batch(flagged, wait_for_flags, prepared, candidates, backend)
-            if marks is not None:
+            if measured is not None:
                 self.context.count_held(-states.nbytes)
 
         self.context.defer(finish)
@@ -243,9 +254,12 @@ class GpuFold:
         offset: int,
         limits: Tensor,
         backend: ModuleType,
-        marks: Tensor | None = None,
+        known: Measurements | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Add unflagged rows to the cells `offset` and `offset + 1`; return the flags and the flagged rows."""
+        """Add unflagged rows to the cells `offset` and `offset + 1`; return the flags and the flagged rows.
+
+        Rows that were not measured before are measured with these limits.
+        """
         gram_format, centre, table = self._format(states.dtype), self._centre(states.dtype), self._tables[offset]
         if offset != ORDINARY_CELLS:
             table.reserve(self._rows[offset], self.context.bytes_to_hold)
@@ -254,15 +268,14 @@ class GpuFold:
         at = torch.arange(layout.units.runs, device=self.context.device) if spilled else rows
         gram_rows = GramRows.allocate(gram_format, layout.others, len(layout) - layout.others, self.context.device)
         sums = self._sums_of[offset]
-        measured, n, by_cell = backend.measure_rows(
-            states, layout, centre, limits, sums, gram_format, gram_rows, marks
-        )
+        measured = known or backend.measure_norms(states, layout, limits, copy=False)[1]
+        n, by_cell = backend.sum_groups(states, layout, measured, centre, sums, gram_format, gram_rows)
         backend.add_norms(*self._norms_of[offset], measured.norms, measured.flags, layout.others)
         frequent = self._frequent[offset]
         if layout.frequent.runs:
             frequent.allocate()
         flagged = backend.add_units(
-            states, layout, measured.flags, gram_format, centre, into, at, gram_rows, frequent, copy=marks is None
+            states, layout, measured.flags, gram_format, centre, into, at, gram_rows, frequent, copy=known is None
         )
         if spilled:
             table.add_to_host(layout.units.keys, into)

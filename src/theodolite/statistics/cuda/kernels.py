@@ -1,8 +1,9 @@
 """The functions of `reference` as Triton kernels.
 
 Sums by unit are in float64, which costs no time, since memory is the limit on any GPU. Sums by group are in
-float32 within a piece and in float64 between pieces. The states are read twice: first to compute norms and sums by
-group; then, when the flags are known, to compute sums by unit and to write the rows to be multiplied.
+float32 within a piece and in float64 between pieces. The states are read three times: to compute norms and flags,
+and to copy them where they are held; for sums by group; and for sums by unit, when the rows to be multiplied are
+written.
 """
 
 # mypy: ignore-errors
@@ -16,8 +17,8 @@ from theodolite.optional_triton import triton as triton
 from theodolite.statistics.cuda.gram_kernels import add_products as add_products
 from theodolite.statistics.cuda.gram_kernels import products as products
 from theodolite.statistics.cuda.measure_kernels import add_norms as add_norms
-from theodolite.statistics.cuda.measure_kernels import hold_rows as hold_rows
-from theodolite.statistics.cuda.measure_kernels import measure_rows as measure_rows
+from theodolite.statistics.cuda.measure_kernels import measure_norms as measure_norms
+from theodolite.statistics.cuda.measure_kernels import sum_groups as sum_groups
 from theodolite.statistics.cuda.unit_kernels import add_units as add_units
 
 WIDEST = 8192

@@ -15,36 +15,47 @@ from theodolite.statistics.cuda.reference import GroupSums, Measurements
 from theodolite.statistics.norms import BINS, BINS_PER_OCTAVE, LOWEST_OCTAVE
 
 WARPS, STAGES = 1, 3  # a program handles one complete row at a time
-HELD_ROWS = 8  # copied by one program
+NORM_ROWS = 8  # measured by one program
+SUMMED, COLUMNS, SUM_STAGES = 4, 256, 3  # rows and columns that a warp adds at a time, and prefetches
 FAR_ROWS = 16  # whose far coordinates are loaded together
 GATHERED, GATHER_STAGES = 8, 4  # pieces of a group added at a time, and prefetched
 VARYING = ["others", "gap", "rows"]  # from batch to batch: must not trigger another compilation
 
 
-def measure_rows(
+def measure_norms(states: Tensor, layout: Layout, limits: Tensor, *, copy: bool) -> tuple[Tensor, Measurements]:
+    """Do the same as `reference.measure_norms`, in one pass."""
+    dim, rows = states.shape[1], len(layout)
+    block = triton.next_power_of_2(dim)
+    held = torch.empty(rows, dim, dtype=states.dtype, device=states.device) if copy else states
+    norms = torch.empty(rows, dtype=torch.float64, device=states.device)
+    flags = torch.empty(rows, dtype=torch.int8, device=states.device)
+    _norm_kernel[(triton.cdiv(rows, NORM_ROWS),)](
+        states, states.stride(0), layout.index, limits, held, norms, flags, rows, dim, COPY=copy, ROWS=NORM_ROWS,
+        BLOCK=block, STAGES=STAGES, num_warps=WARPS * max(block // 1024, 1),
+    )  # fmt: skip
+    return held, Measurements(norms, flags)
+
+
+def sum_groups(
     states: Tensor,
     layout: Layout,
+    measured: Measurements,
     centre: Tensor,
-    limits: Tensor,
     held: GroupSums,
     gram_format: GramFormat,
     gram_rows: GramRows,
-    marks: Tensor | None = None,
-) -> tuple[Measurements, Tensor, Tensor]:
-    """Do the same as `reference.measure_rows`, and also write the extra columns of `gram_rows`."""
+) -> tuple[Tensor, Tensor]:
+    """Do the same as `reference.sum_groups`, and also write the extra columns of `gram_rows`."""
     dim, pieces, device = states.shape[1], layout.groups, states.device
     block, count = triton.next_power_of_2(dim), len(pieces.start)
-    norms = torch.empty(len(layout), dtype=torch.float64, device=device)
-    flags = torch.empty(len(layout), dtype=torch.int8, device=device)
     sums = torch.empty(count, 4, dim, dtype=torch.float32, device=device)
     counts = torch.empty(count, 2, dtype=torch.int32, device=device)
-    _measure_kernel[(count,)](
-        states, states.stride(0), layout.by_group, layout.by_group_index, pieces.start, pieces.length,
-        centre, limits, flags if marks is None else marks, norms, flags, sums, counts, gram_format.far,
-        gram_rows.rows, layout.others, gram_rows.gap, gram_format.width, dim, gram_format.extra,
-        MARKED=marks is not None, FAR_ROWS=FAR_ROWS, BLOCK=block, STAGES=STAGES,
-        EXTRA=triton.next_power_of_2(gram_format.extra) if gram_format.extra else 0,
-        num_warps=WARPS * max(block // 1024, 1),
+    _sum_kernel[(count, triton.cdiv(dim, COLUMNS))](
+        states, states.stride(0), layout.by_group, layout.by_group_index, pieces.start, pieces.length, centre,
+        measured.norms, measured.flags, sums, counts, gram_format.far, gram_rows.rows, layout.others,
+        gram_rows.gap, gram_format.width, dim, gram_format.extra, ROWS=SUMMED, FAR_ROWS=FAR_ROWS, BLOCK=COLUMNS,
+        EXTRA=triton.next_power_of_2(gram_format.extra) if gram_format.extra else 0, STAGES=SUM_STAGES,
+        num_warps=1,
     )  # fmt: skip
     by_group = torch.empty(2 * GROUPS, 4, dim, dtype=torch.float64, device=device)
     n_by_group = torch.empty(2 * GROUPS, dtype=torch.int64, device=device)
@@ -59,63 +70,64 @@ def measure_rows(
         by_group, n_by_group, by_cell, n, held.cells, held.squares, columns, dim,
         GROUPS=GROUPS, BLOCK=128, WHOLE=block, num_warps=4,
     )  # fmt: skip
-    return Measurements(norms, flags), n, by_cell
-
-
-def hold_rows(states: Tensor, layout: Layout, limits: Tensor) -> tuple[Tensor, Tensor]:
-    """Do the same as `reference.hold_rows`, in one pass."""
-    dim, rows = states.shape[1], len(layout)
-    block = triton.next_power_of_2(dim)
-    held = torch.empty(rows, dim, dtype=states.dtype, device=states.device)
-    massive = torch.empty(rows, dtype=torch.int8, device=states.device)
-    _hold_kernel[(triton.cdiv(rows, HELD_ROWS),)](
-        states, states.stride(0), layout.index, limits, held, massive, rows, dim, ROWS=HELD_ROWS, BLOCK=block,
-        STAGES=STAGES, num_warps=WARPS * max(block // 1024, 1),
-    )  # fmt: skip
-    return held, massive
+    return n, by_cell
 
 
 def add_norms(counts: Tensor, zero: Tensor, extremes: Tensor, norms: Tensor, flags: Tensor, others: int) -> None:
     """Do the same as `reference.add_norms`."""
     # The bits of positive floats, read as integers, have the order of the floats.
-    _norm_kernel[(triton.cdiv(len(norms), 1024),)](
+    _histogram_kernel[(triton.cdiv(len(norms), 1024),)](
         counts, zero, extremes.view(torch.int64), norms, norms.view(torch.int64), flags, others, len(norms),
         LOWEST=LOWEST_OCTAVE, PER=BINS_PER_OCTAVE, BINS=BINS, NARROW=16, BLOCK=1024,
     )  # fmt: skip
 
 
 @jit(do_not_specialize=VARYING)
-def _hold_kernel(
+def _norm_kernel(
     states,
     stride,
     index,
     limits,
     held,
-    massive_rows,
+    norms,
+    flags,
     rows,
     dim,
+    COPY: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """Copy a few rows, and mark those that are massive."""
+    """Compute norms and flags of a few rows, and copy them."""
     columns = tl.arange(0, BLOCK)
     inside = columns < dim
     massive = tl.load(limits)
-    begin = tl.program_id(0) * ROWS
+    least = tl.load(limits + 1)
+    short = tl.load(limits + 2)
+    long = tl.load(limits + 3)
+    begin = tl.program_id(0).to(tl.int64) * ROWS
     for row in tl.range(begin, tl.minimum(begin + ROWS, rows), num_stages=STAGES):
         state_row = tl.load(index + row).to(tl.int64)
         raw = tl.load(states + state_row * stride + columns, mask=inside, other=0.0)
-        tl.store(held + row.to(tl.int64) * dim + columns, raw, mask=inside)
+        if COPY:
+            tl.store(held + row * dim + columns, raw, mask=inside)
         x = raw.to(tl.float32)
-        norm = tl.sqrt(tl.sum(x * x, 0)).to(tl.float64)
-        size = tl.sum(tl.abs(x) * 0.00048828125, 0)  # finite if the row is, even if its square overflows float32
-        flag = tl.where((norm > massive) & ((size - size) == 0.0), 1, 0)
-        tl.store(massive_rows + row, flag.to(tl.int8))
+        square = tl.sum(x * x, 0)
+        norm = tl.sqrt(square).to(tl.float64)
+        norm = tl.where(norm < least, 0.0, norm)
+        flag = tl.where(norm > massive, 1, 0)
+        if (norm <= short) | (norm >= long) | (square - square != 0.0):
+            # A square that overflows float32 makes the row odd, not infinite; this sum distinguishes the two.
+            size = tl.sum(tl.abs(x) * 0.00048828125, 0)
+            finite = (size - size) == 0.0
+            odd = finite & (size > 0.0)
+            flag = tl.where(finite & (norm > massive), 1, 0) + tl.where(finite, 0, 2) + tl.where(odd, 4, 0)
+        tl.store(norms + row, norm)
+        tl.store(flags + row, flag.to(tl.int8))
 
 
 @jit(do_not_specialize=VARYING)
-def _measure_kernel(
+def _sum_kernel(
     states,
     stride,
     order,
@@ -123,8 +135,6 @@ def _measure_kernel(
     start,
     length,
     centre,
-    limits,
-    marks,
     norms,
     flags,
     sums,
@@ -136,86 +146,72 @@ def _measure_kernel(
     width,
     dim,
     extra,
-    MARKED: tl.constexpr,
+    ROWS: tl.constexpr,
     FAR_ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
-    STAGES: tl.constexpr,
     EXTRA: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
-    """Compute norms and flags of a piece, sum its unflagged rows, and write remainders of far coordinates."""
+    """Sum some columns of the unflagged rows of a piece; the first program also writes remainders."""
     piece = tl.program_id(0)
     begin = tl.load(start + piece)
     count = tl.load(length + piece)
-    columns = tl.arange(0, BLOCK)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < dim
     c = tl.load(centre + columns, mask=inside, other=0.0).to(tl.float32)
-    massive = tl.load(limits)
-    least = tl.load(limits + 1)
-    short = tl.load(limits + 2)
-    long = tl.load(limits + 3)
     y_sum = tl.zeros([BLOCK], tl.float32)
     u_sum = tl.zeros([BLOCK], tl.float32)
     y_squares = tl.zeros([BLOCK], tl.float32)
     u_squares = tl.zeros([BLOCK], tl.float32)
-    n = 0
-    directed = 0
-    if EXTRA:
-        number = tl.arange(0, EXTRA)
-        is_extra = number < extra
-        coordinate = tl.load(far + number, mask=is_extra, other=0)
-        c_far = tl.load(centre + coordinate, mask=is_extra, other=0.0).to(tl.float32)
-        kind = gram_rows.dtype.element_ty
-    for at in tl.range(0, count, num_stages=STAGES):
-        layout_row = tl.load(order + begin + at)
-        state_row = tl.load(index + begin + at).to(tl.int64)
-        x = tl.load(states + state_row * stride + columns, mask=inside, other=0.0).to(tl.float32)
-        square = tl.sum(x * x, 0)
-        norm = tl.sqrt(square).to(tl.float64)
-        norm = tl.where(norm < least, 0.0, norm)
-        flag = tl.where(norm > massive, 1, 0)
-        if (norm <= short) | (norm >= long) | (square - square != 0.0):
-            # A square that overflows float32 makes the row odd, not infinite; this sum distinguishes the two.
-            size = tl.sum(tl.abs(x) * 0.00048828125, 0)
-            finite = (size - size) == 0.0
-            odd = finite & (size > 0.0)
-            flag = tl.where(finite & (norm > massive), 1, 0) + tl.where(finite, 0, 2) + tl.where(odd, 4, 0)
-        if MARKED:  # then no norm is above the limit, and the flags have no bit in common
-            flag += tl.load(marks + layout_row).to(tl.int32)
-        tl.store(norms + layout_row, norm)
-        tl.store(flags + layout_row, flag.to(tl.int8))
-        if flag == 0:
-            has_length = norm > 0.0
-            inverse = tl.where(has_length, 1.0 / tl.where(has_length, norm, 1.0), 0.0).to(tl.float32)
-            y = x - c
-            u = x * inverse
-            y_sum += y
-            u_sum += u
-            y_squares += y * y
-            u_squares += u * u
-            n += 1
-            directed += has_length.to(tl.int32)
-    if EXTRA:
-        tl.debug_barrier()  # the flags were written by other threads
-        for at in range(0, count, FAR_ROWS):
-            offset = at + tl.arange(0, FAR_ROWS)
-            real = offset < count
-            layout_row = tl.load(order + begin + offset, mask=real, other=0)
-            state_row = tl.load(index + begin + offset, mask=real, other=0).to(tl.int64)
-            in_range = real[:, None] & is_extra[None, :]
-            place = states + state_row[:, None] * stride + coordinate[None, :]
-            far_values = tl.load(place, mask=in_range, other=0.0)
-            keep = tl.load(flags + layout_row, mask=real, other=1) == 0
-            z = tl.where(keep[:, None], far_values.to(tl.float32) - c_far[None, :], 0.0)
-            remainder = (z - z.to(kind).to(tl.float32)).to(kind)
-            place = layout_row.to(tl.int64) + tl.where(layout_row >= others, gap, 0)
-            tl.store(gram_rows + place[:, None] * width + dim + number[None, :], remainder, mask=in_range)
+    n = tl.zeros([ROWS], tl.int32)
+    directed = tl.zeros([ROWS], tl.int32)
+    for at in tl.range(0, count, ROWS, num_stages=STAGES):
+        offset = at + tl.arange(0, ROWS)
+        real = offset < count
+        layout_row = tl.load(order + begin + offset, mask=real, other=0)
+        state_row = tl.load(index + begin + offset, mask=real, other=0).to(tl.int64)
+        there = real[:, None] & inside[None, :]  # flagged rows are read too: the flags need not be waited for
+        raw = tl.load(states + state_row[:, None] * stride + columns[None, :], mask=there, other=0.0)
+        keep = real & (tl.load(flags + layout_row, mask=real, other=1) == 0)
+        norm = tl.where(keep, tl.load(norms + layout_row, mask=real, other=0.0), 0.0)
+        has_length = norm > 0.0
+        inverse = tl.where(has_length, 1.0 / tl.where(has_length, norm, 1.0), 0.0).to(tl.float32)
+        x = tl.where(keep[:, None], raw.to(tl.float32), 0.0)
+        y = tl.where(keep[:, None], x - c[None, :], 0.0)
+        u = x * inverse[:, None]
+        y_sum += tl.sum(y, 0)
+        u_sum += tl.sum(u, 0)
+        y_squares += tl.sum(y * y, 0)
+        u_squares += tl.sum(u * u, 0)
+        n += keep.to(tl.int32)
+        directed += has_length.to(tl.int32)
     into = sums + piece.to(tl.int64) * 4 * dim + columns
     tl.store(into, y_sum, mask=inside)
     tl.store(into + dim, u_sum, mask=inside)
     tl.store(into + 2 * dim, y_squares, mask=inside)
     tl.store(into + 3 * dim, u_squares, mask=inside)
-    tl.store(counts + 2 * piece, n)
-    tl.store(counts + 2 * piece + 1, directed)
+    if tl.program_id(1) == 0:
+        tl.store(counts + 2 * piece, tl.sum(n, 0))
+        tl.store(counts + 2 * piece + 1, tl.sum(directed, 0))
+        if EXTRA:
+            number = tl.arange(0, EXTRA)
+            is_extra = number < extra
+            coordinate = tl.load(far + number, mask=is_extra, other=0)
+            c_far = tl.load(centre + coordinate, mask=is_extra, other=0.0).to(tl.float32)
+            kind = gram_rows.dtype.element_ty
+            for at in range(0, count, FAR_ROWS):
+                offset = at + tl.arange(0, FAR_ROWS)
+                real = offset < count
+                layout_row = tl.load(order + begin + offset, mask=real, other=0)
+                state_row = tl.load(index + begin + offset, mask=real, other=0).to(tl.int64)
+                in_range = real[:, None] & is_extra[None, :]
+                place = states + state_row[:, None] * stride + coordinate[None, :]
+                far_values = tl.load(place, mask=in_range, other=0.0)
+                keep = tl.load(flags + layout_row, mask=real, other=1) == 0
+                z = tl.where(keep[:, None], far_values.to(tl.float32) - c_far[None, :], 0.0)
+                remainder = (z - z.to(kind).to(tl.float32)).to(kind)
+                place = layout_row.to(tl.int64) + tl.where(layout_row >= others, gap, 0)
+                tl.store(gram_rows + place[:, None] * width + dim + number[None, :], remainder, mask=in_range)
 
 
 @jit
@@ -299,7 +295,7 @@ def _gather_cells(
 
 
 @jit(do_not_specialize=VARYING)
-def _norm_kernel(
+def _histogram_kernel(
     counts,
     zero,
     extremes,

@@ -58,33 +58,10 @@ COLUMNS = 128  # promoted to float64 at a time
 ROWS = 8192
 
 
-def hold_rows(states: Tensor, layout: Layout, limits: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a copy of the states in the order of the layout, (rows, dim), and which are massive, (rows,) int8."""
-    norms = _norms(states, layout)
-    massive = torch.isfinite(norms) & (norms > limits[0])
-    return states.index_select(0, layout.index), massive.to(torch.int8)
+def measure_norms(states: Tensor, layout: Layout, limits: Tensor, *, copy: bool) -> tuple[Tensor, Measurements]:
+    """Return the norms and flags of the rows, and if asked for a copy of the states in the order of the layout.
 
-
-def _norms(states: Tensor, layout: Layout) -> Tensor:
-    parts = (states.index_select(0, block) for block in torch.split(layout.index, ROWS))
-    return torch.cat([torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts])
-
-
-def measure_rows(
-    states: Tensor,
-    layout: Layout,
-    centre: Tensor,
-    limits: Tensor,
-    held: GroupSums,
-    gram_format: GramFormat,
-    gram_rows: GramRows,
-    marks: Tensor | None = None,
-) -> tuple[Measurements, Tensor, Tensor]:
-    """Compute norms and flags; add the unflagged rows by group and coordinate to `held`.
-
-    centre: (dim,) of any dtype. limits: (4,) float64, see `norm_limits`. marks: (rows,) int8, flags that are known
-    before. Also returns the number of rows that were added, (2,), and their sums of y = x - c, u = x/|x|, y^2, u^2
-    by coordinate, (2, 4, dim). Rows of length 0 have no u.
+    limits: (4,) float64, see `norm_limits`. Without a copy, the states are returned as they are.
     """
     norms = _norms(states, layout)
     massive, least, short, long = limits.unbind()
@@ -92,9 +69,29 @@ def measure_rows(
     finite = torch.isfinite(norms)
     odd = finite & (norms > 0) & ~((norms > short) & (norms < long))
     flags = (MASSIVE * (finite & (norms > massive)) + NONFINITE * ~finite + ODD * odd).to(torch.int8)
-    flags = flags if marks is None else flags | marks
-    n, by_cell = _add_groups(states, layout, norms, flags == 0, centre.double(), held)
-    return Measurements(norms, flags), n, by_cell
+    return states.index_select(0, layout.index) if copy else states, Measurements(norms, flags)
+
+
+def _norms(states: Tensor, layout: Layout) -> Tensor:
+    parts = (states.index_select(0, block) for block in torch.split(layout.index, ROWS))
+    return torch.cat([torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts])
+
+
+def sum_groups(
+    states: Tensor,
+    layout: Layout,
+    measured: Measurements,
+    centre: Tensor,
+    held: GroupSums,
+    gram_format: GramFormat,
+    gram_rows: GramRows,
+) -> tuple[Tensor, Tensor]:
+    """Add the unflagged rows by group and coordinate to `held`.
+
+    centre: (dim,) of any dtype. Returns the number of rows that were added, (2,), and their sums of y = x - c,
+    u = x/|x|, y^2, u^2 by coordinate, (2, 4, dim). Rows of length 0 have no u.
+    """
+    return _add_groups(states, layout, measured.norms, measured.flags == 0, centre.double(), held)
 
 
 def _add_groups(

@@ -133,14 +133,16 @@ class GpuUnitTable(GpuSums):
             yield codes, n, total.index_select(0, at), squares
 
     def find(self, rows: RowIndex) -> list[FoundRows]:
-        """Return the rows of all units seen: other positions, then first."""
+        """Return the rows of all units seen, sorted by unit: other positions, then first."""
         if self.spilled is not None:
             table, device = self.spilled, torch.device("cpu")
             keys, n, squares = table.codes, table.n, table.squares
         else:
             size, device = min(rows.size, len(self.n)), self.device
             keys, n, squares = torch.from_numpy(rows.keys[:size]), self.n[:size].cpu(), self.squares[:size].cpu()
-        picked = (((n > 0) & (keys % 2 == first)).nonzero().squeeze(1) for first in (0, 1))
+        order = keys.argsort()
+        order = order[n[order] > 0]
+        picked = (order[keys[order] % 2 == first] for first in (0, 1))
         return [FoundRows(to_device(at, device), keys[at] // 2 - 1, n[at], squares[at]) for at in picked]
 
     def clear(self) -> None:

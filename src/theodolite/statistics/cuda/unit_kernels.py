@@ -32,7 +32,7 @@ def add_units(
     *,
     copy: bool = True,
 ) -> Tensor:
-    """Do the same as `reference.add_units`, except for the extra columns, which `measure_rows` has written."""
+    """Do the same as `reference.add_units`, except for the extra columns, which `sum_groups` has written."""
     dim, device, pieces = states.shape[1], states.device, layout.units
     flagged_rows = torch.empty(len(layout), dim, dtype=states.dtype, device=device) if copy else states
     slots = max(pieces.slots, 1)
