@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from tests.oracles import wide
 from theodolite.measures import unit_sums
 from theodolite.measures.coordinates import between
 from theodolite.measures.cosine import partition_isotropy_log
-from theodolite.measures.decomposition import decomposition, unit_moments
+from theodolite.measures.decomposition import decomposition, decompositions, unit_moments
 from theodolite.measures.unit_sums import Sums, spread_of_means, squared_distances, sum_units
 
 Array = NDArray[np.float64]
@@ -106,10 +107,12 @@ def test_formulas_give_the_same_on_every_device(put: Put) -> None:
     for ours, theirs in zip(on_cpu, on_device, strict=True):
         assert theirs == pytest.approx(ours, rel=FLOAT64, abs=1e-9)
     rows = np.arange(10, UNITS)
-    some = made.n[rows], made.squares[rows], made.v[rows]
-    ours = decomposition(some[0], made.total[rows], some[1], made.centre, some[2])
-    theirs = decomposition(some[0], put(made.total), some[1], made.centre, some[2], rows)
-    assert theirs == pytest.approx(ours, rel=FLOAT64)
+    every = decomposition(made.n, made.total, made.squares, made.centre, made.v)
+    some = decomposition(made.n[rows], made.total[rows], made.squares[rows], made.centre, made.v[rows])
+    sets: list[Any] = [None, rows]
+    theirs = decompositions(made.n, put(made.total), made.centre, made.v, sets, [None, None])
+    assert theirs[0] == pytest.approx(every, rel=FLOAT64)
+    assert theirs[1] == pytest.approx(some, rel=FLOAT64)
 
 
 def test_float32_would_lose_what_is_between_units() -> None:

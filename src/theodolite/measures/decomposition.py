@@ -5,6 +5,7 @@ Yamagiwa and Shimodaira (2024), Norm of Mean Contextualized Embeddings Determine
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from theodolite.measures.formula import formula
 from theodolite.measures.resampling import describe_errors
-from theodolite.measures.unit_sums import Rows, Sums, squared_distances, sum_units
+from theodolite.measures.unit_sums import Rows, Sums, distances_of_sets, squared_distances, sum_sets
 
 Array = NDArray[np.float64]
 PAPER = "Yamagiwa and Shimodaira 2024, eq. (1), (4)-(6), (8)-(11)"
@@ -131,42 +132,56 @@ def clustered(
     error=describe_errors(),
 )
 def decomposition(
-    n: NDArray[np.int64],
-    total: Sums,
-    squares: Array,
-    centre: Array,
-    unit_v: Array,
-    rows: Rows | None = None,
-    rest: Rest | None = None,
+    n: NDArray[np.int64], total: Sums, squares: Array, centre: Array, unit_v: Array
 ) -> Decomposition:
-    """Return Q, M, V, V_W and V_B over the given units; V_B is summed directly, not subtracted.
+    """Return Q, M, V, V_W and V_B over all units; V_B is summed directly, not subtracted.
 
-    `rows` selects rows of `total`; the other arguments then hold only these units. With `rest`, more units whose
-    vectors are known only together, Q, M and V are exact all the same; V_W is as good as the estimate in `rest`,
-    and V_B is what it leaves of V.
     n, squares, unit_v: (units,), total: (units, dim), centre: (dim,)
     """
-    if rest is not None:
-        return _decompose_with_rest(n, total, centre, unit_v, rows, rest)
-    share = n / n.sum()
-    mean = sum_units(total, rows) / n.sum()
-    v_within = float(share @ unit_v)
-    v_between = float(share @ squared_distances(n, total, mean, rows=rows)[0])
-    m = float(np.square(mean + centre).sum())
-    return Decomposition(m + v_within + v_between, m, v_within + v_between, v_within, v_between)
+    (found,) = decompositions(n, total, centre, unit_v, [None], [None])
+    return found
 
 
-def _decompose_with_rest(
-    n: NDArray[np.int64], total: Sums, centre: Array, unit_v: Array, rows: Rows | None, rest: Rest
+def decompositions(
+    n: NDArray[np.int64],
+    total: Sums,
+    centre: Array,
+    unit_v: Array,
+    sets: Sequence[Rows | None],
+    rests: Sequence[Rest | None],
+) -> list[Decomposition]:
+    """Return the decomposition over each set of units: some rows of `total`, or all.
+
+    With a `Rest`, more units whose vectors are known only together, Q, M and V are exact all the same; V_W is as
+    good as the estimate there, and V_B is what it leaves of V. On a device, the sums are read twice for all sets
+    together. n, unit_v: (units,) of all units, total: (units, dim), centre: (dim,)
+    """
+    counts = [n if rows is None else n[rows] for rows in sets]
+    positions = [count.sum() + (0 if rest is None else rest.n) for count, rest in zip(counts, rests, strict=True)]
+    means = [
+        (of_set if rest is None else of_set + rest.sum) / number
+        for of_set, rest, number in zip(sum_sets(total, sets), rests, positions, strict=True)
+    ]
+    away = distances_of_sets(n, total, means, sets)
+    return [
+        _decompose(count, number, mean, unit_v if rows is None else unit_v[rows], far, rest, centre)
+        for count, number, mean, rows, far, rest in zip(counts, positions, means, sets, away, rests, strict=True)
+    ]
+
+
+def _decompose(
+    n: NDArray[np.int64], positions: int, mean: Array, unit_v: Array, away: Array, rest: Rest | None, centre: Array
 ) -> Decomposition:
-    positions = n.sum() + rest.n
-    mean = (sum_units(total, rows) + rest.sum) / positions
-    within = float(n @ unit_v)
-    between = float(n @ squared_distances(n, total, mean, rows=rows)[0])
-    away = max(rest.squares - 2 * float(rest.sum @ mean) + rest.n * float(mean @ mean), 0.0)
-    v = (within + between + away) / positions
-    v_within = min((within + rest.within) / positions, v)
+    """Return the decomposition from the mean about the centre and each unit's squared distance from it."""
     m = float(np.square(mean + centre).sum())
+    if rest is None:
+        share = n / positions
+        v_within, v_between = float(share @ unit_v), float(share @ away)
+        return Decomposition(m + v_within + v_between, m, v_within + v_between, v_within, v_between)
+    within, between = float(n @ unit_v), float(n @ away)
+    far = max(rest.squares - 2 * float(rest.sum @ mean) + rest.n * float(mean @ mean), 0.0)
+    v = (within + between + far) / positions
+    v_within = min((within + rest.within) / positions, v)
     return Decomposition(m + v, m, v, v_within, v - v_within)
 
 

@@ -6,7 +6,7 @@ differ only in the order of additions. Results are arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from theodolite.devices import to_device
 from theodolite.measures import unit_sums_cuda
 
 Array = NDArray[np.float64]
@@ -34,10 +35,7 @@ def sum_units(total: Sums, rows: Rows | None = None) -> Array:
     array([6., 8.])
     """
     if isinstance(total, Tensor):
-        times = total.new_ones(len(total)) if rows is None else total.new_zeros(len(total))
-        if rows is not None:
-            times[torch.from_numpy(rows).to(total.device)] = 1.0
-        return to_numpy(times @ total)
+        return np.asarray(sum_sets(total, [rows])[0])
     if rows is None:
         return np.asarray(total.sum(axis=0))
     # Rows are added one after the other, as numpy adds a complete array, so that the result is that of a copy.
@@ -50,6 +48,40 @@ def sum_units(total: Sums, rows: Rows | None = None) -> Array:
     return held[0] if filled else np.zeros(total.shape[1])
 
 
+def sum_sets(total: Sums, sets: Sequence[Rows | None]) -> Array:
+    """Return the sum over each set of units: some rows, or all. On a device, all are read once. -> (sets, dim)
+
+    >>> sum_sets(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), [None, np.array([0, 2])])
+    array([[ 9., 12.],
+           [ 6.,  8.]])
+    """
+    if not isinstance(total, Tensor):
+        return np.stack([sum_units(total, rows) for rows in sets])
+    times = np.zeros((len(sets), len(total)))
+    for each, rows in zip(times, sets, strict=True):
+        each[slice(None) if rows is None else rows] = 1.0
+    return to_numpy(like(total, times) @ total)
+
+
+def distances_of_sets(
+    n: NDArray[np.int64], total: Sums, points: Sequence[Array], sets: Sequence[Rows | None]
+) -> list[Array]:
+    """Return |total/n - point|^2 of the units of each set from its own point. On a device, all are read once.
+
+    n: (units,) of all units -> (units of the set,) each
+
+    >>> distances_of_sets(np.array([1, 1]), np.array([[0.0], [2.0]]), [np.ones(1)] * 2, [None, np.array([1])])
+    [array([1., 1.]), array([1.])]
+    """
+    if isinstance(total, Tensor):
+        every = squared_distances(n, total, *points)
+        return [found if rows is None else found[rows] for found, rows in zip(every, sets, strict=True)]
+    return [
+        squared_distances(n if rows is None else n[rows], total, point, rows=rows)[0]
+        for point, rows in zip(points, sets, strict=True)
+    ]
+
+
 def squared_distances(n: NDArray[np.int64], total: Sums, *points: Array, rows: Rows | None = None) -> list[Array]:
     """Return |total/n - point|^2 of each unit, or of the given rows, for every point. n: (units,) -> (units,) each
 
@@ -57,9 +89,8 @@ def squared_distances(n: NDArray[np.int64], total: Sums, *points: Array, rows: R
     [array([1.]), array([4.])]
     """
     if isinstance(total, Tensor):
-        middles = torch.from_numpy(np.stack(points)).to(total.device)
-        chosen = None if rows is None else torch.from_numpy(rows).to(total.device)
-        counts = torch.from_numpy(n).to(total.device)
+        counts, middles = like(total, n), like(total, np.stack(points))
+        chosen = None if rows is None else like(total, rows)
         return list(to_numpy(distances_from(counts, total, middles, chosen)))  # copied once: a copy waits
     found = [np.empty(len(n)) for _ in points]
     if rows is not None and 2 * len(rows) > len(total):  # reading all rows is faster than selecting them
@@ -101,7 +132,7 @@ def spread_of_means(n: NDArray[np.int64], total: Sums, mean: Array) -> Array:
     """
     share = n / n.sum()
     if isinstance(total, Tensor):
-        counts, weights, middle = (torch.from_numpy(part).to(total.device) for part in (n, share, mean))
+        counts, weights, middle = (like(total, part) for part in (n, share, mean))
         if unit_sums_cuda.is_supported(total):
             return to_numpy(unit_sums_cuda.spread_of_means(counts, weights, total, middle))
         found = torch.zeros_like(middle)
@@ -120,7 +151,7 @@ def spread_of_means(n: NDArray[np.int64], total: Sums, mean: Array) -> Array:
 
 def select_rows(total: Sums, rows: Rows) -> Any:
     """Return some rows, on the device of the sums. -> (rows, dim)"""
-    return total[torch.from_numpy(rows).to(total.device)] if isinstance(total, Tensor) else total[rows]
+    return total[like(total, rows)] if isinstance(total, Tensor) else total[rows]
 
 
 def _device_blocks(total: Tensor, rows: Tensor | None = None) -> Iterator[tuple[slice, Tensor]]:
@@ -130,13 +161,13 @@ def _device_blocks(total: Tensor, rows: Tensor | None = None) -> Iterator[tuple[
         yield of, total[of] if rows is None else total[rows[of]]
 
 
-def to_numpy(values: Sums) -> Array:
+def to_numpy(values: NDArray[Any] | Tensor) -> NDArray[Any]:
     """Return an array, copied from the device if necessary."""
     return np.asarray(values.cpu().numpy()) if isinstance(values, Tensor) else values
 
 
-def like(sums: Sums, values: Sums) -> Any:
+def like(sums: Sums, values: NDArray[Any] | Tensor) -> Any:
     """Return values as sums are: a tensor on their device, or an array."""
     if not isinstance(sums, Tensor):
         return to_numpy(values)
-    return (values if isinstance(values, Tensor) else torch.from_numpy(values)).to(sums.device)
+    return to_device(values if isinstance(values, Tensor) else torch.from_numpy(values), sums.device)

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from theodolite.optional_triton import jit, tl, triton
 
-COLUMNS = 1024
-"""Coordinates that a program reads at a time."""
+UNITS, COLUMNS = 8, 256
+"""Units and coordinates whose distances a program computes at a time: the points are read once for these units."""
 ROWS, NARROW = 256, 128
 """Units and coordinates of one partial sum over units."""
 
@@ -26,10 +26,10 @@ def squared_distances(counts: Tensor, total: Tensor, points: Tensor, rows: Tenso
     """
     found = total.new_empty(len(points), len(counts))
     if len(counts):
-        at_once = triton.next_power_of_2(len(points))
-        _distance_kernel[(len(counts),)](
-            total, counts, rows, points, found, len(counts), len(points), total.shape[1],
-            SELECTED=rows is not None, POINTS=at_once, BLOCK=max(COLUMNS // at_once, 128),
+        _distance_kernel[(triton.cdiv(len(counts), UNITS),)](
+            total, counts, rows, points, found, len(counts), total.shape[1],
+            SELECTED=rows is not None, NUMBER=len(points), POINTS=triton.next_power_of_2(len(points)),
+            UNITS=UNITS, BLOCK=COLUMNS,
         )  # fmt: skip
     return found
 
@@ -47,24 +47,28 @@ def spread_of_means(counts: Tensor, weights: Tensor, total: Tensor, middle: Tens
 
 @jit
 def _distance_kernel(
-    total, counts, rows, points, found, units, number, dim,
-    SELECTED: tl.constexpr, POINTS: tl.constexpr, BLOCK: tl.constexpr,
+    total, counts, rows, points, found, units, dim,
+    SELECTED: tl.constexpr, NUMBER: tl.constexpr, POINTS: tl.constexpr, UNITS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    unit = tl.program_id(0).to(tl.int64)
+    unit = tl.program_id(0).to(tl.int64) * UNITS + tl.arange(0, UNITS)
+    real = unit < units
     row = unit
     if SELECTED:
-        row = tl.load(rows + unit)
-    n = tl.load(counts + unit).to(tl.float64)
-    point = tl.arange(0, POINTS)
-    away = tl.zeros([POINTS], tl.float64)
+        row = tl.load(rows + unit, mask=real, other=0)
+    n = tl.load(counts + unit, mask=real, other=1).to(tl.float64)
+    number = tl.arange(0, POINTS)
+    away = tl.zeros([UNITS, POINTS], tl.float64)
     for start in range(0, dim, BLOCK):
         columns = start + tl.arange(0, BLOCK)
         inside = columns < dim
-        mean = tl.load(total + row * dim + columns, mask=inside, other=0.0) / n
-        held = (point < number)[:, None] & inside[None, :]
-        less = mean[None, :] - tl.load(points + point[:, None] * dim + columns[None, :], mask=held, other=0.0)
-        away += tl.sum(tl.where(held, less * less, 0.0), 1)
-    tl.store(found + point.to(tl.int64) * units + unit, away, mask=point < number)
+        held = real[:, None] & inside[None, :]
+        mean = tl.load(total + row[:, None] * dim + columns[None, :], mask=held, other=0.0) / n[:, None]
+        for point in tl.static_range(NUMBER):
+            less = mean - tl.load(points + point * dim + columns, mask=inside, other=0.0)[None, :]
+            squared = tl.sum(tl.where(held, less * less, 0.0), 1)
+            away += tl.where(number == point, 1.0, 0.0)[None, :] * squared[:, None]
+    into = found + number.to(tl.int64)[None, :] * units + unit[:, None]
+    tl.store(into, away, mask=real[:, None] & (number < NUMBER)[None, :])
 
 
 @jit

@@ -16,7 +16,7 @@ from theodolite.devices import to_device
 from theodolite.measures.columns import NO_UNITS
 from theodolite.measures.coordinates import cosine_shares, rogue
 from theodolite.measures.cosine import mean_cosine
-from theodolite.measures.decomposition import UnitMoments, decomposition, frequent, unit_moments
+from theodolite.measures.decomposition import UnitMoments, frequent, unit_moments
 from theodolite.measures.norms import norm_quantiles
 from theodolite.measures.rare_units import estimated_share
 from theodolite.measures.resampling import SHARES
@@ -107,7 +107,7 @@ def make_layer_row(
     row.values |= {"n": positions, "types": types if with_units else None, "dim": fold.frame.dim}
     kinds = np.isin(sums.codes.numpy(), list(special))
     if positions:
-        _add_decomposition(row, n, total, squares, centre, units, kinds if with_units else None, rare)
+        _add_decomposition(row, n, total, centre, units, kinds if with_units else None, rare)
     else:
         row.undefined("no position belongs to this population", [*PARTS, *SET_COLUMNS, *FITS])
         row.values |= dict.fromkeys(COUNTS.values(), 0)
@@ -132,21 +132,18 @@ def _add_decomposition(
     row: LayerRow,
     n: NDArray[np.int64],
     total: Sums,
-    squares: NDArray[np.float64],
     centre: NDArray[np.float64],
     units: UnitMoments,
     special: NDArray[np.bool_] | None,
     rare: RarePart | None = None,
 ) -> None:
     """Add Q, M and V over all units and over sets of units; `special` is None if the vectors have no units."""
-    whole = decomposition(n, total, squares, centre, units.v, rest=None if rare is None else rare.rest)
-    row.put("not finite", **whole._asdict())
+    for reason, numbers in set_sums(n, total, centre, units, special, rare):
+        row.put(reason, **numbers)
     if special is None:
         row.undefined(NO_UNITS, ["types", "v_within", "v_between", *COUNTS.values(), *SET_COLUMNS, *FITS])
         return
     row.values |= set_counts(n, special, rare)
-    for reason, numbers in set_sums(n, total, squares, centre, units, special, rare):
-        row.put(reason, **numbers)
     used = frequent(n if rare is None else rare.certain_counts(n))
     if used.sum() < 3:
         row.undefined(FEW_UNITS, FITS)
@@ -185,9 +182,9 @@ def _add_corrected_slope(
     kept = torch.from_numpy(used)[place] & (sums.codes[place] == sample["unit"])
     rows, device = place[kept], sums.sum.device
     of_fit = kept.nonzero().squeeze(1)
-    vectors = to_device(sample["vector"][of_fit.to(sample["vector"].device)], device).double()
-    n, centre = (part.to(device) for part in (sums.n[rows].double()[:, None], sums.centre))
-    means = sums.sum[rows.to(device)] / n + centre
+    vectors = to_device(sample["vector"][to_device(of_fit, sample["vector"].device)], device).double()
+    n, centre = (to_device(part, device) for part in (sums.n[rows].double()[:, None], sums.centre))
+    means = sums.sum[to_device(rows, device)] / n + centre
     fit_unit = np.cumsum(used)[rows.numpy()] - 1
     found = correct_slope(
         sums.n.numpy()[used],
