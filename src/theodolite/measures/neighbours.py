@@ -14,11 +14,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from theodolite.measures import neighbours_cuda
+from theodolite.measures import neighbours_cuda, pairs_cuda
 from theodolite.measures.duplicates import check_vectors, distinct, find_near_duplicates
 
-_BLOCK = 2048
-"""Rows and columns of a block of products: 16 MiB of float32."""
+_BLOCK, _GPU_BLOCK = 2048, 8192
+"""Rows and columns of a block of products: 16 MiB of float32, and 256 MiB on a GPU, where few steps are faster."""
 _CANDIDATES = 16
 _ELEMENTS = 2**21
 """Float64 numbers in a temporary of the second search: 16 MiB."""
@@ -108,12 +108,13 @@ def _candidates(points: Tensor, slack: float, most: int) -> _Candidates:
     that holds more of the nearest is rare, and `beyond` detects it.
     """
     count = min(most, len(points))
-    taken = count if len(points) <= _BLOCK else min(count, _BLOCK // 64)
+    size = _GPU_BLOCK if points.is_cuda else _BLOCK
+    taken = count if len(points) <= size else min(count, size // 64)
     bounds = points.new_full((len(points), count), torch.inf)
     others = torch.zeros_like(bounds, dtype=torch.int64)
     beyond = points.new_full((len(points),), torch.inf)
     shrunk = _shrunk_norms(points, slack)
-    blocks = [slice(i, i + _BLOCK) for i in range(0, len(points), _BLOCK)]
+    blocks = [slice(i, i + size) for i in range(0, len(points), size)]
     for number, rows in enumerate(blocks):
         for columns in blocks[number:]:
             lower = torch.addmm(shrunk[columns], points[rows], points[columns].T, alpha=-2)
@@ -177,6 +178,8 @@ def _measure(squared: Tensor, chosen: Tensor, vectors: Tensor, scale: Tensor, ot
 
 def _squared_distances(vectors: Tensor, scale: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """Return |x - y|^2 / scale^2 of pairs of rows, by subtraction in float64: (pairs,)."""
+    if pairs_cuda.is_supported(vectors):
+        return pairs_cuda.squared_distances(vectors, scale, left, right)
     step = max(1, (_ELEMENTS if vectors.device.type == "cpu" else _GPU_ELEMENTS) // vectors.shape[1])
     squared = torch.empty(len(left), dtype=torch.float64, device=vectors.device)
     for start in range(0, len(left), step):

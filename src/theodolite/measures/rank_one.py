@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from theodolite.devices import to_device
 from theodolite.optional_triton import jit, tl, triton
 
 EPS = torch.finfo(torch.float64).eps
@@ -154,12 +155,64 @@ def add_outer_product(values: Tensor, vectors: Tensor, x: Tensor) -> tuple[Tenso
     poles = (values - apart).cummax(0).values + apart
     z = torch.where(z.abs() < EPS * total**0.5, torch.copysign(torch.full_like(z, EPS * total**0.5), z), z)
     roots = find_roots(poles, z.square())
-    differences = (poles[:, None] - poles[roots.origin]) - roots.offset  # of pole i and zero j
+    return unit * (poles[roots.origin] + roots.offset), vectors @ _combine(poles, roots, z)
+
+
+def _combine(poles: Tensor, roots: Roots, z: Tensor) -> Tensor:
+    """Return the new eigenvectors as columns in terms of the old ones, with the signs of z. -> (dim, dim)"""
+    dim, starts = len(poles), poles[roots.origin]
+    if triton is not None and poles.is_cuda:
+        weights, rows = torch.empty_like(z), z.new_empty(dim, dim)
+        _weight_kernel[(dim,)](poles, starts, roots.offset, z, weights, dim, BLOCK=COLUMNS)
+        _combine_kernel[(dim,)](poles, starts, roots.offset, weights, rows, dim, BLOCK=COLUMNS)
+        return rows.T
+    differences = (poles[:, None] - starts) - roots.offset  # of pole i and zero j
     between = (poles[:, None] - poles).abs_().fill_diagonal_(1.0)
     logs = differences.abs().log_().sum(dim=1) - between.log_().sum(dim=1)
     combinations = torch.copysign((logs / 2).exp_(), z)[:, None] / differences
     combinations /= torch.linalg.vector_norm(combinations, dim=0)
-    return unit * (poles[roots.origin] + roots.offset), vectors @ combinations
+    return combinations
+
+
+@jit
+def _weight_kernel(poles, starts, offset, z, weights, dim, BLOCK: tl.constexpr):
+    """Compute the weight of one pole, with the sign of z."""
+    number = tl.program_id(0)
+    pole = tl.load(poles + number)
+    logs = tl.zeros([BLOCK], tl.float64)
+    for start in range(0, dim, BLOCK):
+        other = start + tl.arange(0, BLOCK)
+        inside = other < dim
+        zero = tl.load(starts + other, mask=inside, other=0.0)
+        to_zero = (pole - zero) - tl.load(offset + other, mask=inside, other=0.0)
+        to_pole = pole - tl.load(poles + other, mask=inside, other=0.0)
+        logs += tl.log(tl.abs(tl.where(inside, to_zero, 1.0)))
+        logs -= tl.log(tl.abs(tl.where(inside & (other != number), to_pole, 1.0)))
+    weight = tl.exp(tl.sum(logs, 0) / 2)
+    tl.store(weights + number, tl.where(tl.load(z + number) < 0, -weight, weight))
+
+
+@jit
+def _combine_kernel(poles, starts, offset, weights, rows, dim, BLOCK: tl.constexpr):
+    """Write one new eigenvector, in terms of the old ones, as a row."""
+    number = tl.program_id(0).to(tl.int64)
+    zero = tl.load(starts + number)
+    away = tl.load(offset + number)
+    squares = tl.zeros([BLOCK], tl.float64)
+    for start in range(0, dim, BLOCK):
+        pole = start + tl.arange(0, BLOCK)
+        inside = pole < dim
+        difference = (tl.load(poles + pole, mask=inside, other=0.0) - zero) - away
+        part = tl.load(weights + pole, mask=inside, other=0.0) / tl.where(inside, difference, 1.0)
+        squares += part * part
+        tl.store(rows + number * dim + pole, part, mask=inside)
+    inverse = 1.0 / tl.sqrt(tl.sum(squares, 0))
+    tl.debug_barrier()
+    for start in range(0, dim, BLOCK):
+        pole = start + tl.arange(0, BLOCK)
+        inside = pole < dim
+        into = rows + number * dim + pole
+        tl.store(into, tl.load(into, mask=inside, other=0.0) * inverse, mask=inside)
 
 
 def eigenvalues_about_mean(values: NDArray[np.float64], vectors: Tensor, mean: Tensor) -> NDArray[np.float64]:
@@ -178,7 +231,7 @@ def eigenvalues_about_mean(values: NDArray[np.float64], vectors: Tensor, mean: T
     True
     """
     # The eigenvalues of -A + mean mean^T with the opposite sign.
-    poles = -torch.from_numpy(values.copy()).to(vectors.device)
+    poles = -to_device(torch.from_numpy(values.copy()), vectors.device)
     weights = (vectors.T @ mean.to(vectors.device)).square().flip(0)
     roots = find_roots(poles, weights)
     found = -(poles[roots.origin] + roots.offset)

@@ -11,6 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from theodolite.devices import to_device
+from theodolite.measures import lanczos_cuda
 from theodolite.measures.formula import formula
 
 Array = NDArray[np.float64]
@@ -106,25 +108,29 @@ def largest_eigenvalue(matrix: Tensor) -> float:
         return float(eigenvalues(matrix)[0])
     start = torch.randn(dim, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     basis = matrix.new_zeros(LANCZOS_STEPS + 1, dim, dtype=torch.float64)
-    basis[0] = (start / start.norm()).to(matrix.device)
-    symmetric, diagonal, side = matrix.double(), np.empty(0), np.empty(0)
-    for first in range(0, LANCZOS_STEPS, LANCZOS_CHECK):
-        # Few calls per step: each may wait for another thread. Rows that are still 0 change nothing.
-        stop = first + LANCZOS_CHECK
-        known, vectors = basis[:stop], basis[first : stop + 1].unbind()
-        columns, products = known.T, []
-        lengths = basis.new_empty(LANCZOS_CHECK)
-        for vector, following, length in zip(vectors, vectors[1:], lengths.unbind(), strict=False):
-            y = torch.mv(symmetric, vector)
-            products.append(torch.mv(known, y))
-            y = torch.addmv(y, columns, products[-1], alpha=-1)
-            torch.linalg.vector_norm(y, out=length)
-            torch.div(y, length, out=following)
-        found = torch.stack([torch.stack(products).diagonal(first), lengths]).cpu().numpy()
-        diagonal, side = np.append(diagonal, found[0]), np.append(side, found[1])
-        if (largest := _proven_largest(diagonal, side)) is not None:
-            return largest
+    basis[0] = to_device(start / start.norm(), matrix.device)
+    symmetric, found = matrix.double(), basis.new_empty(2, LANCZOS_STEPS)
+    extend = lanczos_cuda.extend if lanczos_cuda.is_supported(matrix) else _extend
+    for known in range(1, LANCZOS_STEPS + 1):
+        extend(basis, torch.mv(symmetric, basis[known - 1]), found, known)
+        if known % LANCZOS_CHECK == 0:
+            largest = _proven_largest(*found[:, :known].cpu().numpy())
+            if largest is not None:
+                return largest
     return float(eigenvalues(matrix)[0])
+
+
+def _extend(basis: Tensor, y: Tensor, found: Tensor, known: int) -> None:
+    """Make y orthogonal to the first `known` rows of the basis, and write its direction as the next row.
+
+    found[:, known - 1] gets the product of y with the last known row, and the length that is left.
+    basis: (any, dim), y: (dim,), found: (2, any)
+    """
+    products = torch.mv(basis[:known], y)
+    y = torch.addmv(y, basis[:known].T, products, alpha=-1)
+    found[0, known - 1] = products[-1]
+    length = torch.linalg.vector_norm(y, out=found[1, known - 1])
+    torch.div(y, length, out=basis[known])
 
 
 def _proven_largest(diagonal: Array, side: Array) -> float | None:
