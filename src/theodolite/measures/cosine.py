@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from theodolite.devices import to_device
 from theodolite.hashing import mix
 from theodolite.measures.formula import formula
 from theodolite.measures.uncertainty import Estimate
@@ -64,7 +65,7 @@ def sampled_cosine(vectors: NDArray[np.floating] | Tensor, pairs: int = PAIRS) -
     draws = np.arange(pairs)
     left = (mix(0, draws) % np.uint64(n)).astype(np.int64)
     right = (left + 1 + (mix(1, draws) % np.uint64(n - 1)).astype(np.int64)) % n
-    of_left, of_right = directions(x[kept[torch.from_numpy(np.stack([left, right])).to(x.device)]])
+    of_left, of_right = directions(x[kept[to_device(torch.from_numpy(np.stack([left, right])), x.device)]])
     cosines = (of_left * of_right).sum(dim=1).cpu().numpy()
     return Estimate(float(cosines.mean()), float(cosines.std(ddof=1) / np.sqrt(pairs)))
 

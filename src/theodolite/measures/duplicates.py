@@ -6,6 +6,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
+from theodolite.devices import to_device
 from theodolite.errors import TheodoliteError
 
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -53,7 +54,7 @@ def distinct(vectors: Tensor, contexts: Tensor | None = None) -> Tensor:
     """
     if contexts is None:
         return _first_of_each(_row_keys(vectors))
-    rows = _first_of_each(contexts.to(vectors.device))
+    rows = _first_of_each(to_device(contexts, vectors.device))
     return rows[_first_of_each(_row_keys(vectors[rows]))]
 
 
@@ -89,7 +90,7 @@ def _hashes(rows: Tensor) -> Tensor:
     bits = (rows + 0.0).view(_BITS[rows.element_size()]).long()  # -0.0 + 0.0 is 0.0
     # Narrow floats in a wide format have empty low bits, with which a product modulo 2^64 would collide.
     folded = bits ^ (bits >> 4 * rows.element_size())
-    return (folded * _weights(rows.shape[1]).to(rows.device)).sum(1)
+    return (folded * to_device(_weights(rows.shape[1]), rows.device)).sum(1)
 
 
 def _weights(dim: int) -> Tensor:

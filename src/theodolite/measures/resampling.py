@@ -193,7 +193,7 @@ class _SumsOnDevice:
         self.n, self.squares, self.unit_v = self._on(np.stack([n, squares, unit_v]))
         self.counts, self.sets = self._on(by_unit.counts), self._on(sets)
         self.groups_sum, self.groups_squares = self._on(groups.sum), self._on(groups.squares)
-        self.of = torch.from_numpy(by_unit.frequent).to(self.total.device)
+        self.of = to_device(torch.from_numpy(by_unit.frequent), self.total.device)
         self.by_sum, self.by_squares = self._on(by_unit.sum), self._on(by_unit.squares)
         self.rest = rest
         if rest is not None:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from theodolite.devices import to_device
 from theodolite.measures.formula import formula
 from theodolite.measures.resampling import MAX_CACHED, compact_counts, finite_spread
 from theodolite.measures.uncertainty import Estimate
@@ -150,7 +151,9 @@ def _sum_draws(columns: Array, seed: int, resamples: int, device: str | torch.de
     drawn = _draw_units(len(columns), seed, resamples)
     if device is None:
         return np.asarray(drawn.astype(np.float64) @ columns)
-    weights, values = (torch.from_numpy(part).to(device).double() for part in (drawn, columns))
+    weights, values = (
+        to_device(torch.from_numpy(part), torch.device(device)).double() for part in (drawn, columns)
+    )
     return np.asarray((weights @ values).cpu().numpy())
 
 

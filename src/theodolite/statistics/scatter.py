@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from theodolite.devices import DeviceTensor, read_on, read_where_it_is, to_cpu
+from theodolite.devices import DeviceTensor, read_on, read_where_it_is, to_cpu, to_device
 from theodolite.statistics.cells import CELLS
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
@@ -135,7 +135,7 @@ class Scatter(Statistic):
             elif cell in self.vectors:
                 self._add_products(total, read_on(self._joined(cell), total.device))
         upper = torch.triu(total)
-        mean = self.sum[chosen].sum(dim=0).to(total.device) / max(n, 1)
+        mean = to_device(self.sum[chosen].sum(dim=0), total.device) / max(n, 1)
         return n, (upper + torch.triu(upper, 1).T) / max(n, 1) - torch.outer(mean, mean)
 
     def variances(self, cells: Iterable[int]) -> tuple[Tensor, Tensor]:

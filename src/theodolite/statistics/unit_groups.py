@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import GROUPS
-from theodolite.devices import read_on, to_cpu
+from theodolite.devices import read_on, to_cpu, to_device
 from theodolite.statistics.cells import CELLS
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
@@ -201,10 +201,14 @@ class FrequentUnits(Statistic):
         seen = torch.unique(pairs // GROUPS)
         places = torch.searchsorted(seen, pairs // GROUPS) * GROUPS + pairs % GROUPS
         shape = (len(seen), GROUPS)
-        parts = (
-            part.new_zeros(len(seen) * GROUPS, *part.shape[1:]).index_copy_(0, places.to(part.device), part)
-            for part in (n, total, squares)
-        )
+        parts = [n, total, squares]
+        if len(places) < len(seen) * GROUPS:  # some units lack some groups
+            parts = [
+                part.new_zeros(len(seen) * GROUPS, *part.shape[1:]).index_copy_(
+                    0, to_device(places, part.device), part
+                )
+                for part in parts
+            ]
         return FrequentUnitSums(self.codes[seen], *(part.view(*shape, *part.shape[1:]) for part in parts))
 
 

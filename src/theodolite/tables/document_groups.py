@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from theodolite.devices import to_device
 from theodolite.measures.columns import FEW_GROUPS, NO_POSITION, NO_UNITS
 from theodolite.measures.cosine import mean_cosine
 from theodolite.measures.decomposition import UnitMoments
@@ -152,9 +153,9 @@ def _sum_by_unit(
     # A unit that was not frequent in the pilot of a merged part lacks occurrences: it counts as any other.
     complete = (stored.n[known].sum(1) == sums.n[rows]).nonzero().squeeze(1)
     kept, rows = known[complete], rows[complete]
-    total = stored.sum[kept.to(stored.sum.device)]
+    total = stored.sum[to_device(kept, stored.sum.device)]
     if not held.all():
-        total = total[:, torch.from_numpy(held).to(total.device)]
+        total = total[:, to_device(torch.from_numpy(held), total.device)]
     return (
         UnitGroupSums(
             counts,

@@ -64,7 +64,7 @@ class LayerSolutions:
         scatter, place = self._fold.scatter, torch.device(self.device)
         n, of_base = (int(scatter.n[list(each)].sum()) for each in (cells, base))
         values, vectors = self._solved[base]
-        values_up = torch.from_numpy(values[::-1].copy()).to(place) * (of_base / n)
+        values_up = to_device(torch.from_numpy(values[::-1].copy()), place) * (of_base / n)
         centre = to_device(self._fold.frame.centre.double(), place)
         for y, counts in more:
             for x in (y + centre) * (counts.double() / n).sqrt()[:, None]:

@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from theodolite.devices import to_device
 from theodolite.measures.columns import column_names
 from theodolite.measures.cosine import largest_cosines
 from theodolite.statistics.moments import UnitSums
@@ -40,8 +41,9 @@ def find_nearest_units(sums: UnitSums, hash_units: HashUnits) -> NearestUnits:
     The hashes of the keys of units decide between those that are equally frequent. A mean of 0 has no
     direction, and is nobody's neighbour. Cost: 2 units² dim operations, on the device of the sums.
     """
-    rows = torch.from_numpy(_most_frequent(sums.n.numpy(), sums.codes.numpy(), hash_units)).to(sums.sum.device)
-    means = sums.sum[rows] / sums.n.to(rows.device)[rows, None] + sums.centre.to(rows.device)
+    chosen = torch.from_numpy(_most_frequent(sums.n.numpy(), sums.codes.numpy(), hash_units))
+    rows, n, centre = (to_device(part, sums.sum.device) for part in (chosen, sums.n[chosen], sums.centre))
+    means = sums.sum[rows] / n[:, None] + centre
     norms = means.norm(dim=1, keepdim=True)
     known = torch.nonzero(norms[:, 0] > 0).flatten()
     codes = sums.codes.numpy()[rows[known].cpu().numpy()]
