@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,8 @@ from tests.devices import CUDA
 from tests.hard_cases import BOS, hard
 from threadpoolctl import threadpool_info
 
-from theodolite.engines import gpu
-from theodolite.engines.threads import run_in_threads
+from theodolite.engines import gpu, threads
+from theodolite.engines.threads import freeze_objects, run_in_threads
 from theodolite.models.layers import Layer
 from theodolite.sources.units import Unit, Units
 from theodolite.state.state import State
@@ -179,3 +181,30 @@ def test_a_failing_disk_is_reported_when_the_survey_is_saved(tmp_path: Path) -> 
         assert written is not None
         with pytest.raises(OSError, match="file"):
             written()
+
+
+@pytest.fixture
+def unfrozen() -> Iterator[None]:
+    """Release the objects that the test suite has frozen, and freeze them again afterwards."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("unfrozen")
+def test_objects_are_frozen_until_the_context_ends() -> None:
+    with freeze_objects():
+        frozen = gc.get_freeze_count()
+        with freeze_objects():
+            pass
+        assert gc.get_freeze_count() > 0.9 * frozen > threads.FROZEN_BY_PYTHON  # the inner one changed nothing
+    assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.usefixtures("unfrozen")
+def test_objects_that_the_program_froze_stay_frozen() -> None:
+    gc.freeze()
+    before = gc.get_freeze_count()
+    with freeze_objects():
+        pass
+    assert gc.get_freeze_count() > 0.9 * before  # a few objects end when nothing refers to them any more

@@ -11,6 +11,7 @@ import torch
 from tests.small_models import FACTS, FAMILIES, blocks_of, load
 
 from theodolite.errors import InputError
+from theodolite.models.stacks import find_equal
 from theodolite.models.text_anatomy import Anatomy
 
 IDS = torch.tensor([[9, 40, 41, 77, 12, 12, 63, 90, 5]])
@@ -191,3 +192,14 @@ def test_a_layer_of_nan_is_still_found(small_model: Any) -> None:
     with torch.no_grad():
         model.h[1].mlp.c_proj.bias.fill_(float("nan"))
     assert [layer.library_index for layer in Anatomy.of(model).layers] == [0, 1, 2, 2, 2]
+
+
+def test_the_first_equal_state_is_found() -> None:
+    state = torch.randn(1, 3, 40)
+    state[0, 1, 2] = torch.nan  # a layer that overflows
+    late = state.clone()
+    late[0, 2, 39] += 1  # the first coordinates are equal
+    others = [late, state[:, :2], state[..., :20], state * 2, state.clone(), state]
+    assert find_equal(state, others) == 4
+    assert find_equal(state, others[:4]) is None
+    assert find_equal(state, ()) is None

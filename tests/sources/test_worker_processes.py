@@ -52,6 +52,17 @@ def test_workers_share_the_work_and_end_when_closed() -> None:
     assert not children()
 
 
+def test_killed_workers_end_and_are_closed_later() -> None:
+    workers = WorkerProcesses(time.sleep, 2)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(workers, 3600)
+        workers.kill()
+        with pytest.raises(TheodoliteError, match="died"):
+            waiting.result()
+    workers.close()
+    assert not children()
+
+
 def test_each_worker_calls_begin_first() -> None:
     calls = []
     with closing(WorkerProcesses(lambda _: list(calls), 1, lambda: calls.append("begin"))) as do:

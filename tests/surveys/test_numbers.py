@@ -268,3 +268,16 @@ def test_model_folders_may_move(small_model: Any, tmp_path: Path) -> None:
     one, other = survey(small_model("bert"), CORPUS), survey(tmp_path / "elsewhere", CORPUS)
     assert one.facts["identity"] == other.facts["identity"]
     assert one.layers.equals(other.layers)
+
+
+@pytest.mark.parametrize("words", [0, 1, 5])
+def test_text_that_the_tokenizer_does_not_know_is_reported(small_model: Any, words: int) -> None:
+    listener = RecordingListener()
+    texts = [f"{text} {'☃☃ ' * words}" for text in sentences(12, longest=6)]
+    found = survey(small_model("bert"), texts, layers="1-2", listener=listener)
+    tokens = found.tokens[found.tokens["population"] == "all"]
+    share = tokens.loc[tokens["unit"] == "[UNK]", "n"].max() / found.state.positions if words else 0
+    assert [f"{share:.0%} of the positions are [UNK]" in warning for warning in listener.warned] == (
+        [True] if share > text_surveys.UNKNOWN else []
+    )
+    assert (share > text_surveys.UNKNOWN) == (words == 5)

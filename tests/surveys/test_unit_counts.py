@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections import Counter
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,7 +32,8 @@ def test_units_are_counted_in_any_number_of_processes(
     plan: Any = SimpleNamespace(
         source=source, shards=range(2), corpus_shards=range(5), read=lambda shards: [SHARDS[i] for i in shards]
     )
-    found = count_units(plan)
+    with ExitStack() as processes:
+        found = count_units(plan, processes)
     names, first = Counter[int](), set[int]()
     for _, documents in SHARDS:
         for prepared in source.prepare(documents):

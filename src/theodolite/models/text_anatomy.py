@@ -17,7 +17,14 @@ from theodolite.models.device_map import input_device
 from theodolite.models.hooks import HookPoint, OnStates, hook_layers, read_layers
 from theodolite.models.layers import Layer
 from theodolite.models.residual_writes import WriteSearch
-from theodolite.models.stacks import Stack, equal_states, find_final_norm, find_module_lists, largest_list
+from theodolite.models.stacks import (
+    Stack,
+    equal_states,
+    find_equal,
+    find_final_norm,
+    find_module_lists,
+    largest_list,
+)
 from theodolite.models.streams import Streams
 
 
@@ -53,13 +60,13 @@ class Anatomy:
         padded = unchecked._run(make_probe(model, pads=5))
         tokens = int(make_probe(model)["input_ids"].shape[1])
         inner = unchecked._inner_layers()
+        on_cpu = {stack: [state.cpu() for state in found] for stack, found in library.items()}
         layers = []
         for index, ((stack, name, _), state) in enumerate(zip(unchecked._hook_points(), states, strict=True)):
-            equal = [i for i, theirs in enumerate(library.get(stack, library[""])) if equal_states(state, theirs)]
+            equal = find_equal(state.cpu(), on_cpu.get(stack, on_cpu[""]))
             has_units = state.shape[1] == tokens
-            at = equal[0] if equal else None
-            layers.append(Layer(index, name, int(state.shape[-1]), at, stack, has_units))
-            if not equal and index in inner:  # only the last may differ: transformers may apply the norm first
+            layers.append(Layer(index, name, int(state.shape[-1]), equal, stack, has_units))
+            if equal is None and index in inner:  # only the last may differ: transformers may apply the norm first
                 raise unchecked._unsupported(f"the output of {name} is not in the hidden_states of transformers")
         top = len(layers) - (1 if stacks[-1].final_norm is None else 2)  # the output of the last block
         causal = len(stacks) == 1 and equal_states(states[top][:, 0], other[top][:, 0])

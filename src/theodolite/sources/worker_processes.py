@@ -182,10 +182,14 @@ class WorkerProcesses(Generic[Task, Result]):
         while self._free:
             self._free.popleft().close()
 
-    def close(self) -> None:
-        """Kill all workers, even during a task; threads that wait for a result get an error."""
+    def kill(self) -> None:
+        """Kill all workers without waiting; the system takes a while to free their memory. Close them later."""
         for process in self._running:
             process.kill()
+
+    def close(self) -> None:
+        """Kill all workers, even during a task; threads that wait for a result get an error."""
+        self.kill()
         for process in self._running:
             process.join()
         self._free.clear()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from theodolite.engines.engine import Engine
 from theodolite.engines.progress import Listener
+from theodolite.engines.threads import freeze_objects
 from theodolite.errors import InputError
 from theodolite.models.checkpoint import Checkpoint, DeviceMap, Modality, find_modality, resolve
 from theodolite.models.loaded_model import LoadedModel, borrow, wrap_model
@@ -166,15 +167,16 @@ def survey_checkpoint(
         if kind == "text"
         else partial(media_survey.plan, kind=kind)
     )
-    plan = planning(
-        checkpoint,
-        corpus,
-        options=options,
-        device=device,
-        listener=listener,
-        local_device=local_device,
-        resumed=resumed,
-    )
+    with freeze_objects():
+        plan = planning(
+            checkpoint,
+            corpus,
+            options=options,
+            device=device,
+            listener=listener,
+            local_device=local_device,
+            resumed=resumed,
+        )
     if label is not None:
         plan.facts["label"] = label
     return run(

@@ -17,7 +17,7 @@ from theodolite.engines.engine import Engine, Plan, Work, WorkerMemory
 from theodolite.engines.gpu import OnDevice, sums_on_device, write_in_background
 from theodolite.engines.local import LocalEngine
 from theodolite.engines.progress import Listener
-from theodolite.engines.threads import frequent_thread_switches, load_solvers
+from theodolite.engines.threads import freeze_objects, frequent_thread_switches, load_solvers
 from theodolite.environment import versions
 from theodolite.errors import DamagedError
 from theodolite.measures.decomposition import FREQUENT
@@ -83,6 +83,7 @@ def run(
     with (
         exclusive(out, listener.say) if out is not None else nullcontext(),
         frequent_thread_switches() if plan.device is not None else nullcontext(),
+        freeze_objects(),
         LocalEngine() as local,
         ExitStack() as processes,
     ):
@@ -122,7 +123,7 @@ def _run(
         plans = _choose_text(plans, place, listener)
     closed = [len(each.source.units) for each in plans]
     worker = engine.ready(plan, listener)
-    estimates = _check_memory(plans, min_count, worker, place if resuming else None, listener)
+    estimates = _check_memory(plans, min_count, worker, place if resuming else None, listener, processes)
     engine.start_early(plan, place)
     clock.lap("start")
     pilots = [
@@ -305,12 +306,13 @@ def _check_memory(
     worker: WorkerMemory | None,
     resumed: Location | None,
     listener: Listener,
+    processes: ExitStack,
 ) -> list[memory.Estimate]:
     """Raise if the surveys by all kinds of units do not fit in memory together; return the estimate of each."""
     estimates: list[memory.Estimate] = []
     folders = [None] * len(plans) if resumed is None else survey_folders(resumed, plans)
     for plan, folder in zip(plans, folders, strict=True):
-        estimates.append(_estimate_memory(plan, estimates, min_count, worker, folder, listener))
+        estimates.append(_estimate_memory(plan, estimates, min_count, worker, folder, listener, processes))
     return estimates
 
 
@@ -321,13 +323,14 @@ def _estimate_memory(
     worker: WorkerMemory | None,
     resumed: Location | None,
     listener: Listener,
+    processes: ExitStack,
 ) -> memory.Estimate:
     """Estimate the memory, and choose the units that have a vector; raise if the survey does not fit."""
 
     @cache
     def counts() -> UnitCounts:
         listener.say("counting units")
-        return count_units(plan)
+        return count_units(plan, processes)
 
     def count() -> int:
         if min_count is None:

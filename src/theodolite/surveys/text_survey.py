@@ -375,7 +375,12 @@ def _tokens_text(tokenizer: Any, ids: Sequence[int]) -> str:
 
 def _warn_of_unknown(survey: Survey, unknown: str | None, listener: Listener) -> None:
     """Warn if much of the text is unknown to the tokenizer: the numbers would mean nothing."""
-    tokens = survey.tokens
+    if unknown is None or not (survey.units["unit"] == unknown).any():
+        return
+    # One layer of each stack: all layers have the same positions, and a large survey has millions of rows.
+    found = [layer for layer in survey.facts["layers"] if layer.get("units", True)]
+    layers = {layer.get("stack", ""): layer["index"] for layer in reversed(found)}
+    tokens = survey.tokens[survey.tokens["layer"].isin(layers.values())]
     seen = tokens[(tokens["unit"] == unknown) & (tokens["population"] == "all")]
     share = float(seen["n"].max()) / survey.state.positions if len(seen) else 0.0
     if share > UNKNOWN:

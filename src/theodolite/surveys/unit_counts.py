@@ -44,20 +44,24 @@ class UnitCounts:
         return choose_units(self.names, self.n, min_count, always=self.special.tolist(), first=self.first.tolist())
 
 
-def count_units(plan: Plan) -> UnitCounts:
+def count_units(plan: Plan, processes: ExitStack) -> UnitCounts:
     """Tokenize the whole corpus, all parts of it, without running the model.
 
     A unit that both an encoder and a decoder read counts as often as it occurs in the one that reads it more.
+    Worker processes are killed at the end, and `processes` waits until they have ended.
     """
-    shards = plan.shards if plan.corpus_shards is None else plan.corpus_shards
+    units, shards = plan.source.units, plan.shards if plan.corpus_shards is None else plan.corpus_shards
     documents = (texts for _, texts in plan.read(shards))
     count = partial(_count_shard, plan.source)
     sides, first = (Counter[int](), Counter[int]()), set[int]()
+    # Before the fork: reading objects afterwards copies their memory, because their reference counts change.
+    special = None if units.open else _special(units)
     # Words get their codes as they occur, so they are counted in this process.
     workers = start_workers(count, len(shards), use_threads) if gpu_waits(plan.source) else None
     with ExitStack() as stack:
         if workers is not None:
-            stack.callback(workers.close)
+            processes.callback(workers.close)
+            stack.callback(workers.kill)
         for counted, starts in (
             map(count, documents) if workers is None else map_ahead(workers, documents, workers.count)
         ):
@@ -67,7 +71,7 @@ def count_units(plan: Plan) -> UnitCounts:
     total = sides[0] | {name: max(n, sides[0].get(name, 0)) for name, n in sides[1].items()}
     names, n = (np.fromiter(part, dtype=np.int64, count=len(total)) for part in (total, total.values()))
     at_start = np.fromiter(sorted(first), dtype=np.int64, count=len(first))
-    return UnitCounts(names, n, _special(plan.source.units), at_start)
+    return UnitCounts(names, n, _special(units) if special is None else special, at_start)
 
 
 Counts = tuple[Ints, Ints]
