@@ -10,13 +10,14 @@ GALLERY := build/gallery
 SERIES  := build/series
 BOTH    := --model minilm-l6 --model smollm2-135m
 
-.PHONY: help setup demo gallery docs docs-renew test test-all test-portable browser check bench format clean
+.PHONY: help setup demo gallery docs docs-renew test test-all test-portable test-kernels browser check bench format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo           survey a real encoder and a real decoder, and print the path of the report"
 	@echo "make test           run the tests that take seconds; make test-all also runs the slow ones"
 	@echo "make test-portable  run the tests that depend on processor, threads or terminal, under other settings"
+	@echo "make test-kernels   run the GPU kernels on the CPU, in the interpreter of Triton"
 	@echo "make browser        install Chromium, which the tests of the report need"
 	@echo "make check          style, types and import order"
 	@echo "make docs           build the documentation into build/site/index.html"
@@ -87,6 +88,17 @@ test-portable: setup
 	PYTHONDONTWRITEBYTECODE= ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Prescott MKL_DEBUG_CPU_TYPE=1 OMP_NUM_THREADS=2 COLUMNS=60 \
 	    $(BIN)/python -m pytest --numprocesses 2 --dist worksteal --basetemp build/a-longer-path/of-temporary/folders \
 	    -m "not slow and not weights" $(PORTABLE)
+
+# The interpreter is slow: one precision of each kind, and no more than small arrays.
+TRITON := build/triton
+$(TRITON)/.ready:
+	$(INSTALL) --no-deps --upgrade --target $(TRITON) triton==3.8.0
+	touch $(TRITON)/.ready
+
+test-kernels: setup $(TRITON)/.ready
+	TRITON_INTERPRET=1 PYTHONPATH=$(TRITON) $(PYTEST) --numprocesses 2 -m "not gpu" \
+	    -k "(cpu-kernels and not torch.float16 and not torch.float32) or test_kernels or outer_product_gives" \
+	    tests/statistics/cuda tests/measures/test_kernels.py tests/measures/test_rank_one.py
 
 # Without a browser the tests of the report are skipped; in .ci/run they fail instead.
 CHROMIUM := command -v "$${THEODOLITE_CHROMIUM:-chromium}" || command -v chromium-browser || command -v google-chrome

@@ -39,6 +39,7 @@ from benchmarks.two_passes import covariance_of, raw_float32, spectral_errors, t
 from theodolite.batch import Batch
 from theodolite.measures.decomposition import unit_moments
 from theodolite.models.checkpoint import load_model, load_tokenizer, resolve
+from theodolite.optional_triton import triton
 from theodolite.sources.prefetch import prefetch
 from theodolite.sources.text import packed_attention
 from theodolite.sources.text import source as text_source
@@ -296,7 +297,7 @@ class Bench:
             batch, lambda one: held.append(replace(one, states=one.states.clone())) if one.layer == layer else None
         )
         one = held[0]
-        passes = kernels if kernels.can_run(one.states) else reference
+        passes = kernels if kernels.is_supported(one.states) else reference
         context = GpuContext(self.device)
         fold = GpuFold(frame, context)
         laid = context.layout_of(one)
@@ -396,7 +397,7 @@ class Bench:
         word = _measure_layer(self.source.layers[layer], some, torch.zeros(len(some), dtype=torch.bool))
         frame = Frame(word.centre, MASSIVE * word.median_norm, spread=word.spread)
         found: dict[str, Any] = {"rows": len(x), "units": int(unit.unique().numel())}
-        for way in (True, False) if kernels.can_run(x) else (False,):
+        for way in (True, False) if kernels.is_supported(x) else (False,):
             fold = GpuFold(frame, GpuContext(self.device, use_kernels=way))
             for states, places in held:
                 fold.update(Batch(layer, states, places))
@@ -564,7 +565,7 @@ class Bench:
         return {
             "device": torch.cuda.get_device_name(),
             "torch": torch.__version__,
-            "triton": getattr(kernels.triton, "__version__", None),
+            "triton": getattr(triton, "__version__", None),
             "bf16_TFLOPs": 2 * 8192**3 / self.milliseconds(lambda: a @ b) / 1e9,
             "copy_GB_per_s": 2 * flat.nbytes / self.milliseconds(lambda: into.copy_(flat)) / 1e6,
         }

@@ -1,8 +1,12 @@
-"""Triton if it is installed. Otherwise kernels are functions that are never called: `reference` is used."""
+"""Triton if it is installed. Otherwise kernels are functions that are never called."""
 
 # mypy: ignore-errors
 
 from __future__ import annotations
+
+import os
+
+from torch import Tensor
 
 try:
     import triton
@@ -16,4 +20,12 @@ except ImportError:
         return function or jit
 
 
-__all__ = ["jit", "tl", "triton"]
+INTERPRETED = triton is not None and os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def can_launch(tensor: Tensor) -> bool:
+    """Return whether kernels can run where the tensor is: on a GPU, or on the CPU with TRITON_INTERPRET=1."""
+    return triton is not None and (tensor.is_cuda or INTERPRETED)
+
+
+__all__ = ["INTERPRETED", "can_launch", "jit", "tl", "triton"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from theodolite.optional_triton import jit, tl, triton
+from theodolite.optional_triton import can_launch, jit, tl, triton
 
 HELD = 2**15
 """Numbers of the basis that are multiplied at a time."""
@@ -16,7 +16,7 @@ WARPS = 16
 
 def is_supported(matrix: Tensor) -> bool:
     """Return whether the kernel can be used."""
-    return triton is not None and matrix.is_cuda and len(matrix) <= WIDEST
+    return can_launch(matrix) and len(matrix) <= WIDEST
 
 
 def extend(basis: Tensor, y: Tensor, found: Tensor, known: int) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from theodolite.optional_triton import jit, tl, triton
+from theodolite.optional_triton import can_launch, jit, tl
 
 BLOCK = 1024
 """Coordinates subtracted at a time."""
@@ -15,7 +15,7 @@ BLOCK = 1024
 
 def is_supported(vectors: Tensor) -> bool:
     """Return whether the kernel can be used."""
-    return triton is not None and vectors.is_cuda and vectors.stride(1) == 1
+    return can_launch(vectors) and vectors.stride(1) == 1
 
 
 def squared_distances(vectors: Tensor, scale: Tensor, left: Tensor, right: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from theodolite.devices import to_device
-from theodolite.optional_triton import jit, tl, triton
+from theodolite.optional_triton import can_launch, jit, tl
 
 EPS = torch.finfo(torch.float64).eps
 STEPS = 64
@@ -54,7 +54,7 @@ def find_roots(poles: Tensor, weights: Tensor) -> Roots:
     above[-1] = True
     origin = torch.where(above, number, number + 1)
     side = torch.where(above, 1.0, -1.0).double()
-    if triton is not None and poles.is_cuda:
+    if can_launch(poles):
         offset = torch.empty_like(poles)
         _root_kernel[(dim,)](
             poles,
@@ -161,7 +161,7 @@ def add_outer_product(values: Tensor, vectors: Tensor, x: Tensor) -> tuple[Tenso
 def _combine(poles: Tensor, roots: Roots, z: Tensor) -> Tensor:
     """Return the new eigenvectors as columns in terms of the old ones, with the signs of z. -> (dim, dim)"""
     dim, starts = len(poles), poles[roots.origin]
-    if triton is not None and poles.is_cuda:
+    if can_launch(poles):
         weights, rows = torch.empty_like(z), z.new_empty(dim, dim)
         _weight_kernel[(dim,)](poles, starts, roots.offset, z, weights, dim, BLOCK=COLUMNS)
         _combine_kernel[(dim,)](poles, starts, roots.offset, weights, rows, dim, BLOCK=COLUMNS)

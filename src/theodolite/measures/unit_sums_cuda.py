@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from theodolite.optional_triton import jit, tl, triton
+from theodolite.optional_triton import can_launch, jit, tl, triton
 
 UNITS, COLUMNS = 8, 256
 """Units and coordinates whose distances a program computes at a time: the points are read once for these units."""
@@ -16,7 +16,7 @@ ROWS, NARROW = 256, 128
 
 def is_supported(total: Tensor) -> bool:
     """Return whether these sums can be reduced by a kernel."""
-    return triton is not None and total.is_cuda and total.is_contiguous()
+    return can_launch(total) and total.is_contiguous()
 
 
 def squared_distances(counts: Tensor, total: Tensor, points: Tensor, rows: Tensor | None) -> Tensor:

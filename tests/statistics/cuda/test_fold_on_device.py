@@ -5,7 +5,6 @@ too."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
@@ -20,8 +19,8 @@ from tests.laws.harness import canonical
 
 from theodolite.batch import Batch
 from theodolite.measures.decomposition import unit_moments
+from theodolite.optional_triton import INTERPRETED
 from theodolite.statistics.cells import CELLS, POPULATIONS
-from theodolite.statistics.cuda import kernels
 from theodolite.statistics.cuda.context import GpuContext
 from theodolite.statistics.cuda.fold import GpuFold
 from theodolite.statistics.fold import STATISTICS, LayerFold
@@ -39,7 +38,6 @@ SPECTRAL = 1e-5
 """Relative, for eigenvalues and for measures computed from them."""
 SUMS = 3e-6
 """Relative to n times the largest term: both are float32 within a batch, added in another order."""
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1" and kernels.triton is not None
 
 
 @dataclass(frozen=True)

@@ -221,7 +221,7 @@ class GpuFold:
 
     def _backend(self, states: Tensor) -> ModuleType:
         use = self.context.use_kernels
-        return kernels if (kernels.can_run(states) if use is None else use) else reference
+        return kernels if (kernels.is_supported(states) if use is None else use) else reference
 
     def _limits_of(self, dtype: torch.dtype, bound: float | None) -> Tensor:
         """Return the limits that flag rows or, without a bound, those for rows that were flagged before."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from theodolite.optional_triton import triton as triton
+from theodolite.optional_triton import can_launch
 from theodolite.statistics.cuda.gram_kernels import add_products as add_products
 from theodolite.statistics.cuda.gram_kernels import products as products
 from theodolite.statistics.cuda.measure_kernels import add_norms as add_norms
@@ -25,6 +25,6 @@ WIDEST = 8192
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
-def can_run(states: Tensor) -> bool:
+def is_supported(states: Tensor) -> bool:
     """Return whether the kernels support these states."""
-    return triton is not None and states.is_cuda and states.dtype in TYPES and states.shape[1] <= WIDEST
+    return can_launch(states) and states.dtype in TYPES and states.shape[1] <= WIDEST
