@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,18 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from theodolite.corpora.catalogue.entries import MODELS
 from theodolite.corpora.catalogue.lookup import model_folder
 from theodolite.errors import InputError, TheodoliteError, first_line
 from theodolite.models.checkpoint import INPUT_MODALITIES, VOLATILE, check_tokenizer
-from theodolite.models.device_map import check_weights_present, input_device, load_offloaded
+from theodolite.models.device_map import check_weights_present, has_offloaded, input_device
 from theodolite.models.quirks import OPTIONAL_WEIGHTS
-from theodolite.models.tensor_hash import hash_tensor
-
-HASHING_THREADS = 8
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+from theodolite.models.tensor_hash import ADDRESS, quant_state, tensors_sha256
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +36,7 @@ class LoadedModel:
     @cached_property
     def sha256(self) -> str:
         """The sha256 of all tensors, those of adapters and quantized ones included; computed on first use."""
-        return tensors_sha256(self.network)
+        return tensors_sha256(self.network, omit=OPTIONAL_WEIGHTS)
 
     @cached_property
     def settings_sha256(self) -> str:
@@ -64,6 +59,16 @@ class LoadedModel:
     def identity(self) -> dict[str, str]:
         """Return the digests that identify the model."""
         return {"sha256": self.sha256, "settings": self.settings_sha256}
+
+    @property
+    def weights_change(self) -> bool:
+        """Whether forward passes change tensors, so that they cannot be hashed at the same time.
+
+        accelerate loads and frees offloaded weights. On some CPUs, bitsandbytes packs weights of 4 bits anew.
+        """
+        return has_offloaded(self.network) or any(
+            each.device.type == "cpu" and quant_state(each) is not None for each in self.network.parameters()
+        )
 
     @property
     def device(self) -> str:
@@ -211,47 +216,10 @@ def _is_compiled(module: nn.Module) -> bool:
     return "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None
 
 
-def tensors_sha256(network: nn.Module) -> str:
-    """Return the sha256 of the names, types and hashed numbers of all tensors of a model, computed in parallel.
-
-    It does not depend on the devices of the tensors, on whether parts are compiled, nor on what comes after every
-    layer that is read.
-    """
-
-    def hash_module(named: tuple[str, nn.Module]) -> list[tuple[str, str]]:
-        name, module = named
-        prefix = f"{name.replace('_orig_mod', '')}.".replace("..", ".").lstrip(".")
-        own: dict[str, Any] = {}
-        with torch.no_grad(), load_offloaded(module):
-            module._save_to_state_dict(own, prefix, False)
-            return [(key, _hash_value(value)) for key, value in own.items()]
-
-    with ThreadPoolExecutor(HASHING_THREADS, "hashing") as pool:
-        found = sorted(line for lines in pool.map(hash_module, network.named_modules()) for line in lines)
-    found = [line for line in found if not line[0].startswith(OPTIONAL_WEIGHTS)]
-    return sha256("".join(f"{name} {digest}\n" for name, digest in found).encode()).hexdigest()
-
-
-def _hash_value(value: Any) -> str:
-    """Return the sha256 of a value: type, shape and hash of a tensor, or what a quantized one consists of."""
-    if isinstance(value, tuple | list):
-        return sha256("".join(map(_hash_value, value)).encode()).hexdigest()
-    if not isinstance(value, Tensor):
-        return sha256(_ADDRESS.sub("", repr(value)).encode()).hexdigest()
-    if hasattr(value, "__tensor_flatten__"):  # a subclass, such as the quantized tensors of torchao
-        names, context = value.__tensor_flatten__()
-        return _hash_value([*names, *(getattr(value, name) for name in names), context])
-    if value.is_quantized:
-        value = value.dequantize()
-    digest = sha256(f"{value.dtype} {tuple(value.shape)} ".encode())
-    digest.update(hash_tensor(value))
-    return digest.hexdigest()
-
-
 def _without_volatile(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name not in VOLATILE}
 
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON can write it, the same in every process."""
-    return sorted(map(str, value)) if isinstance(value, set | frozenset) else _ADDRESS.sub("", str(value))
+    return sorted(map(str, value)) if isinstance(value, set | frozenset) else ADDRESS.sub("", str(value))

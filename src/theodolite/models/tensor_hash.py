@@ -1,14 +1,24 @@
-"""A hash of a tensor's bytes, computed on its device: copying the weights of a large model would take seconds."""
+"""Hashes of tensors and of the weights of a model, computed on their devices: copying large ones takes seconds."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from hashlib import sha256
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from theodolite.hashing import mix
+from theodolite.models.device_map import load_offloaded
+
+HASHING_THREADS = 8
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""What the description of an object says of its place in memory, which is another one in every process."""
 
 WORDS = 2**16
 """64-bit words of a chunk."""
@@ -54,3 +64,59 @@ def _sum_words(data: Tensor) -> Tensor:
 def _factors(device: torch.device) -> tuple[Tensor, ...]:
     odd = (mix(salt, np.arange(WORDS)) | np.uint64(1) for salt in (1, 2))
     return tuple(torch.from_numpy(each.view(np.int64)).to(device) for each in odd)
+
+
+def tensors_sha256(network: nn.Module, *, omit: tuple[str, ...] = ()) -> str:
+    """Return the sha256 of the names, types and hashed numbers of all tensors of a model, computed in parallel.
+
+    It does not depend on the devices of the tensors, on whether parts are compiled, nor on tensors whose names
+    start with one of `omit`.
+    """
+
+    def hash_module(named: tuple[str, nn.Module]) -> list[tuple[str, str]]:
+        name, module = named
+        prefix = f"{name.replace('_orig_mod', '')}.".replace("..", ".").lstrip(".")
+        with torch.no_grad(), load_offloaded(module):
+            return [(key, _hash_value(value)) for key, value in _own_tensors(module, prefix)]
+
+    with ThreadPoolExecutor(HASHING_THREADS, "hashing") as pool:
+        found = sorted(line for lines in pool.map(hash_module, network.named_modules()) for line in lines)
+    found = [line for line in found if not line[0].startswith(omit)]
+    return sha256("".join(f"{name} {digest}\n" for name, digest in found).encode()).hexdigest()
+
+
+def quant_state(weight: Any) -> Any:
+    """Return the scales of a weight that bitsandbytes quantized to 4 bits, or None."""
+    return getattr(weight, "quant_state", None)
+
+
+def _own_tensors(module: nn.Module, prefix: str) -> Iterator[tuple[str, Any]]:
+    """Yield what a module adds to its state_dict, and change nothing.
+
+    That of a 4-bit module of bitsandbytes is written here, because its own function first restores a weight that
+    was packed for the CPU, and the model computes something else afterwards (version 0.50).
+    """
+    own: dict[str, Any] = {}
+    scales = quant_state(getattr(module, "weight", None))
+    if scales is None:
+        module._save_to_state_dict(own, prefix, False)
+    else:
+        nn.Module._save_to_state_dict(module, own, prefix, False)
+        own |= {f"{prefix}weight.{name}": value for name, value in scales.as_dict(packed=True).items()}
+    yield from own.items()
+
+
+def _hash_value(value: Any) -> str:
+    """Return the sha256 of a value: type, shape and hash of a tensor, or what a quantized one consists of."""
+    if isinstance(value, tuple | list):
+        return sha256("".join(map(_hash_value, value)).encode()).hexdigest()
+    if not isinstance(value, Tensor):
+        return sha256(ADDRESS.sub("", repr(value)).encode()).hexdigest()
+    if hasattr(value, "__tensor_flatten__"):  # a subclass, such as the quantized tensors of torchao
+        names, context = value.__tensor_flatten__()
+        return _hash_value([*names, *(getattr(value, name) for name in names), context])
+    if value.is_quantized:
+        value = value.dequantize()
+    digest = sha256(f"{value.dtype} {tuple(value.shape)} ".encode())
+    digest.update(hash_tensor(value))
+    return digest.hexdigest()

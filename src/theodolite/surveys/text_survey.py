@@ -21,7 +21,6 @@ from theodolite.engines.progress import Listener
 from theodolite.engines.threads import one_torch_thread
 from theodolite.errors import InputError, first_line
 from theodolite.models.checkpoint import Checkpoint, DeviceMap, load_model, load_tokenizer, locate_again
-from theodolite.models.device_map import has_offloaded
 from theodolite.models.loaded_model import LoadedModel
 from theodolite.models.norm_placement import Placement, trace_placement
 from theodolite.sources.prefetch import run_in_process, run_in_thread
@@ -97,8 +96,8 @@ def plan(
         resumed.check(identity | {"settings": settings}, filters, incomplete=True)
     if isinstance(checkpoint, Checkpoint):
         listener.say(f"loading {checkpoint.name}")
-    elif has_offloaded(checkpoint.network):
-        hashed()  # it loads and frees the same weights as the forward passes that come next
+    elif checkpoint.weights_change:
+        hashed()
     tokenizer = _load_tokenizer(checkpoint, options)
     digests = beside(lambda: (_vocabulary_sha256(tokenizer), checkpoint.settings_sha256))
     if options.chat:

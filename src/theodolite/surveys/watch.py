@@ -18,6 +18,7 @@ from theodolite.errors import InputError
 from theodolite.hashing import mix
 from theodolite.models.layers import RESIDUAL
 from theodolite.models.media_anatomy import ITEMS_FIRST, MAPS, MediaAnatomy
+from theodolite.models.tensor_hash import tensors_sha256
 from theodolite.sources.media.layouts import count_items, find_item_dim
 from theodolite.sources.media.modules import (
     CallSignature,
@@ -123,7 +124,7 @@ def watch(
             flat = maps == "flat"
             anatomy = find_modules(model, names, given, flat=flat, item_dim=given.item_dim, layout=layout)
         digest = given.sha256()
-        weights = _weights_sha256(model)
+        weights = tensors_sha256(model)
         source = MediaSource(
             model,
             ModuleFeeder(given[0], anatomy.rows, given.item_dim),
@@ -296,11 +297,3 @@ def _dtype(model: nn.Module) -> str | None:
 
 def _bytes(plain: Tensor) -> bytes:
     return plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
-
-
-def _weights_sha256(model: nn.Module) -> str:
-    digest = sha256()
-    for name, value in sorted(model.state_dict().items()):
-        digest.update(f"{name} {tuple(value.shape)} {value.dtype} ".encode())
-        digest.update(_bytes(value.detach().cpu().contiguous()))
-    return digest.hexdigest()
