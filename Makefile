@@ -17,7 +17,7 @@ help:
 	@echo "make demo           survey a real encoder and a real decoder, and print the path of the report"
 	@echo "make test           run the tests that take seconds; make test-all also runs the slow ones"
 	@echo "make test-portable  run the tests that depend on processor, threads or terminal, under other settings"
-	@echo "make test-kernels   run the GPU kernels on the CPU, in the interpreter of Triton"
+	@echo "make test-kernels   compile the GPU kernels, and run them on the CPU in the interpreter of Triton"
 	@echo "make browser        install Chromium, which the tests of the report need"
 	@echo "make check          style, types and import order"
 	@echo "make docs           build the documentation into build/site/index.html"
@@ -89,13 +89,14 @@ test-portable: setup
 	    $(BIN)/python -m pytest --numprocesses 2 --dist worksteal --basetemp build/a-longer-path/of-temporary/folders \
 	    -m "not slow and not weights" $(PORTABLE)
 
-# The interpreter is slow: one precision of each kind, and no more than small arrays.
+# Kernels are compiled for several GPUs, and run on the CPU by the interpreter of Triton, which is slow: one precision.
 TRITON := build/triton
 $(TRITON)/.ready:
 	$(INSTALL) --no-deps --upgrade --target $(TRITON) triton==3.8.0
 	touch $(TRITON)/.ready
 
 test-kernels: setup $(TRITON)/.ready
+	PYTHONPATH=$(TRITON) TRITON_CACHE_DIR=$(TRITON)/cache $(PYTEST) --numprocesses 2 tests/statistics/cuda/test_kernels_compile.py
 	TRITON_INTERPRET=1 PYTHONPATH=$(TRITON) $(PYTEST) --numprocesses 2 -m "not gpu" \
 	    -k "(cpu-kernels and not torch.float16 and not torch.float32) or test_kernels or outer_product_gives" \
 	    tests/statistics/cuda tests/measures/test_kernels.py tests/measures/test_rank_one.py
