@@ -10,7 +10,7 @@ GALLERY := build/gallery
 SERIES  := build/series
 BOTH    := --model minilm-l6 --model smollm2-135m
 
-.PHONY: help setup demo gallery docs docs-renew test test-all test-portable test-kernels browser check bench format clean
+.PHONY: help setup demo gallery docs docs-renew test test-all test-portable test-kernels test-quantized browser check bench format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make test           run the tests that take seconds; make test-all also runs the slow ones"
 	@echo "make test-portable  run the tests that depend on processor, threads or terminal, under other settings"
 	@echo "make test-kernels   compile the GPU kernels, and run them on the CPU in the interpreter of Triton"
+	@echo "make test-quantized survey models that bitsandbytes and torchao have quantized"
 	@echo "make browser        install Chromium, which the tests of the report need"
 	@echo "make check          style, types and import order"
 	@echo "make docs           build the documentation into build/site/index.html"
@@ -89,10 +90,13 @@ test-portable: setup
 	    $(BIN)/python -m pytest --numprocesses 2 --dist worksteal --basetemp build/a-longer-path/of-temporary/folders \
 	    -m "not slow and not weights" $(PORTABLE)
 
+# Installed beside the environment, where they would slow down or change every other test.
+BESIDE := $(INSTALL) --no-deps --upgrade --target
+
 # Kernels are compiled for several GPUs, and run on the CPU by the interpreter of Triton, which is slow: one precision.
 TRITON := build/triton
 $(TRITON)/.ready:
-	$(INSTALL) --no-deps --upgrade --target $(TRITON) triton==3.8.0
+	$(BESIDE) $(TRITON) triton==3.8.0
 	touch $(TRITON)/.ready
 
 test-kernels: setup $(TRITON)/.ready
@@ -100,6 +104,15 @@ test-kernels: setup $(TRITON)/.ready
 	TRITON_INTERPRET=1 PYTHONPATH=$(TRITON) $(PYTEST) --numprocesses 2 -m "not gpu" \
 	    -k "(cpu-kernels and not torch.float16 and not torch.float32) or test_kernels or outer_product_gives" \
 	    tests/statistics/cuda tests/measures/test_kernels.py tests/measures/test_rank_one.py
+
+# transformers imports torchao wherever it finds it.
+QUANTIZED := build/quantized
+$(QUANTIZED)/.ready:
+	$(BESIDE) $(QUANTIZED) bitsandbytes==0.50.2 torchao==0.18.0
+	touch $(QUANTIZED)/.ready
+
+test-quantized: setup $(QUANTIZED)/.ready
+	PYTHONPATH=$(QUANTIZED) $(PYTEST) --numprocesses 2 tests/surveys/test_quantized_models.py
 
 # Without a browser the tests of the report are skipped; in .ci/run they fail instead.
 CHROMIUM := command -v "$${THEODOLITE_CHROMIUM:-chromium}" || command -v chromium-browser || command -v google-chrome

@@ -1,4 +1,7 @@
-"""Models quantized by bitsandbytes and torchao: surveyed as they are, and unchanged afterwards."""
+"""Models quantized by bitsandbytes and torchao: surveyed as they are, and unchanged afterwards.
+
+Requires both libraries, as installed by `make test-quantized`.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,6 @@ def folder(small_model: Callable[[str], Path], tmp_path_factory: pytest.TempPath
     return made
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", CONFIGS)
 def test_a_quantized_model_is_surveyed_as_it_is(folder: Path, method: str) -> None:
     from transformers import AutoModel
