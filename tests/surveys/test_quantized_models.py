@@ -15,6 +15,7 @@ import torch
 from tests.small_models import load, save, sentences
 
 import theodolite
+from theodolite.errors import TheodoliteError
 from theodolite.models.loaded_model import wrap_model
 
 TEXTS = sentences(20)
@@ -112,6 +113,23 @@ def test_hashing_changes_nothing(folder: Path, method: str) -> None:
         first = wrap_model(model, tokenizer).sha256
         assert torch.equal(model(ids).last_hidden_state, before)
         assert wrap_model(model, tokenizer).sha256 == first
+
+
+def test_a_folder_that_transformers_does_not_load_without_a_head_is_explained(
+    folder: Path, tmp_path: Path
+) -> None:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    LlamaForCausalLM(LlamaConfig.from_pretrained(folder)).save_pretrained(tmp_path / "whole")
+    model = LlamaForCausalLM.from_pretrained(tmp_path / "whole", quantization_config=integers())
+    save(model, load(folder)[1], tmp_path / "quantized")
+    with pytest.raises(
+        TheodoliteError, match=r"quantized\. If transformers loads it with its head, give theodolite"
+    ):
+        theodolite.survey(str(tmp_path / "quantized"), TEXTS)
+    model = LlamaForCausalLM.from_pretrained(tmp_path / "quantized")
+    made = theodolite.survey(model, TEXTS, layers="-1", sample_size=16)  # with the tokenizer of the folder
+    assert made.facts["model"]["quantization"] == "torchao"
 
 
 def test_watch_accepts_quantized_weights() -> None:

@@ -67,6 +67,11 @@ def _read_settings(path: Path) -> str:
     return json.dumps(settings, sort_keys=True)
 
 
+def _is_quantized(folder: Path) -> bool:
+    path = folder / "config.json"
+    return path.is_file() and '"quantization_config"' in _read_settings(path)
+
+
 Progress = Callable[[str], None]
 DeviceMap = str | Mapping[str, Any]
 
@@ -231,8 +236,14 @@ def load_model(
             raise InputError(
                 f"--attn {attn} cannot be used with {checkpoint.name!r} on this machine: {first_line(error)}"
             ) from error
+        advice = (
+            " Its weights are quantized. If transformers loads it with its head, give theodolite.survey the "
+            "loaded model instead of the folder."
+            if _is_quantized(checkpoint.folder)
+            else ""
+        )
         raise TheodoliteError(
-            f"The model in {checkpoint.name!r} could not be loaded: {first_line(error)}"
+            f"The model in {checkpoint.name!r} could not be loaded: {first_line(error)}{advice}"
         ) from error
     # transformers initialises weights that are missing or of another size with random numbers.
     if mismatched := sorted(
