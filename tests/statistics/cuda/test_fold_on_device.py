@@ -21,8 +21,10 @@ from theodolite.batch import Batch
 from theodolite.measures.decomposition import unit_moments
 from theodolite.optional_triton import INTERPRETED
 from theodolite.statistics.cells import CELLS, POPULATIONS
+from theodolite.statistics.cuda import gram_kernels
 from theodolite.statistics.cuda.context import GpuContext
 from theodolite.statistics.cuda.fold import GpuFold
+from theodolite.statistics.cuda.gram import GramFormat
 from theodolite.statistics.fold import STATISTICS, LayerFold
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.moments import UnitSums
@@ -473,3 +475,34 @@ def test_products_of_many_rows_are_added_in_chunks(way: Way, rows: int) -> None:
     assert n == rows
     ours, truth = np.linalg.eigvalsh(found.numpy()), np.linalg.eigvalsh(expected)
     assert participation(ours) == pytest.approx(participation(truth), rel=SPECTRAL)
+
+
+def test_most_coordinates_are_far_from_the_origin(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the mean is long, and has many long coordinates: more than a kernel reads at once."""
+    error = SPECTRAL
+    if way.device == "cpu" and way.kernels:  # the interpreter truncates bfloat16, and multiplies its bits
+        monkeypatch.setattr(gram_kernels, "TALL", 1000)  # smaller matrices need no kernel
+        error = 4 * SPECTRAL
+    case = hard(torch.bfloat16, rows=700, dim=300)
+    case = replace(case, states=(case.states + torch.linspace(20, 90, 300)).bfloat16())
+    frame = replace(case.frame, centre=case.frame.centre + torch.linspace(20, 90, 300), spread=1.0)
+    fold = fold_of(case, way, frame, size=700)
+    assert len(fold._far) == 300
+    rows = case.belongs("without-first")
+    _, found = fold.to_cpu().scatter.covariance(POPULATIONS["without-first"])
+    ours, truth = (np.linalg.eigvalsh(each) for each in (found.numpy(), np.cov(case.x[rows].T, bias=True)))
+    assert participation(ours) == pytest.approx(participation(truth), rel=error)
+    assert entropy(ours) == pytest.approx(entropy(truth), rel=error)
+
+
+@pytest.mark.parametrize("dim", [128, 300, 512])
+def test_products_on_and_above_the_diagonal(way: Way, dim: int) -> None:
+    if not way.kernels:
+        pytest.skip("compares the kernel with the library")
+    half = GramFormat.of(
+        torch.float16, torch.zeros(dim), torch.zeros(0, dtype=torch.int64), torch.device(way.device)
+    )
+    chunks = torch.randn(2, 128, dim, generator=torch.Generator().manual_seed(0)).half().to(way.device)
+    found, expected = gram_kernels.products(chunks, half), chunks.double().transpose(1, 2) @ chunks.double()
+    upper = torch.triu(torch.ones(dim, dim, dtype=torch.bool, device=way.device))
+    torch.testing.assert_close(found[:, upper].double(), expected[:, upper], rtol=0, atol=1e-3)  # float32 sums

@@ -5,7 +5,10 @@ The interpreter accepts what the compiler rejects. Requires Triton, as installed
 
 from __future__ import annotations
 
+import re
+import subprocess
 from dataclasses import replace
+from tempfile import NamedTemporaryFile
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +25,8 @@ from theodolite.statistics.cuda.fold import GpuFold
 pytestmark = [
     pytest.mark.skipif(triton is None or INTERPRETED, reason="requires Triton, not interpreted"),
 ]
+STACK = 256
+"""Bytes that a thread may keep in memory for lack of registers. Too much loaded at once needs kilobytes."""
 UNUSED = {torch.float16: {"_remainder_kernel"}, torch.float32: {"_gram_kernel", "_remainder_kernel"}}
 """Only bfloat16 has remainders of far coordinates, and float32 is multiplied by the library."""
 
@@ -44,6 +49,16 @@ class Target:
         return 0
 
 
+def stack_bytes(binary: bytes) -> int:
+    """Return the memory that each thread of a kernel needs for what does not fit into its registers."""
+    with NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(binary)
+        file.flush()
+        command = [triton.knobs.nvidia.cuobjdump.path, "--dump-resource-usage", file.name]
+        used = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return int(re.findall(r"STACK:(\d+)", used)[0])
+
+
 @pytest.fixture(params=[80, 90, 100], ids=["A100", "H100", "B200"])
 def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Compile kernels instead of launching them; the names of those that were compiled."""
@@ -55,7 +70,7 @@ def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     def compile_only(kernel: Any, grid: Any) -> Any:
         def compile_with(*args: Any, **options: Any) -> None:
             made = kernel.run(*args, grid=grid, warmup=True, **options)
-            assert made.asm["cubin"]
+            assert stack_bytes(made.asm["cubin"]) <= STACK, kernel.__name__
             names.add(kernel.__name__)
 
         return compile_with
@@ -73,13 +88,19 @@ def kernels_of(*modules: ModuleType) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "dim"), [(torch.bfloat16, 768), (torch.float16, 768), (torch.float32, 768), (torch.bfloat16, 4096)]
+    ("dtype", "dim", "far"),
+    [
+        (torch.float32, 768, "few"),
+        (torch.float16, 768, "few"),
+        *((torch.bfloat16, dim, far) for dim in (768, 4096) for far in ("few", "all")),
+    ],
 )
-def test_kernels_of_the_fold(compiled: set[str], dtype: torch.dtype, dim: int) -> None:
+def test_kernels_of_the_fold(compiled: set[str], dtype: torch.dtype, dim: int, far: str) -> None:
     offset = 0.0 if dtype == torch.float16 else 300.0
     case = hard(dtype, rows=dim + 200, dim=dim, offset=offset)  # products need more rows than columns
     rows = (case.states.double() - case.frame.centre.double()).norm(dim=1)
-    frame = replace(case.frame, spread=float(rows.median()), frequent=tuple(case.unit[:3].tolist()))
+    spread = float(rows.median()) if far == "few" else 0.0
+    frame = replace(case.frame, spread=spread, frequent=tuple(case.unit[:3].tolist()))
     fold = GpuFold(frame, GpuContext("cpu", use_kernels=True))
     (batch,) = case.batches(len(case.states))
     fold.hold(batch).add(torch.zeros(len(batch.places), dtype=torch.bool))

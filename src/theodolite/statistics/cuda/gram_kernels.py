@@ -52,9 +52,9 @@ def add_products(
     chunks, dim, width = partial.shape
     remainder = torch.empty(dim, max(gram_format.extra, 1), dtype=torch.float64, device=matrix.device)
     if gram_format.extra:
-        _remainder_kernel[(triton.cdiv(dim, 4),)](
+        _remainder_kernel[(triton.cdiv(dim, HIGH), triton.cdiv(gram_format.extra, WIDE))](
             partial, remainder, chunks, dim, width, gram_format.extra,
-            EXTRA=triton.next_power_of_2(gram_format.extra), ROWS=4, num_warps=1,
+            EXTRA=min(triton.next_power_of_2(gram_format.extra), WIDE), ROWS=HIGH, num_warps=1,
         )  # fmt: skip
     _add_kernel[(triton.cdiv(dim, HIGH), triton.cdiv(dim, WIDE))](
         matrix, partial, remainder, n, by_coordinate, gram_format.centre, gram_format.behind, chunks, dim, width,
@@ -104,7 +104,7 @@ def _gram_kernel(
 def _remainder_kernel(partial, remainder, chunks, dim, width, extra, EXTRA: tl.constexpr, ROWS: tl.constexpr):
     """Add the products with the extra columns over all chunks."""
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    e = tl.arange(0, EXTRA)
+    e = tl.program_id(1) * EXTRA + tl.arange(0, EXTRA)
     held = (i < dim)[:, None] & (e < extra)[None, :]
     pointer = partial + i[:, None] * width + dim + e[None, :]
     total = tl.zeros([ROWS, EXTRA], tl.float64)

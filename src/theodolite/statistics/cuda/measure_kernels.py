@@ -17,7 +17,7 @@ from theodolite.statistics.norms import BINS, BINS_PER_OCTAVE, LOWEST_OCTAVE
 WARPS, STAGES = 1, 3  # a program handles one complete row at a time
 NORM_ROWS = 8  # measured by one program
 SUMMED, COLUMNS, SUM_STAGES = 4, 256, 3  # rows and columns that a warp adds at a time, and prefetches
-FAR_ROWS = 16  # whose far coordinates are loaded together
+FAR_ROWS, FAR = 16, 64  # rows, and their far coordinates, loaded together
 GATHERED, GATHER_STAGES = 8, 4  # pieces of a group added at a time, and prefetched
 VARYING = ["others", "gap", "rows"]  # from batch to batch: must not trigger another compilation
 
@@ -54,7 +54,7 @@ def sum_groups(
         states, states.stride(0), layout.by_group, layout.by_group_index, pieces.start, pieces.length, centre,
         measured.norms, measured.flags, sums, counts, gram_format.far, gram_rows.rows, layout.others,
         gram_rows.gap, gram_format.width, dim, gram_format.extra, ROWS=SUMMED, FAR_ROWS=FAR_ROWS, BLOCK=COLUMNS,
-        EXTRA=triton.next_power_of_2(gram_format.extra) if gram_format.extra else 0, STAGES=SUM_STAGES,
+        EXTRA=min(triton.next_power_of_2(gram_format.extra), FAR) if gram_format.extra else 0, STAGES=SUM_STAGES,
         num_warps=1,
     )  # fmt: skip
     by_group = torch.empty(2 * GROUPS, 4, dim, dtype=torch.float64, device=device)
@@ -152,7 +152,7 @@ def _sum_kernel(
     EXTRA: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """Sum some columns of the unflagged rows of a piece; the first program also writes remainders."""
+    """Sum some columns of the unflagged rows of a piece; write the remainders of some far coordinates."""
     piece = tl.program_id(0)
     begin = tl.load(start + piece)
     count = tl.load(length + piece)
@@ -193,8 +193,9 @@ def _sum_kernel(
     if tl.program_id(1) == 0:
         tl.store(counts + 2 * piece, tl.sum(n, 0))
         tl.store(counts + 2 * piece + 1, tl.sum(directed, 0))
-        if EXTRA:
-            number = tl.arange(0, EXTRA)
+    if EXTRA:
+        for begin_far in range(tl.program_id(1) * EXTRA, extra, tl.num_programs(1) * EXTRA):
+            number = begin_far + tl.arange(0, EXTRA)
             is_extra = number < extra
             coordinate = tl.load(far + number, mask=is_extra, other=0)
             c_far = tl.load(centre + coordinate, mask=is_extra, other=0.0).to(tl.float32)
