@@ -16,7 +16,7 @@ from tests.small_models import load, sentences
 
 import theodolite
 from theodolite.errors import InputError, TheodoliteError
-from theodolite.models import loaded_model
+from theodolite.models import tensor_hash
 from theodolite.models.loaded_model import wrap_model
 from theodolite.models.weight_files import choose_dtype, weights_sha256
 
@@ -99,7 +99,7 @@ def test_offloaded_weights_are_not_hashed_during_a_forward_pass(
     accelerate = pytest.importorskip("accelerate")
     model, tokenizer = load(small_model("llama"))
     accelerate.cpu_offload(model, execution_device=torch.device("cpu"))
-    plain, hashed, running, overlaps = loaded_model._hash_value, list[int](), list[int](), list[int]()
+    plain, hashed, running, overlaps = tensor_hash._hash_value, list[int](), list[int](), list[int]()
 
     def hash_slowly(value: Any) -> str:
         running.append(1)
@@ -108,7 +108,7 @@ def test_offloaded_weights_are_not_hashed_during_a_forward_pass(
         hashed.append(running.pop())
         return digest
 
-    monkeypatch.setattr(loaded_model, "_hash_value", hash_slowly)
+    monkeypatch.setattr(tensor_hash, "_hash_value", hash_slowly)
     model.register_forward_pre_hook(lambda *_: overlaps.append(len(running)))
     survey(model, TEXTS[:9], tokenizer=tokenizer, layers="1")
     assert hashed
