@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from theodolite.models.hooks import HookPoint, first_tensor
 
 FIRST = 16
-"""Coordinates by which nearly all different states are told apart."""
+"""Coordinates in which nearly all different states differ."""
 
 
 @dataclass(frozen=True)
