@@ -97,7 +97,7 @@ def _own_tensors(module: nn.Module, prefix: str) -> Iterator[tuple[str, Any]]:
     was packed for the CPU, and the model computes something else afterwards (version 0.50).
     """
     own: dict[str, Any] = {}
-    scales = quant_state(getattr(module, "weight", None))
+    scales = quant_state(module._parameters.get("weight"))  # its own: layers of PEFT also show that of their base
     if scales is None:
         module._save_to_state_dict(own, prefix, False)
     else:
