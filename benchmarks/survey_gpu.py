@@ -61,6 +61,8 @@ from theodolite.surveys.batch_tokens import batch_tokens
 
 BF16_PEAK = 989e12
 """Dense peak of an H100 or H200 in FLOP/s, by the vendor's datasheet."""
+PRODUCT_RATE, BANDWIDTH = 0.65 * BF16_PEAK, 4.2e12
+"""What large products reach, in FLOP/s, and what a copy reaches, in bytes/s: see the part `machine`."""
 ROGUE = 300
 MOST_PRODUCTS = 4e15  # of tokens and weights that are timed: a quarter of those of Llama 8B
 SAVED_UP_TO = 4e9  # parameters of a model that is written to disk and loaded from there
@@ -205,6 +207,7 @@ class Bench:
             "forward_s": forward,
             "everything_s": complete,
             "everything_over_forward": min(complete) / best,
+            "least_ratio": self.least_ratio(tokens, best),
             "end_to_end": source.end_to_end,
             "ratios": [a / b for a, b in zip(complete, forward, strict=True)],
             "tokens_per_s_forward": tokens / best,
@@ -313,8 +316,8 @@ class Bench:
         fold._frequent[0].allocate()
         summed = (one.states, layout, seen.flags, form, centre, table, laid.rows, sheet, fold._frequent[0])
         passes.add_units(*summed)
-        chunks, ((_, those, _), *_) = next(sheet.rounds(form.dim))
-        partial = passes.products(chunks, form)[those]
+        chunks, _, _ = next(sheet.rounds(form.dim))
+        partial = passes.products(chunks, form)
         norms = (fold._bins[:2], fold._zero[:2], fold._extremes[:2], seen.norms, seen.flags, layout.others)
         matrix = fold._matrix(0)
 
@@ -495,28 +498,30 @@ class Bench:
         return found
 
     def part_limits(self) -> dict[str, Any]:
-        """Return the least that the statistics can cost, as a share of the forward pass of one block.
+        """Return the least that the statistics of one token can take, all states together, if nothing overlaps.
 
-        FLOP: two for every weight of a block and token, and dim^2 for the products on and above the diagonal.
-        Bytes: the states are copied (two), measured (one), and summed by unit while the rows of the products are
-        written (two) and read (one); partial products of a chunk are written and read in float32. Attention is not
-        counted.
+        FLOP: dim^2 for the products on and above the diagonal. Bytes: the states are copied (two), and read for
+        sums by group (one); they are summed by unit while the rows of the products are written (two) and read
+        (one); partial products of a chunk are written and read in float32. Sums of units are not counted.
+        `survey` and `whole` compare it with the forward pass that they have timed.
         """
         dim, blocks = self.shape.dim, self.source.anatomy.blocks
-        weights = sum(p.numel() for p in blocks[0].parameters() if p.dim() == 2)
-        block = 2 * weights
-        products = dim * dim
+        block = 2 * sum(p.numel() for p in blocks[0].parameters() if p.dim() == 2)
+        products, states = dim * dim, len(self.source.layers)
         moved = 6 * 2 * dim + 2 * 4 * dim * dim / 2 / chunk_rows(dim)
-        rate, bandwidth = 0.65 * BF16_PEAK, 4.2e12
-        states = len(self.source.layers) / len(blocks)
         return {
             "block_MFLOP_a_token": block / 1e6,
-            "products_MFLOP_a_token": products / 1e6,
-            "products_over_block": states * products / block,
+            "products_MFLOP_a_token_and_state": products / 1e6,
+            "products_over_blocks": states * products / (len(blocks) * block),
             "bytes_a_token_and_state": moved,
-            "bytes_over_block": states * moved / bandwidth / (block / rate),
-            "least_ratio": 1 + states * (products / rate + moved / bandwidth) / (block / rate),
+            "products_ns_a_token": 1e9 * states * products / PRODUCT_RATE,
+            "bytes_ns_a_token": 1e9 * states * moved / BANDWIDTH,
         }
+
+    def least_ratio(self, tokens: int, forward_seconds: float) -> float:
+        """Return the least ratio of everything to this forward pass."""
+        limits = self.part_limits()
+        return 1 + 1e-9 * (limits["products_ns_a_token"] + limits["bytes_ns_a_token"]) * tokens / forward_seconds
 
     def part_profile(self) -> dict[str, Any]:
         """Return the milliseconds of every kernel over one batch with all statistics, and the GPU's idle time."""

@@ -14,6 +14,9 @@ from torch import Tensor
 from theodolite.half_precision import exact_dtype
 
 BLOCK = 2**23  # bytes copied at a time
+AHEAD, BEHIND = -1, 0
+"""Priorities of streams. A few long kernels at a time go behind many short ones, which would otherwise wait for a
+long one each."""
 
 
 class DeviceTensor:
@@ -143,7 +146,7 @@ def _copying_stream(device: torch.device, ready: torch.cuda.Event, *, converts: 
 
 @cache
 def _conversion_stream(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    return torch.cuda.Stream(device, priority=AHEAD)  # type: ignore[no-untyped-call]
 
 
 def _iterate_bytes(tensor: Tensor, dtype: torch.dtype) -> Iterator[Tensor]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import Places
-from theodolite.devices import DeviceTensor
+from theodolite.devices import AHEAD, DeviceTensor
 from theodolite.errors import TheodoliteError
 from theodolite.state.state import State
 from theodolite.statistics.cuda.context import GpuContext
@@ -86,7 +86,8 @@ def move_to_device(
         if place not in contexts:
             contexts[place] = GpuContext(place, overlap=True)
         on_device = GpuFold(fold.frame, contexts[place])
-        on_device.load(fold.state())
+        if state.positions:  # loading an empty state takes 10 ms per layer of 4,096 coordinates
+            on_device.load(fold.state())
         state.folds[index] = cast(LayerFold, on_device)
     return list(contexts.values())
 
@@ -135,7 +136,7 @@ _own_streams = local()
 
 
 @contextmanager
-def on_own_stream(device: str | None, priority: int = 0) -> Iterator[None]:
+def on_own_stream(device: str | None, priority: int = AHEAD) -> Iterator[None]:
     """Run the GPU work of this thread on its own stream, so that it does not wait for other threads.
 
     A thread keeps its stream: PyTorch does not use the memory that was freed on one stream for another.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import mmap
 from typing import ClassVar, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +14,8 @@ from theodolite.statistics.cells import CELLS
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.rows import Rows
 from theodolite.statistics.statistic import State, Statistic
+
+LARGE = 2**20  # bytes
 
 
 class Groups(Statistic):
@@ -31,8 +34,7 @@ class Groups(Statistic):
         self.n = torch.zeros(shape, dtype=torch.int64)
         self.squares = torch.zeros(shape, dtype=torch.float64)
         self.directed = torch.zeros(shape, dtype=torch.int64)
-        # Megabytes of zeros, which NumPy leaves to the system: they cost nothing before they are written.
-        self.sum, self.directions = (torch.from_numpy(np.zeros((*shape, frame.dim))) for _ in range(2))
+        self.sum, self.directions = (_lazy_zeros((*shape, frame.dim)) for _ in range(2))
 
     def update(self, rows: Rows) -> None:
         """Add the rows to the groups of their documents. O(rows x dim x 40)."""
@@ -76,6 +78,18 @@ class Groups(Statistic):
         shift = self.frame.centre.double() - centre.double()
         self.squares += 2 * (self.sum @ shift) + self.n * (shift @ shift)
         self.sum += self.n[..., None] * shift
+
+
+def _lazy_zeros(shape: tuple[int, ...]) -> Tensor:
+    """Return zeros in float64; megabytes of them cost nothing before they are written.
+
+    PyTorch and NumPy may take memory that was used before, and clear it.
+    """
+    size = 8 * math.prod(shape)
+    if size < LARGE or not hasattr(mmap, "MAP_PRIVATE"):  # which Windows does not have
+        return torch.zeros(shape, dtype=torch.float64)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return torch.frombuffer(memory, dtype=torch.float64).view(shape)
 
 
 def _sum_by_group(group: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:

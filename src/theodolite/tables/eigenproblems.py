@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from theodolite.devices import to_device
+from theodolite.devices import BEHIND, to_device
 from theodolite.engines.gpu import on_own_stream
 from theodolite.measures import spectrum as spectra
 from theodolite.measures.rank_one import add_outer_product, eigenvalues_about_mean
@@ -93,8 +93,9 @@ def solve_ahead(
 ) -> Iterator[Callable[[int], LayerSolutions | None]]:
     """Yield a function that waits for the solutions of a layer; without a device it returns None.
 
-    One thread solves one layer after the other, on a stream of high priority. An eigenproblem uses the complete
-    GPU in many steps, so several at once are no faster, and each step would wait for the work of other threads.
+    One thread solves one layer after the other. An eigenproblem uses the complete GPU in many steps of
+    milliseconds, so several at once are no faster. What other threads compute in microseconds goes ahead of the
+    next step.
     """
     if device is None:
         yield lambda number: None
@@ -103,7 +104,7 @@ def solve_ahead(
     def solve(number: int) -> LayerSolutions:
         fold, cells = layers[number]
         solutions = LayerSolutions(fold, device)
-        with on_own_stream(device, priority=-1):
+        with on_own_stream(device, BEHIND):
             for each in cells:
                 solutions.solve(each)
         return solutions

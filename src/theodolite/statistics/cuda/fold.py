@@ -291,30 +291,27 @@ class GpuFold:
             for cell, parts in full.items():
                 y = torch.cat(parts).double().nan_to_num_(nan=0.0)
                 self._matrix(cell).addmm_(y.T, y)
-            for chunks, ranges in gram_rows.rounds(gram_format.dim) if any(summed) else ():
+            for chunks, part, last in gram_rows.rounds(gram_format.dim, summed):
                 partial = backend.products(chunks, gram_format)
-                for part, chunk_range, last in ranges:
-                    if summed[part]:
-                        matrix = self._matrix(offset + part)
-                        backend.add_products(
-                            matrix, partial[chunk_range], n[part], by_cell[part], gram_format, last
-                        )
+                matrix = self._matrix(offset + part)
+                backend.add_products(matrix, partial, n[part], by_cell[part], gram_format, last)
         return measured.flags, flagged
 
     def _hold_few(
         self, states: Tensor, layout: Layout, flags: Tensor, offset: int
-    ) -> tuple[list[bool], dict[int, list[Tensor]]]:
+    ) -> tuple[list[int], dict[int, list[Tensor]]]:
         """Hold the rows of cells that have had at most `dim` rows, flagged ones included.
 
-        Return which of the two cells need products, and the vectors of those that had none before. The CPU does
-        not know yet which rows are flagged, so these are held as NaN.
+        Return which of the two cells, 0 and 1, need products, and the vectors of those that had none before. The
+        CPU does not know yet which rows are flagged, so these are held as NaN.
         """
         summed, full = [], {}
-        for cell, rows in ((offset, slice(0, layout.others)), (offset + 1, slice(layout.others, len(layout)))):
-            count = rows.stop - rows.start
+        for part, rows in enumerate((slice(0, layout.others), slice(layout.others, len(layout)))):
+            cell, count = offset + part, rows.stop - rows.start
             held = sum(map(len, self._vectors.get(cell, ())))
             fits = cell not in self._products and held + count <= self.frame.dim
-            summed.append(not fits)
+            if not fits:
+                summed.append(part)
             if fits and count:
                 x = states.index_select(0, layout.index[rows])
                 y = (x if x.dtype == torch.float64 else x.float()) - self._centre(torch.float32)
@@ -493,19 +490,21 @@ class GpuFold:
 
     def _small_sums(self) -> State:
         """Return the sums of which there are neither many rows nor many columns, on the CPU; some are views."""
-        sums = GroupSums(*(part.cpu() for part in self._sums))
-        n = sums.n.sum(dim=1)
+        # Sums of y and of u are separated on the device: on the CPU, megabytes would be copied again.
+        sum_by_group, directions_by_group = (part.contiguous().cpu() for part in self._sums.groups.unbind(dim=2))
+        squares, cells, n_by_group = self._sums.squares.cpu(), self._sums.cells.cpu(), self._sums.n.cpu()
+        n = n_by_group.sum(dim=1)
         state = {
             "directions.n": n[:, 1],
-            "directions.sum": sums.cells[:, 1],
-            "directions.squares": sums.cells[:, 3],
+            "directions.sum": cells[:, 1],
+            "directions.squares": cells[:, 3],
         }
-        state |= {"scatter.n": n[:, 0], "scatter.sum": sums.cells[:, 0]}
+        state |= {"scatter.n": n[:, 0], "scatter.sum": cells[:, 0]}
         low, high = self._extremes.cpu().unbind(dim=1)
         state |= {"norms.counts": self._bins.cpu(), "norms.zero": self._zero.cpu()}
         state |= {"norms.nonfinite": self._nonfinite, "norms.lowest": low, "norms.highest": high}
-        state |= {"groups.n": sums.n[..., 0], "groups.sum": sums.groups[:, :, 0], "groups.squares": sums.squares}
-        state |= {"groups.directed": sums.n[..., 1], "groups.directions": sums.groups[:, :, 1]}
+        state |= {"groups.n": n_by_group[..., 0], "groups.sum": sum_by_group, "groups.squares": squares}
+        state |= {"groups.directed": n_by_group[..., 1], "groups.directions": directions_by_group}
         state |= self._counts_by_unit()
         state["frequent_units.slots"] = torch.from_numpy(self.context.frequent_codes.copy())
         if self._host is not None:

@@ -10,7 +10,7 @@ and multiplied in float32.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -105,8 +105,9 @@ class GramRows:
 
     @classmethod
     def allocate(cls, gram_format: GramFormat, others: int, first: int, device: torch.device) -> GramRows:
-        """Return uninitialized memory for these numbers of rows."""
-        chunk = min(chunk_rows(gram_format.dim), -(-max(others, first) // STEP) * STEP)
+        """Return uninitialized memory for these numbers of rows, in chunks of equal length with little padding."""
+        most = max(others, first)
+        chunk = -(-most // (STEP * max(-(-most // chunk_rows(gram_format.dim)), 1))) * STEP
         before, after = -(-others // chunk), -(-first // chunk)
         rows = torch.empty((before + after) * chunk, gram_format.width, dtype=gram_format.dtype, device=device)
         chunks = range(before), range(before, before + after)
@@ -123,17 +124,14 @@ class GramRows:
         """Return the positions of these rows of a layout, in a view without chunks."""
         return torch.where(rows < others, rows, rows + self.gap)
 
-    def rounds(self, dim: int) -> Iterator[tuple[Tensor, list[tuple[int, slice, bool]]]]:
-        """Yield as many chunks as fit in PARTIAL_BYTES, with (part, range of chunks, whether it is the last)."""
+    def rounds(self, dim: int, parts: Sequence[int] = (0, 1)) -> Iterator[tuple[Tensor, int, bool]]:
+        """Yield as many chunks of a part as fit in PARTIAL_BYTES, with the part and whether they are its last."""
         at_once = max(PARTIAL_BYTES // (4 * dim * self.rows.shape[2]), 1)
-        for start in range(0, len(self.rows), at_once):
-            stop = min(start + at_once, len(self.rows))
-            ranges = []
-            for part, chunks in enumerate(self.chunks):
-                low, high = max(chunks.start, start), min(chunks.stop, stop)
-                if low < high:
-                    ranges.append((part, slice(low - start, high - start), high == chunks.stop))
-            yield self.rows[start:stop], ranges
+        for part in parts:
+            chunks = self.chunks[part]
+            for start in range(chunks.start, chunks.stop, at_once):
+                stop = min(start + at_once, chunks.stop)
+                yield self.rows[start:stop], part, stop == chunks.stop
 
 
 def products(chunks: Tensor, gram_format: GramFormat) -> Tensor:

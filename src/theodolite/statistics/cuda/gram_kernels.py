@@ -15,7 +15,7 @@ from theodolite.statistics.cuda.gram import HALF, GramFormat
 
 TALL, BROAD, DEEP = 128, 256, 64  # the height and width of a block of products, and the rows multiplied at a time
 WARPS, STAGES = 8, 3
-HIGH, WIDE, ADD_WARPS = 4, 128, 2  # products added at a time
+HIGH, WIDE, ADD_WARPS = 2, 128, 2  # products added at a time
 VARYING = ["rows", "chunks"]  # from batch to batch: must not trigger another compilation
 
 

@@ -169,6 +169,11 @@ class Layout:
         return self.index.device
 
     @property
+    def is_in_order(self) -> bool:
+        """Whether the states are in the order of the layout: see `in_order`."""
+        return self.by_group_index is self.by_group
+
+    @property
     def parts(self) -> tuple[tuple[int, slice], ...]:
         """The rows that are not first positions (0) and those that are (1), if there are any."""
         both = ((0, slice(0, self.others)), (1, slice(self.others, len(self))))

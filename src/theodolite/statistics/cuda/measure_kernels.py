@@ -17,7 +17,7 @@ from theodolite.statistics.norms import BINS, BINS_PER_OCTAVE, LOWEST_OCTAVE
 WARPS, STAGES = 1, 3  # a program handles one complete row at a time
 NORM_ROWS = 8  # measured by one program
 SUMMED, COLUMNS, SUM_STAGES = 4, 256, 3  # rows and columns that a warp adds at a time, and prefetches
-FAR_ROWS, FAR = 16, 64  # rows, and their far coordinates, loaded together
+FAR_ROWS, FAR, FAR_WARPS = 128, 16, 4  # rows, and their far coordinates, loaded together
 GATHERED, GATHER_STAGES = 8, 4  # pieces of a group added at a time, and prefetched
 VARYING = ["others", "gap", "rows"]  # from batch to batch: must not trigger another compilation
 
@@ -50,13 +50,21 @@ def sum_groups(
     block, count = triton.next_power_of_2(dim), len(pieces.start)
     sums = torch.empty(count, 4, dim, dtype=torch.float32, device=device)
     counts = torch.empty(count, 2, dtype=torch.int32, device=device)
+    weights = torch.empty(len(layout), dtype=torch.float32, device=device)
+    _weight_kernel[(triton.cdiv(len(layout), 1024),)](
+        layout.by_group, measured.norms, measured.flags, weights, len(layout), BLOCK=1024
+    )
     _sum_kernel[(count, triton.cdiv(dim, COLUMNS))](
-        states, states.stride(0), layout.by_group, layout.by_group_index, pieces.start, pieces.length, centre,
-        measured.norms, measured.flags, sums, counts, gram_format.far, gram_rows.rows, layout.others,
-        gram_rows.gap, gram_format.width, dim, gram_format.extra, ROWS=SUMMED, FAR_ROWS=FAR_ROWS, BLOCK=COLUMNS,
-        EXTRA=min(triton.next_power_of_2(gram_format.extra), FAR) if gram_format.extra else 0, STAGES=SUM_STAGES,
-        num_warps=1,
+        states, states.stride(0), layout.by_group_index, weights, pieces.start, pieces.length, centre, sums,
+        counts, dim, EVEN=dim % COLUMNS == 0, ROWS=SUMMED, BLOCK=COLUMNS, STAGES=SUM_STAGES, num_warps=1,
     )  # fmt: skip
+    if gram_format.extra:
+        columns = min(triton.next_power_of_2(gram_format.extra), FAR)
+        _far_kernel[(triton.cdiv(len(layout), FAR_ROWS), triton.cdiv(gram_format.extra, columns))](
+            states, states.stride(0), layout.index, centre, measured.flags, gram_format.far, gram_rows.rows,
+            layout.others, gram_rows.gap, len(layout), gram_format.width, dim, gram_format.extra, ROWS=FAR_ROWS,
+            EXTRA=columns, num_warps=FAR_WARPS,
+        )  # fmt: skip
     by_group = torch.empty(2 * GROUPS, 4, dim, dtype=torch.float64, device=device)
     n_by_group = torch.empty(2 * GROUPS, dtype=torch.int64, device=device)
     _gather_groups[(2 * GROUPS, triton.cdiv(4 * dim, 128))](
@@ -127,32 +135,34 @@ def _norm_kernel(
 
 
 @jit(do_not_specialize=VARYING)
+def _weight_kernel(order, norms, flags, weights, rows, BLOCK: tl.constexpr):
+    """Write 1/|x| of every row in the order of the groups, 0 for rows of length 0 and -1 for flagged ones."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    row = tl.load(order + at, mask=at < rows, other=0)
+    norm = tl.load(norms + row)
+    weight = tl.where(norm > 0.0, 1.0 / tl.where(norm > 0.0, norm, 1.0), 0.0)
+    weight = tl.where(tl.load(flags + row) == 0, weight, -1.0)
+    tl.store(weights + at, weight.to(tl.float32), mask=at < rows)
+
+
+@jit
 def _sum_kernel(
     states,
     stride,
-    order,
     index,
+    weights,
     start,
     length,
     centre,
-    norms,
-    flags,
     sums,
     counts,
-    far,
-    gram_rows,
-    others,
-    gap,
-    width,
     dim,
-    extra,
+    EVEN: tl.constexpr,
     ROWS: tl.constexpr,
-    FAR_ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
-    EXTRA: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """Sum some columns of the unflagged rows of a piece; write the remainders of some far coordinates."""
+    """Sum some columns of the unflagged rows of a piece."""
     piece = tl.program_id(0)
     begin = tl.load(start + piece)
     count = tl.load(length + piece)
@@ -168,23 +178,21 @@ def _sum_kernel(
     for at in tl.range(0, count, ROWS, num_stages=STAGES):
         offset = at + tl.arange(0, ROWS)
         real = offset < count
-        layout_row = tl.load(order + begin + offset, mask=real, other=0)
         state_row = tl.load(index + begin + offset, mask=real, other=0).to(tl.int64)
-        there = real[:, None] & inside[None, :]  # flagged rows are read too: the flags need not be waited for
-        raw = tl.load(states + state_row[:, None] * stride + columns[None, :], mask=there, other=0.0)
-        keep = real & (tl.load(flags + layout_row, mask=real, other=1) == 0)
-        norm = tl.where(keep, tl.load(norms + layout_row, mask=real, other=0.0), 0.0)
-        has_length = norm > 0.0
-        inverse = tl.where(has_length, 1.0 / tl.where(has_length, norm, 1.0), 0.0).to(tl.float32)
+        weight = tl.load(weights + begin + offset, mask=real, other=-1.0)
+        place = states + state_row[:, None] * stride + columns[None, :]
+        # Flagged rows are read too, and the first row in place of those that do not exist: no load has to wait.
+        raw = tl.load(place) if EVEN else tl.load(place, mask=inside[None, :], other=0.0)
+        keep = weight >= 0.0
         x = tl.where(keep[:, None], raw.to(tl.float32), 0.0)
-        y = tl.where(keep[:, None], x - c[None, :], 0.0)
-        u = x * inverse[:, None]
+        y = x - keep.to(tl.float32)[:, None] * c[None, :]
+        u = x * weight[:, None]
         y_sum += tl.sum(y, 0)
         u_sum += tl.sum(u, 0)
         y_squares += tl.sum(y * y, 0)
         u_squares += tl.sum(u * u, 0)
         n += keep.to(tl.int32)
-        directed += has_length.to(tl.int32)
+        directed += (weight > 0.0).to(tl.int32)
     into = sums + piece.to(tl.int64) * 4 * dim + columns
     tl.store(into, y_sum, mask=inside)
     tl.store(into + dim, u_sum, mask=inside)
@@ -193,26 +201,43 @@ def _sum_kernel(
     if tl.program_id(1) == 0:
         tl.store(counts + 2 * piece, tl.sum(n, 0))
         tl.store(counts + 2 * piece + 1, tl.sum(directed, 0))
-    if EXTRA:
-        for begin_far in range(tl.program_id(1) * EXTRA, extra, tl.num_programs(1) * EXTRA):
-            number = begin_far + tl.arange(0, EXTRA)
-            is_extra = number < extra
-            coordinate = tl.load(far + number, mask=is_extra, other=0)
-            c_far = tl.load(centre + coordinate, mask=is_extra, other=0.0).to(tl.float32)
-            kind = gram_rows.dtype.element_ty
-            for at in range(0, count, FAR_ROWS):
-                offset = at + tl.arange(0, FAR_ROWS)
-                real = offset < count
-                layout_row = tl.load(order + begin + offset, mask=real, other=0)
-                state_row = tl.load(index + begin + offset, mask=real, other=0).to(tl.int64)
-                in_range = real[:, None] & is_extra[None, :]
-                place = states + state_row[:, None] * stride + coordinate[None, :]
-                far_values = tl.load(place, mask=in_range, other=0.0)
-                keep = tl.load(flags + layout_row, mask=real, other=1) == 0
-                z = tl.where(keep[:, None], far_values.to(tl.float32) - c_far[None, :], 0.0)
-                remainder = (z - z.to(kind).to(tl.float32)).to(kind)
-                place = layout_row.to(tl.int64) + tl.where(layout_row >= others, gap, 0)
-                tl.store(gram_rows + place[:, None] * width + dim + number[None, :], remainder, mask=in_range)
+
+
+@jit(do_not_specialize=VARYING)
+def _far_kernel(
+    states,
+    stride,
+    index,
+    centre,
+    flags,
+    far,
+    gram_rows,
+    others,
+    gap,
+    rows,
+    width,
+    dim,
+    extra,
+    ROWS: tl.constexpr,
+    EXTRA: tl.constexpr,
+):
+    """Write the remainders of some far coordinates of a few rows."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    number = tl.program_id(1) * EXTRA + tl.arange(0, EXTRA)
+    real = row < rows
+    is_extra = number < extra
+    state_row = tl.load(index + row, mask=real, other=0).to(tl.int64)
+    keep = tl.load(flags + row, mask=real, other=1) == 0
+    coordinate = tl.load(far + number, mask=is_extra, other=0)
+    c = tl.load(centre + coordinate, mask=is_extra, other=0.0).to(tl.float32)
+    kept = keep[:, None] & is_extra[None, :]
+    x = tl.load(states + state_row[:, None] * stride + coordinate[None, :], mask=kept, other=0.0).to(tl.float32)
+    y = tl.where(kept, x - c[None, :], 0.0)
+    kind = gram_rows.dtype.element_ty
+    remainder = (y - y.to(kind).to(tl.float32)).to(kind)
+    place = row.to(tl.int64) + tl.where(row >= others, gap, 0)
+    into = gram_rows + place[:, None] * width + dim + number[None, :]
+    tl.store(into, remainder, mask=real[:, None] & is_extra[None, :])
 
 
 @jit

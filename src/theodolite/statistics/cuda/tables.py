@@ -30,6 +30,7 @@ class RowIndex:
         self.size = 0
         self.keys = np.zeros(0, dtype=np.int64)
         self._row_of = np.full(0, -1, dtype=np.int64)
+        self._sorted: tuple[Tensor, Tensor] = (torch.zeros(0, dtype=torch.int64),) * 2
 
     def lookup(self, keys: Ints) -> Ints:
         """Return the rows of these keys, which must be distinct; new keys get new rows."""
@@ -42,6 +43,15 @@ class RowIndex:
             self.keys = np.concatenate([self.keys, new])
             self.size += len(new)
         return self._row_of[keys]
+
+    def sort(self, size: int) -> tuple[Tensor, Tensor]:
+        """Return the first `size` rows sorted by unit: other positions, then first. Once for all layers."""
+        if sum(map(len, self._sorted)) != size:
+            keys = self.keys[:size]
+            order = keys.argsort()
+            odd = keys[order] % 2 == 1
+            self._sorted = torch.from_numpy(order[~odd]), torch.from_numpy(order[odd])
+        return self._sorted
 
 
 class GpuSums:
@@ -137,12 +147,13 @@ class GpuUnitTable(GpuSums):
         if self.spilled is not None:
             table, device = self.spilled, torch.device("cpu")
             keys, n, squares = table.codes, table.n, table.squares
+            order = keys.argsort()
+            by_unit = order[keys[order] % 2 == 0], order[keys[order] % 2 == 1]
         else:
             size, device = min(rows.size, len(self.n)), self.device
             keys, n, squares = torch.from_numpy(rows.keys[:size]), self.n[:size].cpu(), self.squares[:size].cpu()
-        order = keys.argsort()
-        order = order[n[order] > 0]
-        picked = (order[keys[order] % 2 == first] for first in (0, 1))
+            by_unit = rows.sort(size)
+        picked = (at[n[at] > 0] for at in by_unit)
         return [FoundRows(to_device(at, device), keys[at] // 2 - 1, n[at], squares[at]) for at in picked]
 
     def clear(self) -> None:
@@ -197,12 +208,9 @@ class GpuCounts:
         size = min(self._index.size, len(self._n))
         n, keys = self._n[:size].cpu(), torch.from_numpy(self._index.keys[:size])
         lengths = torch.zeros(size, dtype=torch.float64) if self._lengths is None else self._lengths[:size].cpu()
-        found = []
-        for first in (0, 1):
-            at = (n.any(dim=1) & (keys % 2 == first)).nonzero().squeeze(1)
-            codes, order = (keys[at] // 2).sort()
-            found.append((codes, n[at[order]], lengths[at[order]]))
-        return found
+        seen = n.any(dim=1)
+        picked = (at[seen[at]] for at in self._index.sort(size))
+        return [(keys[at] // 2, n[at], lengths[at]) for at in picked]
 
     def load(self, first: int, codes: Tensor, n: Tensor) -> None:
         """Load the counts of other or of first positions; codes are distinct."""

@@ -14,7 +14,7 @@ from theodolite.statistics.cuda.tables import GpuSums, GpuUnitTable
 
 NARROW, WIDE = (256, 1), (1024, 4)
 """Columns and warps per program, for narrow and for wide vectors: each warp has 256 columns."""
-SUMMED = 4  # rows at a time: most units of a batch have fewer
+SUMMED, STAGES = 2, 3  # rows summed at a time, because most units of a batch have few, and prefetched
 SLOTS, SLOT_COLUMNS, SLOT_STAGES = 4, 128, 4  # pieces of a long run added at a time, and prefetched
 VARYING = ["others", "gap"]  # from batch to batch: must not trigger another compilation
 
@@ -42,11 +42,11 @@ def add_units(
     columns, warps = NARROW if dim < WIDE[0] else WIDE
     across = triton.cdiv(dim, columns)
     _unit_kernel[(len(pieces.start),)](
-        states, states.stride(0), layout.index, pieces.start, pieces.length, pieces.run, pieces.slot, rows,
-        centre, gram_format.shift, flags, gram_rows.rows, flagged_rows, table.sum, table.squares, table.n,
+        states, states.stride(0), layout.index, pieces.start, pieces.length, pieces.slot, rows[pieces.run], centre,
+        gram_format.shift, flags, gram_rows.rows, flagged_rows, table.sum, table.squares, table.n,
         part_sum, part_squares, part_n, layout.others, gram_rows.gap, gram_format.width, dim,
-        CENTRED=gram_format.all_centred or gram_format.extra > 0, COPY=copy, ROWS=SUMMED, BLOCK=columns,
-        ACROSS=across, num_warps=warps,
+        CENTRED=gram_format.all_centred or gram_format.extra > 0, COPY=copy, IN_ORDER=layout.is_in_order,
+        EVEN=dim % columns == 0, ROWS=SUMMED, BLOCK=columns, ACROSS=across, STAGES=STAGES, num_warps=warps,
     )  # fmt: skip
     runs = layout.frequent
     of_units = (pieces.long_run, pieces.long_slot, pieces.long_pieces, rows, table)
@@ -69,7 +69,6 @@ def _unit_kernel(
     index,
     start,
     length,
-    run,
     slot,
     row,
     centre,
@@ -89,32 +88,35 @@ def _unit_kernel(
     dim,
     CENTRED: tl.constexpr,
     COPY: tl.constexpr,
+    IN_ORDER: tl.constexpr,
+    EVEN: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     ACROSS: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
     """Sum the rows of a piece and write them to be multiplied; copy flagged rows."""
     piece = tl.program_id(0)
     begin = tl.load(start + piece)
     count = tl.load(length + piece)
     into = tl.load(slot + piece)
-    target = tl.load(row + tl.load(run + piece)).to(tl.int64)
+    target = tl.load(row + piece).to(tl.int64)
     kind = gram_rows.dtype.element_ty
     squares = tl.zeros([BLOCK], tl.float64)
     n = tl.zeros([ROWS], tl.int64)
     for block in range(0, ACROSS):
         columns = block * BLOCK + tl.arange(0, BLOCK)
-        inside = columns < dim
+        inside = tl.full([BLOCK], 1, tl.int1) if EVEN else columns < dim
         to = table_sum + target * dim + columns
         total = tl.load(to, mask=inside & (into < 0), other=0.0)  # loaded early
         c = tl.load(centre + columns, mask=inside, other=0.0).to(tl.float64)
         if CENTRED:
             shift = tl.load(shifts + columns, mask=inside, other=0.0).to(tl.float32)
-        for at in range(0, count, ROWS):
+        for at in tl.range(0, count, ROWS, num_stages=STAGES):
             offset = at + tl.arange(0, ROWS)
             real = offset < count
             layout_row = (begin + offset).to(tl.int64)
-            state_row = tl.load(index + layout_row, mask=real, other=0).to(tl.int64)
+            state_row = layout_row if IN_ORDER else tl.load(index + layout_row, mask=real, other=0).to(tl.int64)
             flag = tl.load(flags + layout_row, mask=real, other=1)
             held = real[:, None] & inside[None, :]
             raw = tl.load(states + state_row[:, None] * stride + columns[None, :], mask=held, other=0.0)
