@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tests.devices import DEVICES
+from tests.hard_cases import hard
 from tests.shared import slow
 from tests.small_models import sentences
 
 import theodolite
+from theodolite.engines.gpu import move_to_device
 from theodolite.engines.progress import Listener
+from theodolite.sources.units import Units
+from theodolite.state.state import State
+from theodolite.statistics.cuda.fold import GpuFold
+from theodolite.statistics.fold import LayerFold
 from theodolite.surveys import text_survey as text_surveys
 
 SUMS = 1e-5
@@ -90,3 +98,22 @@ def test_a_gpu_fold_merges_with_a_cpu_fold(small_model: Any, corpus: Path, resid
     on_cpu = theodolite.survey(small_model("bert"), other, device="cpu", **half)
     both = theodolite.merge([on_device, on_cpu])
     assert both.state.positions == on_device.state.positions + on_cpu.state.positions
+
+
+def test_an_empty_fold_is_not_copied_to_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    case, loaded = hard(torch.float32), list[GpuFold]()
+    load = GpuFold.load
+    monkeypatch.setattr(GpuFold, "load", lambda fold, state: (loaded.append(fold), load(fold, state)))
+    empty, full, lost = (LayerFold(case.frame) for _ in range(3))
+    for batch in case.batches(100):
+        full.update(batch)
+        nothing = replace(batch, states=torch.full_like(batch.states, torch.nan))
+        lost.update(nothing)
+    assert [fold.is_empty for fold in (empty, full, lost)] == [True, False, False]
+    expected = {name: part.clone() for name, part in full.state().items()}
+    state = State({0: empty, 1: full, 2: lost}, Units("id"))
+    move_to_device(state, "cpu")
+    assert loaded == [state.folds[1], state.folds[2]]
+    moved = state.folds[1].state()
+    assert torch.equal(moved["groups.sum"], expected["groups.sum"])
+    assert int(state.folds[2].state()["norms.nonfinite"].sum()) == len(case.states)

@@ -8,7 +8,8 @@ from tests.hard_cases import Case, folded, hard, of_states
 
 from theodolite.batch import GROUPS
 from theodolite.statistics.directions import Directions
-from theodolite.statistics.groups import Groups
+from theodolite.statistics.frame import Frame
+from theodolite.statistics.groups import LARGE, Groups
 from theodolite.statistics.scatter import Scatter
 
 FLOAT32 = 2e-6
@@ -66,3 +67,13 @@ def test_zero_vectors_are_in_the_sums_and_have_no_direction() -> None:
     groups = folded(Groups, of_states(states))
     assert int(groups.n.sum()) == 10
     assert int(groups.directed.sum()) == 6
+
+
+def test_megabytes_of_zeros_are_not_shared() -> None:
+    wide = Frame(torch.zeros(2048))
+    one, other = Groups(wide), Groups(wide)
+    assert one.sum.nbytes > LARGE
+    one.sum += 1
+    assert not other.sum.any()
+    assert not one.directions.any()
+    assert torch.equal(one.sum, torch.ones_like(one.sum))

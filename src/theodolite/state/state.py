@@ -14,7 +14,6 @@ import torch
 
 from theodolite.devices import DeviceTensor
 from theodolite.sources.units import Unit, Units
-from theodolite.statistics.cells import CELLS
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.statistic import StateInPlace
@@ -102,7 +101,7 @@ class State:
     @property
     def has_sums(self) -> bool:
         """Whether any position was added; not if the state was saved without its sums."""
-        return any(fold.holds(cell) for fold in self.folds.values() for cell in range(len(CELLS)))
+        return not all(fold.is_empty for fold in self.folds.values())
 
     def device_tensors(self) -> list[DeviceTensor]:
         """Return the sums that are still on a device, in the order in which `save` writes them."""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from theodolite.batch import Batch
 from theodolite.statistics.attention import Attention
+from theodolite.statistics.cells import CELLS
 from theodolite.statistics.clusters import Clusters
 from theodolite.statistics.contextuality import Contextuality
 from theodolite.statistics.directions import Directions
@@ -149,6 +150,11 @@ class LayerFold:
         """Return whether this cell has any position, finite or not."""
         rare = self.rare_units is not None and bool(self.rare_units.tables[cell].size)
         return rare or bool(self.moments.tables[cell].size) or bool(self.norms.nonfinite[cell])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no position was added."""
+        return not any(map(self.holds, range(len(CELLS))))
 
     def state(self) -> State:
         """Return all sums by name."""

@@ -21,7 +21,7 @@ from theodolite.devices import to_device
 CHUNK, CHUNK_OF_WIDE, WIDE = 2048, 4096, 2048
 """Rows whose products are summed in float32, and the same for vectors of at least `WIDE` coordinates, whose sums
 take long to add. The matrix units truncate about 3e-6 over 2,048 rows."""
-PARTIAL_BYTES = 2**29  # for partial products at a time
+PARTIAL_BYTES = 5 * 2**28  # for partial products at a time
 STEP = 64  # the number of rows of a chunk is a multiple of this
 MULTIPLE = 16  # the matrix units require multiples of sixteen columns
 HALF = (torch.bfloat16, torch.float16)

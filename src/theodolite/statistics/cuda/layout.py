@@ -97,7 +97,7 @@ class Pieces:
         )
 
 
-UNIT_ROWS, GROUP_ROWS = 32, 128
+UNIT_ROWS, GROUP_ROWS = 64, 128
 """The longest piece of a unit, of which there are many, and of a group, of which there are forty."""
 
 

@@ -17,7 +17,7 @@ from theodolite.statistics.norms import BINS, BINS_PER_OCTAVE, LOWEST_OCTAVE
 WARPS, STAGES = 1, 3  # a program handles one complete row at a time
 NORM_ROWS = 8  # measured by one program
 SUMMED, COLUMNS, SUM_STAGES = 4, 256, 3  # rows and columns that a warp adds at a time, and prefetches
-FAR_ROWS, FAR, FAR_WARPS = 128, 16, 4  # rows, and their far coordinates, loaded together
+FAR_ROWS, FAR, FAR_WARPS = 32, 64, 4  # rows, and their far coordinates, loaded together
 GATHERED, GATHER_STAGES = 8, 4  # pieces of a group added at a time, and prefetched
 VARYING = ["others", "gap", "rows"]  # from batch to batch: must not trigger another compilation
 

@@ -1,0 +1,40 @@
+"""The rows of which products are computed: chunks of equal length, and only those that are needed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from theodolite.statistics.cuda import gram
+from theodolite.statistics.cuda.gram import STEP, GramFormat, GramRows, chunk_rows
+
+
+def gram_format(dim: int) -> GramFormat:
+    return GramFormat.of(torch.bfloat16, torch.zeros(dim), torch.zeros(0, dtype=torch.int64), torch.device("cpu"))
+
+
+@pytest.mark.parametrize(("others", "first"), [(63_000, 50), (4097, 0), (64, 64), (1, 0), (0, 5000)])
+@pytest.mark.parametrize("dim", [16, 2048])
+def test_chunks_are_of_equal_length_with_little_padding(dim: int, others: int, first: int) -> None:
+    made = GramRows.allocate(gram_format(dim), others, first, torch.device("meta"))
+    of_others, of_first = made.chunks
+    length = made.rows.shape[1]
+    assert length % STEP == 0
+    assert length <= chunk_rows(dim)
+    assert len(of_others) * length >= others
+    assert len(of_first) * length >= first
+    longer = max(others, first)
+    assert len(max(of_others, of_first, key=len)) == -(-longer // chunk_rows(dim))
+    padding = len(max(of_others, of_first, key=len)) * length - longer
+    assert padding < STEP * len(max(of_others, of_first, key=len))
+    assert made.gap == len(of_others) * length - others
+
+
+def test_only_the_parts_that_are_asked_for_are_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
+    dim, length = 16, chunk_rows(16)
+    monkeypatch.setattr(gram, "PARTIAL_BYTES", 2 * 4 * dim * dim)  # two chunks at a time
+    made = GramRows.allocate(gram_format(dim), 3 * length, 10, torch.device("cpu"))
+    rounds = [(len(chunks), part, last) for chunks, part, last in made.rounds(dim, [0])]
+    assert rounds == [(2, 0, False), (1, 0, True)]
+    assert [part for _, part, _ in made.rounds(dim)] == [0, 0, 1]
+    assert not list(made.rounds(dim, []))
