@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from theodolite.measures import neighbours_cuda
+from theodolite.measures.cuda import distance_bounds
 from theodolite.measures.intrinsic_dimension import twonn
 from theodolite.measures.neighbours import two_nearest
 
@@ -71,9 +71,9 @@ def test_distances_are_those_of_subtraction(case: str) -> None:
 def test_bounds_are_below_the_distances() -> None:
     x = cloud(4500, 300, 20).cuda()
     norms = x.double().square().sum(1)
-    shrunk = (norms * (1 - neighbours_cuda.cuda_slack(300))).float()
-    bounds, others = neighbours_cuda.smallest_bounds(x, shrunk)
-    assert neighbours_cuda.is_supported(x)
+    shrunk = (norms * (1 - distance_bounds.cuda_slack(300))).float()
+    bounds, others = distance_bounds.smallest_bounds(x, shrunk)
+    assert distance_bounds.is_supported(x)
     rows = torch.arange(len(x), device="cuda")[:, None]
     assert (others != rows).all()
     true = (x.double()[rows] - x.double()[others]).square().sum(-1)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from theodolite.measures import neighbours_cuda, pairs_cuda
+from theodolite.measures.cuda import distance_bounds, pairs
 from theodolite.measures.duplicates import check_vectors, distinct, find_near_duplicates
 
 _BLOCK, _GPU_BLOCK = 2048, 8192
@@ -42,7 +42,7 @@ def two_nearest(vectors: Tensor) -> Tensor:
     [[1.0, 3.0], [1.0, 2.0], [2.0, 3.0]]
     """
     points, scale = _centre(vectors)
-    if neighbours_cuda.is_supported(points):
+    if distance_bounds.is_supported(points):
         candidates = _cuda_candidates(points.float())
     else:
         candidates = _candidates(points.float(), _float32_slack(points.shape[1]), _CANDIDATES)
@@ -131,8 +131,8 @@ def _candidates(points: Tensor, slack: float, most: int) -> _Candidates:
 
 def _cuda_candidates(points: Tensor) -> _Candidates:
     """Return a few candidates of each point, computed on a GPU's tensor cores."""
-    norms = _shrunk_norms(points, neighbours_cuda.cuda_slack(points.shape[1]))
-    bounds, others = neighbours_cuda.smallest_bounds(points, norms)
+    norms = _shrunk_norms(points, distance_bounds.cuda_slack(points.shape[1]))
+    bounds, others = distance_bounds.smallest_bounds(points, norms)
     return _Candidates(bounds, others, bounds[:, -1])
 
 
@@ -178,14 +178,14 @@ def _measure(squared: Tensor, chosen: Tensor, vectors: Tensor, scale: Tensor, ot
 
 def _squared_distances(vectors: Tensor, scale: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """Return |x - y|^2 / scale^2 of pairs of rows, by subtraction in float64: (pairs,)."""
-    if pairs_cuda.is_supported(vectors):
-        return pairs_cuda.squared_distances(vectors, scale, left, right)
+    if pairs.is_supported(vectors):
+        return pairs.squared_distances(vectors, scale, left, right)
     step = max(1, (_ELEMENTS if vectors.device.type == "cpu" else _GPU_ELEMENTS) // vectors.shape[1])
     squared = torch.empty(len(left), dtype=torch.float64, device=vectors.device)
     for start in range(0, len(left), step):
-        pairs = slice(start, start + step)
-        differences = vectors[left[pairs]].double().sub_(vectors[right[pairs]]).div_(scale)
-        torch.sum(differences.square_(), 1, out=squared[pairs])
+        some = slice(start, start + step)
+        differences = vectors[left[some]].double().sub_(vectors[right[some]]).div_(scale)
+        torch.sum(differences.square_(), 1, out=squared[some])
     return squared
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from theodolite.devices import to_device
-from theodolite.measures import lanczos_cuda
+from theodolite.measures.cuda import lanczos
 from theodolite.measures.formula import formula
 
 Array = NDArray[np.float64]
@@ -110,7 +110,7 @@ def largest_eigenvalue(matrix: Tensor) -> float:
     basis = matrix.new_zeros(LANCZOS_STEPS + 1, dim, dtype=torch.float64)
     basis[0] = to_device(start / start.norm(), matrix.device)
     symmetric, found = matrix.double(), basis.new_empty(2, LANCZOS_STEPS)
-    extend = lanczos_cuda.extend if lanczos_cuda.is_supported(matrix) else _extend
+    extend = lanczos.extend if lanczos.is_supported(matrix) else _extend
     for known in range(1, LANCZOS_STEPS + 1):
         extend(basis, torch.mv(symmetric, basis[known - 1]), found, known)
         if known % LANCZOS_CHECK == 0:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from theodolite.devices import to_device
-from theodolite.measures import unit_sums_cuda
+from theodolite.measures.cuda import unit_reductions
 
 Array = NDArray[np.float64]
 Sums = Array | Tensor
@@ -114,8 +114,8 @@ def squared_distances(n: NDArray[np.int64], total: Sums, *points: Array, rows: R
 
 def distances_from(counts: Tensor, total: Tensor, points: Tensor, rows: Tensor | None = None) -> Tensor:
     """Return what `squared_distances` does, of tensors on one device. (points, dim) -> (points, units)"""
-    if unit_sums_cuda.is_supported(total):
-        return unit_sums_cuda.squared_distances(counts, total, points, rows)
+    if unit_reductions.is_supported(total):
+        return unit_reductions.squared_distances(counts, total, points, rows)
     away = total.new_empty(len(points), len(counts))
     for of, block in _device_blocks(total, rows):
         each = block / counts[of, None]
@@ -133,8 +133,8 @@ def spread_of_means(n: NDArray[np.int64], total: Sums, mean: Array) -> Array:
     share = n / n.sum()
     if isinstance(total, Tensor):
         counts, weights, middle = (like(total, part) for part in (n, share, mean))
-        if unit_sums_cuda.is_supported(total):
-            return to_numpy(unit_sums_cuda.spread_of_means(counts, weights, total, middle))
+        if unit_reductions.is_supported(total):
+            return to_numpy(unit_reductions.spread_of_means(counts, weights, total, middle))
         found = torch.zeros_like(middle)
         for of, block in _device_blocks(total):
             found += weights[of] @ (block / counts[of, None]).sub_(middle).square_()

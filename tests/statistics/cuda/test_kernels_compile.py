@@ -16,7 +16,8 @@ import pytest
 import torch
 from tests.hard_cases import hard
 
-from theodolite.measures import lanczos_cuda, pairs_cuda, rank_one, unit_sums_cuda
+from theodolite.measures import rank_one
+from theodolite.measures.cuda import lanczos, pairs, unit_reductions
 from theodolite.optional_triton import INTERPRETED, triton
 from theodolite.statistics.cuda import gram_kernels, measure_kernels, unit_kernels
 from theodolite.statistics.cuda.context import GpuContext
@@ -114,13 +115,13 @@ def test_kernels_of_the_fold(compiled: set[str], dtype: torch.dtype, dim: int, f
 def test_kernels_of_the_measures(compiled: set[str], dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rank_one, "can_launch", lambda tensor: True)
     vectors, n, some = torch.zeros(20, dim).double(), torch.arange(1, 21), torch.arange(4)
-    unit_sums_cuda.squared_distances(n, vectors, vectors[:3], None)
-    unit_sums_cuda.squared_distances(n[some], vectors, vectors[:4], some)
-    unit_sums_cuda.spread_of_means(n, n / 210.0, vectors, vectors[0])
-    lanczos_cuda.extend(vectors, vectors[0].clone(), vectors[:2].clone(), 3)
+    unit_reductions.squared_distances(n, vectors, vectors[:3], None)
+    unit_reductions.squared_distances(n[some], vectors, vectors[:4], some)
+    unit_reductions.spread_of_means(n, n / 210.0, vectors, vectors[0])
+    lanczos.extend(vectors, vectors[0].clone(), vectors[:2].clone(), 3)
     for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.float64):
-        pairs_cuda.squared_distances(vectors.to(dtype), torch.ones(()).double(), some, some + 5)
+        pairs.squared_distances(vectors.to(dtype), torch.ones(()).double(), some, some + 5)
     poles, weights = torch.arange(dim).double(), torch.ones(dim).double()
     roots = rank_one.find_roots(poles, weights)
     rank_one._combine(poles, roots, weights)
-    assert compiled == kernels_of(unit_sums_cuda, lanczos_cuda, pairs_cuda, rank_one)
+    assert compiled == kernels_of(unit_reductions, lanczos, pairs, rank_one)

@@ -11,7 +11,8 @@ import torch
 from tests.devices import CUDA
 from torch import Tensor
 
-from theodolite.measures import lanczos_cuda, pairs_cuda, spectrum, unit_sums_cuda
+from theodolite.measures import spectrum
+from theodolite.measures.cuda import lanczos, pairs, unit_reductions
 from theodolite.optional_triton import INTERPRETED
 
 FLOAT64 = 1e-13
@@ -41,7 +42,7 @@ def test_distances_of_units_from_points(device: str, units: int, dim: int, point
     rows = torch.arange(units - 1, -1, -2) if selected else None
     used, n = (total, counts) if rows is None else (total[rows], counts[rows])
     expected = torch.stack([(used / n[:, None] - point).square().sum(1) for point in centres])
-    found = unit_sums_cuda.squared_distances(
+    found = unit_reductions.squared_distances(
         n.to(device), total.to(device), centres.to(device), None if rows is None else rows.to(device)
     )
     assert_close(found, expected)
@@ -53,7 +54,7 @@ def test_spread_of_the_means_of_units(device: str, units: int, dim: int) -> None
     weights = counts / counts.sum().double()
     expected = (weights[:, None] * (total / counts[:, None] - middle).square()).sum(0)
     given = (part.to(device) for part in (counts, weights, total, middle))
-    assert_close(unit_sums_cuda.spread_of_means(*given), expected)
+    assert_close(unit_reductions.spread_of_means(*given), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
@@ -63,7 +64,7 @@ def test_distances_of_pairs(device: str, dtype: torch.dtype) -> None:
     left, right = torch.arange(30), torch.arange(30).flip(0) + 10
     scale = torch.tensor(1e3, dtype=torch.float64)
     expected = ((vectors[left].double() - vectors[right].double()) / scale).square().sum(1)
-    found = pairs_cuda.squared_distances(*(part.to(device) for part in (vectors, scale, left, right)))
+    found = pairs.squared_distances(*(part.to(device) for part in (vectors, scale, left, right)))
     assert_close(found, expected)
 
 
@@ -74,7 +75,7 @@ def test_steps_of_lanczos(device: str, dim: int) -> None:
     matrix = matrix @ matrix.T
     start = torch.nn.functional.normalize(normal(dim, seed=1), dim=0)
     results = []
-    for place, extend in (("cpu", spectrum._extend), (device, lanczos_cuda.extend)):
+    for place, extend in (("cpu", spectrum._extend), (device, lanczos.extend)):
         basis = torch.zeros(steps + 1, dim, dtype=torch.float64, device=place)
         found = torch.zeros(2, steps, dtype=torch.float64, device=place)
         basis[0] = start.to(place)
