@@ -155,6 +155,18 @@ class Bench:
         self.synchronize()
         return time.perf_counter() - started
 
+    def fold(self, source: TextSource, some: Sequence[TextBatch], folds: dict[int, GpuFold]) -> float:
+        """Run the batches with all statistics, as the engine does; return the seconds."""
+        context, layers = next(iter(folds.values())).context, BatchLayers(folds)
+        self.synchronize()
+        started = time.perf_counter()
+        for batch in prefetch(laid_out(some, context)):
+            source.run(batch, layers.add)
+            layers.finish()
+        context.finish()
+        self.synchronize()
+        return time.perf_counter() - started
+
     def ratio(
         self, source: TextSource, some: Sequence[TextBatch], *, random: bool = True, rounds: int | None = None
     ) -> dict[str, Any]:
@@ -167,18 +179,6 @@ class Bench:
         def folds() -> dict[int, GpuFold]:
             context = GpuContext(self.device, overlap=True)
             return {index: GpuFold(frame, context) for index, frame in frames.items()}
-
-        def everything(held: dict[int, GpuFold]) -> float:
-            context = next(iter(held.values())).context
-            self.synchronize()
-            started = time.perf_counter()
-            layers = BatchLayers(held)
-            for batch in prefetch(laid_out(some, context)):
-                source.run(batch, layers.add)
-                layers.finish()
-            context.finish()
-            self.synchronize()
-            return time.perf_counter() - started
 
         def nothing(batch: Batch) -> None:
             pass
@@ -194,7 +194,7 @@ class Bench:
         for _ in range(rounds or self.rounds):
             forward.append(self.timed(source, some, nothing))
             held = folds()
-            complete.append(everything(held))
+            complete.append(self.fold(source, some, held))
             far = [len(fold._far) for fold in held.values()]
             close(held)
         tokens = sum(batch.positions for batch in some)
@@ -209,7 +209,7 @@ class Bench:
             "forward_s": forward,
             "everything_s": complete,
             "everything_over_forward": min(complete) / best,
-            "least_ratio": self.least_ratio(tokens, best),
+            "least_ratio": 1 + limits(source)["seconds_a_token"] * tokens / best,
             "end_to_end": source.end_to_end,
             "ratios": [a / b for a, b in zip(complete, forward, strict=True)],
             "tokens_per_s_forward": tokens / best,
@@ -500,30 +500,8 @@ class Bench:
         return found
 
     def part_limits(self) -> dict[str, Any]:
-        """Return the least that the statistics of one token can take, all states together, if nothing overlaps.
-
-        FLOP: dim^2 for the products on and above the diagonal. Bytes: the states are copied (two), and read for
-        sums by group (one); they are summed by unit while the rows of the products are written (two) and read
-        (one); partial products of a chunk are written and read in float32. Sums of units are not counted.
-        `survey` and `whole` compare it with the forward pass that they have timed.
-        """
-        dim, blocks = self.shape.dim, self.source.anatomy.blocks
-        block = 2 * sum(p.numel() for p in blocks[0].parameters() if p.dim() == 2)
-        products, states = dim * dim, len(self.source.layers)
-        moved = 6 * 2 * dim + 2 * 4 * dim * dim / 2 / chunk_rows(dim)
-        return {
-            "block_MFLOP_a_token": block / 1e6,
-            "products_MFLOP_a_token_and_state": products / 1e6,
-            "products_over_blocks": states * products / (len(blocks) * block),
-            "bytes_a_token_and_state": moved,
-            "products_ns_a_token": 1e9 * states * products / PRODUCT_RATE,
-            "bytes_ns_a_token": 1e9 * states * moved / BANDWIDTH,
-        }
-
-    def least_ratio(self, tokens: int, forward_seconds: float) -> float:
-        """Return the least ratio of everything to this forward pass."""
-        limits = self.part_limits()
-        return 1 + 1e-9 * (limits["products_ns_a_token"] + limits["bytes_ns_a_token"]) * tokens / forward_seconds
+        """Return the limits; `survey` and `whole` compare them with the forward pass that they have timed."""
+        return limits(self.source)
 
     def part_profile(self) -> dict[str, Any]:
         """Return what the GPU does in a few batches, forward only and with all statistics."""
@@ -531,20 +509,11 @@ class Bench:
         frames = {i: with_far(frame) for i, frame in self.frames(self.source, some[:1]).items()}
         context = GpuContext(self.device, overlap=True)
         folds = {index: GpuFold(frame, context) for index, frame in frames.items()}
-        layers = BatchLayers(folds)
-
-        def everything() -> None:
-            for batch in prefetch(laid_out(some, context)):
-                self.source.run(batch, layers.add)
-                layers.finish()
-            context.finish()
-            self.synchronize()
-
-        everything()  # once before, so that tables have their size
+        self.fold(self.source, some, folds)  # once before, so that tables have their size
         found = {
             "tokens": sum(batch.positions for batch in some),
             "forward": profile_gpu(lambda: self.timed(self.source, some, lambda batch: None)),
-            "everything": profile_gpu(everything),
+            "everything": profile_gpu(lambda: self.fold(self.source, some, folds)),
         }
         close(folds)
         return found
@@ -563,6 +532,25 @@ class Bench:
             "bf16_TFLOPs": 2 * 8192**3 / self.milliseconds(lambda: a @ b) / 1e9,
             "copy_GB_per_s": 2 * flat.nbytes / self.milliseconds(lambda: into.copy_(flat)) / 1e6,
         }
+
+
+def limits(source: TextSource) -> dict[str, float]:
+    """Return the least that the statistics of one token can take, all states together, if nothing overlaps.
+
+    FLOP: dim^2 for the products on and above the diagonal. Bytes: the states are copied (two), and read for sums
+    by group (one); they are summed by unit while the rows of the products are written (two) and read (one);
+    partial products of a chunk are written and read in float32. Sums of units are not counted.
+    """
+    dim, states = max(layer.dim for layer in source.layers), len(source.layers)
+    weights = sum(value.numel() for _, value in _matrices(source))
+    products, moved = dim * dim, 6 * 2 * dim + 2 * 4 * dim * dim / 2 / chunk_rows(dim)
+    return {
+        "blocks_MFLOP_a_token": 2 * weights / 1e6,
+        "products_MFLOP_a_token_and_state": products / 1e6,
+        "products_over_blocks": states * products / (2 * weights),
+        "bytes_a_token_and_state": moved,
+        "seconds_a_token": states * (products / PRODUCT_RATE + moved / BANDWIDTH),
+    }
 
 
 def _matrices(source: TextSource) -> list[tuple[str, Tensor]]:
