@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from theodolite.sorting import stable_order
+
 GROUPS = 20
 """Documents fall by hash into this many groups; the spread between groups gives the error bars."""
 
@@ -54,21 +56,11 @@ class Places:
         """
         unit, first = self.unit.numpy(), self.first.numpy()
         parts = (np.flatnonzero(~first), np.flatnonzero(first))
-        return torch.from_numpy(np.concatenate([part[_stable_order(unit[part])] for part in parts]))
+        return torch.from_numpy(np.concatenate([part[stable_order(unit[part])] for part in parts]))
 
 
 def _take_rows(field: Tensor, chosen: NDArray[np.int64]) -> Tensor:
     return torch.from_numpy(field.numpy()[chosen])
-
-
-def _stable_order(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the stable order of codes (rows,). 16 bits numpy sorts by counting, at a fifth of the cost."""
-    if not len(codes) or codes.min() < 0 or codes.max() >= 2**32:
-        return np.argsort(codes, kind="stable")
-    order = np.argsort(codes.astype(np.uint16), kind="stable")  # by the lower half
-    if codes.max() < 2**16:
-        return order
-    return order[np.argsort((codes >> 16).astype(np.uint16)[order], kind="stable")]
 
 
 @dataclass(frozen=True, slots=True)

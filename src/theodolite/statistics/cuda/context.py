@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import Batch, Places
+from theodolite.sorting import order_hashes
 from theodolite.statistics.cuda.layout import Ints, Layout
 from theodolite.statistics.cuda.tables import RowIndex, free_cached_memory
 from theodolite.statistics.cuda.transfer import send
@@ -158,7 +159,7 @@ class GpuContext:
         for first, rows in layout.parts:
             bound = max(fold.samples[ORDINARY_CELLS + first].bound for fold in self.folds)
             below = np.flatnonzero(layout.key[rows] < bound) + rows.start
-            found[first] = below[np.argsort(layout.key[below])]
+            found[first] = below[order_hashes(layout.key[below])]
         return found[0], found[1]
 
     def count_held(self, size: int) -> None:
