@@ -312,29 +312,29 @@ class Bench:
         table.reserve(context.rows)
         sums = GroupSums(*(part[:2] for part in fold._sums))
         sheet = GramRows.allocate(form, layout.others, len(layout) - layout.others, self.device)
-        _, seen = passes.measure_norms(one.states, layout, limits, copy=False)
-        summed_groups = (one.states, layout, seen, centre, sums, form, sheet)
-        n, by_cell = passes.sum_groups(*summed_groups)
+        _, seen = passes.measure(one.states, layout, limits, centre, copy=False)
+        summed_groups = (one.states, layout, seen, centre, sums)
+        n, by_cell = passes.sum_groups(*summed_groups, again=False)
         fold._frequent[0].allocate()
         summed = (one.states, layout, seen.flags, form, centre, table, laid.rows, sheet, fold._frequent[0])
         passes.add_units(*summed)
-        chunks, _, _ = next(sheet.rounds(form.dim))
-        partial = passes.products(chunks, form)
+        chunks, remainders, _, _ = next(sheet.rounds())
+        partial = passes.products(chunks, remainders)
         norms = (fold._bins[:2], fold._zero[:2], fold._extremes[:2], seen.norms, seen.flags, layout.others)
         matrix = fold._matrix(0)
 
         steps: dict[str, Callable[[], object]] = {
             "copy": one.states.clone,
-            "hold": lambda: passes.measure_norms(one.states, layout, limits, copy=True),
-            "group_pass": lambda: passes.sum_groups(*summed_groups),
+            "hold": lambda: passes.measure(one.states, layout, limits, centre, copy=True),
+            "group_pass": lambda: passes.sum_groups(*summed_groups, again=False),
             "norms": lambda: passes.add_norms(*norms),
             "unit_pass": lambda: passes.add_units(*summed),
             "group_counts": lambda: fold._counts[0].add(
-                context.count_rows_of(layout, context.count_rows), layout, seen.norms, seen.flags == 0
+                context.count_rows_of(layout, context.count_rows), layout, seen.norms, seen.flags
             ),
-            "products": lambda: passes.products(chunks, form),
-            "products_by_library": lambda: reference.products(chunks, form),
-            "add_products": lambda: passes.add_products(matrix, partial, n[0], by_cell[0], form, True),
+            "products": lambda: passes.products(chunks, remainders),
+            "products_by_library": lambda: reference.products(chunks, remainders),
+            "add_products": lambda: passes.add_products(matrix, *partial, n[0], by_cell[0], form, True),
             "layer_whole": lambda: fold.update(one),
         }
         started = time.perf_counter()
@@ -352,7 +352,7 @@ class Bench:
             "kernels": passes.__name__.rpartition(".")[2],
             "layout_ms_on_the_processor": 1e3 * host,
             "ms": spent,
-            "states_GB_per_s": {name: size / spent[name] / 1e6 for name in ("group_pass", "unit_pass")},
+            "states_GB_per_s": {name: size / spent[name] / 1e6 for name in ("hold", "unit_pass")},
             "products_TFLOPs_as_if_full": flops / spent["products"] / 1e9,
         }
 
@@ -537,13 +537,13 @@ class Bench:
 def limits(source: TextSource) -> dict[str, float]:
     """Return the least that the statistics of one token can take, all states together, if nothing overlaps.
 
-    FLOP: dim^2 for the products on and above the diagonal. Bytes: the states are copied (two), and read for sums
-    by group (one); they are summed by unit while the rows of the products are written (two) and read (one);
-    partial products of a chunk are written and read in float32. Sums of units are not counted.
+    FLOP: dim^2 for the products on and above the diagonal. Bytes: the states are copied while they are summed by
+    group (two); they are summed by unit while the rows of the products are written (two) and read (one); partial
+    products of a chunk are written and read in float32. Sums of units are not counted.
     """
     dim, states = max(layer.dim for layer in source.layers), len(source.layers)
     weights = sum(value.numel() for _, value in _matrices(source))
-    products, moved = dim * dim, 6 * 2 * dim + 2 * 4 * dim * dim / 2 / chunk_rows(dim)
+    products, moved = dim * dim, 5 * 2 * dim + 2 * 4 * dim * dim / 2 / chunk_rows(dim)
     return {
         "blocks_MFLOP_a_token": 2 * weights / 1e6,
         "products_MFLOP_a_token_and_state": products / 1e6,
@@ -554,7 +554,7 @@ def limits(source: TextSource) -> dict[str, float]:
 
 
 def _matrices(source: TextSource) -> list[tuple[str, Tensor]]:
-    """Return the number of weights that every token is multiplied by."""
+    """Return the weights that every token is multiplied by, with their names."""
     parts = [block.module.named_parameters() for block in source.anatomy.blocks if hasattr(block, "module")]
     parts = parts or [block.named_parameters() for block in source.anatomy.blocks]
     return [(name, value) for part in parts for name, value in part if value.dim() == 2]

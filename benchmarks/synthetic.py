@@ -150,11 +150,13 @@ SHAPES = {
     shape.name: shape
     for shape in (
         Shape("bert-base", 12, 768, 12, 3072, 30_522, SENTENCES, 4, 128),
+        Shape("bert-base-512", 12, 768, 12, 3072, 30_522, TOKENS // 512, 512, 512),
         Shape("llama-1b", 16, 2048, 32, 8192, 128_256, 1562, 512, 2048, key_heads=8),
         Shape("llama-8b", 32, 4096, 32, 14_336, 128_256, 1562, 512, 2048, key_heads=8),
     )
 }
-"""The decoders have the shapes of Llama 3; 1,562 windows of 512 to 2,048 tokens are two million tokens."""
+"""BERT-base reads sentences, or windows of 512 tokens. The decoders have the shapes of Llama 3; 1,562 windows of
+512 to 2,048 tokens are two million tokens."""
 
 
 def save_model(shape: Shape, folder: Path) -> Path:

@@ -125,7 +125,10 @@ def test_nothing_stays_on_the_device(
         gc.enable()
     assert not survey.state.device_tensors()
     assert all(table.sum.device.type == "cpu" for f in survey.state.folds.values() for table in f.moments.tables)
-    assert seen.threads <= {"copying sums", "copying", "writing", "writing samples"}  # measuring copied none
+    copying = {"copying sums", "copying", "writing", "writing samples"}  # measuring copied none
+    if device == "cpu":  # where a matrix is read by whoever comes first
+        copying.add("solving")
+    assert seen.threads <= copying
 
 
 def test_sums_that_do_not_fit_are_measured_on_the_cpu(

@@ -222,6 +222,10 @@ def find_slots(frequent: Sequence[int], unit: Tensor, unit_hash: Tensor | None =
     if not frequent:
         return torch.full_like(names, -1)
     known, slots = torch.tensor(frequent, dtype=torch.int64).sort()
+    if unit_hash is None:  # codes are small: one more slot for all above the largest
+        slot_of = torch.full((int(known[-1]) + 2,), -1)
+        slot_of[known] = slots
+        return slot_of[unit.clamp(max=len(slot_of) - 1)]
     at = torch.searchsorted(known, names).clamp_(max=len(known) - 1)
     return torch.where(known[at] == names, slots[at], -1)
 

@@ -24,7 +24,6 @@ from theodolite.statistics.cells import CELLS, POPULATIONS
 from theodolite.statistics.cuda import gram_kernels
 from theodolite.statistics.cuda.context import GpuContext
 from theodolite.statistics.cuda.fold import GpuFold
-from theodolite.statistics.cuda.gram import GramFormat
 from theodolite.statistics.fold import STATISTICS, LayerFold
 from theodolite.statistics.frame import Frame
 from theodolite.statistics.moments import UnitSums
@@ -495,14 +494,28 @@ def test_most_coordinates_are_far_from_the_origin(way: Way, monkeypatch: pytest.
     assert entropy(ours) == pytest.approx(entropy(truth), rel=error)
 
 
+@pytest.mark.parametrize("extra", [0, 16, 48, 80])
 @pytest.mark.parametrize("dim", [128, 300, 512])
-def test_products_on_and_above_the_diagonal(way: Way, dim: int) -> None:
+def test_products_on_and_above_the_diagonal(way: Way, dim: int, extra: int) -> None:
     if not way.kernels:
         pytest.skip("compares the kernel with the library")
-    half = GramFormat.of(
-        torch.float16, torch.zeros(dim), torch.zeros(0, dtype=torch.int64), torch.device(way.device)
+    generator = torch.Generator().manual_seed(0)
+    rows, remainders = (
+        torch.randn(3, 128, columns, generator=generator).half().to(way.device) for columns in (dim, extra)
     )
-    chunks = torch.randn(2, 128, dim, generator=torch.Generator().manual_seed(0)).half().to(way.device)
-    found, expected = gram_kernels.products(chunks, half), chunks.double().transpose(1, 2) @ chunks.double()
+    found, with_remainders = gram_kernels.products(rows, remainders)
+    left = rows.double().transpose(1, 2)
     upper = torch.triu(torch.ones(dim, dim, dtype=torch.bool, device=way.device))
-    torch.testing.assert_close(found[:, upper].double(), expected[:, upper], rtol=0, atol=1e-3)  # float32 sums
+    error = {"rtol": 0, "atol": 1e-3}  # float32 sums
+    torch.testing.assert_close(found[:, upper].double(), (left @ rows.double())[:, upper], **error)
+    torch.testing.assert_close(with_remainders.double(), left @ remainders.double(), **error)
+
+
+def test_a_layer_without_a_sample_beside_one_with(way: Way) -> None:
+    case, context = hard(torch.bfloat16), way.context()
+    without, beside = (GpuFold(replace(case.frame, sample_size=size), context) for size in (0, 64))
+    for fold in (without, beside):
+        feed(fold, case.batches(257), way)
+    context.finish()
+    assert not any(map(len, without.samples))
+    assert len(beside.samples[0]) == 64

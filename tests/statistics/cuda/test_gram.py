@@ -34,7 +34,7 @@ def test_only_the_parts_that_are_asked_for_are_multiplied(monkeypatch: pytest.Mo
     dim, length = 16, chunk_rows(16)
     monkeypatch.setattr(gram, "PARTIAL_BYTES", 2 * 4 * dim * dim)  # two chunks at a time
     made = GramRows.allocate(gram_format(dim), 3 * length, 10, torch.device("cpu"))
-    rounds = [(len(chunks), part, last) for chunks, part, last in made.rounds(dim, [0])]
+    rounds = [(len(chunks), part, last) for chunks, _, part, last in made.rounds([0])]
     assert rounds == [(2, 0, False), (1, 0, True)]
-    assert [part for _, part, _ in made.rounds(dim)] == [0, 0, 1]
-    assert not list(made.rounds(dim, []))
+    assert [part for _, _, part, _ in made.rounds()] == [0, 0, 1]
+    assert not list(made.rounds([]))

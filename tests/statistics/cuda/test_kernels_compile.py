@@ -28,8 +28,8 @@ pytestmark = [
 ]
 STACK = 256
 """Bytes that a thread may keep in memory for lack of registers. Too much loaded at once needs kilobytes."""
-FAR = {"_far_kernel", "_remainder_kernel"}
-UNUSED = {torch.float16: FAR, torch.float32: {"_gram_kernel", *FAR}}
+FAR = "_remainder_kernel"
+UNUSED = {torch.float16: {FAR}, torch.float32: {"_gram_kernel", FAR}}
 """Only bfloat16 has remainders of far coordinates, and float32 is multiplied by the library."""
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import product
 from types import ModuleType
 from typing import NamedTuple, cast
@@ -159,7 +160,8 @@ class GpuFold:
             prepared = self.context.layout_of(batch)
             states = batch.states.detach().to(device)
             limits = self._limits_of(states.dtype, self._massive_above)
-            held, measured = self._backend(states).measure_norms(states, prepared.layout, limits, copy=True)
+            centre = self._centre(states.dtype)
+            held, measured = self._backend(states).measure(states, prepared.layout, limits, centre, copy=True)
         self.context.count_held(held.nbytes)
         order, in_order = prepared.order, prepared.in_order
         massive = (measured.flags & MASSIVE).bool()
@@ -173,7 +175,7 @@ class GpuFold:
                 self._host.update(again, sinks=sinks.cpu())
             with self.context.activate():
                 flags = measured.flags + SINK * sinks.to(device)[order].to(torch.int8)
-                self._add(held, in_order, Measurements(measured.norms, flags))
+                self._add(held, in_order, replace(measured, flags=flags))
 
         return HeldBatch(
             places,
@@ -196,11 +198,11 @@ class GpuFold:
         )
         wait_for_flags = cast(Callable[[], NDArray[np.int8]], fetch(flags))
         candidates = self._keep_candidates(states, prepared, flags)
+        held_bytes = states.nbytes if measured is not None else 0
 
         def finish() -> None:
             self._finish_batch(flagged, wait_for_flags, prepared, candidates, backend)
-            if measured is not None:
-                self.context.count_held(-states.nbytes)
+            self.context.count_held(-held_bytes)
 
         self.context.defer(finish)
 
@@ -268,8 +270,8 @@ class GpuFold:
         at = torch.arange(layout.units.runs, device=self.context.device) if spilled else rows
         gram_rows = GramRows.allocate(gram_format, layout.others, len(layout) - layout.others, self.context.device)
         sums = self._sums_of[offset]
-        measured = known or backend.measure_norms(states, layout, limits, copy=False)[1]
-        n, by_cell = backend.sum_groups(states, layout, measured, centre, sums, gram_format, gram_rows)
+        measured = known or backend.measure(states, layout, limits, centre, copy=False)[1]
+        n, by_cell = backend.sum_groups(states, layout, measured, centre, sums, again=known is not None)
         backend.add_norms(*self._norms_of[offset], measured.norms, measured.flags, layout.others)
         frequent = self._frequent[offset]
         if layout.frequent.runs:
@@ -283,18 +285,19 @@ class GpuFold:
             self.context.count_rows_of(layout, self._count_rows[offset]),
             layout,
             measured.norms,
-            measured.flags == 0,
+            measured.flags,
         )
         summed, full = self._hold_few(states, layout, measured.flags, offset)
         stream, vectors = self.context.side_stream, [part for parts in full.values() for part in parts]
-        with stream.run((gram_rows.rows, n, by_cell, *vectors)) if stream is not None else nullcontext():
+        used = (gram_rows.rows, gram_rows.remainders, n, by_cell, *vectors)
+        with stream.run(used) if stream is not None else nullcontext():
             for cell, parts in full.items():
                 y = torch.cat(parts).double().nan_to_num_(nan=0.0)
                 self._matrix(cell).addmm_(y.T, y)
-            for chunks, part, last in gram_rows.rounds(gram_format.dim, summed):
-                partial = backend.products(chunks, gram_format)
+            for chunks, remainders, part, last in gram_rows.rounds(summed):
+                partial = backend.products(chunks, remainders)
                 matrix = self._matrix(offset + part)
-                backend.add_products(matrix, partial, n[part], by_cell[part], gram_format, last)
+                backend.add_products(matrix, *partial, n[part], by_cell[part], gram_format, last)
         return measured.flags, flagged
 
     def _hold_few(
@@ -336,6 +339,7 @@ class GpuFold:
         marked = np.flatnonzero(flags)
         if not len(marked):
             return
+        self._counts[ORDINARY_CELLS].subtract(layout, marked)
         kind, offsets = flags[marked] & (NONFINITE | ODD), _offsets(flags[marked])
         cells = offsets + (marked >= layout.others)
         self._nonfinite += torch.from_numpy(np.bincount(cells[(kind & NONFINITE) > 0], minlength=len(CELLS)))
@@ -371,11 +375,14 @@ class GpuFold:
             where = None if at is None else at[before : before + len(offered)]
             before += len(offered)
             sample = self.samples[offset + first]
-            # Ordinary rows are sorted by key, and at the start all are candidates: stop when the sample is full.
-            at_once = 2 * sample.size if offset == ORDINARY_CELLS else len(offered)
+            # Ordinary rows are sorted by key, and at the start all are candidates: stop when the sample is
+            # full, or if it already is with smaller keys.
+            at_once = max(2 * sample.size if offset == ORDINARY_CELLS else len(offered), 1)
             fit = np.zeros(0, dtype=np.int64)
-            for start in range(0, len(offered), max(at_once, 1)):
+            for start in range(0, len(offered), at_once):
                 block = offered[start : start + at_once]
+                if offset == ORDINARY_CELLS and layout.key[block[0]] >= sample.bound:
+                    break
                 matching = np.flatnonzero(((flags[block] & NONFINITE) == 0) & (_offsets(flags[block]) == offset))
                 matching = matching[layout.key[block[matching]] < sample.bound]
                 fit = np.concatenate([fit, start + matching])

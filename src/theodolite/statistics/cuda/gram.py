@@ -51,21 +51,16 @@ def far_coordinates(centre: Tensor, spread: float) -> Tensor:
 
 @dataclass(frozen=True)
 class GramFormat:
-    """The format of rows to be multiplied: `dim` columns, and `extra` ones with remainders of far coordinates."""
+    """The format of rows to be multiplied: `dim` columns, and `extra` remainders of far coordinates."""
 
     dtype: torch.dtype
     dim: int
     extra: int
     centre: Tensor  # (dim,) float64: the centre still to be subtracted, 0 where x - c is written
     centred: Tensor  # (dim,) bool: where x - c is written
-    behind: Tensor  # (dim,) int32: the extra column of each coordinate, or -1
-    far: Tensor  # (extra,) int32: the coordinates of the extra columns
+    behind: Tensor  # (dim,) int32: the column of the remainder of each coordinate, or -1
+    far: Tensor  # (extra,) int32: the coordinates of the remainders
     shift: Tensor  # (dim,) float32: subtracted from the state before it is written, or 0
-
-    @property
-    def width(self) -> int:
-        """The number of columns."""
-        return self.dim + self.extra
 
     @property
     def all_centred(self) -> bool:
@@ -99,7 +94,8 @@ def chunk_rows(dim: int) -> int:
 class GramRows:
     """Rows to be multiplied: other positions, then first positions, each padded with 0 to complete chunks."""
 
-    rows: Tensor  # (chunks, rows of a chunk, width)
+    rows: Tensor  # (chunks, rows of a chunk, dim)
+    remainders: Tensor  # (chunks, rows of a chunk, extra)
     chunks: tuple[range, range]  # of other positions, of first positions
     gap: int  # rows of padding between the two
 
@@ -109,38 +105,49 @@ class GramRows:
         most = max(others, first)
         chunk = -(-most // (STEP * max(-(-most // chunk_rows(gram_format.dim)), 1))) * STEP
         before, after = -(-others // chunk), -(-first // chunk)
-        rows = torch.empty((before + after) * chunk, gram_format.width, dtype=gram_format.dtype, device=device)
-        chunks = range(before), range(before, before + after)
-        return cls(rows.view(-1, chunk, gram_format.width), chunks, before * chunk - others)
+        rows, remainders = (
+            torch.empty(before + after, chunk, columns, dtype=gram_format.dtype, device=device)
+            for columns in (gram_format.dim, gram_format.extra)
+        )
+        return cls(rows, remainders, (range(before), range(before, before + after)), before * chunk - others)
 
-    def gaps(self, rows: int) -> list[tuple[int, int]]:
-        """Return the ranges of padding (start, stop) for this number of rows, in a view without chunks."""
-        total = self.rows.shape[0] * self.rows.shape[1]
+    def clear_gaps(self, rows: int) -> None:
+        """Set the padding to 0 for this number of rows."""
         begin = self.chunks[0].stop * self.rows.shape[1]
-        both = (begin - self.gap, begin), (rows + self.gap, total)
-        return [(start, stop) for start, stop in both if stop > start]
+        for every in (self.rows.flatten(0, 1), self.remainders.flatten(0, 1)):
+            for start, stop in ((begin - self.gap, begin), (rows + self.gap, len(every))):
+                if stop > start and every.shape[1]:
+                    every[start:stop].zero_()
 
     def place(self, rows: Tensor, others: int) -> Tensor:
         """Return the positions of these rows of a layout, in a view without chunks."""
         return torch.where(rows < others, rows, rows + self.gap)
 
-    def rounds(self, dim: int, parts: Sequence[int] = (0, 1)) -> Iterator[tuple[Tensor, int, bool]]:
+    def rounds(self, parts: Sequence[int] = (0, 1)) -> Iterator[tuple[Tensor, Tensor, int, bool]]:
         """Yield as many chunks of a part as fit in PARTIAL_BYTES, with the part and whether they are its last."""
-        at_once = max(PARTIAL_BYTES // (4 * dim * self.rows.shape[2]), 1)
+        dim, extra = self.rows.shape[2], self.remainders.shape[2]
+        at_once = max(PARTIAL_BYTES // (4 * dim * (dim + extra)), 1)
         for part in parts:
             chunks = self.chunks[part]
             for start in range(chunks.start, chunks.stop, at_once):
                 stop = min(start + at_once, chunks.stop)
-                yield self.rows[start:stop], part, stop == chunks.stop
+                yield self.rows[start:stop], self.remainders[start:stop], part, stop == chunks.stop
 
 
-def products(chunks: Tensor, gram_format: GramFormat) -> Tensor:
-    """Return for each chunk the products of the first `dim` columns with all columns. (chunks, dim, width)"""
-    return multiply(chunks[:, :, : gram_format.dim].transpose(1, 2), chunks)
+def products(rows: Tensor, remainders: Tensor) -> tuple[Tensor, Tensor]:
+    """Return for each chunk the products of its columns with each other, and with the remainders.
+
+    rows: (chunks, rows of a chunk, dim) -> (chunks, dim, dim), of which only values on and above the diagonal are
+    defined. remainders: (chunks, rows of a chunk, extra) -> (chunks, dim, extra).
+    """
+    return multiply(rows, rows), multiply(rows, remainders)
 
 
 def multiply(left: Tensor, right: Tensor) -> Tensor:
-    """Multiply matrices in pairs, with sums in float32 or wider."""
+    """Return left^T right of matrices in pairs, with sums in float32 or wider."""
+    left = left.transpose(1, 2)
+    if not right.shape[2]:
+        return left.new_empty(*left.shape[:2], 0, dtype=torch.float32)
     if left.dtype not in HALF:
         return _multiply_float32(left, right)
     if left.is_cuda:
@@ -149,19 +156,24 @@ def multiply(left: Tensor, right: Tensor) -> Tensor:
 
 
 def add_products(
-    matrix: Tensor, partial: Tensor, n: Tensor, by_coordinate: Tensor, gram_format: GramFormat, last: bool
+    matrix: Tensor,
+    partial: Tensor,
+    with_remainders: Tensor,
+    n: Tensor,
+    by_coordinate: Tensor,
+    gram_format: GramFormat,
+    last: bool,
 ) -> None:
-    """Add partial products of one part to its matrix; only values on and above the diagonal are defined.
+    """Add the `products` of chunks of one part to its matrix; only values on and above the diagonal are defined.
 
-    matrix: (dim, dim) float64, the sum of y y^T with y = x - c. partial: (chunks, dim, width). n: () rows.
+    matrix: (dim, dim) float64, the sum of y y^T with y = x - c. n: () rows.
     by_coordinate: (4, dim) float64, of which the sums of y and of y^2 are used: the latter are the diagonal.
     With x for the rows as written, y y^T = x x^T - c s^T - s c^T - n c c^T, where s is the sum of y. These terms
     and the diagonal are added with the `last` products of a part.
     """
-    total = partial.sum(dim=0, dtype=torch.float64)
-    product = total[:, : gram_format.dim]
+    product = partial.sum(dim=0, dtype=torch.float64)
     if gram_format.extra:
-        remainder = total[:, gram_format.dim :]
+        remainder = with_remainders.sum(dim=0, dtype=torch.float64)
         product = product.index_add(1, gram_format.far, remainder).index_add(0, gram_format.far, remainder.T)
     if last:
         c, s = gram_format.centre, by_coordinate[0]

@@ -1,9 +1,8 @@
 """The functions of `reference` as Triton kernels.
 
 Sums by unit are in float64, which costs no time, since memory is the limit on any GPU. Sums by group are in
-float32 within a piece and in float64 between pieces. The states are read three times: to compute norms and flags,
-and to copy them where they are held; for sums by group; and for sums by unit, when the rows to be multiplied are
-written.
+float32 within a piece and in float64 between pieces. The states are read twice: to compute norms, flags and sums
+by group, and to copy them where they are held; and for sums by unit, when the rows to be multiplied are written.
 """
 
 # mypy: ignore-errors
@@ -17,7 +16,7 @@ from theodolite.optional_triton import can_launch
 from theodolite.statistics.cuda.gram_kernels import add_products as add_products
 from theodolite.statistics.cuda.gram_kernels import products as products
 from theodolite.statistics.cuda.measure_kernels import add_norms as add_norms
-from theodolite.statistics.cuda.measure_kernels import measure_norms as measure_norms
+from theodolite.statistics.cuda.measure_kernels import measure as measure
 from theodolite.statistics.cuda.measure_kernels import sum_groups as sum_groups
 from theodolite.statistics.cuda.unit_kernels import add_units as add_units
 

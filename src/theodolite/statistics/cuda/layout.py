@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from theodolite.batch import GROUPS, Places
+from theodolite.sorting import stable_order
 from theodolite.statistics.cuda.transfer import send_together
 from theodolite.statistics.rare_units import KeptUnits
 from theodolite.statistics.unit_groups import find_slots
@@ -118,11 +119,10 @@ class FrequentRuns:
         return len(self.lengths)
 
     @classmethod
-    def of(cls, slot: Ints, group: Ints, slots: int, units: Pieces) -> FrequentRuns:
-        """Find the runs of rows whose slot is not -1. `group` is 20 first + group. (rows,) each"""
+    def of(cls, slot: Ints, first: NDArray[np.bool_], group: Ints, slots: int, units: Pieces) -> FrequentRuns:
+        """Find the runs of rows whose slot is not -1. (rows,) each"""
         rows = np.flatnonzero(slot >= 0)
-        first, within = np.divmod(group[rows], GROUPS)
-        keys = (first * slots + slot[rows]) * GROUPS + within
+        keys = (first[rows] * slots + slot[rows]) * GROUPS + group[rows]
         starts = np.flatnonzero(np.diff(keys, prepend=-1))
         lengths = np.diff(starts, append=len(keys))
         piece = np.searchsorted(units.start.numpy(), rows[starts])
@@ -158,7 +158,7 @@ class Layout:
     index: Tensor  # (rows,) int32: the row of the states of each row of the layout
     by_group_index: Tensor  # (rows,) int32: the same in the order of the groups
     unit_lengths: Tensor  # (units,) int32: the rows of each, which are adjacent
-    unit_and_group: Tensor  # (rows,) int32: 20 times the number of the unit, plus the group
+    unit_groups: Tensor  # (20 units,) int32: the rows of each in each group
 
     def __len__(self) -> int:
         return len(self.unit)
@@ -218,16 +218,15 @@ class Layout:
         order = np.arange(len(unit))
         if len(unit) > 1 and not (sort_key[1:] >= sort_key[:-1]).all():  # most sources sort their rows
             order = np.argsort(sort_key, kind="stable")
-            fields = tuple(field[order] for field in fields)  # type: ignore[assignment]
+            fields = tuple(field.take(order) for field in fields)  # type: ignore[assignment]
         if len(rows := np.flatnonzero(fields[4] >= 0)):
             named = fields[0][rows] * 2 + (fields[3][rows] >= GROUPS)
             unit_number = np.cumsum(np.diff(named, prepend=named[:1]) != 0)
             by_group = np.arange(len(unit))
-            # At most 3,840 different keys, which numpy sorts by counting as uint16.
-            keys = (unit_number * GROUPS + fields[3][rows] % GROUPS).astype(np.uint16)
-            by_group[rows] = rows[np.argsort(keys, kind="stable")]
+            keys = unit_number * (2 * GROUPS) + fields[3][rows]  # fewer than 2^16: sorted by counting
+            by_group[rows] = rows[stable_order(keys)]
             order = order[by_group]
-            fields = tuple(field[by_group] for field in fields)  # type: ignore[assignment]
+            fields = tuple(field.take(by_group) for field in fields)  # type: ignore[assignment]
         return cls._cut(*fields, order, device, len(frequent))
 
     def take(self, rows: Ints) -> Layout:
@@ -256,17 +255,19 @@ class Layout:
     ) -> Layout:
         by_group = np.argsort(group.astype(np.uint8), kind="stable")  # numpy sorts uint8 by counting
         first = group >= GROUPS
-        parts = np.where(slot >= 0, slot * GROUPS + group % GROUPS, -1)
+        within = group - GROUPS * first
+        parts = np.where(slot >= 0, slot * GROUPS + within, -1)
         units = Pieces.of(2 * (np.where(rare, -1, unit) + 1) + first, UNIT_ROWS, parts)
         groups = Pieces.of(group[by_group], GROUP_ROWS)
         of_piece = groups.keys[groups.run.numpy()]
         bounds = np.searchsorted(of_piece, np.arange(2 * GROUPS + 1))
-        frequent = FrequentRuns.of(slot, group, slots, units)
+        frequent = FrequentRuns.of(slot, first, within, slots, units)
         keys = 2 * unit + first
         starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
         unit_lengths = np.diff(starts, append=len(keys))
-        unit_and_group = np.repeat(np.arange(len(starts)) * GROUPS, unit_lengths) + group % GROUPS
-        arrays = (by_group, bounds, index, index[by_group], unit_lengths, unit_and_group)
+        unit_and_group = np.repeat(np.arange(len(starts)) * GROUPS, unit_lengths) + within
+        unit_groups = np.bincount(unit_and_group, minlength=len(starts) * GROUPS)
+        arrays = (by_group, bounds, index, index[by_group], unit_lengths, unit_groups)
         more = (torch.from_numpy(one.astype(np.int32)) for one in arrays)
         count = len(units.tensors())
         sent = send_together([*units.tensors(), *groups.tensors(), *more, *frequent.tensors()], device)

@@ -9,62 +9,63 @@ from torch import Tensor
 
 from theodolite.batch import GROUPS
 from theodolite.optional_triton import jit, tl, triton
-from theodolite.statistics.cuda.gram import GramFormat, GramRows
-from theodolite.statistics.cuda.layout import Layout
+from theodolite.statistics.cuda.layout import GROUP_ROWS, Layout
 from theodolite.statistics.cuda.reference import GroupSums, Measurements
 from theodolite.statistics.norms import BINS, BINS_PER_OCTAVE, LOWEST_OCTAVE
 
-WARPS, STAGES = 1, 3  # a program handles one complete row at a time
-NORM_ROWS = 8  # measured by one program
-SUMMED, COLUMNS, SUM_STAGES = 4, 256, 3  # rows and columns that a warp adds at a time, and prefetches
-FAR_ROWS, FAR, FAR_WARPS = 32, 64, 4  # rows, and their far coordinates, loaded together
+STAGES, PER_WARP = 4, 1024  # rows that are prefetched, and columns of a row for each warp
 GATHERED, GATHER_STAGES = 8, 4  # pieces of a group added at a time, and prefetched
-VARYING = ["others", "gap", "rows"]  # from batch to batch: must not trigger another compilation
+VARYING = ["others", "rows"]  # from batch to batch: must not trigger another compilation
 
 
-def measure_norms(states: Tensor, layout: Layout, limits: Tensor, *, copy: bool) -> tuple[Tensor, Measurements]:
-    """Do the same as `reference.measure_norms`, in one pass."""
-    dim, rows = states.shape[1], len(layout)
-    block = triton.next_power_of_2(dim)
-    held = torch.empty(rows, dim, dtype=states.dtype, device=states.device) if copy else states
-    norms = torch.empty(rows, dtype=torch.float64, device=states.device)
-    flags = torch.empty(rows, dtype=torch.int8, device=states.device)
-    _norm_kernel[(triton.cdiv(rows, NORM_ROWS),)](
-        states, states.stride(0), layout.index, limits, held, norms, flags, rows, dim, COPY=copy, ROWS=NORM_ROWS,
-        BLOCK=block, STAGES=STAGES, num_warps=WARPS * max(block // 1024, 1),
+def measure(
+    states: Tensor, layout: Layout, limits: Tensor, centre: Tensor, *, copy: bool
+) -> tuple[Tensor, Measurements]:
+    """Do the same as `reference.measure`, and sum the pieces of groups, in one pass."""
+    dim, device = states.shape[1], states.device
+    held = torch.empty(len(layout), dim, dtype=states.dtype, device=device) if copy else states
+    norms = torch.empty(len(layout), dtype=torch.float64, device=device)
+    flags = torch.empty(len(layout), dtype=torch.int8, device=device)
+    pieces = len(layout.groups.start)
+    sums = torch.empty(pieces, 4, dim, dtype=torch.float32, device=device)
+    counts = torch.empty(pieces, 2, dtype=torch.int32, device=device)
+    measured = Measurements(norms, flags, (sums, counts))
+    _measure_pieces(states, layout, centre, measured, limits, held if copy else None)
+    return held, measured
+
+
+def _measure_pieces(
+    states: Tensor,
+    layout: Layout,
+    centre: Tensor,
+    measured: Measurements,
+    limits: Tensor | None = None,
+    held: Tensor | None = None,
+) -> None:
+    """Measure the rows with these limits, and copy them to `held`; without limits, sum pieces with sinks again."""
+    dim, pieces = states.shape[1], layout.groups
+    assert measured.pieces is not None
+    most = triton.next_power_of_2(dim + 1) // 2  # the largest power of 2 that is not above dim
+    rest = triton.next_power_of_2(dim - most) if dim > most else 0
+    warps = triton.next_power_of_2(triton.cdiv(most + rest, PER_WARP))
+    _measure_kernel[(len(pieces.start),)](
+        states, states.stride(0), layout.by_group_index, layout.by_group, pieces.start, pieces.length,
+        measured.norms if limits is None else limits, centre, states if held is None else held, measured.norms,
+        measured.flags, *measured.pieces, dim, COPY=held is not None, AGAIN=limits is None, MOST=most, REST=rest,
+        LONGEST=GROUP_ROWS, STAGES=STAGES, num_warps=warps,
     )  # fmt: skip
-    return held, Measurements(norms, flags)
 
 
 def sum_groups(
-    states: Tensor,
-    layout: Layout,
-    measured: Measurements,
-    centre: Tensor,
-    held: GroupSums,
-    gram_format: GramFormat,
-    gram_rows: GramRows,
+    states: Tensor, layout: Layout, measured: Measurements, centre: Tensor, held: GroupSums, *, again: bool
 ) -> tuple[Tensor, Tensor]:
-    """Do the same as `reference.sum_groups`, and also write the extra columns of `gram_rows`."""
-    dim, pieces, device = states.shape[1], layout.groups, states.device
-    block, count = triton.next_power_of_2(dim), len(pieces.start)
-    sums = torch.empty(count, 4, dim, dtype=torch.float32, device=device)
-    counts = torch.empty(count, 2, dtype=torch.int32, device=device)
-    weights = torch.empty(len(layout), dtype=torch.float32, device=device)
-    _weight_kernel[(triton.cdiv(len(layout), 1024),)](
-        layout.by_group, measured.norms, measured.flags, weights, len(layout), BLOCK=1024
-    )
-    _sum_kernel[(count, triton.cdiv(dim, COLUMNS))](
-        states, states.stride(0), layout.by_group_index, weights, pieces.start, pieces.length, centre, sums,
-        counts, dim, EVEN=dim % COLUMNS == 0, ROWS=SUMMED, BLOCK=COLUMNS, STAGES=SUM_STAGES, num_warps=1,
-    )  # fmt: skip
-    if gram_format.extra:
-        columns = min(triton.next_power_of_2(gram_format.extra), FAR)
-        _far_kernel[(triton.cdiv(len(layout), FAR_ROWS), triton.cdiv(gram_format.extra, columns))](
-            states, states.stride(0), layout.index, centre, measured.flags, gram_format.far, gram_rows.rows,
-            layout.others, gram_rows.gap, len(layout), gram_format.width, dim, gram_format.extra, ROWS=FAR_ROWS,
-            EXTRA=columns, num_warps=FAR_WARPS,
-        )  # fmt: skip
+    """Do the same as `reference.sum_groups`. Only pieces with sinks are summed again."""
+    dim, device = states.shape[1], states.device
+    block = triton.next_power_of_2(dim)
+    if again:
+        _measure_pieces(states, layout, centre, measured)
+    assert measured.pieces is not None
+    sums, counts = measured.pieces
     by_group = torch.empty(2 * GROUPS, 4, dim, dtype=torch.float64, device=device)
     n_by_group = torch.empty(2 * GROUPS, dtype=torch.int64, device=device)
     _gather_groups[(2 * GROUPS, triton.cdiv(4 * dim, 128))](
@@ -90,154 +91,129 @@ def add_norms(counts: Tensor, zero: Tensor, extremes: Tensor, norms: Tensor, fla
     )  # fmt: skip
 
 
-@jit(do_not_specialize=VARYING)
-def _norm_kernel(
+@jit
+def _measure_kernel(
     states,
     stride,
     index,
+    order,
+    start,
+    length,
     limits,
+    centre,
     held,
     norms,
     flags,
-    rows,
-    dim,
-    COPY: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    STAGES: tl.constexpr,
-):
-    """Compute norms and flags of a few rows, and copy them."""
-    columns = tl.arange(0, BLOCK)
-    inside = columns < dim
-    massive = tl.load(limits)
-    least = tl.load(limits + 1)
-    short = tl.load(limits + 2)
-    long = tl.load(limits + 3)
-    begin = tl.program_id(0).to(tl.int64) * ROWS
-    for row in tl.range(begin, tl.minimum(begin + ROWS, rows), num_stages=STAGES):
-        state_row = tl.load(index + row).to(tl.int64)
-        raw = tl.load(states + state_row * stride + columns, mask=inside, other=0.0)
-        if COPY:
-            tl.store(held + row * dim + columns, raw, mask=inside)
-        x = raw.to(tl.float32)
-        square = tl.sum(x * x, 0)
-        norm = tl.sqrt(square).to(tl.float64)
-        norm = tl.where(norm < least, 0.0, norm)
-        flag = tl.where(norm > massive, 1, 0)
-        if (norm <= short) | (norm >= long) | (square - square != 0.0):
-            # A square that overflows float32 makes the row odd, not infinite; this sum distinguishes the two.
-            size = tl.sum(tl.abs(x) * 0.00048828125, 0)
-            finite = (size - size) == 0.0
-            odd = finite & (size > 0.0)
-            flag = tl.where(finite & (norm > massive), 1, 0) + tl.where(finite, 0, 2) + tl.where(odd, 4, 0)
-        tl.store(norms + row, norm)
-        tl.store(flags + row, flag.to(tl.int8))
-
-
-@jit(do_not_specialize=VARYING)
-def _weight_kernel(order, norms, flags, weights, rows, BLOCK: tl.constexpr):
-    """Write 1/|x| of every row in the order of the groups, 0 for rows of length 0 and -1 for flagged ones."""
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    row = tl.load(order + at, mask=at < rows, other=0)
-    norm = tl.load(norms + row)
-    weight = tl.where(norm > 0.0, 1.0 / tl.where(norm > 0.0, norm, 1.0), 0.0)
-    weight = tl.where(tl.load(flags + row) == 0, weight, -1.0)
-    tl.store(weights + at, weight.to(tl.float32), mask=at < rows)
-
-
-@jit
-def _sum_kernel(
-    states,
-    stride,
-    index,
-    weights,
-    start,
-    length,
-    centre,
     sums,
     counts,
     dim,
-    EVEN: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
+    COPY: tl.constexpr,
+    AGAIN: tl.constexpr,
+    MOST: tl.constexpr,
+    REST: tl.constexpr,
+    LONGEST: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """Sum some columns of the unflagged rows of a piece."""
+    """Compute norms and flags of the rows of a piece, copy them, and sum those without a flag.
+
+    The columns are in two parts whose sizes are powers of 2. With AGAIN, flags and norms are read: the rows of a
+    piece are summed again if one of them is a sink, and not flagged for another reason.
+    """
     piece = tl.program_id(0)
     begin = tl.load(start + piece)
     count = tl.load(length + piece)
-    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inside = columns < dim
-    c = tl.load(centre + columns, mask=inside, other=0.0).to(tl.float32)
-    y_sum = tl.zeros([BLOCK], tl.float32)
-    u_sum = tl.zeros([BLOCK], tl.float32)
-    y_squares = tl.zeros([BLOCK], tl.float32)
-    u_squares = tl.zeros([BLOCK], tl.float32)
-    n = tl.zeros([ROWS], tl.int32)
-    directed = tl.zeros([ROWS], tl.int32)
-    for at in tl.range(0, count, ROWS, num_stages=STAGES):
-        offset = at + tl.arange(0, ROWS)
-        real = offset < count
-        state_row = tl.load(index + begin + offset, mask=real, other=0).to(tl.int64)
-        weight = tl.load(weights + begin + offset, mask=real, other=-1.0)
-        place = states + state_row[:, None] * stride + columns[None, :]
-        # Flagged rows are read too, and the first row in place of those that do not exist: no load has to wait.
-        raw = tl.load(place) if EVEN else tl.load(place, mask=inside[None, :], other=0.0)
-        keep = weight >= 0.0
-        x = tl.where(keep[:, None], raw.to(tl.float32), 0.0)
-        y = x - keep.to(tl.float32)[:, None] * c[None, :]
-        u = x * weight[:, None]
-        y_sum += tl.sum(y, 0)
-        u_sum += tl.sum(u, 0)
-        y_squares += tl.sum(y * y, 0)
-        u_squares += tl.sum(u * u, 0)
-        n += keep.to(tl.int32)
+    if AGAIN:
+        at = tl.arange(0, LONGEST)
+        place = tl.load(order + begin + at, mask=at < count, other=0)
+        is_sink = tl.load(flags + place, mask=at < count, other=0) == 8  # no other flag
+        count = tl.where(tl.max(is_sink.to(tl.int32), 0) > 0, count, 0)
+    else:
+        massive = tl.load(limits)
+        least = tl.load(limits + 1)
+        short = tl.load(limits + 2)
+        long = tl.load(limits + 3)
+    columns = tl.arange(0, MOST)
+    c = tl.load(centre + columns).to(tl.float32)
+    y_sum = tl.zeros([MOST], tl.float32)
+    u_sum = tl.zeros([MOST], tl.float32)
+    y_squares = tl.zeros([MOST], tl.float32)
+    u_squares = tl.zeros([MOST], tl.float32)
+    if REST:
+        others = MOST + tl.arange(0, REST)
+        inside = others < dim
+        d = tl.load(centre + others, mask=inside, other=0.0).to(tl.float32)
+        z_sum = tl.zeros([REST], tl.float32)
+        v_sum = tl.zeros([REST], tl.float32)
+        z_squares = tl.zeros([REST], tl.float32)
+        v_squares = tl.zeros([REST], tl.float32)
+    n = 0
+    directed = 0
+    for row in tl.range(begin, begin + count, num_stages=STAGES):
+        layout_row = tl.load(order + row).to(tl.int64)
+        state_row = tl.load(index + row).to(tl.int64) * stride
+        raw = tl.load(states + state_row + columns)
+        x = raw.to(tl.float32)
+        if REST:
+            raw_rest = tl.load(states + state_row + others, mask=inside, other=0.0)
+            x_rest = raw_rest.to(tl.float32)
+        if AGAIN:
+            norm = tl.load(norms + layout_row).to(tl.float32)
+            flag = tl.load(flags + layout_row).to(tl.int32)
+        else:
+            square = tl.sum(x * x, 0)
+            if REST:
+                square += tl.sum(x_rest * x_rest, 0)
+            norm = tl.sqrt(square)
+            norm = tl.where(norm < least, 0.0, norm)
+            flag = tl.where(norm > massive, 1, 0)
+            if (norm <= short) | (norm >= long) | (square - square != 0.0):
+                # A square that overflows float32 makes the row odd, not infinite; this sum distinguishes the two.
+                size = tl.sum(tl.abs(x) * 0.00048828125, 0)
+                if REST:
+                    size += tl.sum(tl.abs(x_rest) * 0.00048828125, 0)
+                finite = (size - size) == 0.0
+                odd = finite & (size > 0.0)
+                flag = tl.where(finite & (norm > massive), 1, 0) + tl.where(finite, 0, 2) + tl.where(odd, 4, 0)
+            tl.store(norms + layout_row, norm.to(tl.float64))
+            tl.store(flags + layout_row, flag.to(tl.int8))
+            if COPY:
+                tl.store(held + layout_row * dim + columns, raw)
+                if REST:
+                    tl.store(held + layout_row * dim + others, raw_rest, mask=inside)
+        if flag != 0:
+            x = tl.zeros([MOST], tl.float32)
+            if REST:
+                x_rest = tl.zeros([REST], tl.float32)
+        keep = tl.where(flag == 0, 1.0, 0.0)
+        weight = tl.where(norm > 0.0, keep / tl.where(norm > 0.0, norm, 1.0), 0.0)
+        n += (flag == 0).to(tl.int32)
         directed += (weight > 0.0).to(tl.int32)
-    into = sums + piece.to(tl.int64) * 4 * dim + columns
-    tl.store(into, y_sum, mask=inside)
-    tl.store(into + dim, u_sum, mask=inside)
-    tl.store(into + 2 * dim, y_squares, mask=inside)
-    tl.store(into + 3 * dim, u_squares, mask=inside)
-    if tl.program_id(1) == 0:
-        tl.store(counts + 2 * piece, tl.sum(n, 0))
-        tl.store(counts + 2 * piece + 1, tl.sum(directed, 0))
-
-
-@jit(do_not_specialize=VARYING)
-def _far_kernel(
-    states,
-    stride,
-    index,
-    centre,
-    flags,
-    far,
-    gram_rows,
-    others,
-    gap,
-    rows,
-    width,
-    dim,
-    extra,
-    ROWS: tl.constexpr,
-    EXTRA: tl.constexpr,
-):
-    """Write the remainders of some far coordinates of a few rows."""
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    number = tl.program_id(1) * EXTRA + tl.arange(0, EXTRA)
-    real = row < rows
-    is_extra = number < extra
-    state_row = tl.load(index + row, mask=real, other=0).to(tl.int64)
-    keep = tl.load(flags + row, mask=real, other=1) == 0
-    coordinate = tl.load(far + number, mask=is_extra, other=0)
-    c = tl.load(centre + coordinate, mask=is_extra, other=0.0).to(tl.float32)
-    kept = keep[:, None] & is_extra[None, :]
-    x = tl.load(states + state_row[:, None] * stride + coordinate[None, :], mask=kept, other=0.0).to(tl.float32)
-    y = tl.where(kept, x - c[None, :], 0.0)
-    kind = gram_rows.dtype.element_ty
-    remainder = (y - y.to(kind).to(tl.float32)).to(kind)
-    place = row.to(tl.int64) + tl.where(row >= others, gap, 0)
-    into = gram_rows + place[:, None] * width + dim + number[None, :]
-    tl.store(into, remainder, mask=real[:, None] & is_extra[None, :])
+        y = x - keep * c
+        u = x * weight
+        y_sum += y
+        u_sum += u
+        y_squares += y * y
+        u_squares += u * u
+        if REST:
+            z = x_rest - keep * d
+            v = x_rest * weight
+            z_sum += z
+            v_sum += v
+            z_squares += z * z
+            v_squares += v * v
+    if count > 0:
+        into = sums + piece.to(tl.int64) * 4 * dim
+        tl.store(into + columns, y_sum)
+        tl.store(into + dim + columns, u_sum)
+        tl.store(into + 2 * dim + columns, y_squares)
+        tl.store(into + 3 * dim + columns, u_squares)
+        if REST:
+            tl.store(into + others, z_sum, mask=inside)
+            tl.store(into + dim + others, v_sum, mask=inside)
+            tl.store(into + 2 * dim + others, z_squares, mask=inside)
+            tl.store(into + 3 * dim + others, v_squares, mask=inside)
+        tl.store(counts + 2 * piece, n)
+        tl.store(counts + 2 * piece + 1, directed)
 
 
 @jit

@@ -35,6 +35,7 @@ class Measurements:
 
     norms: Tensor  # (rows,) float64; undefined for flagged rows
     flags: Tensor  # (rows,) int8
+    pieces: tuple[Tensor, Tensor] | None = None  # of kernels: the sums of each piece of a group, and its counts
 
 
 class GroupSums(NamedTuple):
@@ -58,7 +59,9 @@ COLUMNS = 128  # promoted to float64 at a time
 ROWS = 8192
 
 
-def measure_norms(states: Tensor, layout: Layout, limits: Tensor, *, copy: bool) -> tuple[Tensor, Measurements]:
+def measure(
+    states: Tensor, layout: Layout, limits: Tensor, centre: Tensor, *, copy: bool
+) -> tuple[Tensor, Measurements]:
     """Return the norms and flags of the rows, and if asked for a copy of the states in the order of the layout.
 
     limits: (4,) float64, see `norm_limits`. Without a copy, the states are returned as they are.
@@ -78,15 +81,9 @@ def _norms(states: Tensor, layout: Layout) -> Tensor:
 
 
 def sum_groups(
-    states: Tensor,
-    layout: Layout,
-    measured: Measurements,
-    centre: Tensor,
-    held: GroupSums,
-    gram_format: GramFormat,
-    gram_rows: GramRows,
+    states: Tensor, layout: Layout, measured: Measurements, centre: Tensor, held: GroupSums, *, again: bool
 ) -> tuple[Tensor, Tensor]:
-    """Add the unflagged rows by group and coordinate to `held`.
+    """Add the unflagged rows by group and coordinate to `held`; `again` if rows were flagged after `measure`.
 
     centre: (dim,) of any dtype. Returns the number of rows that were added, (2,), and their sums of y = x - c,
     u = x/|x|, y^2, u^2 by coordinate, (2, 4, dim). Rows of length 0 have no u.
@@ -167,12 +164,10 @@ def _write(
     wide = torch.float64 if gram_format.dtype == torch.float64 else torch.float32
     y = x.to(wide) - centre.to(wide)
     written = torch.where(gram_format.centred, y.to(gram_format.dtype), x.to(gram_format.dtype))
-    if gram_format.extra:
-        remainder = (y[:, gram_format.far] - written[:, gram_format.far].to(wide)).to(gram_format.dtype)
-        written = torch.cat([written, remainder], dim=1)
+    remainder = (y[:, gram_format.far] - written[:, gram_format.far].to(wide)).to(gram_format.dtype)
     positions = gram_rows.place(torch.arange(len(x), device=x.device), layout.others)
-    written = torch.where(keep[:, None], written, 0.0)
-    gram_rows.rows.zero_().view(-1, gram_format.width).index_copy_(0, positions, written)
+    for into, values in ((gram_rows.rows, written), (gram_rows.remainders, remainder)):
+        into.zero_().flatten(0, 1).index_copy_(0, positions, torch.where(keep[:, None], values, 0.0))
 
 
 def add_norms(counts: Tensor, zero: Tensor, extremes: Tensor, norms: Tensor, flags: Tensor, others: int) -> None:

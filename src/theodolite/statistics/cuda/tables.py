@@ -193,15 +193,24 @@ class GpuCounts:
             if self._lengths is not None:
                 self._lengths = _grown(self._lengths, len(self._n))
 
-    def add(self, rows: Tensor, layout: Layout, norms: Tensor, counted: Tensor) -> None:
-        """Add the rows of a batch for which `counted` holds; `rows` are those of its units in the index."""
+    def add(self, rows: Tensor, layout: Layout, norms: Tensor, flags: Tensor) -> None:
+        """Add all rows of a batch, and the lengths of those without a flag; `rows` are its units in the index.
+
+        The flagged rows are subtracted when the CPU knows them: they are few, and the sum of all others is the
+        same in every layer.
+        """
         self._reserve()
-        unit, group = layout.unit_and_group.long() // GROUPS, layout.unit_and_group % GROUPS
-        self._n.view(-1).index_add_(0, rows[unit] * GROUPS + group, counted.int())
+        self._n.index_add_(0, rows, layout.unit_groups.view(-1, GROUPS))
         if self._lengths is not None:
-            squares = torch.where(counted, norms.square(), 0.0)
+            squares = torch.where(flags == 0, norms.square(), 0.0)
             by_unit = torch.segment_reduce(squares, "sum", lengths=layout.unit_lengths.long(), unsafe=True)
             self._lengths.index_add_(0, rows, by_unit)  # the index has no duplicates: the order is fixed
+
+    def subtract(self, layout: Layout, flagged: Ints) -> None:
+        """Subtract some rows of a batch that was added."""
+        keys, number = np.unique(2 * layout.unit[flagged] + (flagged >= layout.others), return_inverse=True)
+        at = send(self._index.lookup(keys)[number] * GROUPS + layout.group[flagged] % GROUPS, self._n.device)
+        self._n.view(-1).index_add_(0, at, torch.ones_like(at, dtype=torch.int32), alpha=-1)
 
     def to_cpu(self) -> list[tuple[Tensor, Tensor, Tensor]]:
         """Return codes, sorted, counts and lengths of all units seen: other positions, then first."""

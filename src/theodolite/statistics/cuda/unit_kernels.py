@@ -15,6 +15,7 @@ from theodolite.statistics.cuda.tables import GpuSums, GpuUnitTable
 NARROW, WIDE = (256, 1), (1024, 4)
 """Columns and warps per program, for narrow and for wide vectors: each warp has 256 columns."""
 SUMMED, STAGES = 2, 3  # rows summed at a time, because most units of a batch have few, and prefetched
+FAR_ROWS, MOST_FAR = 8, 64  # rows, and their far coordinates, of which remainders are written at a time
 SLOTS, SLOT_COLUMNS, SLOT_STAGES = 4, 128, 4  # pieces of a long run added at a time, and prefetched
 VARYING = ["others", "gap"]  # from batch to batch: must not trigger another compilation
 
@@ -32,8 +33,8 @@ def add_units(
     *,
     copy: bool = True,
 ) -> Tensor:
-    """Do the same as `reference.add_units`, except for the extra columns, which `sum_groups` has written."""
-    dim, device, pieces = states.shape[1], states.device, layout.units
+    """Do the same as `reference.add_units`."""
+    dim, device, pieces, extra = states.shape[1], states.device, layout.units, gram_format.extra
     flagged_rows = torch.empty(len(layout), dim, dtype=states.dtype, device=device) if copy else states
     slots = max(pieces.slots, 1)
     part_sum = torch.empty(slots, dim, dtype=torch.float64, device=device)
@@ -43,10 +44,11 @@ def add_units(
     across = triton.cdiv(dim, columns)
     _unit_kernel[(len(pieces.start),)](
         states, states.stride(0), layout.index, pieces.start, pieces.length, pieces.slot, rows[pieces.run], centre,
-        gram_format.shift, flags, gram_rows.rows, flagged_rows, table.sum, table.squares, table.n,
-        part_sum, part_squares, part_n, layout.others, gram_rows.gap, gram_format.width, dim,
-        CENTRED=gram_format.all_centred or gram_format.extra > 0, COPY=copy, IN_ORDER=layout.is_in_order,
-        EVEN=dim % columns == 0, ROWS=SUMMED, BLOCK=columns, ACROSS=across, STAGES=STAGES, num_warps=warps,
+        gram_format.shift, gram_format.far, flags, gram_rows.rows, gram_rows.remainders, flagged_rows, table.sum,
+        table.squares, table.n, part_sum, part_squares, part_n, layout.others, gram_rows.gap, dim, extra,
+        CENTRED=gram_format.all_centred or extra > 0, FAR=min(triton.next_power_of_2(extra), MOST_FAR),
+        FAR_ROWS=FAR_ROWS, COPY=copy, IN_ORDER=layout.is_in_order, EVEN=dim % columns == 0, ROWS=SUMMED,
+        BLOCK=columns, ACROSS=across, STAGES=STAGES, num_warps=warps,
     )  # fmt: skip
     runs = layout.frequent
     of_units = (pieces.long_run, pieces.long_slot, pieces.long_pieces, rows, table)
@@ -57,8 +59,7 @@ def add_units(
                 number, slot, count, target, into.sum, into.squares, into.n, part_sum, part_squares, part_n, dim,
                 SLOTS=SLOTS, BLOCK=SLOT_COLUMNS, STAGES=SLOT_STAGES, num_warps=1,
             )  # fmt: skip
-    for start, stop in gram_rows.gaps(len(layout)):
-        gram_rows.rows.view(-1, gram_format.width)[start:stop].zero_()
+    gram_rows.clear_gaps(len(layout))
     return flagged_rows
 
 
@@ -73,8 +74,10 @@ def _unit_kernel(
     row,
     centre,
     shifts,
+    far,
     flags,
     gram_rows,
+    remainders,
     flagged_rows,
     table_sum,
     table_squares,
@@ -84,9 +87,11 @@ def _unit_kernel(
     part_n,
     others,
     gap,
-    width,
     dim,
+    extra,
     CENTRED: tl.constexpr,
+    FAR: tl.constexpr,
+    FAR_ROWS: tl.constexpr,
     COPY: tl.constexpr,
     IN_ORDER: tl.constexpr,
     EVEN: tl.constexpr,
@@ -95,7 +100,7 @@ def _unit_kernel(
     ACROSS: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """Sum the rows of a piece and write them to be multiplied; copy flagged rows."""
+    """Sum the rows of a piece, and write them and their remainders to be multiplied; copy flagged rows."""
     piece = tl.program_id(0)
     begin = tl.load(start + piece)
     count = tl.load(length + piece)
@@ -130,8 +135,7 @@ def _unit_kernel(
             written = raw.to(kind)
             if CENTRED:
                 written = (raw.to(tl.float32) - shift[None, :]).to(kind)
-            target_row = gram_rows + place[:, None] * width + columns[None, :]
-            tl.store(target_row, tl.where(kept, written, 0.0), mask=held)
+            tl.store(gram_rows + place[:, None] * dim + columns[None, :], tl.where(kept, written, 0.0), mask=held)
             if COPY and tl.max(flag, 0) > 0:
                 flagged = (flag != 0)[:, None] & held
                 tl.store(flagged_rows + layout_row[:, None] * dim + columns[None, :], raw, mask=flagged)
@@ -145,6 +149,23 @@ def _unit_kernel(
     else:
         tl.store(part_squares + into, tl.sum(squares, 0))
         tl.store(part_n + into, tl.sum(n, 0))
+    if FAR:
+        for at in range(0, count, FAR_ROWS):
+            offset = at + tl.arange(0, FAR_ROWS)
+            real = offset < count
+            layout_row = (begin + offset).to(tl.int64)
+            state_row = layout_row if IN_ORDER else tl.load(index + layout_row, mask=real, other=0).to(tl.int64)
+            keep = tl.load(flags + layout_row, mask=real, other=1) == 0
+            place = layout_row + tl.where(layout_row >= others, gap, 0)
+            for first in range(0, extra, FAR):
+                number = first + tl.arange(0, FAR)
+                coordinate = tl.load(far + number, mask=number < extra, other=0)
+                c32 = tl.load(shifts + coordinate)
+                held = real[:, None] & (number < extra)[None, :]  # rows after the last do not exist
+                x = tl.load(states + state_row[:, None] * stride + coordinate[None, :], mask=held, other=0.0)
+                y = tl.where(keep[:, None], x.to(tl.float32) - c32[None, :], 0.0)
+                remainder = (y - y.to(kind).to(tl.float32)).to(kind)
+                tl.store(remainders + place[:, None] * extra + number[None, :], remainder, mask=held)
 
 
 @jit
