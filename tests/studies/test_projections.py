@@ -6,7 +6,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from tests.small_models import make, sentences
 
 import theodolite
@@ -31,6 +33,14 @@ def hard(name: str) -> np.ndarray:
         x[::40] *= 150
     elif name == "wide":
         x = cloud(20, 300)
+    elif name == "many coordinates":
+        x = cloud(400, 200)
+    elif name == "many coordinates, wide":
+        x = cloud(200, 900)
+    elif name == "many, rogue and massive":
+        x = cloud(400, 200)
+        x[:, 4] += 3000
+        x[::40] *= 150
     elif name == "duplicates":
         x[100:] = x[:200]
     elif name == "float32":
@@ -38,13 +48,50 @@ def hard(name: str) -> np.ndarray:
     return x
 
 
-@pytest.mark.parametrize("name", ["plain", "rogue", "massive", "wide", "duplicates", "float32"])
+LARGE = ["many coordinates", "many coordinates, wide", "many, rogue and massive"]
+
+
+@pytest.mark.parametrize("name", ["plain", "rogue", "massive", "wide", "duplicates", "float32", *LARGE])
 def test_the_plane_equals_the_full_decomposition(name: str) -> None:
     x = hard(name)
     found, truth = principal_plane(x), principal_components(x.astype(np.float64), 2)
     longest = np.abs(truth.points).max()
     np.testing.assert_allclose(found.points, truth.points, atol=EXACT * longest)
     assert found.share == pytest.approx(truth.shares.sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("top", [(5, 5), (5, 4, 4), (5, 4, 4 - 1e-9), (5,), (5, 5, 5, 5), (5, 5e-7)], ids=str)
+def test_equal_and_missing_variances(top: tuple[float, ...]) -> None:
+    """Of equal eigenvalues, Lanczos' method in exact arithmetic finds only one."""
+    random, dim = np.random.default_rng(4), 300
+    variances = np.append(top, random.random(dim - len(top)) * (0.5 if len(top) > 1 and top[1] > 1 else 0))
+    axes = np.linalg.qr(random.normal(size=(dim, dim)))[0]
+    x = np.sqrt(variances)[:, None] * axes
+    plane = principal_plane(np.concatenate([x, -x]))
+    assert plane.share == pytest.approx(np.sort(variances)[-2:].sum() / variances.sum(), rel=1e-9)
+
+
+def test_without_convergence_a_solver_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scipy.sparse import linalg
+
+    def fails(*given: object, **named: object) -> None:
+        raise linalg.ArpackNoConvergence("not converged", np.zeros(0), np.zeros((0, 0)))
+
+    found = principal_plane(hard(LARGE[0]))
+    monkeypatch.setattr(linalg, "eigsh", fails)
+    np.testing.assert_allclose(principal_plane(hard(LARGE[0])).points, found.points, atol=1e-9)
+
+
+def test_threads_change_nothing(surveyed: Path) -> None:
+    before = torch.get_num_threads()
+    try:
+        tables = []
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            tables.append(projections(surveyed, per_layer=200, nearest=3))
+    finally:
+        torch.set_num_threads(before)
+    pd.testing.assert_frame_equal(*tables, check_exact=False, rtol=1e-9, atol=1e-9)
 
 
 def test_float32_products_would_fail_with_a_rogue_coordinate() -> None:

@@ -131,16 +131,35 @@ def principal_plane(vectors: NDArray[np.floating]) -> Plane:
 
 def _first_two_axes(x: Floats) -> Floats:
     """Return one or two orthonormal axes of centred vectors, by decreasing variance. (axes, dim)"""
-    from scipy.linalg import eigh
-
     wide = x.shape[1] > x.shape[0]
-    products = x @ x.T if wide else x.T @ x
-    size = len(products)
-    values, vectors = eigh(products, subset_by_index=[max(0, size - 2), size - 1], check_finite=False)
-    values, vectors = values[::-1], vectors[:, ::-1]
+    values, vectors = _two_largest(x @ x.T if wide else x.T @ x)
     kept = values > NOISE * values[0]
     axes = x.T @ (vectors[:, kept] / np.sqrt(values[kept])) if wide else vectors[:, kept]
     return np.asarray(axes.T, dtype=np.float64)
+
+
+ITERATED_FROM = 128  # dimensions of a matrix
+
+
+def _two_largest(matrix: Floats) -> tuple[Floats, Floats]:
+    """Return the two largest eigenvalues of a symmetric matrix, the largest first, and their vectors as columns.
+
+    Large matrices are only multiplied by vectors (Lanczos' method), which takes a fraction of the time of a solver
+    and, unlike it, does not block other threads.
+    """
+    from scipy.linalg import eigh
+    from scipy.sparse.linalg import ArpackError, eigsh
+
+    size = len(matrix)
+    if size >= ITERATED_FROM:
+        try:
+            values, vectors = eigsh(matrix, k=2, which="LA", v0=np.random.default_rng(0).normal(size=size))
+            order = np.argsort(values)[::-1]
+            return values[order], vectors[:, order]
+        except ArpackError:  # not converged
+            pass
+    values, vectors = eigh(matrix, subset_by_index=[max(0, size - 2), size - 1], check_finite=False)
+    return values[::-1], vectors[:, ::-1]
 
 
 def find_rotation(points: Floats, onto: Floats) -> Floats:

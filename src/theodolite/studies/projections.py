@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
+from theodolite.engines.threads import run_in_threads
 from theodolite.errors import InputError
 from theodolite.measures.projection import Plane, find_rotation, principal_plane
 from theodolite.studies.embeddings_2d import FEWEST, embed_umap
@@ -71,7 +73,8 @@ def projections(
     `layers` are those to project, by default all.
 
     A survey without a sample gives no rows, and `attrs["undefined"]` gives the reason. Cost for 13 layers of 1,500
-    vectors of 768 dimensions: about a second on one core; memory: the vectors of one layer.
+    vectors of 768 dimensions: about a second on one core; memory: the vectors of one layer per thread of
+    PyTorch.
     """
     options = ProjectionOptions(per_layer, nearest)
     if per_layer < 2:
@@ -101,19 +104,25 @@ def _project_layers(
     sample: SampleFile, population: str, options: ProjectionOptions, known: dict[int, ProjectedLayer]
 ) -> Iterator[ProjectedLayer]:
     """Project the layers in order; `known` holds layers that were already projected, to reuse equal planes."""
-    before: ProjectedLayer | None = None
-    for index, layer in sample.layers.items():
-        rows = sample.rows(index, population, options.per_layer)
+
+    def project(index: int) -> ProjectedLayer:
+        layer, rows = sample.layers[index], sample.rows(index, population, options.per_layer)
         near = _find_nearest(rows, options.nearest) if options.nearest else None
         plane = known[index].plane if _same_rows(known.get(index), rows) else principal_plane(rows.vector)
         norm = np.linalg.norm(rows.vector.astype(np.float64), axis=1)
         stack = (layer.stack, layer.units)
-        current = ProjectedLayer(index, stack, rows.key, rows.unit, norm, plane, bool(rows.massive.any()), near)
-        known.setdefault(index, current)
-        current = current if before is None or before.stack != stack else align(current, before)
-        if len(rows):
-            before = current
-        yield current
+        return ProjectedLayer(index, stack, rows.key, rows.unit, norm, plane, bool(rows.massive.any()), near)
+
+    before: ProjectedLayer | None = None
+    workers = min(torch.get_num_threads(), len(sample.layers))
+    with run_in_threads(project, list(sample.layers), workers) as waits:
+        for wait in waits:
+            current = wait()
+            known.setdefault(current.layer, current)
+            current = current if before is None or before.stack != current.stack else align(current, before)
+            if len(current.key):
+                before = current
+            yield current
 
 
 def _find_nearest(rows: SampledRows, nearest: int) -> NDArray[np.int64]:
