@@ -82,10 +82,14 @@ def full_message(error: BaseException) -> str:
     return error.message if isinstance(error, TheodoliteError) else str(error)
 
 
+LONGEST = 400  # characters of the error of a library that is shown
+
+
 def first_line(error: BaseException, otherwise: str | None = None) -> str:
     """Return the first line of an error's message; if it has none, `otherwise` or the name of its class.
 
-    If the first line is a heading that ends with a colon, the line below it, which has the cause, is added.
+    If the first line is a heading that ends with a colon, the line below it, which has the cause, is added. Of a
+    very long line, only the first sentence is returned.
 
     >>> first_line(ValueError("no such file\\nsecond line")), first_line(KeyError()), first_line(KeyError(), "")
     ('no such file', 'KeyError', '')
@@ -95,7 +99,8 @@ def first_line(error: BaseException, otherwise: str | None = None) -> str:
     lines = list(filter(None, map(str.strip, full_message(error).splitlines())))
     if not lines:
         return type(error).__name__ if otherwise is None else otherwise
-    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    line = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    return line if len(line) <= LONGEST else line.partition(". ")[0].removesuffix(".") + "."
 
 
 def nearest(name: str, known: list[str], *, similarity: float = 0.5) -> str:

@@ -82,11 +82,13 @@ def test_a_second_ctrl_c_does_not_wait(survey: Callable[..., Ran]) -> None:
     stopped = survey(signal.SIGINT, signal.SIGINT)
     assert (stopped.code, stopped.locks) == (ABORTED, [])
     assert "all saved" not in stopped.text
+    assert stopped.text.endswith("\ntheodolite: Interrupted.\n")
 
 
 def test_before_anything_is_folded(survey: Callable[..., Ran]) -> None:
     stopped = survey(signal.SIGTERM, in_pilot=True)
     assert (stopped.code, stopped.locks) == (ABORTED, [])
+    assert stopped.text.endswith("\ntheodolite: Interrupted.\n")
     assert not stopped.out.exists()
 
 
@@ -110,6 +112,19 @@ def test_a_closed_terminal_is_no_reason_to_fail() -> None:
     printer.say("nothing was raised")
     with suppress(OSError):
         stream.close()
+
+
+@pytest.mark.parametrize(
+    ("share", "answer"), [(0.5, "stopping after the current batch"), (1.0, "everything has been read: completing")]
+)
+def test_the_answer_says_what_is_left_to_do(share: float, answer: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with Printer(quiet=True).listening() as printer:
+        printer.progress(Progress(share, 10, 1.0))
+        printer.stop()
+        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert capsys.readouterr().err.startswith(f"warning: {answer}")
 
 
 def test_handlers_are_restored() -> None:

@@ -41,6 +41,7 @@ from theodolite.cli import (
 )
 from theodolite.errors import InputError, TheodoliteError, first_line
 
+ABORTED = 130  # what a shell expects after Ctrl-C
 NUMBERS = {"int": "an integer", "float": "a number"}
 
 
@@ -51,6 +52,8 @@ class Verbs(TyperGroup):
         """Parse the arguments of the verb and call it."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            sys.exit(_print_error("Interrupted.", ABORTED))
         except typer.BadParameter as error:
             found: list[dict[str, Any]] = getattr(
                 error.__cause__, "errors", list
@@ -115,7 +118,7 @@ def options(
 
 
 def main() -> None:
-    """Run the command. Exit codes: 0 success, 1 failure, 2 wrong input."""
+    """Run the command. Exit codes: 0 success, 1 failure, 2 wrong input, 130 interrupted without saving."""
     arguments = sys.argv[1:]
     if arguments[:1] == ["--version"]:
         from importlib.metadata import version
@@ -130,8 +133,6 @@ def main() -> None:
         if debug:
             raise
         sys.exit(_report(error))
-    except KeyboardInterrupt:
-        sys.exit(_print_error("Interrupted.", 1))
 
 
 def _report(error: Exception) -> int:

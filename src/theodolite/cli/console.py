@@ -31,6 +31,7 @@ class Printer(Listener):
         self._printed = 0.0
         self._interrupted = False
         self._asked = False
+        self._complete = False  # everything has been read
 
     def say(self, text: str) -> None:
         """Print a line of progress."""
@@ -48,6 +49,7 @@ class Printer(Listener):
 
     def progress(self, progress: Progress) -> None:
         """Update the bar, or print a line every EVERY seconds."""
+        self._complete = progress.share > 1 - 1e-9
         if self.quiet:
             return
         text = format_progress(progress)
@@ -80,9 +82,12 @@ class Printer(Listener):
                 raise KeyboardInterrupt
             if not self._interrupted:
                 self._interrupted = True
-                self.warn(
-                    "stopping after the current batch is processed and saved; Ctrl-C again stops without saving"
+                what = (
+                    "everything has been read: completing the results"
+                    if self._complete
+                    else "stopping after the current batch is processed and saved"
                 )
+                self.warn(f"{what}; Ctrl-C again stops without saving")
 
         ignored = [number for number in STOP_SIGNALS[1:] if signal.getsignal(number) == signal.SIG_IGN]  # nohup
         before = {number: signal.signal(number, interrupt) for number in STOP_SIGNALS if number not in ignored}
@@ -110,13 +115,15 @@ def format_progress(progress: Progress) -> str:
 
     >>> format_progress(Progress(0.5, 30_000, 60.0))
     ' 50%     30,000 positions    500/s  1:00 left'
+    >>> format_progress(Progress(0.75, 30_000, 60.0, at_start=0.5, before=60_000))
+    ' 75%     90,000 positions    500/s  1:00 left'
     """
     rate = progress.positions / progress.seconds if progress.seconds > 0 else 0.0
     gone = progress.share - progress.at_start
     left = progress.seconds * (1 - progress.share) / gone if gone > 0 else 0.0
     minutes, seconds = divmod(round(left), 60)
     return (
-        f"{progress.share:4.0%} {progress.positions:>10,} {progress.unit} {rate:>6,.0f}/s  "
+        f"{progress.share:4.0%} {progress.before + progress.positions:>10,} {progress.unit} {rate:>6,.0f}/s  "
         f"{minutes}:{seconds:02d} left"
     )
 

@@ -306,7 +306,9 @@ def _fold(
                 each.shards.append(ShardKey(plan.corpus_sha256, step.shard))
                 each.cursor, each.under_way = 0, None
             done += plan.weight(step.shard)
-        listener.progress(Progress(share, state.positions - before, time.monotonic() - started, at_start))
+        listener.progress(
+            Progress(share, state.positions - before, time.monotonic() - started, at_start, before=before)
+        )
         if checkpoints is not None and checkpoints.due(state):
             checkpoints.save(state)
             checkpoints.tidy()

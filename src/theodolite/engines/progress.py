@@ -18,6 +18,7 @@ class Progress:
     seconds: float
     at_start: float = 0.0  # share folded by an earlier run; positions and seconds are those of this run
     unit: str = "positions"  # what is counted
+    before: int = 0  # positions folded by an earlier run
 
 
 class Listener:
