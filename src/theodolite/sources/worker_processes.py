@@ -24,7 +24,7 @@ from mmap import mmap
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from pickle import PickleBuffer, loads
-from threading import Semaphore
+from threading import Lock, Semaphore
 from typing import Any, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import torch
@@ -136,6 +136,7 @@ class WorkerProcesses(Generic[Task, Result]):
     ) -> None:
         self._free: deque[Pipe] = deque()
         self._idle = Semaphore(count)
+        self._closing = Lock()
         self.count = count
         self._running: list[multiprocessing.process.BaseProcess] = []
         os.environ.setdefault(
@@ -189,10 +190,11 @@ class WorkerProcesses(Generic[Task, Result]):
 
     def close(self) -> None:
         """Kill all workers, even during a task; threads that wait for a result get an error."""
-        self.kill()
-        for process in self._running:
-            process.join()
-        self._free.clear()
+        with self._closing:  # of two threads that join a process, one returns before it is gone
+            self.kill()
+            for process in self._running:
+                process.join()
+            self._free.clear()
 
 
 def start_workers(

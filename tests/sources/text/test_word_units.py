@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import unicodedata
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -56,6 +58,29 @@ class TestVocabulary:
             assert len(codes) == 8  # len(tokenizer) is 3, and id 7 occurs
             assert units.known[codes[7]].key == "valley"
         assert units.known[codes[3]].key == "<unused id 3>"
+
+    @pytest.mark.parametrize("enabled", [True, False])
+    @pytest.mark.parametrize("kind", ["id", "word"])
+    def test_garbage_is_collected_afterwards_as_before(
+        self, small_model: Any, monkeypatch: pytest.MonkeyPatch, enabled: bool, kind: str
+    ) -> None:
+        tokenizer, seen = load(small_model("bert"))[1], list[bool]()
+
+        def vocabulary() -> dict[str, int]:
+            seen.append(gc.isenabled())
+            if kind == "word":
+                raise ValueError
+            return {"a": 0}
+
+        monkeypatch.setattr(tokenizer, "get_vocab", vocabulary)
+        try:
+            (gc.enable if enabled else gc.disable)()
+            with nullcontext() if kind == "id" else pytest.raises(ValueError):
+                list_vocabulary(tokenizer, kind)
+            assert gc.isenabled() == enabled
+        finally:
+            gc.enable()
+        assert seen == [False]
 
     def test_surfaces_merge_what_differs_by_a_mark(self, small_model: Any) -> None:
         for family, pair in (("bert", ("a", "##a")), ("gpt2", ("a", "Ġa")), ("llama", ("a", "▁a"))):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +42,19 @@ CHARACTERS = 512  # a vocabulary of fewer tokens is one of characters or bytes
 SPACE_MARKS = ("Ġ", "▁")
 
 
+@contextmanager
+def _pause_garbage_collection() -> Iterator[None]:
+    """Do not search for unreachable cycles: among many new objects this takes as long as making them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@_pause_garbage_collection()
 def list_vocabulary(tokenizer: Any, kind: str, *, start: int | None = None) -> tuple[Units, list[int]]:
     """Return the units of this kind, and the code of the unit for every vocabulary id.
 
