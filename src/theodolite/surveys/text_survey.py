@@ -106,6 +106,11 @@ def plan(
     network, source = _source(
         checkpoint, options, tokenizer, local_device or device, end_to_end=kind == "cuda", device_map=device_map
     )
+    if source.table_rows is not None:
+        listener.warn(
+            f"the tokenizer has more ids than the {source.table_rows:,} rows of the embedding table of "
+            f"{checkpoint.name}: a text with one of the others will end the survey with an error"
+        )
     kinds = (source, *source.others)
     holds = cells_to_separate(options.populations).sinks
     # What fits depends on what else uses a GPU now; a resumed run keeps its batches.

@@ -109,7 +109,7 @@ class TextSource:
         if self._streams is not None:
             self.devices |= {index: block.device for index, (block, _, _) in self._streams.of_layer.items()}
         self._pad = quirks.padding_id(model.config, tokenizer)
-        self._table_rows = _table_rows(model, len(codes))
+        self.table_rows = _table_rows(model, len(codes))  # of the embedding, if there are more ids
         self._language_first = quirks.starts_with_language(model.config)
         self._shortest = quirks.shortest_window(model.config)
         self._first_position = quirks.first_position_id(model.config)
@@ -206,9 +206,9 @@ class TextSource:
             labels = self._labels(documents)
             # Words get their codes in the order of the batches, which is the order in which they are folded.
             batches = [_join(builder.build(group, texts, labels) for builder in builders) for group in groups]
-        if self._table_rows is not None:
+        if self.table_rows is not None:
             for batch in batches:
-                self._check_ids(batch, self._table_rows)
+                self._check_ids(batch, self.table_rows)
         return [batch for batch in batches if batch.positions]
 
     def _check_ids(self, batch: TextBatch, rows: int) -> None:
