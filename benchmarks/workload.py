@@ -55,7 +55,7 @@ def _load_real(model: str, corpus: str, limit: int) -> Workload:
     checkpoint = resolve(model)
     source = TextSource(load_model(checkpoint, dtype="float32", device="cpu"), load_tokenizer(checkpoint))
     started = time.perf_counter()
-    pilot = take_pilot(source, list(found.pilot), checkpoint.sha256)
+    pilot = take_pilot(source, list(found.pilot))
     return Workload(source, list(read.documents()), pilot, time.perf_counter() - started)
 
 
@@ -69,7 +69,7 @@ def _load_tiny(count: int) -> Workload:
     source = TextSource(model, tokenizer, max_tokens=128, batch_tokens=512)
     documents = list(enumerate(make_sentences(count)))
     started = time.perf_counter()
-    pilot = take_pilot(source, documents[:8], "tiny")
+    pilot = take_pilot(source, documents[:8])
     return Workload(source, documents, pilot, time.perf_counter() - started)
 
 

@@ -1,4 +1,4 @@
-"""Preparing shards before the pilot: each once, with the right documents, and only if a GPU waits."""
+"""What runs beside a GPU: shards are prepared before the pilot, each once, and weights are hashed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from theodolite.corpora.scan import scan
 from theodolite.corpora.text_corpus import open_corpus
 from theodolite.engines import local
 from theodolite.engines.local import EarlyStart, LocalEngine, fold_prepared
-from theodolite.engines.progress import Listener
+from theodolite.engines.progress import Listener, Progress
 from theodolite.errors import TheodoliteError
+from theodolite.models import checkpoint as checkpoint_module
 from theodolite.sources import prefetch, worker_processes
 from theodolite.sources.worker_processes import WorkerCount
+from theodolite.state import checkpoints
 from theodolite.state.skipped import Skipped, SkippedDocument
-from theodolite.storage.file_names import UNFINISHED
+from theodolite.storage.file_names import FACTS, UNFINISHED
 from theodolite.surveys import run, text_survey
 
 DOCUMENTS = {3: [(0, "a"), (1, "b")], 5: [(2, "c")], 6: [(3, "d")]}
@@ -222,3 +224,76 @@ def test_an_interrupted_survey_leaves_no_process_and_is_resumed(
     whole = surveyed(small_model)
     assert resumed.layers.equals(whole.layers)
     assert resumed.tokens.equals(whole.tokens)
+
+
+class Hashes:
+    """Hashes weights when it is allowed to."""
+
+    def __init__(self, compute: Callable[[Path], str]) -> None:
+        self.compute, self.ready = compute, threading.Event()
+        self.error: Exception | None = None
+
+    def __call__(self, folder: Path) -> str:
+        assert self.ready.wait(600)
+        if self.error is not None:
+            raise self.error
+        return self.compute(folder)
+
+
+class TestWeightsAreHashedBesideTheFold:
+    @pytest.fixture
+    def hashes(self, as_on_a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hashes]:
+        made = Hashes(checkpoint_module.weights_sha256)
+        monkeypatch.setattr(checkpoint_module, "weights_sha256", made)
+        yield made
+        made.ready.set()
+
+    def test_a_gpu_does_not_wait_for_the_hash(self, small_model: Any, hashes: Hashes, tmp_path: Path) -> None:
+        class Releases(Listener):
+            def progress(self, progress: Progress) -> None:
+                hashes.ready.set()
+
+        made = surveyed(small_model, out=tmp_path / "out", listener=Releases())
+        expected = checkpoint_module.weights_sha256(small_model("bert"))
+        opened = theodolite.load(tmp_path / "out")
+        for facts in (made.facts, opened.facts):
+            assert facts["model"]["sha256"] == facts["identity"]["model"]["sha256"] == expected
+            assert facts["pilot"]["model_sha256"] == expected
+        assert opened.pilot.facts["model_sha256"] == expected
+
+    def test_no_checkpoint_is_written_before_the_run_is_recorded(
+        self, small_model: Any, hashes: Hashes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        keep, recorded = checkpoints.FolderRotation.keep, list[bool]()
+
+        def watched(self: Any, write: Any) -> None:
+            recorded.append((tmp_path / "out" / UNFINISHED).is_file())
+            keep(self, write)
+
+        class Stops(Listener):
+            def stop(self) -> bool:
+                threading.Timer(0.3, hashes.ready.set).start()
+                return True
+
+        monkeypatch.setattr(checkpoints.FolderRotation, "keep", watched)
+        with pytest.raises(TheodoliteError, match="Interrupted"):
+            surveyed(small_model, out=tmp_path / "out", listener=Stops())
+        assert recorded == [True]
+        resumed = surveyed(small_model, out=tmp_path / "out", resume=True)
+        assert resumed.layers.equals(surveyed(small_model).layers)
+
+    def test_a_failed_fold_writes_nothing_later(
+        self, small_model: Any, hashes: Hashes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(local, "accumulate_on_device", breaks)
+        threading.Timer(0.3, hashes.ready.set).start()
+        with pytest.raises(BrokenError):
+            surveyed(small_model, out=tmp_path / "out")
+        assert (tmp_path / "out" / UNFINISHED).is_file()
+
+    def test_an_error_of_the_hash_is_reported(self, small_model: Any, hashes: Hashes, tmp_path: Path) -> None:
+        hashes.error = OSError("the disk does not answer")
+        hashes.ready.set()
+        with pytest.raises(OSError, match="does not answer"):
+            surveyed(small_model, out=tmp_path / "out")
+        assert not (tmp_path / "out" / FACTS).exists()

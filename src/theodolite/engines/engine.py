@@ -31,8 +31,8 @@ class Plan:
     read: Callable[[Sequence[int]], Iterable[tuple[int, Documents]]]  # the documents of these shards, in order
     weight: Callable[[int], float]  # share of the corpus in a shard
     pilot_documents: Documents
-    model_sha256: str
-    identity: dict[str, Any]
+    weights_sha256: Callable[[], str]  # waits for the sha256 of the weights; "" without a model
+    identity: dict[str, Any]  # lacks the sha256 of the weights, like `facts`, until the run is recorded
     facts: dict[str, Any]  # model, tokenizer and corpus, as recorded in survey.json
     populations: tuple[str, ...]
     sample_size: int
@@ -65,6 +65,7 @@ class Work:
     every: float  # least seconds between checkpoints
     listener: Listener
     other_frames: tuple[Mapping[int, Frame], ...] = ()  # of each of the plan's `others`
+    recorded: Callable[[], object] = lambda: None  # waits until `out` says of which run its checkpoints are
 
 
 @dataclass(frozen=True, slots=True)

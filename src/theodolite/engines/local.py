@@ -174,7 +174,7 @@ class LocalEngine:
     def pilot(self, plan: Plan, listener: Listener) -> list[Pilot]:
         """Take the pilot, one for each kind of unit."""
         with self._limit_threads(plan):
-            return take_pilots(plan.source, plan.pilot_documents, plan.model_sha256)
+            return take_pilots(plan.source, plan.pilot_documents)
 
     def _limit_threads(self, plan: Plan) -> AbstractContextManager[None]:
         """Leave the cores to the processes that prepare text, unless sums are accumulated on the CPU."""
@@ -187,7 +187,7 @@ class LocalEngine:
         state, worker_states = None, dict[str, SavedState]()
         known = [len(units) for units, _ in _kinds(work)]
         if work.out is not None:
-            self._checkpoints = Checkpoints(work.out, work.every)
+            self._checkpoints = Checkpoints(work.out, work.every, work.recorded)
         if work.out is not None and work.resuming and self._checkpoints is not None:
             state = self._last_saved(work, known)
             worker_states = self._load_worker_states(work.out, _shards_in(state, plan.corpus_sha256), listener)

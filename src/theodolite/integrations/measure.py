@@ -88,7 +88,7 @@ def measure_layers(
         replayed = ReplayedSource(source, share)
     size = share.positions if dimension else 0
     with default_torch():
-        pilot = take_pilot(replayed, [], "", processes.all_gather if processes.size > 1 else None)
+        pilot = take_pilot(replayed, [], processes.all_gather if processes.size > 1 else None)
         with processes.fail_together():
             folds = {
                 layer.index: LayerFold(pilot.frame(layer, populations=populations, sample_size=size))

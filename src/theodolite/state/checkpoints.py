@@ -173,8 +173,11 @@ Loaded = TypeVar("Loaded")
 class Checkpoints:
     """The newest saved states of a run, in a folder of the survey."""
 
-    def __init__(self, place: Location, every: float = EVERY_SECONDS) -> None:
+    def __init__(
+        self, place: Location, every: float = EVERY_SECONDS, recorded: Callable[[], object] = lambda: None
+    ) -> None:
         folder = place / FOLDER
+        self._recorded = recorded  # waits until the folder of the survey says of which run this is
         self.saves = BucketRotation(folder) if isinstance(folder, Bucket) else FolderRotation(folder)
         self.every = every
         self.spent = 0.0
@@ -195,6 +198,7 @@ class Checkpoints:
 
     def save(self, state: State) -> None:
         """Save the state."""
+        self._recorded()
         began = time.monotonic()
 
         def write(folder: Path) -> None:

@@ -158,16 +158,12 @@ Gather = Callable[[Any], list[Any]]
 """Returns the values of this and all other processes, in order."""
 
 
-def take_pilot(
-    source: Source, documents: Sequence[tuple[int, Any]], model_sha256: str, gather: Gather | None = None
-) -> Pilot:
+def take_pilot(source: Source, documents: Sequence[tuple[int, Any]], gather: Gather | None = None) -> Pilot:
     """Run the chosen documents; measure positions of each layer, chosen by hash, and count units."""
-    return take_pilots(source, documents, model_sha256, gather)[0]
+    return take_pilots(source, documents, gather)[0]
 
 
-def take_pilots(
-    source: Source, documents: Sequence[tuple[int, Any]], model_sha256: str, gather: Gather | None = None
-) -> list[Pilot]:
+def take_pilots(source: Source, documents: Sequence[tuple[int, Any]], gather: Gather | None = None) -> list[Pilot]:
     """Return the pilot of each kind of unit of the source, from one pass over the documents.
 
     With `gather`, each process reads its own documents, and all get the pilot of all documents.
@@ -191,11 +187,7 @@ def take_pilots(
         raise InputError(
             "The documents of the pilot have no position to measure. Is the corpus empty, or only special tokens?"
         )
-    read = len(documents)
-    return [
-        Pilot(one.measure(device), {"documents": read, "positions": one.positions, "model_sha256": model_sha256})
-        for one in seen
-    ]
+    return [Pilot(one.measure(device), {"documents": len(documents), "positions": one.positions}) for one in seen]
 
 
 class _Chosen(NamedTuple):

@@ -111,7 +111,7 @@ def plan(
         read=read,
         weight=lambda index: (shards[index].stop - shards[index].start) / total,
         pilot_documents=list(found.pilot),
-        model_sha256=checkpoint.sha256,
+        weights_sha256=lambda: checkpoint.sha256,
         identity=provenance.identity,
         facts=provenance.facts,
         populations=tuple(options.populations),

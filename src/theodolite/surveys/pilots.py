@@ -62,8 +62,8 @@ def _new_pilots(plans: Sequence[Plan], listener: Listener, engine: Engine) -> li
         for each in plans:
             of_kind = plan.pilot_from / UNITS / each.source.units.kind
             pilots.append(Pilot.load(of_kind if (of_kind / PILOT).is_file() else plan.pilot_from))
-            pilots[-1].check(plan.source.layers, plan.model_sha256)
+            pilots[-1].check(plan.source.layers, plan.weights_sha256())
         return pilots
-    read = "vectors" if not plan.model_sha256 else pluralize(len(plan.pilot_documents), "document")
+    read = "vectors" if plan.facts["model"] is None else pluralize(len(plan.pilot_documents), "document")
     listener.say(f"reading {read} for the pilot (centres of the layers)")
     return engine.pilot(plan, listener)

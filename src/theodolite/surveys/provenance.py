@@ -144,13 +144,19 @@ def describe_model(
 
 
 def describe_checkpoint(
-    checkpoint: Checkpoint | LoadedModel, network: Any, dtype: str, device: str, **more: Any
+    checkpoint: Checkpoint | LoadedModel,
+    network: Any,
+    dtype: str,
+    device: str,
+    *,
+    sha256: str | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
     """Return what `describe_model` does for a checkpoint."""
     return describe_model(
         network,
         name=checkpoint.name,
-        sha256=checkpoint.sha256,
+        sha256=checkpoint.sha256 if sha256 is None else sha256,
         revision=checkpoint.revision,
         dtype=dtype,
         device=device,

@@ -137,30 +137,29 @@ def _run(
         each.source.units.forget(size)
     if out is not None and not resuming:  # only now, when nothing more can be rejected
         place = claim(out, overwrite=overwrite)
-        filters = (plan.facts.get("corpus") or {}).get(FILTERS)
-        record = {PILOT_DIGEST: digest(pilots), FILTERS: filters, TEXT: plan.contexts is not None}
-        write_json(place / UNFINISHED, _run_identity(plan) | record)
-    if place is not None:
-        for folder, pilot in zip(survey_folders(place, plans), pilots, strict=True):
-            pilot.save(folder)
     clock.lap("pilot")
     frames = [_frames(each, pilot) for each, pilot in zip(plans, pilots, strict=True)]
     plans = tuple(replace(each, contexts=_start_contexts(each, processes)) for each in plans)
-    if plan.device is not None:
-        # While the GPU works, so that the tables do not wait for it. After the fork: libraries are being loaded.
-        run_in_thread(partial(load_solvers, plan.device))
-    state = engine.fold(
-        Work(plan, frames[0], place, resuming, checkpoint_every, listener, other_frames=tuple(frames[1:]))
-    )
+    # Threads start after the fork. What a GPU need not wait for runs while it works.
+    recorded = run_in_thread(partial(_record_run, plans, pilots, place, resuming=resuming))
+    if plan.device is None:
+        recorded()
+    else:
+        run_in_thread(partial(load_solvers, plan.device))  # for the tables: libraries are being loaded
+    others = tuple(frames[1:])
+    try:
+        state = engine.fold(Work(plan, frames[0], place, resuming, checkpoint_every, listener, others, recorded))
+    finally:  # also after an error: nothing must be written there by a run that has ended
+        pilots = recorded()
     clock.lap("fold")
     spare = max(estimates[0].budget - sum(estimate.bytes for estimate in estimates), 0)
     folders = survey_folders(place, plans) if place is not None else [None] * len(plans)
     parts = list(zip(plans, state.each(), pilots, estimates, folders, strict=True))
     # The survey itself is written last: its survey.json says that all are complete.
-    *others, survey = (
+    *by_others, survey = (
         _finish(*part, spare, clock, listener, engine, keep_sums) for part in (*parts[1:], parts[0])
     )
-    survey.others = {str(other.facts["units"]): other for other in others}
+    survey.others = {str(other.facts["units"]): other for other in by_others}
     if out is not None and place is not None:
         _tidy(place)
         finish_replacement(out)
@@ -239,7 +238,32 @@ def _tidy(out: Location) -> None:
             path.unlink(missing_ok=True)
 
 
+def _record_run(
+    plans: Sequence[Plan], pilots: Sequence[Pilot], place: Location | None, *, resuming: bool
+) -> list[Pilot]:
+    """Write what identifies the run, and its pilots; return the pilots with the sha256 of the weights.
+
+    Weights in one large file take longer to hash than to load.
+    """
+    plan = plans[0]
+    identity, weights = _run_identity(plan), plan.weights_sha256()
+    complete = [replace(pilot, facts=pilot.facts | {"model_sha256": weights}) for pilot in pilots]
+    if place is not None:
+        if not resuming:
+            filters = (plan.facts.get("corpus") or {}).get(FILTERS)
+            record = {PILOT_DIGEST: digest(pilots), FILTERS: filters, TEXT: plan.contexts is not None}
+            write_json(place / UNFINISHED, identity | record)
+        for folder, pilot in zip(survey_folders(place, plans), complete, strict=True):
+            pilot.save(folder)
+    return complete
+
+
 def _run_identity(plan: Plan) -> dict[str, Any]:
+    """Return what identifies the run; waits for the sha256 of the weights, and adds it to identity and facts."""
+    weights = plan.weights_sha256()
+    for described in (plan.identity["model"], plan.facts["model"]):  # shared with plans by other kinds of units
+        if described:
+            described["sha256"] = weights
     return run_identity(plan.identity, [other.source.units.kind for other in plan.others])
 
 

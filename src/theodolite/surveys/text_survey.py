@@ -73,7 +73,7 @@ def plan(
     beside = run_in_process if kind == "cuda" and local_device is None else run_in_thread
     scanning = beside if documents.plain else run_in_thread
     scanned = scanning(lambda: scan(documents, shard_chars=shard_chars, by_top=options.by_top))
-    hashed = run_in_thread(lambda: checkpoint.sha256)
+    weights_sha256 = run_in_thread(lambda: checkpoint.sha256)
     filters = {name: value for name, value in asdict(corpus_options).items() if name != BY}
     if options.by is not None and (choice := scanned().by) is not None:  # a wrong field is rejected first
         for note in choice.describe():
@@ -91,13 +91,14 @@ def plan(
                 if (value := getattr(options, name)) is not None
             },
         )
-        model = checkpoint.identity() | {"dtype": options.dtype, "device": device}
+        model = {"sha256": weights_sha256(), "settings": checkpoint.settings_sha256}
+        model |= {"dtype": options.dtype, "device": device}
         identity = {"model": model, "corpus": {"sha256": scanned().sha256, "part": options.part}}
         resumed.check(identity | {"settings": settings}, filters, incomplete=True)
     if isinstance(checkpoint, Checkpoint):
         listener.say(f"loading {checkpoint.name}")
     elif checkpoint.weights_change:
-        hashed()
+        weights_sha256()
     tokenizer = _load_tokenizer(checkpoint, options)
     digests = beside(lambda: (_vocabulary_sha256(tokenizer), checkpoint.settings_sha256))
     if options.chat:
@@ -125,7 +126,8 @@ def plan(
     with _one_thread_beside_gpu(local_device or device):
         find_placement = trace_placement(source.anatomy)
     placement = _find_beside(find_placement, listener) if beside is run_in_process else _known(find_placement())
-    hashed()
+    if isinstance(checkpoint, LoadedModel):  # where its tensors are; files are hashed beside the fold
+        weights_sha256()
     found = scanned()
     by = None if found.by is None else limit_memory(found.by, source.layers, options.populations)
     for each in kinds:
@@ -154,7 +156,7 @@ def plan(
     vocabulary_sha256, settings_sha256 = digests()
     provenance = make_provenance(
         model_identity={
-            "sha256": checkpoint.sha256,
+            "sha256": "",  # known when the files are hashed; see `weights_sha256` of the plan
             "settings": settings_sha256,
             "dtype": options.dtype,
             "device": device,
@@ -186,6 +188,7 @@ def plan(
             network,
             options.dtype,
             device,
+            sha256="",
             modality="text",
             level=token_level(tokenizer),
             blocks=len(source.anatomy.blocks),
@@ -215,7 +218,7 @@ def plan(
         read=read,
         weight=lambda index: (shards[index].stop - shards[index].start) / total,
         pilot_documents=list(found.pilot),
-        model_sha256=checkpoint.sha256,
+        weights_sha256=weights_sha256,
         identity=provenance.identity,
         facts=provenance.facts,
         populations=tuple(options.populations),
@@ -231,11 +234,11 @@ def plan(
         device=device if source.resident else None,
         placement=placement,
         remake=None
-        if isinstance(checkpoint, LoadedModel)
+        if local_device is None or isinstance(checkpoint, LoadedModel)
         else partial(
             remake_source,
             checkpoint,
-            checkpoint.sha256,
+            weights_sha256(),
             options,
             device,
             corpus_key=source.corpus_key,

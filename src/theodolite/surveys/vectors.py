@@ -111,7 +111,7 @@ def measure(
         read=read,
         weight=lambda index: 1 / len(shards),
         pilot_documents=[(0, chosen)],
-        model_sha256="",
+        weights_sha256=lambda: "",
         identity=provenance.identity,
         facts=provenance.facts,
         populations=populations,

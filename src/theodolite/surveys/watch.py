@@ -177,7 +177,7 @@ def watch(
             read=read,
             weight=lambda index: 1 / len(shards),
             pilot_documents=[(int(number), given[int(number)]) for number in pilot],
-            model_sha256=weights,
+            weights_sha256=lambda: weights,
             identity=provenance.identity,
             facts=provenance.facts,
             populations=tuple(populations),

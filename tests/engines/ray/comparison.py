@@ -31,7 +31,12 @@ products in another order too: what merging surveys is held to. Measured 1e-8.""
 def make_plan(model: Path, documents: list[Any] | None = None, *, device: str = "cpu", **expected: Any) -> Plan:
     settings = {"batch_tokens": 256, "layers": "0,2", "sample_size": 64, **expected}
     return text_survey.plan(
-        resolve(str(model)), documents or DOCUMENTS, SurveyOptions(**settings), device, Listener()
+        resolve(str(model)),
+        documents or DOCUMENTS,
+        SurveyOptions(**settings),
+        device,
+        Listener(),
+        local_device="cpu",
     )
 
 

@@ -94,12 +94,13 @@ class RayEngine:
 
     def pilot(self, plan: Plan, listener: Listener) -> list[Pilot]:
         """Let one worker take the pilot for all."""
-        self._pool.call(self._names[0], "pilot", plan.pilot_documents, plan.model_sha256)
+        self._pool.call(self._names[0], "pilot", plan.pilot_documents)
         return [self._collect("pilot", 1)[self._names[0]]]
 
     def fold(self, work: Work) -> State:
         """Run the workers until every shard is saved, then merge their states."""
         assert work.out is not None
+        work.recorded()
         if work.resuming:
             _adopt_local_checkpoint(work.out)
             self._skipped = Skipped.load(WorkerStates(work.out).folder)

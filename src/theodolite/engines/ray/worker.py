@@ -105,17 +105,17 @@ class Worker:
         self._known_units = len(self._source.units)
         return available_memory()
 
-    def pilot(self, documents: Documents, model_sha256: str) -> Pilot:
+    def pilot(self, documents: Documents) -> Pilot:
         """Take the pilot. Documents that raise an error are skipped here; the fold will report them."""
         try:
-            return take_pilot(self._source, documents, model_sha256)
+            return take_pilot(self._source, documents)
         except TheodoliteError:
             raise
         except Exception:
             failing = {skipped.document for skipped in find_failing_documents(self._source, -1, documents)}
             if not failing:
                 raise
-            return take_pilot(self._source, [each for each in documents if each[0] not in failing], model_sha256)
+            return take_pilot(self._source, [each for each in documents if each[0] not in failing])
 
     def restore(self, folder: Location, frames: Mapping[int, Frame], corpus_sha256: str, every: float) -> int:
         """Load the state that is saved in the folder, or start with an empty one; return its number of shards."""
