@@ -111,7 +111,7 @@ def test_written_vectors_and_transform_treat_queries_alike(text: str, vectors: A
     np.testing.assert_array_equal(stored, made.encode(vectors))
     assert stored.nbytes == len(vectors) * made.bytes
     np.testing.assert_array_equal(loaded.queries(vectors[:9]), made.queries(vectors[:9]))
-    np.testing.assert_array_equal(loaded.encode(vectors[:9]), stored[:9])
+    np.testing.assert_array_equal(loaded.encode(vectors), stored)  # products of fewer rows may round differently
     np.testing.assert_array_equal(loaded.decode(stored[:9]), made.decode(stored[:9]))
     with pytest.raises(InputError, match=r"has vectors.npy already. Use another folder or "):
         apply_transform(reader, text, tmp_path / "out")
