@@ -11,6 +11,7 @@ import pytest
 from tests.small_models import make, sentences
 
 import theodolite as package
+from theodolite.statistics.rare_units import choose_units
 from theodolite.storage.files import read_tensors
 
 
@@ -136,3 +137,12 @@ def test_sets_of_a_replaced_survey_are_rejected(theodolite, surveyed, model, tmp
     ran = theodolite("exhibit", "norm-variance/table2", surveyed, "--out", tmp_path / "t.md")
     assert ran.code == 1
     assert "is damaged" in ran.err
+
+
+def test_most_rare_units_without_a_vector(theodolite, model, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("theodolite.statistics.rare_units.MIN_SAMPLED", 2)
+    monkeypatch.setitem(choose_units.__kwdefaults__, "sampled", 10)
+    package.survey(model, corpus, out=tmp_path / "s", layers=[1], sample_size=8, min_count=20)
+    ran = theodolite("sets", tmp_path / "s")
+    assert ran.code == 0, ran.err
+    assert pd.read_parquet(tmp_path / "s" / "token_sets.parquet")["v"].notna().all()

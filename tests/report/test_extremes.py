@@ -23,6 +23,14 @@ def test_rare_units_are_excluded_and_counted(tables: Tables) -> None:
     assert {unit.n for units in middle.lists.values() for unit in units} == {40}
 
 
+def test_units_without_m_and_v_are_counted_but_not_listed(tables: Tables) -> None:
+    unknown = [i % 5 == 0 and i % 10 == 0 for i in range(len(tables.tokens))]
+    tokens = tables.tokens.assign(n=[3 if i % 5 else 40 for i in range(len(tables.tokens))])
+    tokens.loc[unknown, ["m", "v"]] = None
+    middle, _ = find_extremes(replace(tables, tokens=tokens))
+    assert middle.chosen == "100 of 500 units occur at least 10 times, and 50 of these have M and V"
+
+
 def test_a_small_corpus_uses_the_most_frequent_units(tables: Tables) -> None:
     few = tables.tokens.assign(n=[1 + 2 * (i % 500 < 20) for i in range(len(tables.tokens))])
     middle, _ = find_extremes(replace(tables, tokens=few))

@@ -55,7 +55,7 @@ def find_extremes(tables: Tables) -> list[Extremes]:
 
 
 def _find_layer_extremes(tables: Tables, frame: pd.DataFrame, layer: float, population: str) -> Extremes:
-    enough, chosen = _select_frequent(frame.dropna(subset=["n", "m", "v"]))
+    enough, chosen = _select_frequent(frame.dropna(subset=["n"]))
     rows = min(MOST, (len(enough) + 1) // 2)
     lists = {
         f"{column}-{end}": list_units(
@@ -68,11 +68,15 @@ def _find_layer_extremes(tables: Tables, frame: pd.DataFrame, layer: float, popu
 
 
 def _select_frequent(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    enough = frame[frame["n"] >= ENOUGH]
-    if len(enough):
-        return enough, f"{len(enough):,} of {pluralize(len(frame), 'unit')} occur at least {ENOUGH} times"
+    """Return the units to list, which have M and V, and a sentence on how they were chosen."""
+    often, units = int((frame["n"] >= ENOUGH).sum()), pluralize(len(frame), "unit")
+    frame = frame.dropna(subset=["m", "v"])
     if not len(frame):
         return frame, "no unit has values at this layer"
+    enough = frame[frame["n"] >= ENOUGH]
+    if len(enough):
+        known = f", and {len(enough):,} of these have M and V" if len(enough) < often else ""
+        return enough, f"{often:,} of {units} occur at least {ENOUGH} times{known}"
     # The corpus is small: choose enough of the most frequent units to fill the lists, if possible.
     least = float(frame["n"].nlargest(2 * MOST).min())
     enough = frame[frame["n"] >= least]

@@ -55,7 +55,7 @@ def make_token_sets(
     if most < 1:
         raise InputError(f"--most requires at least 1 vector per token (got {most}).")
     path = local_path(folder_of(folder), "sets")
-    survey = read_survey_data(path, ("tokens", "units"))
+    survey = read_survey_data(path, ("layers", "tokens", "units"))
     check_readable(survey.facts)
     at = middle_layer(survey) if layer is None else check_layer(survey, layer)
     population = default_population([survey.facts]) if population == AUTO else population
@@ -121,7 +121,7 @@ def select_tokens(survey: SurveyData, layer: int, *, seed: int = 0, population: 
     The range of log10 n of the units with 1 <= log10 n <= 5 and at least three characters is divided into 10 equal
     intervals. Of the units T_r in interval r, N_r = 2 + floor(4 sqrt(|T_r| / max_r |T_r|)) are drawn, or all if
     there are fewer: those with the smallest hash of (seed, unit), independent of order and of other units. Special
-    units are never drawn. n, Q, M and V are those of the population.
+    units, and units without M and V, are never drawn. n, Q, M and V are those of the population.
 
     Reference: Yamagiwa and Shimodaira 2024, appendix A. It prints the 4 inside the root; the authors have since
     corrected that.
@@ -130,7 +130,8 @@ def select_tokens(survey: SurveyData, layer: int, *, seed: int = 0, population: 
     if table.empty:
         raise InputError(f"{survey.model} on {survey.corpus} has no units. Survey again with --units id.")
     long = table["text"].map(lambda text: len(strip_markers(str(text))) >= MIN_CHARACTERS).to_numpy(bool)
-    fit = table[frequent(table["n"].to_numpy(np.int64)) & long & ~table["special"].to_numpy(bool)]
+    drawable = long & ~table["special"].to_numpy(bool) & table["v"].notna().to_numpy(bool)
+    fit = table[frequent(table["n"].to_numpy(np.int64)) & drawable]
     if len(fit) < 2:
         raise InputError(
             f"{survey.model} on {survey.corpus}: only {len(fit)} units of at least {MIN_CHARACTERS} characters "
