@@ -18,3 +18,8 @@ def find_strata(n: Ints) -> Ints:
     """
     above = EXACT_COUNTS + 1 + np.log2(np.maximum(n, 1) / EXACT_COUNTS).astype(np.int64)
     return np.where(n <= EXACT_COUNTS, n, above)
+
+
+def describe_certain_units(min_count: int | str) -> str:
+    """Return which units a fit uses, whose points a sample must not stand for; those with larger n are used."""
+    return f"units with n < {min_count} only where all units of about that n have a vector"

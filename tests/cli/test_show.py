@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -54,11 +57,12 @@ def test_without_massive_positions_there_is_no_hint(theodolite, tmp_path):
     assert massive_hint(rows, "all", ["all"]) is None  # nothing to point to
 
 
-def test_the_legend_has_the_least_occurrences_of_units_in_fits():
+def test_the_legend_states_which_units_fits_omit():
     facts = {"settings": {"min_count": 20}}
-    for share, least in ((0.1, 20), (0.0, 10)):  # 0: every unit has a vector
+    for share, omits in ((0.1, True), (0.0, False)):  # 0: every unit has a vector
         words = describe_columns(facts, pd.DataFrame({"v_within_estimated_share": [share]}))
-        assert f"CV, slope and R2: over units with {least} to 100,000 occurrences" in words
+        assert "CV, slope and R2: over units with 10 to 100,000 occurrences, including special tokens" in words
+        assert ("(units with n < 20 only where all units of about that n have a vector)" in words) == omits
     assert find_column("v_within_estimated_share").label == "V_W est. share"
 
 
@@ -164,3 +168,14 @@ def test_headings_of_the_table_name_columns_too(theodolite, tmp_path):
     near = theodolite("show", tmp_path / "out", "--columns", "cosin")
     assert near.code == 2
     assert "no column 'cosin'. Did you mean 'cos' or 'mean_cosine'" in near.err
+
+
+def test_a_reader_that_ends_is_no_error(finished):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = "import sys; from theodolite.cli.app import main; sys.argv[0] = 'theodolite'; main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", command, "show", str(finished)], stdout=writer, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writer)
+    assert (ran.returncode, ran.stderr) == (0, b"")

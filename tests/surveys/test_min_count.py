@@ -38,6 +38,10 @@ def _few_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(choose_units.__kwdefaults__, "sampled", 10)
 
 
+def data_of(found: theodolite.Survey) -> SurveyData:
+    return SurveyData(found.facts, {name: getattr(found, name) for name in ("layers", "tokens", "units")})
+
+
 def same(one: pd.DataFrame, other: pd.DataFrame, columns: list[str]) -> None:
     for name in columns:
         np.testing.assert_allclose(one[name].astype(float), other[name].astype(float), rtol=1e-6, err_msg=name)
@@ -145,7 +149,15 @@ def test_surveys_without_units_say_so(small_model: Any, monkeypatch: pytest.Monk
     monkeypatch.delattr("theodolite.surveys.text_survey.collect_contexts")  # no unit has occurrences to read
     found = survey(small_model("gpt2"), DOCUMENTS[:60], units="none")
     with pytest.raises(InputError, match=r"has no units\. Survey again with --units id\."):
-        select_tokens(SurveyData(found.facts, {"tokens": found.tokens, "units": found.units}), 1)
+        select_tokens(data_of(found), 1)
+
+
+def test_only_units_with_m_and_v_are_drawn(small_model: Any) -> None:
+    found = data_of(survey(small_model("gpt2"), DOCUMENTS, min_count=MANY, layers="1"))
+    often = found.tokens.query("population == 'all' and 10 <= n").set_index("unit")
+    assert often["v"].isna().any()
+    chosen = [select_tokens(found, 1, seed=seed) for seed in range(5)]
+    assert all(len(table) > 1 and table["v"].notna().all() for table in chosen)
 
 
 def test_a_min_count_that_is_no_number(small_model: Any) -> None:
@@ -162,8 +174,8 @@ def test_units_without_a_vector_are_reported_only_if_there_are_some(small_model:
     assert (found.facts["settings"]["min_count"], warnings) == (3, [])
     survey(small_model("gpt2"), repeated, min_count=MANY)
     assert [message.split(":")[0] for message in warnings] == [f"--min-count {MANY}"]
-    columns = "Columns that start with filtered_ or text_, CV, slope and R2 use only units with n >="
-    assert warnings[0].endswith(f"{columns} {MANY}.")
+    columns = "Columns that start with filtered_ or text_, CV, slope and R2 use units with n <"
+    assert warnings[0].endswith(f"{columns} {MANY} only where all units of about that n have a vector.")
 
 
 def test_contextuality_requires_all_vectors(small_model: Any) -> None:
@@ -223,3 +235,14 @@ def test_the_estimate_has_the_matrices_of_a_decoder_with_sinks(small_model: Any)
     few, many = (memory.estimate_bytes(layers, 0, sinks=sinks, **known) for sinks in (False, True))
     assert many - few == memory.SINK_MATRICES * 8 * 512**2
     assert max(matrices) <= 2 + memory.SINK_MATRICES
+
+
+def test_numbers_that_are_exact_are_not_reported_as_estimated(small_model: Any, monkeypatch: Any) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(Listener, "warn", lambda self, message: warnings.append(message))
+    found = survey(small_model("gpt2"), DOCUMENTS[:20], min_count=2, layers="1")
+    row = found.tokens.query("population == 'all'")
+    assert found.facts["memory"]["units_with_vector"] < len(row)  # the others occur once
+    assert row["v"].notna().all()
+    assert (found.layers["v_within_estimated_share"] == 0).all()
+    assert warnings == []

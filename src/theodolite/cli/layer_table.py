@@ -9,9 +9,10 @@ from shlex import quote
 from typing import Any, Literal
 
 import pandas as pd
-from rich.console import Console
 from rich.table import Table
 
+from theodolite.cli.console import ResultConsole
+from theodolite.count_strata import describe_certain_units
 from theodolite.errors import InputError, nearest
 from theodolite.measures.columns import find_column
 from theodolite.measures.decomposition import FREQUENT
@@ -36,7 +37,7 @@ def print_layers(layers: pd.DataFrame, population: str, title: str, columns: lis
     contextual = [column for column in CONTEXTUAL if column in rows.columns and rows[column].notna().any()]
     chosen = [column for column in columns or [*SHOWN, *contextual] if column not in ALWAYS]
     cells = {column: [format_cell(record[column]) for record in records] for column in (*ALWAYS, *chosen)}
-    console = Console(highlight=False, markup=False)
+    console = ResultConsole(highlight=False, markup=False)
     width = console.width if console.is_terminal else 1000
     print(f"{title} · population: {population}")
     for block in _split_columns(chosen, cells, width):
@@ -46,22 +47,24 @@ def print_layers(layers: pd.DataFrame, population: str, title: str, columns: lis
             table.add_column(_head(column), justify=side, no_wrap=True)
         for row in zip(*(cells[column] for column in block), strict=True):
             table.add_row(*row)
-        Console(highlight=False, markup=False, width=width).print(table, crop=False)
+        ResultConsole(highlight=False, markup=False, width=width).print(table, crop=False)
 
 
 def describe_columns(facts: Mapping[str, Any], layers: pd.DataFrame) -> str:
     """Return what the columns of the table are. Rare units without a vector are not in the fits.
 
     >>> facts = {"settings": {"min_count": 20}}
-    >>> describe_columns(facts, pd.DataFrame({"v_within_estimated_share": [0.1]})).split(". ")[6]
-    'CV, slope and R2: over units with 20 to 100,000 occurrences, including special tokens'
+    >>> words = describe_columns(facts, pd.DataFrame({"v_within_estimated_share": [0.1]}))
+    >>> words[words.index("over units") : words.index(" where")]
+    'over units with 10 to 100,000 occurrences, including special tokens (units with n < 20 only'
     """
-    least = max(FREQUENT[0], find_min_count(facts)) if has_units_without_vector(layers) else FREQUENT[0]
+    least = find_min_count(facts) if has_units_without_vector(layers) else 1
+    rare = f" ({describe_certain_units(least)})" if least > FREQUENT[0] else ""
     return (
         "Q: mean squared norm. M: squared norm of the mean. V: variance, Q = M + V, within (V_W) and between "
         "units (V_B). cos: mean cosine of all pairs. svd: share of the variance along the first direction. rank, "
-        f"PR and TwoNN: numbers of dimensions. CV, slope and R2: over units with {least} to {FREQUENT[1]:,} "
-        "occurrences, including special tokens. –: undefined. `theodolite measures` defines each."
+        f"PR and TwoNN: numbers of dimensions. CV, slope and R2: over units with {FREQUENT[0]} to {FREQUENT[1]:,} "
+        f"occurrences, including special tokens{rare}. –: undefined. `theodolite measures` defines each."
     )
 
 

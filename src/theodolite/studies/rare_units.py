@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from theodolite.count_strata import find_strata
+from theodolite.count_strata import describe_certain_units, find_strata
 from theodolite.measures.decomposition import FREQUENT
 from theodolite.text import format_percent
 
@@ -49,7 +49,7 @@ def describe_rare_units(facts: Mapping[str, Any], layers: pd.DataFrame) -> str:
     ...     print(sentence)
     36,000 of 50,000 units (72%), which occur fewer than 20 times, have no vector
     M and V of those that occur more than once are unknown; V_W and V_B are estimated for 3.1% of the positions
-    CV, slope and R2 are over units with at least 20 occurrences.
+    CV, slope and R2 use units with n < 20 only where all units of about that n have a vector.
     """
     if not has_units_without_vector(layers):
         return ""
@@ -60,7 +60,7 @@ def describe_rare_units(facts: Mapping[str, Any], layers: pd.DataFrame) -> str:
     if types and kept is not None:
         which = f"{types - kept:,} of {types:,} units ({format_percent((types - kept) / types, 2)})"
     rare = f", which occur fewer than {least} times," if least > 1 else ""
-    fits = f" CV, slope and R2 are over units with at least {least} occurrences." if least > FREQUENT[0] else ""
+    fits = f" CV, slope and R2 use {describe_certain_units(least)}." if least > FREQUENT[0] else ""
     share = format_percent(float(layers[SHARE].max()), 2)
     return (
         f"{which}{rare} have no vector. M and V of those that occur more than once are unknown; V_W and V_B are "

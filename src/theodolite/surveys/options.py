@@ -175,8 +175,8 @@ class SurveyOptions:
         int | None,
         Option(
             "Keep no vector of units with fewer occurrences in the corpus than this, except for a sample of them. "
-            "M and V of units without one are null, and V_W and V_B are estimated in part. Default: 1 (all units) "
-            "if the tables fit in memory, else the smallest number with which they do.",
+            "M and V of units without one are null unless they occur once, and V_W and V_B are estimated in part. "
+            "Default: 1 (all units) if the tables fit in memory, else the smallest number with which they do.",
             minimum=1,
             kinds=TEXT,
         ),

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from theodolite.count_strata import describe_certain_units
 from theodolite.engines.engine import Engine, Plan, Work, WorkerMemory
 from theodolite.engines.gpu import OnDevice, sums_on_device, write_in_background
 from theodolite.engines.local import LocalEngine
@@ -407,18 +408,19 @@ def _report_rare_units(plan: Plan, kept: KeptUnits, worker: WorkerMemory | None,
     if settings.get("min_count") != chosen:
         where = "memory" if worker is None else f"the memory of each worker on {worker.host}"
         settings["min_count"], reason = chosen, f"--min-count {chosen}, chosen to fit in {where}"
-    if kept.vectors == len(kept):
-        return  # every unit is frequent enough, or in the sample: all numbers are exact
+    unknown = int(((kept.weights == 0) & (kept.n > 1)).sum())
+    if not unknown:
+        return  # every unit has a vector or occurs once: all numbers are exact
     sampled = int((kept.weights > 1).sum())
     beyond = (
-        f" Columns that start with filtered_ or text_, CV, slope and R2 use only units with n >= {chosen}."
+        f" Columns that start with filtered_ or text_, CV, slope and R2 use {describe_certain_units(chosen)}."
         if chosen > FREQUENT[0]
         else ""
     )
     listener.warn(
-        f"{reason}: {kept.vectors:,} of {len(kept):,} units have a vector, {sampled:,} of them as a sample of "
-        f"those with fewer than {chosen} occurrences. M and V of the others are null; V_W and V_B are estimated "
-        "in part." + beyond
+        f"{reason}: {kept.vectors:,} of {len(kept):,} units by {plan.source.units.kind} have a vector, "
+        f"{sampled:,} of them as a sample of those with fewer than {chosen} occurrences. M and V of {unknown:,} "
+        "others, which occur more than once, are null; V_W and V_B are estimated in part." + beyond
     )
 
 

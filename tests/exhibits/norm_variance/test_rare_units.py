@@ -83,6 +83,6 @@ def test_the_caption_states_that_rare_units_are_a_sample() -> None:
 @pytest.mark.parametrize("number", ["fig2", "fig4", "fig5", "fig6"])
 def test_the_caption_states_a_filter_above_that_of_the_paper(number: str) -> None:
     caption = make(find(f"norm-variance/{number}"), [with_rare_units(40)], None).caption
-    assert f"{RANGE} and n ≥ 40;" in caption
+    assert f"{RANGE} (units with n < 40 only where all units of about that n have a vector);" in caption
     both = make(find(f"norm-variance/{number}"), [with_rare_units(40), WHOLE], None).caption
-    assert f"and n ≥ 40 ({WHOLE.model});" in both
+    assert f"(units with n < 40 ({WHOLE.model}) only where " in both

@@ -65,4 +65,4 @@ def test_the_share_of_units_is_that_of_the_tables(sampled: SurveyData) -> None:
     words = describe_rare_units(sampled.facts, layers)
     assert f"{types - kept:,} of {types:,} units" in words
     assert f"estimated for {100 * positions:.2g}% of the positions" in words
-    assert ("R2 are over" in words) == (sampled.facts["settings"]["min_count"] > 10)
+    assert ("R2 use units with n < 40 only where" in words) == (sampled.facts["settings"]["min_count"] > 10)

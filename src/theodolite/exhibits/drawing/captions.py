@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from theodolite.count_strata import describe_certain_units
 from theodolite.exhibits.drawing.axes import clean_label
 from theodolite.exhibits.drawing.layer_lines import has_errors, has_final_norm, has_stacks
 from theodolite.measures.decomposition import FREQUENT
@@ -135,7 +136,7 @@ def describe_fit_units(
         units = "units with n > 1"
     rare = _describe_rare(surveys, FREQUENT[0] if frequent else 1)
     if rare and frequent:
-        units += f" and n ≥ {rare}"
+        units += f" ({describe_certain_units(rare)})"
     elif rare and not summed:
         units += f" that have M and V (of those with n < {rare}, a sample)"
     return f"{verb} {units}; {_describe_specials(surveys, choice)}."
