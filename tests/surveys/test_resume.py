@@ -20,7 +20,7 @@ from tests.shared import shared_folder, slow
 from tests.small_models import sentences
 from tests.surveys import runner
 
-from theodolite.engines.progress import Listener
+from theodolite.engines.progress import Listener, Progress
 from theodolite.errors import DamagedError, InputError, TheodoliteError
 from theodolite.state import checkpoints
 from theodolite.state import pilot as pilots
@@ -289,6 +289,28 @@ class TestInThisProcess:
             open_survey(out)
         resumed(out, corpus, model)
         assert_equal(out, undisturbed("id"))
+
+    def test_the_time_left_is_that_of_what_is_left(
+        self, tmp_path: Path, corpus: Path, small_model: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Also if the run was interrupted in the middle of a shard: here of the only one."""
+
+        class Watching(Stopping):
+            def progress(self, progress: Progress) -> None:
+                seen.append(progress)
+
+        seen: list[Progress] = []
+        monkeypatch.setattr(text_surveys, "SHARD_CHARS", 10**6)
+        with pytest.raises(TheodoliteError, match="Interrupted"):
+            resumed(tmp_path / "out", corpus, small_model("bert"), listener=Watching(6))
+        share, positions = seen[-1].share, seen[-1].positions
+        assert 0.1 < share < 0.9
+        assert [one.at_start for one in seen] == pytest.approx([0.0] * len(seen))
+        seen.clear()
+        resumed(tmp_path / "out", corpus, small_model("bert"), listener=Watching(10**6))
+        assert [one.at_start for one in seen] == pytest.approx([share] * len(seen))
+        assert {one.before for one in seen} == {positions}
+        assert seen[-1].share == 1
 
     def test_without_a_folder_nothing_can_be_saved(self, corpus: Path, small_model: Any) -> None:
         with pytest.raises(TheodoliteError, match="Nothing was saved, because --out was not given"):

@@ -41,6 +41,7 @@ class FoldStep:
     last: bool  # the shard is complete
     positions: int
     share: float  # of the shard's positions, folded so far
+    added: float  # of them, with this batch
     others: tuple[int, ...] = ()  # positions by other kinds of units
 
 
@@ -109,12 +110,13 @@ def _steps(
 def _steps_of_shard(index: int, batches: Sequence[Any], skip: int) -> Iterator[tuple[Any, FoldStep]]:
     total, done = sum(batch.positions for batch in batches), 0
     if not batches:  # no document has a position to fold
-        yield None, FoldStep(index, 0, True, 0, 1.0)
+        yield None, FoldStep(index, 0, True, 0, 1.0, 1.0)
     for number, batch in enumerate(batches, start=1):
         done += batch.positions
         if number > skip:
             others = tuple(other.positions for other in each_batch(batch)[1:])
-            yield batch, FoldStep(index, number, number == len(batches), batch.positions, done / total, others)
+            last, added = number == len(batches), batch.positions / total
+            yield batch, FoldStep(index, number, last, batch.positions, done / total, added, others)
 
 
 class EarlyStart:
@@ -292,22 +294,23 @@ def _fold(
     """Fold the shards that are in no state yet, with checkpoints; return the seconds spent waiting for batches."""
     folded = {shard.index for shard in state.shards} | in_other_states
     remaining = [index for index in plan.shards if index not in folded]
-    done = at_start = sum(plan.weight(index) for index in folded)
+    done, read = sum(plan.weight(index) for index in folded), 0.0  # shares of the corpus; `read` by this run
     started, before = time.monotonic(), state.positions
 
     def on_step(step: FoldStep) -> None:
-        nonlocal done
+        nonlocal done, read
         for each, positions in zip(state.each(), (step.positions, *step.others), strict=False):
             each.positions += positions
             each.cursor, each.under_way = step.batch, step.shard
         share = done + step.share * plan.weight(step.shard)
+        read += step.added * plan.weight(step.shard)
         if step.last:
             for each in state.each():
                 each.shards.append(ShardKey(plan.corpus_sha256, step.shard))
                 each.cursor, each.under_way = 0, None
             done += plan.weight(step.shard)
         listener.progress(
-            Progress(share, state.positions - before, time.monotonic() - started, at_start, before=before)
+            Progress(share, state.positions - before, time.monotonic() - started, share - read, before=before)
         )
         if checkpoints is not None and checkpoints.due(state):
             checkpoints.save(state)
