@@ -169,3 +169,9 @@ def test_the_legend_of_populations_fits_above_the_panels(panels: int) -> None:
     (legend,) = [one for part in figure.subfigs for one in part.legends]
     box = legend.get_window_extent()
     assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
+
+
+def test_a_survey_where_folders_of_a_laboratory_are_needed() -> None:
+    """A need that reads the facts of a laboratory is not evaluated for other folders."""
+    with pytest.raises(InputError, match=r"bert-spaces/fig14 needs .*theodolite weights"):
+        make(find("bert-spaces/fig14"), [LARGE], None)

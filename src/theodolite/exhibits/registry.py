@@ -123,9 +123,10 @@ def _split_surveys(found: Exhibit, surveys: Sequence[SurveyData]) -> tuple[list[
     kept: list[SurveyData] = []
     others: dict[str, list[str]] = {}
     for survey, name in zip(surveys, make_labels(surveys), strict=True):
-        reasons = [need.reason(survey) for need in _all_needs(found) if need.reason and not need.is_met(survey)]
-        if reasons:
-            others.setdefault(reasons[0], []).append(name)
+        # Later needs may read what a folder of another kind does not have.
+        unmet = next((need for need in _all_needs(found) if not need.is_met(survey)), None)
+        if unmet is not None and unmet.reason is not None:
+            others.setdefault(unmet.reason(survey), []).append(name)
         else:
             kept.append(survey)
     omitted = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in others.items())
