@@ -115,7 +115,7 @@ def test_counting_never_finds_more_units_than_the_bound() -> None:
     """Files count the items of a batch, which is more than one unit for all of them."""
     known = {"sample_size": 100, "populations": 3}
     budget = memory.estimate_bytes(LAYERS, 1, **known)
-    with pytest.raises(InputError, match="12 layers and 1 units"):
+    with pytest.raises(InputError, match="for 12 layers, but"):
         memory.check_memory(LAYERS, 1, lambda: 16, budget=budget - 1, **known)
 
 

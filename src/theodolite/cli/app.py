@@ -54,6 +54,9 @@ class Verbs(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             sys.exit(_print_error("Interrupted.", ABORTED))
+        except BrokenPipeError:  # the program that reads our output has ended
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
         except typer.BadParameter as error:
             found: list[dict[str, Any]] = getattr(
                 error.__cause__, "errors", list
@@ -118,7 +121,10 @@ def options(
 
 
 def main() -> None:
-    """Run the command. Exit codes: 0 success, 1 failure, 2 wrong input, 130 interrupted without saving."""
+    """Run the command. Exit codes: 0 success, 1 failure, 2 wrong input, 130 interrupted without saving.
+
+    A survey that is interrupted and saved is a failure: it is not complete.
+    """
     arguments = sys.argv[1:]
     if arguments[:1] == ["--version"]:
         from importlib.metadata import version
@@ -139,9 +145,6 @@ def _report(error: Exception) -> int:
     """Print an error in one sentence and return the exit code."""
     if isinstance(error, TheodoliteError):
         return _print_error(str(error), error.exit_code)
-    if isinstance(error, BrokenPipeError):  # the program that reads our output has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     if isinstance(error, OSError):
         path = f"{error.filename}: " if error.filename else ""
         return _print_error(f"{path}{error.strerror or error}.", 1)

@@ -17,6 +17,15 @@ from rich.progress import Progress as Bar
 from theodolite.engines.progress import Listener, Progress
 from theodolite.environment import STOP_SIGNALS
 
+
+class ResultConsole(Console):
+    """Prints results to stdout. If the program that reads them has ended, the command ends without an error."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise the exception again; rich would end with exit code 1."""
+        raise
+
+
 EVERY = 15.0  # seconds between lines if stderr is not a terminal
 
 

@@ -26,7 +26,7 @@ Revision = Annotated[str | None, typer.Option(help=HELP["revision"])]
 TrustRemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help=HELP["trust_remote_code"])]
 Resume = Annotated[bool, typer.Option("--resume", help=HELP["resume"])]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help=HELP["overwrite"])]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress and no explanations.")]
 
 
 def on_disk(context: typer.Context, given: Path | None) -> Path | None:

@@ -168,7 +168,7 @@ def _from_memory(what: Iterable[Any], options: CorpusOptions) -> Corpus:
         if not isinstance(text, str):
             raise InputError(
                 f"corpus requires strings, but document {index} of the {kind} is of type {type(text).__name__}; "
-                "convert or remove it."
+                f"convert or remove it{', or read conversations with --chat' if isinstance(text, list) else ''}."
             )
     name = f"{kind} of {len(texts):,}"
     if not any(_drop_blank(texts)):

@@ -164,7 +164,7 @@ def _find_tokenizer(given: Any, known: str) -> Any:
         check_tokenizer(tokenizer, place)
     except (OSError, ValueError, KeyError, ImportError, TheodoliteError) as error:
         if given is not None:
-            where = "" if Path(place).exists() else " is not a folder, and no model of the hub with that name"
+            where = "" if Path(place).exists() else " (not a folder, so a name of the hub)"
             raise InputError(f"--tokenizer {place!r}{where} could not be loaded: {first_line(error)}") from error
         raise InputError(
             f"MODEL is loaded, and no tokenizer was found in {place!r}, from where it came. Give it with "

@@ -260,7 +260,8 @@ def _measure_layer(layer: Layer, vectors: Tensor, first: Tensor) -> LayerPilot:
     if not finite.any():
         raise TheodoliteError(
             f"Layer {layer.index} ({layer.name}): all {len(vectors)} states of the pilot are NaN or infinite. "
-            "Half precision overflows in some models: try --dtype float32 or --dtype bfloat16."
+            "If the model runs in half precision, which overflows in some models, use --dtype float32 or "
+            "bfloat16; otherwise check its weights."
         )
     vectors, first = vectors[finite], first[finite]
     norms = torch.linalg.vector_norm(vectors, dim=1, dtype=torch.float64)

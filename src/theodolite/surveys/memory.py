@@ -19,7 +19,7 @@ from theodolite.statistics.frame import Frame
 from theodolite.statistics.rare_units import KeptUnits
 from theodolite.statistics.scatter import Scatter
 from theodolite.surveys.unit_counts import UnitCounts
-from theodolite.text import format_bytes
+from theodolite.text import format_bytes, pluralize
 
 SINK_MATRICES = 2
 """Cells of sinks that a layer of a language model has: first positions and others, massive here or elsewhere."""
@@ -173,7 +173,9 @@ def check_memory(
         hint = f"; about {fewer} would fit" if fewer else ""
         groups = "" if by is None else f" and {len(by)} groups"
         chosen = "" if estimate.kept is None else f" even with --min-count {estimate.kept.min_count}"
-        ways = [] if by is None else ["fewer groups (--by-top)"]
+        ways = [f"survey fewer layers at a time (--layers{hint})"] if len(layers) > 1 else []
+        if by is not None:
+            ways.append("use fewer groups (--by-top)")
         if types > 1:
             without = "" if contextuality or need - of(1, None) < WORTH_NAMING * need else " or --units none"
             ways.append(f"{'give fewer' if others else 'choose coarser'} --units{without}")
@@ -199,9 +201,10 @@ def check_memory(
                 " --min-count was chosen for the units of the whole corpus, so that all parts agree. With "
                 "--min-count 1, given for all parts, only the units of this part are counted, which may fit."
             )
+        units = f" and {types:,} units" if types > 1 else ""
+        advice = f"{', '.join(ways)}, or {more}" if ways else more
         raise MemoryLimitError(
-            f"This survey needs about {format_bytes(need)} for {len(layers)} layers and {types:,} units{groups}"
-            f"{chosen}, but only {format_bytes(allowed)} may be used{limited}. Survey fewer layers at a time "
-            f"{', '.join([f'(--layers{hint})', *ways])}, or {more}"
+            f"This survey needs about {format_bytes(need)} for {pluralize(len(layers), 'layer')}{units}{groups}"
+            f"{chosen}, but only {format_bytes(allowed)} may be used{limited}. {advice[0].upper()}{advice[1:]}"
         )
     return estimate

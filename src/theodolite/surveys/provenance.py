@@ -34,6 +34,7 @@ DIGESTS = {
     "corpus.sha256": "the documents",
     "corpus.labels": "the labels",
     "corpus.by": "the values of --by",
+    "settings.chat": "the chat template",
     "corpus.labelled": "the labels, or the positions that are not padding",
 }
 """What is recorded as a digest, in words for people."""

@@ -390,5 +390,6 @@ def nonfinite(layers: pd.DataFrame, populations: Sequence[str]) -> int:
 def _no_finite_states(layer: Layer, nonfinite: int) -> str:
     return (
         f"Layer {layer.index} ({layer.name}) has no finite state: all {nonfinite:,} are NaN or infinite. "
-        "Half precision overflows in some models: try --dtype float32 or --dtype bfloat16."
+        "If the model runs in half precision, which overflows in some models, use --dtype float32 or bfloat16; "
+        "otherwise check its weights."
     )
