@@ -321,7 +321,7 @@ def test_memory_adds_up(survey: Callable[..., Survey]) -> None:
 
     first = check(2 * few)
     second = check(2 * few, first)
-    with pytest.raises(MemoryLimitError, match=r"and 30 units, .* give fewer --units"):
+    with pytest.raises(MemoryLimitError, match=r"for 1 layer and 30 units, .* Give fewer --units"):
         check(2 * few, first, second)
     loose = check(many)
     assert loose.types == 1000  # the upper bound fits, so nothing is counted
