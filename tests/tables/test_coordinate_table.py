@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,14 @@ from tests.small_models import sentences
 
 from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.fold import LayerFold
+from theodolite.statistics.rare_units import choose_units
 from theodolite.surveys.api import survey as whole_survey
 from theodolite.surveys.folder import open_survey, open_tables
 from theodolite.surveys.merge import merge
 from theodolite.surveys.vectors import measure
 from theodolite.tables.coordinates import COORDINATES, coordinate_rows, join_coordinates
 from theodolite.tables.layer_row import make_layer_row
+from theodolite.tables.rare_units import find_rare
 
 MEAN = 1e-11
 """Of the coordinate's root mean square: float64 sums about a near centre."""
@@ -35,8 +38,16 @@ survey = partial(whole_survey, sample_size=64)  # neighbours of more take longer
 
 def rows_of(fold: LayerFold, population: str, *, with_units: bool = True) -> pd.DataFrame:
     cells = POPULATIONS[population]
-    row, sums, *_ = make_layer_row(fold, cells, with_units=with_units)
-    return coordinate_rows(fold, cells, sums, v_within=row["v_within"], with_units=with_units)
+    row, sums, units, *_ = make_layer_row(fold, cells, with_units=with_units)
+    return coordinate_rows(
+        fold,
+        cells,
+        sums,
+        v_within=row["v_within"],
+        v_between=row["v_between"],
+        with_units=with_units,
+        rare=find_rare(fold, cells, sums, units),
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -92,6 +103,27 @@ def test_within_is_exactly_0_where_no_unit_varies() -> None:
     found = rows_of(of_states(states, unit).fold(), "all")
     assert found["v_within_i"].tolist() == [0.0] * 5
     assert (found["v_i"] == found["v_between_i"]).all()
+
+
+def test_what_is_estimated_of_a_coordinate_is_not_above_its_variance() -> None:
+    """Units do not vary in coordinate 0, so that v_between_0 is v_0: half of all estimates would exceed it."""
+    random = torch.Generator().manual_seed(0)
+    unit = torch.arange(900) % 300
+    states = torch.randn(300, 6, generator=random)[unit]
+    states[:, 1:] += torch.randn(900, 5, generator=random)
+    case = of_states(states, unit)
+    whole = rows_of(case.fold(), "all")
+    exceeded = 0
+    for seed in range(8):
+        kept = choose_units(np.arange(300), np.full(300, 3), 10, sampled=30, seed=seed)
+        fold = case.fold(replace(case.frame, kept=kept))
+        found, row = rows_of(fold, "all"), make_layer_row(fold, POPULATIONS["all"])[0]
+        for column in ("q_i", "mu_i", "v_i"):
+            np.testing.assert_allclose(found[column], whole[column], rtol=2 * SCATTER)
+        assert (found[["v_within_i", "v_between_i"]] >= 0).all().all()
+        assert found["v_between_i"].sum() == pytest.approx(row["v_between"], rel=1e-5)
+        exceeded += found["v_within_i"][0] == 0.0
+    assert exceeded >= 2
 
 
 def test_without_units_there_is_no_within_and_between(tmp_path: Path) -> None:

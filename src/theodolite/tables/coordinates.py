@@ -47,7 +47,8 @@ def coordinate_rows(
             v_between_i = between(n, total)
         else:
             known = spread_of_means(n, total, away) * (n.sum() / positions) if n.sum() else np.zeros(len(mean))
-            v_between_i = known + rare.spread_by_coordinate(sums, away, v_between or 0.0, known, positions)
+            most = np.maximum(v, known)  # v is known to rounding; only its parts are estimated
+            v_between_i = rare.between_by_coordinate(sums, away, v_between or 0.0, known, most, positions)
         v_within_i = within(second, v, v_between_i) if v_within else np.zeros(len(mean))
         v = v_within_i + v_between_i
     q, v = coordinate_moments(mean, v)

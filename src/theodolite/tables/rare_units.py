@@ -50,17 +50,26 @@ class RarePart:
         single = n == 1
         return UnitMoments(q, np.where(single, q, np.nan), np.where(single, 0.0, np.nan))
 
-    def spread_by_coordinate(self, sums: UnitSums, mean: Array, v_between: float, known: Array, n: int) -> Array:
-        """Return the estimated part of v_between_i; with `known`, what units with a vector contribute, it is V_B.
+    def between_by_coordinate(
+        self, sums: UnitSums, mean: Array, v_between: float, known: Array, v: Array, n: int
+    ) -> Array:
+        """Return the estimate of v_between_i, not above v_i; the sum is V_B, if that is not above V.
 
-        mean, known: (dim,), mean about the centre -> (dim,)
+        `known` is what units with a vector contribute. What exceeds v_i is divided among the other coordinates by
+        what these have left.
+
+        mean, known, v: (dim,), mean about the centre -> (dim,)
         """
         rows = self.sampled
         counts = sums.n.numpy()[rows]
         means = to_numpy(select_rows(sums.readable, rows)) / counts[:, None]
         found = (counts * self.spread.expansion) @ np.square(means - mean) / n
         left = max(v_between - float(known.sum()), 0.0)
-        return np.asarray(found * (left / found.sum()) if found.sum() > 0 else found)
+        estimate = known + (found * (left / found.sum()) if found.sum() > 0 else found)
+        limited = np.minimum(estimate, v)
+        room, excess = v - limited, float((estimate - limited).sum())
+        share = min(excess / room.sum(), 1.0) if room.sum() > 0 else 0.0
+        return np.asarray(limited + share * room)
 
 
 def find_rare(
