@@ -52,6 +52,14 @@ def test_a_device_map_with_a_device_that_is_not_there_is_rejected(
         theodolite.survey(small_model("llama"), TEXTS, device_map={"": "gpu"}, **SETTINGS)
 
 
+def test_an_unknown_device_map_is_rejected() -> None:
+    known = "auto, balanced, balanced_low_0, sequential"
+    for given, advice in (("cpu", "For one device, use --device cpu."), ("autos", "Did you mean 'auto'?")):
+        with pytest.raises(InputError) as error:
+            theodolite.survey("minilm-l6", TEXTS, device_map=given)
+        assert str(error.value) == f"--device-map {given!r} is not one of {known}. {advice}"
+
+
 @pytest.mark.parametrize(
     ("device_map", "problem"),
     [

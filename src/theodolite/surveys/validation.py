@@ -126,7 +126,9 @@ def check_device_map(options: RunOptions) -> None:
         raise InputError("--device-map cannot be used with --engine ray: every worker loads the model on one GPU.")
     if isinstance(given, str) and given not in DEVICE_MAPS:
         listed = ", ".join(DEVICE_MAPS)
-        raise InputError(f"--device-map {given!r} is not one of {listed}.{nearest(given, [*DEVICE_MAPS])}")
+        one = given.partition(":")[0] in DEVICES
+        hint = f" For one device, use --device {given}." if one else nearest(given, [*DEVICE_MAPS])
+        raise InputError(f"--device-map {given!r} is not one of {listed}.{hint}")
     require_accelerate()
     if isinstance(given, Mapping):
         for module, device in given.items():
@@ -136,6 +138,7 @@ def check_device_map(options: RunOptions) -> None:
 
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+DEVICES = ("cpu", "cuda", "mps", "xpu")
 FOR_LOADING = ("dtype", "attn", "trust_remote_code", "device", "device_map", "revision", "engine")
 """Options that say how a model is loaded or where; without effect on a model that is already loaded."""
 
