@@ -171,3 +171,17 @@ def test_the_median_of_an_even_count_is_between_the_middle_two(reader: Reader, o
     assert page.evaluate("[[4, 1, 3, 2], [3, 1, 2], [7]].map(theodolite.median)") == [2.5, 2, 7]
     assert page.evaluate("theodolite.median(Float32Array.from([1, NaN, 2]))") == 1.5
     assert page.evaluate("Number.isNaN(theodolite.median([]))")
+
+
+def test_a_value_of_rounding_does_not_stretch_a_logarithmic_axis(reader: Reader, one: Report) -> None:
+    page = reader(one.path)
+    found = page.evaluate(
+        """() => {
+          const v = Float32Array.from([2e-9, 100, 200, 300, 400]);
+          const tokens = { special: [false, false, false, false, false], v: () => v };
+          return [true, false].map((log) => theodolite.tokenRange(tokens, [0, 1, 2, 3, 4], "v", [0], log));
+        }"""
+    )
+    (low, high), (bottom, top) = found
+    assert 80 < 10**low < 100 < 400 < 10**high < 500
+    assert bottom < 0 < 400 < top

@@ -7,6 +7,8 @@
   const NAMES = { n: "n: occurrences of the token", m: "M: squared norm of the token's mean", v: "V: variance around the token's mean", q: "Q = M + V: mean squared norm" };
 
   const OUTSIDE = 0.001;
+  // On a logarithmic axis, values below this share of the median are rounding: of a token whose vectors are all equal.
+  const NEARLY_ZERO = 1e-6;
 
   const extent = (columns, places, log) => {
     const seen = new Float64Array(columns.length * places.length);
@@ -16,7 +18,8 @@
     }
     // One of a thousand at each end may be outside, because a single token far away would squeeze all others.
     const [sorted, cut] = [seen.subarray(0, size).sort(), Math.floor(OUTSIDE * size)];
-    return size ? [sorted[cut], sorted[size - 1 - cut]] : null;
+    const least = log ? sorted.findIndex((value) => value >= NEARLY_ZERO * sorted[size >> 1]) : 0;
+    return size ? [sorted[Math.max(cut, least)], sorted[size - 1 - cut]] : null;
   };
   const framed = (found, log) => {
     if (!found) return [0, 1];
