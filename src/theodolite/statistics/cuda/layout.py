@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +18,8 @@ from theodolite.statistics.rare_units import KeptUnits
 from theodolite.statistics.unit_groups import find_slots
 
 Ints = NDArray[np.int64]
+AnyInts = NDArray[np.integer[Any]]
+Bools = NDArray[np.bool_]
 _FREQUENT = ("number", "keys", "slot", "pieces")
 _SENT = ("start", "length", "run", "slot", "long_run", "long_slot", "long_pieces")
 
@@ -46,14 +49,14 @@ class Pieces:
         return len(self.keys)
 
     @classmethod
-    def of(cls, keys: Ints, longest: int, parts: Ints | None = None) -> Pieces:
+    def of(cls, keys: AnyInts, longest: int, parts: AnyInts | None = None) -> Pieces:
         """Cut rows, of which those with equal keys are adjacent, into pieces of at most `longest` rows.
 
         The rows of a piece are also of one part of `parts`, -1 if a row is in none. All pieces of a run with parts
         have a slot, so that the sum of each part can be computed from them. (rows,) each
         """
-        new_run = np.diff(keys, prepend=keys[:1] - 1) != 0
-        new_part = new_run if parts is None else new_run | (np.diff(parts, prepend=parts[:1]) != 0)
+        new_run = _begins(keys)
+        new_part = new_run if parts is None else new_run | _begins(parts)
         run_starts, starts = np.flatnonzero(new_run), np.flatnonzero(new_part)
         lengths, run_of_part = np.diff(starts, append=len(keys)), np.cumsum(new_run[starts]) - 1
         pieces = -(-lengths // longest)
@@ -77,7 +80,7 @@ class Pieces:
         )
         tensors = (torch.from_numpy(field.astype(np.int32)) for field in fields)
         run_lengths = np.diff(run_starts, append=len(keys))
-        return cls(keys[run_starts], run_lengths, int(long_pieces.sum()), *tensors)
+        return cls(keys[run_starts].astype(np.int64), run_lengths, int(long_pieces.sum()), *tensors)
 
     def tensors(self) -> tuple[Tensor, ...]:
         """Return the tensors that the device needs."""
@@ -119,11 +122,11 @@ class FrequentRuns:
         return len(self.lengths)
 
     @classmethod
-    def of(cls, slot: Ints, first: NDArray[np.bool_], group: Ints, slots: int, units: Pieces) -> FrequentRuns:
+    def of(cls, slot: AnyInts, first: Bools, group: AnyInts, slots: int, units: Pieces) -> FrequentRuns:
         """Find the runs of rows whose slot is not -1. (rows,) each"""
         rows = np.flatnonzero(slot >= 0)
         keys = (first[rows] * slots + slot[rows]) * GROUPS + group[rows]
-        starts = np.flatnonzero(np.diff(keys, prepend=-1))
+        starts = np.flatnonzero(_begins(keys))
         lengths = np.diff(starts, append=len(keys))
         piece = np.searchsorted(units.start.numpy(), rows[starts])
         fields = (np.arange(len(starts)), keys[starts], units.slot.numpy()[piece], -(-lengths // UNIT_ROWS))
@@ -144,9 +147,9 @@ class Layout:
     unit: Ints  # (rows,) this and the next four are on the CPU, in the order of the layout
     key: Ints
     context: Ints
-    group: Ints  # 20 first + group
-    slot: Ints  # of a frequent unit in the frame, -1 for all others
-    rare: NDArray[np.bool_]  # whether the unit has no vector
+    group: AnyInts  # int8, 20 first + group
+    slot: AnyInts  # int32, of a frequent unit in the frame, -1 for all others
+    rare: Bools  # whether the unit has no vector
     unit_keys: Ints  # (units,) also on the CPU: 2 unit + first, of all units, with or without a vector
     slots: int  # the number of frequent units
     others: int  # the number of rows that are not first positions
@@ -200,34 +203,28 @@ class Layout:
 
         The rows of all units without a vector are one run: they have one row of the table.
         """
-        unit = places.unit.numpy()
+        unit, key, context = places.unit.numpy(), places.key.numpy(), places.context.numpy()
         first = places.first.numpy() if separate_first else np.zeros(len(unit), dtype=np.bool_)
         rare = np.zeros(len(unit), dtype=np.bool_)
         if kept is not None:
             rare = ~kept.has_vector(places.unit, places.unit_hash).numpy()
-        sort_key = first * 2**41 + rare * 2**40 + unit
-        slot = find_slots(frequent, places.unit, places.unit_hash).numpy()
-        fields = (
-            unit,
-            places.key.numpy(),
-            places.context.numpy(),
-            places.group.numpy() + GROUPS * first,
-            slot,
-            rare,
-        )
+        slot = find_slots(frequent, places.unit, places.unit_hash).numpy().astype(np.int32)
+        group = places.group.numpy().astype(np.int8)
+        group += first * np.int8(GROUPS)
         order = np.arange(len(unit))
-        if len(unit) > 1 and not (sort_key[1:] >= sort_key[:-1]).all():  # most sources sort their rows
-            order = np.argsort(sort_key, kind="stable")
-            fields = tuple(field.take(order) for field in fields)  # type: ignore[assignment]
-        if len(rows := np.flatnonzero(fields[4] >= 0)):
-            named = fields[0][rows] * 2 + (fields[3][rows] >= GROUPS)
-            unit_number = np.cumsum(np.diff(named, prepend=named[:1]) != 0)
+        if (moved := _order(unit, first, rare)) is not None:
+            order = moved
+            unit, key, context = (field.take(order) for field in (unit, key, context))
+            group, slot, rare = group.take(order), slot.take(order), rare.take(order)
+        if len(rows := np.flatnonzero(slot >= 0)):
+            named = unit[rows] * 2 + (group[rows] >= GROUPS)
             by_group = np.arange(len(unit))
-            keys = unit_number * (2 * GROUPS) + fields[3][rows]  # fewer than 2^16: sorted by counting
+            keys = np.cumsum(_begins(named)) * (2 * GROUPS) + group[rows]  # below 2^16: sorted by counting
             by_group[rows] = rows[stable_order(keys)]
-            order = order[by_group]
-            fields = tuple(field.take(by_group) for field in fields)  # type: ignore[assignment]
-        return cls._cut(*fields, order, device, len(frequent))
+            # Rows only change places with others of the same unit: `unit`, `slot` and `rare` remain as they are.
+            order, key, context = (field.take(by_group) for field in (order, key, context))
+            group = group.take(by_group)
+        return cls._cut(unit, key, context, group, slot, rare, order, device, len(frequent))
 
     def take(self, rows: Ints) -> Layout:
         """Return the layout of some of the rows, in ascending order, for states in the order of this layout."""
@@ -246,29 +243,32 @@ class Layout:
         unit: Ints,
         key: Ints,
         context: Ints,
-        group: Ints,
-        slot: Ints,
-        rare: NDArray[np.bool_],
+        group: AnyInts,
+        slot: AnyInts,
+        rare: Bools,
         index: Ints,
         device: torch.device,
         slots: int,
     ) -> Layout:
-        by_group = np.argsort(group.astype(np.uint8), kind="stable")  # numpy sorts uint8 by counting
+        by_group = np.argsort(group, kind="stable")  # numpy sorts int8 by counting
         first = group >= GROUPS
-        within = group - GROUPS * first
+        within = group - first * np.int8(GROUPS)
         parts = np.where(slot >= 0, slot * GROUPS + within, -1)
-        units = Pieces.of(2 * (np.where(rare, -1, unit) + 1) + first, UNIT_ROWS, parts)
+        keys = 2 * unit
+        keys += first
+        units = Pieces.of(np.where(rare, first, keys + 2), UNIT_ROWS, parts)
         groups = Pieces.of(group[by_group], GROUP_ROWS)
         of_piece = groups.keys[groups.run.numpy()]
         bounds = np.searchsorted(of_piece, np.arange(2 * GROUPS + 1))
         frequent = FrequentRuns.of(slot, first, within, slots, units)
-        keys = 2 * unit + first
-        starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
+        starts = np.flatnonzero(_begins(keys))
         unit_lengths = np.diff(starts, append=len(keys))
-        unit_and_group = np.repeat(np.arange(len(starts)) * GROUPS, unit_lengths) + within
+        unit_and_group = np.repeat(np.arange(len(starts)) * GROUPS, unit_lengths)
+        unit_and_group += within
         unit_groups = np.bincount(unit_and_group, minlength=len(starts) * GROUPS)
+        index = index.astype(np.int32)
         arrays = (by_group, bounds, index, index[by_group], unit_lengths, unit_groups)
-        more = (torch.from_numpy(one.astype(np.int32)) for one in arrays)
+        more = (torch.from_numpy(one.astype(np.int32, copy=False)) for one in arrays)
         count = len(units.tensors())
         sent = send_together([*units.tensors(), *groups.tensors(), *more, *frequent.tensors()], device)
         pieces = units.with_tensors(sent[:count]), groups.with_tensors(sent[count : 2 * count])
@@ -288,3 +288,18 @@ class Layout:
             runs,
             *own[: -len(_FREQUENT)],
         )
+
+
+def _begins(values: AnyInts) -> Bools:
+    """Return whether each value differs from the one before it; the first one does. (rows,) -> (rows,)"""
+    found = np.ones(len(values), dtype=np.bool_)
+    np.not_equal(values[1:], values[:-1], out=found[1:])
+    return found
+
+
+def _order(unit: Ints, first: Bools, rare: Bools) -> Ints | None:
+    """Return the order by (first, rare, unit); None if rows are in it, as from most sources. (rows,) -> (rows,)"""
+    key = first * 2**41
+    key += rare * 2**40
+    key += unit
+    return None if (key[1:] >= key[:-1]).all() else np.argsort(key, kind="stable")
