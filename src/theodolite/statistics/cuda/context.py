@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -32,6 +32,14 @@ ORDINARY_CELLS, MASSIVE_CELLS, SINK_CELLS = 0, 2, 4
 the first positions of each."""
 
 
+class Candidates(NamedTuple):
+    """The rows of a layout that the sample of any layer may take, by key."""
+
+    rows: tuple[Ints, Ints]  # of other positions, of first positions
+    on_device: Tensor  # (candidates,) int64: both
+    in_states: Tensor  # (candidates,) int32: their rows in the states
+
+
 @dataclass(frozen=True)
 class PreparedBatch:
     """The layout of a batch for all layers that share its places."""
@@ -39,21 +47,22 @@ class PreparedBatch:
     layout: Layout
     rows: Tensor  # (runs,) int64, the row of each run in the tables
     size: int  # the rows that the tables must have
-    candidates: tuple[Ints, Ints]  # rows of the layout that a sample may take, by key: others, first positions
-    candidate_rows: Tensor  # all of them, on the device
-    candidate_index: Tensor  # their rows in the states
     order: Tensor  # (rows,) int64, the row of the places of each row of the layout
+    find_candidates: Callable[[Layout], Candidates]
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """What the samples may take: found when the first layer is added, not while the model waits."""
+        return self.find_candidates(self.layout)
 
     @cached_property
     def in_order(self) -> PreparedBatch:
         """The same for states in the order of the layout."""
-        return replace(self, layout=self.layout.in_order(), candidate_index=self.candidate_rows)
+        return replace(self, layout=self.layout.in_order())
 
     def reindex(self, rows: Tensor | None) -> PreparedBatch:
         """Return the same for states of which `rows` are the rows of the batch."""
-        if rows is None:
-            return self
-        return replace(self, layout=self.layout.reindex(rows), candidate_index=rows[self.candidate_index])
+        return self if rows is None else replace(self, layout=self.layout.reindex(rows))
 
 
 class GpuContext:
@@ -136,10 +145,8 @@ class GpuContext:
         layout = Layout.of(places, self.device, separate_first=self.separate_first, frequent=frequent, kept=kept)
         found = layout.slot >= 0
         self.frequent_codes[layout.slot[found]] = layout.unit[found]
-        candidates = self._find_candidates(layout)
-        rows = send(np.concatenate(candidates), self.device)
-        table_rows, index = self.table_rows(layout, self.rows), layout.index
-        return PreparedBatch(layout, table_rows, self.rows.size, candidates, rows, index[rows], index.long())
+        table_rows = self.table_rows(layout, self.rows)
+        return PreparedBatch(layout, table_rows, self.rows.size, layout.index.long(), self._find_candidates)
 
     def table_rows(self, layout: Layout, rows: RowIndex) -> Tensor:
         """Return the table row of every run, on the device."""
@@ -153,14 +160,15 @@ class GpuContext:
             self._rows_of_counts = layout.unit_keys, send(rows.lookup(layout.unit_keys), self.device)
         return self._rows_of_counts[1]
 
-    def _find_candidates(self, layout: Layout) -> tuple[Ints, Ints]:
+    def _find_candidates(self, layout: Layout) -> Candidates:
         """Return the rows that the sample of any layer may take, unless they are massive in that layer."""
         found = [np.zeros(0, dtype=np.int64)] * 2
         for first, rows in layout.parts:
             bound = max(fold.samples[ORDINARY_CELLS + first].bound for fold in self.folds)
             below = np.flatnonzero(layout.key[rows] < bound) + rows.start
             found[first] = below[order_hashes(layout.key[below])]
-        return found[0], found[1]
+        on_device = send(np.concatenate(found), self.device)
+        return Candidates((found[0], found[1]), on_device, layout.index[on_device])
 
     def count_held(self, size: int) -> None:
         """Count bytes of states that are held until the sinks of their batch are known; negative if freed."""

@@ -70,7 +70,7 @@ UnitSumsTuple = tuple[Tensor, Tensor, Tensor, Tensor]
 """Codes, n, sum and squares by unit."""
 
 
-class Candidates(NamedTuple):
+class KeptStates(NamedTuple):
     """States kept for the samples until the CPU knows which cell each belongs to."""
 
     vectors: Tensor
@@ -197,29 +197,29 @@ class GpuFold:
             states, prepared.layout, prepared.rows, ORDINARY_CELLS, limits, backend, measured
         )
         wait_for_flags = cast(Callable[[], NDArray[np.int8]], fetch(flags))
-        candidates = self._keep_candidates(states, prepared, flags)
+        kept = self._keep_candidates(states, prepared, flags)
         held_bytes = states.nbytes if measured is not None else 0
 
         def finish() -> None:
-            self._finish_batch(flagged, wait_for_flags, prepared, candidates, backend)
+            self._finish_batch(flagged, wait_for_flags, prepared, kept, backend)
             self.context.count_held(-held_bytes)
 
         self.context.defer(finish)
 
-    def _keep_candidates(self, states: Tensor, prepared: PreparedBatch, flags: Tensor) -> Candidates | None:
+    def _keep_candidates(self, states: Tensor, prepared: PreparedBatch, flags: Tensor) -> KeptStates | None:
         """Copy the states that the samples may take: all candidates or, of many, those of smallest key."""
-        size, at = self.frame.sample_size, prepared.candidate_index
-        counts = [len(rows) for rows in prepared.candidates]
+        size, (candidates, on_device, at) = self.frame.sample_size, prepared.candidates
+        counts = [len(rows) for rows in candidates]
         if len(at) <= CANDIDATE_FACTOR * size:
-            return Candidates(states.index_select(0, at), False) if len(at) else None
-        ordinary = (flags.index_select(0, prepared.candidate_rows) & (NONFINITE | MASSIVE | SINK)) == 0
+            return KeptStates(states.index_select(0, at), False) if len(at) else None
+        ordinary = (flags.index_select(0, on_device) & (NONFINITE | MASSIVE | SINK)) == 0
         selected = at.new_zeros(2, size + 1)  # the last column takes those that are not selected
         for into, places, fit in zip(
             selected, at.split_with_sizes(counts), ordinary.split_with_sizes(counts), strict=True
         ):
             rank = fit.cumsum(0)
             into.scatter_(0, torch.where(fit & (rank <= size), rank - 1, size), places)
-        return Candidates(states.index_select(0, selected[:, :size].flatten()), True)
+        return KeptStates(states.index_select(0, selected[:, :size].flatten()), True)
 
     def _backend(self, states: Tensor) -> ModuleType:
         use = self.context.use_kernels
@@ -328,14 +328,14 @@ class GpuFold:
         flagged: Tensor,
         wait_for_flags: Callable[[], NDArray[np.int8]],
         prepared: PreparedBatch,
-        candidates: Candidates | None,
+        kept: KeptStates | None,
         backend: ModuleType,
     ) -> None:
         """Offer rows to the samples, now that their cells are known on the CPU, and add the flagged rows."""
         flags, layout = wait_for_flags(), prepared.layout
-        if candidates is not None:
-            at = None if candidates.selected else np.arange(len(prepared.candidate_index))
-            self._offer(ORDINARY_CELLS, layout, prepared.candidates, flags, candidates.vectors, at)
+        if kept is not None:
+            at = None if kept.selected else np.arange(len(kept.vectors))
+            self._offer(ORDINARY_CELLS, layout, prepared.candidates.rows, flags, kept.vectors, at)
         marked = np.flatnonzero(flags)
         if not len(marked):
             return
