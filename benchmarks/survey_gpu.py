@@ -52,7 +52,7 @@ from theodolite.statistics.cells import POPULATIONS
 from theodolite.statistics.cuda import kernels, reference
 from theodolite.statistics.cuda.context import GpuContext
 from theodolite.statistics.cuda.fold import GpuFold
-from theodolite.statistics.cuda.gram import GramRows, chunk_rows
+from theodolite.statistics.cuda.gram import Chunks, GramRows, chunk_rows
 from theodolite.statistics.cuda.layout import Layout
 from theodolite.statistics.cuda.reference import GroupSums
 from theodolite.statistics.frame import Frame
@@ -311,29 +311,32 @@ class Bench:
         table = fold._tables[0]
         table.reserve(context.rows)
         sums = GroupSums(*(part[:2] for part in fold._sums))
-        sheet = GramRows.allocate(form, layout.others, len(layout) - layout.others, self.device)
-        _, seen = passes.measure(one.states, layout, limits, centre, copy=False)
+        chunks = Chunks.of(frame.dim, layout.others, len(layout) - layout.others)
+        kept = torch.zeros(chunks.rows, frame.dim, dtype=one.states.dtype, device=self.device)
+        sheet = GramRows.allocate(form, layout.others, len(layout) - layout.others, self.device, kept)
+        seen = passes.measure(one.states, layout, limits, centre, kept, chunks.gap)
         summed_groups = (one.states, layout, seen, centre, sums)
         n, by_cell = passes.sum_groups(*summed_groups, again=False)
         fold._frequent[0].allocate()
-        summed = (one.states, layout, seen.flags, form, centre, table, laid.rows, sheet, fold._frequent[0])
+        in_order = layout.in_order(chunks.gap)
+        summed = (kept, in_order, seen.flags, form, centre, table, laid.rows, sheet, fold._frequent[0])
         passes.add_units(*summed)
-        chunks, remainders, _, _ = next(sheet.rounds())
-        partial = passes.products(chunks, remainders)
+        rows, remainders, _, _ = next(sheet.rounds())
+        partial = passes.products(rows, remainders)
         norms = (fold._bins[:2], fold._zero[:2], fold._extremes[:2], seen.norms, seen.flags, layout.others)
         matrix = fold._matrix(0)
 
         steps: dict[str, Callable[[], object]] = {
             "copy": one.states.clone,
-            "hold": lambda: passes.measure(one.states, layout, limits, centre, copy=True),
+            "hold": lambda: passes.measure(one.states, layout, limits, centre, kept, chunks.gap),
             "group_pass": lambda: passes.sum_groups(*summed_groups, again=False),
             "norms": lambda: passes.add_norms(*norms),
             "unit_pass": lambda: passes.add_units(*summed),
             "group_counts": lambda: fold._counts[0].add(
                 context.count_rows_of(layout, context.count_rows), layout, seen.norms, seen.flags
             ),
-            "products": lambda: passes.products(chunks, remainders),
-            "products_by_library": lambda: reference.products(chunks, remainders),
+            "products": lambda: passes.products(rows, remainders),
+            "products_by_library": lambda: reference.products(rows, remainders),
             "add_products": lambda: passes.add_products(matrix, *partial, n[0], by_cell[0], form, True),
             "layer_whole": lambda: fold.update(one),
         }
@@ -538,12 +541,12 @@ def limits(source: TextSource) -> dict[str, float]:
     """Return the least that the statistics of one token can take, all states together, if nothing overlaps.
 
     FLOP: dim^2 for the products on and above the diagonal. Bytes: the states are copied while they are summed by
-    group (two); they are summed by unit while the rows of the products are written (two) and read (one); partial
-    products of a chunk are written and read in float32. Sums of units are not counted.
+    group (two), read while they are summed by unit (one) and while they are multiplied (one); partial products of
+    a chunk are written and read in float32. Sums of units are not counted.
     """
     dim, states = max(layer.dim for layer in source.layers), len(source.layers)
     weights = sum(value.numel() for _, value in _matrices(source))
-    products, moved = dim * dim, 5 * 2 * dim + 2 * 4 * dim * dim / 2 / chunk_rows(dim)
+    products, moved = dim * dim, 4 * 2 * dim + 2 * 4 * dim * dim / 2 / chunk_rows(dim)
     return {
         "blocks_MFLOP_a_token": 2 * weights / 1e6,
         "products_MFLOP_a_token_and_state": products / 1e6,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from theodolite.statistics.cuda import gram
-from theodolite.statistics.cuda.gram import STEP, GramFormat, GramRows, chunk_rows
+from theodolite.statistics.cuda.gram import STEP, Chunks, GramFormat, GramRows, chunk_rows
 
 
 def gram_format(dim: int) -> GramFormat:
@@ -17,8 +17,9 @@ def gram_format(dim: int) -> GramFormat:
 @pytest.mark.parametrize("dim", [16, 2048])
 def test_chunks_are_of_equal_length_with_little_padding(dim: int, others: int, first: int) -> None:
     made = GramRows.allocate(gram_format(dim), others, first, torch.device("meta"))
-    of_others, of_first = made.chunks
-    length = made.rows.shape[1]
+    length, of_others, of_first, _ = made.chunks
+    assert made.rows.shape[1] == length
+    assert made.chunks.rows == made.rows.shape[0] * length
     assert length % STEP == 0
     assert length <= chunk_rows(dim)
     assert len(of_others) * length >= others
@@ -38,3 +39,14 @@ def test_only_the_parts_that_are_asked_for_are_multiplied(monkeypatch: pytest.Mo
     assert rounds == [(2, 0, False), (1, 0, True)]
     assert [part for _, _, part, _ in made.rounds()] == [0, 0, 1]
     assert not list(made.rounds([]))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_held_rows_of_the_same_dtype_are_multiplied_where_they_are(dtype: torch.dtype) -> None:
+    held = torch.ones(Chunks.of(16, 100, 10).rows, 16, dtype=dtype)
+    made = GramRows.allocate(gram_format(16), 100, 10, held.device, held)
+    assert made.in_place == (made.rows.data_ptr() == held.data_ptr()) == (dtype == torch.bfloat16)
+    made.rows.fill_(1)
+    made.clear_gaps(110)
+    places = made.place(torch.arange(110), 100)
+    assert made.rows.flatten(0, 1).sum() == 16 * 110 == made.rows.flatten(0, 1)[places].sum()

@@ -73,6 +73,8 @@ def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         def compile_with(*args: Any, **options: Any) -> None:
             made = kernel.run(*args, grid=grid, warmup=True, **options)
             assert stack_bytes(made.asm["cubin"]) <= STACK, kernel.__name__
+            if "STAGES" in options:
+                assert "cp.async" in made.asm["ptx"], f"{kernel.__name__} does not prefetch rows"
             names.add(kernel.__name__)
 
         return compile_with

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
@@ -49,16 +49,18 @@ class PreparedBatch:
     size: int  # the rows that the tables must have
     order: Tensor  # (rows,) int64, the row of the places of each row of the layout
     find_candidates: Callable[[Layout], Candidates]
+    _in_order: dict[int, PreparedBatch] = field(default_factory=dict, init=False)
 
     @cached_property
     def candidates(self) -> Candidates:
         """What the samples may take: found when the first layer is added, not while the model waits."""
         return self.find_candidates(self.layout)
 
-    @cached_property
-    def in_order(self) -> PreparedBatch:
-        """The same for states in the order of the layout."""
-        return replace(self, layout=self.layout.in_order())
+    def in_order(self, gap: int) -> PreparedBatch:
+        """Return the same for states in the order of the layout, with `gap` rows before the first positions."""
+        if gap not in self._in_order:
+            self._in_order[gap] = replace(self, layout=self.layout.in_order(gap))
+        return self._in_order[gap]
 
     def reindex(self, rows: Tensor | None) -> PreparedBatch:
         """Return the same for states of which `rows` are the rows of the batch."""

@@ -35,7 +35,7 @@ from theodolite.statistics.cuda.context import (
     GpuContext,
     PreparedBatch,
 )
-from theodolite.statistics.cuda.gram import GramFormat, GramRows, far_coordinates
+from theodolite.statistics.cuda.gram import Chunks, GramFormat, GramRows, far_coordinates
 from theodolite.statistics.cuda.layout import Ints, Layout
 from theodolite.statistics.cuda.reference import (
     MASSIVE,
@@ -159,18 +159,20 @@ class GpuFold:
         with self.context.activate():
             prepared = self.context.layout_of(batch)
             states = batch.states.detach().to(device)
-            limits = self._limits_of(states.dtype, self._massive_above)
-            centre = self._centre(states.dtype)
-            held, measured = self._backend(states).measure(states, prepared.layout, limits, centre, copy=True)
+            layout, dim = prepared.layout, self.frame.dim
+            chunks = Chunks.of(dim, layout.others, len(layout) - layout.others)
+            held = torch.empty(chunks.rows, dim, dtype=states.dtype, device=device)
+            limits, centre = self._limits_of(states.dtype, self._massive_above), self._centre(states.dtype)
+            measured = self._backend(states).measure(states, layout, limits, centre, held, chunks.gap)
         self.context.count_held(held.nbytes)
-        order, in_order = prepared.order, prepared.in_order
+        order, in_order = prepared.order, prepared.in_order(chunks.gap)
         massive = (measured.flags & MASSIVE).bool()
         by_place = torch.empty_like(massive).index_copy_(0, order, massive)
 
         @torch.no_grad()
         def add(sinks: Tensor) -> None:
             if self._host is not None:
-                back = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=device))
+                back = torch.empty_like(order).index_copy_(0, order, in_order.layout.index.long())
                 again = Batch(batch.layer, held, places, back, attention=batch.attention)
                 self._host.update(again, sinks=sinks.cpu())
             with self.context.activate():
@@ -190,15 +192,16 @@ class GpuFold:
         return self.frame.massive_above if self.frame.separate_massive else math.inf
 
     def _add(self, states: Tensor, prepared: PreparedBatch, measured: Measurements | None = None) -> None:
-        """Add the ordinary rows, and defer all others; held states have been measured."""
-        backend, limits = self._backend(states), self._limits_of(states.dtype, self._massive_above)
+        """Add the ordinary rows, and defer all others; held states have been measured, and are overwritten."""
+        backend, layout, held = self._backend(states), prepared.layout, measured is not None
         self.reserve(prepared.size)
-        flags, flagged = self._fold(
-            states, prepared.layout, prepared.rows, ORDINARY_CELLS, limits, backend, measured
-        )
-        wait_for_flags = cast(Callable[[], NDArray[np.int8]], fetch(flags))
-        kept = self._keep_candidates(states, prepared, flags)
-        held_bytes = states.nbytes if measured is not None else 0
+        if measured is None:
+            limits = self._limits_of(states.dtype, self._massive_above)
+            measured = backend.measure(states, layout, limits, self._centre(states.dtype))
+        kept = self._keep_candidates(states, prepared, measured.flags)
+        flagged = self._fold(states, layout, prepared.rows, ORDINARY_CELLS, backend, measured, held=held)
+        wait_for_flags = cast(Callable[[], NDArray[np.int8]], fetch(measured.flags))
+        held_bytes = states.nbytes if held else 0
 
         def finish() -> None:
             self._finish_batch(flagged, wait_for_flags, prepared, kept, backend)
@@ -254,13 +257,14 @@ class GpuFold:
         layout: Layout,
         rows: Tensor,
         offset: int,
-        limits: Tensor,
         backend: ModuleType,
-        known: Measurements | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Add unflagged rows to the cells `offset` and `offset + 1`; return the flags and the flagged rows.
+        measured: Measurements,
+        *,
+        held: bool = False,
+    ) -> Tensor:
+        """Add unflagged rows to the cells `offset` and `offset + 1`; return a copy of the flagged rows.
 
-        Rows that were not measured before are measured with these limits.
+        Held states are overwritten with the rows to be multiplied, and their sinks may have been flagged later.
         """
         gram_format, centre, table = self._format(states.dtype), self._centre(states.dtype), self._tables[offset]
         if offset != ORDINARY_CELLS:
@@ -268,16 +272,17 @@ class GpuFold:
         spilled = table.spilled is not None
         into = table.scratch(layout.units.runs) if spilled else table
         at = torch.arange(layout.units.runs, device=self.context.device) if spilled else rows
-        gram_rows = GramRows.allocate(gram_format, layout.others, len(layout) - layout.others, self.context.device)
+        others, first = layout.others, len(layout) - layout.others
+        gram_rows = GramRows.allocate(gram_format, others, first, self.context.device, states if held else None)
         sums = self._sums_of[offset]
-        measured = known or backend.measure(states, layout, limits, centre, copy=False)[1]
-        n, by_cell = backend.sum_groups(states, layout, measured, centre, sums, again=known is not None)
+        n, by_cell = backend.sum_groups(states, layout, measured, centre, sums, again=held)
         backend.add_norms(*self._norms_of[offset], measured.norms, measured.flags, layout.others)
         frequent = self._frequent[offset]
         if layout.frequent.runs:
             frequent.allocate()
-        flagged = backend.add_units(
-            states, layout, measured.flags, gram_format, centre, into, at, gram_rows, frequent, copy=known is None
+        summed, full = self._hold_few(states, layout, measured.flags, offset)
+        flagged: Tensor = backend.add_units(
+            states, layout, measured.flags, gram_format, centre, into, at, gram_rows, frequent
         )
         if spilled:
             table.add_to_host(layout.units.keys, into)
@@ -287,7 +292,6 @@ class GpuFold:
             measured.norms,
             measured.flags,
         )
-        summed, full = self._hold_few(states, layout, measured.flags, offset)
         stream, vectors = self.context.side_stream, [part for parts in full.values() for part in parts]
         used = (gram_rows.rows, gram_rows.remainders, n, by_cell, *vectors)
         with stream.run(used) if stream is not None else nullcontext():
@@ -298,7 +302,7 @@ class GpuFold:
                 partial = backend.products(chunks, remainders)
                 matrix = self._matrix(offset + part)
                 backend.add_products(matrix, *partial, n[part], by_cell[part], gram_format, last)
-        return measured.flags, flagged
+        return flagged
 
     def _hold_few(
         self, states: Tensor, layout: Layout, flags: Tensor, offset: int
@@ -355,7 +359,8 @@ class GpuFold:
             if odd:  # their squares overflow or underflow in float32, not in float64
                 states, version = states.index_select(0, part.index).double(), reference
                 part = part.in_order()
-            self._fold(states, part, self.context.table_rows(part, self._rows[offset]), offset, limits, version)
+            measured = version.measure(states, part, limits, self._centre(states.dtype))
+            self._fold(states, part, self.context.table_rows(part, self._rows[offset]), offset, version, measured)
 
     def _offer(
         self,

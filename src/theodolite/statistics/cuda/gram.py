@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -90,30 +91,63 @@ def chunk_rows(dim: int) -> int:
     return CHUNK_OF_WIDE if dim >= WIDE else CHUNK
 
 
+class Chunks(NamedTuple):
+    """Chunks of equal length: of other positions, then of first positions, each padded to complete chunks."""
+
+    length: int  # rows of a chunk
+    others: range
+    first: range
+    gap: int  # rows of padding between the two
+
+    @property
+    def rows(self) -> int:
+        """All rows, with the padding."""
+        return self.first.stop * self.length
+
+    @classmethod
+    def of(cls, dim: int, others: int, first: int) -> Chunks:
+        """Cut these numbers of rows of a width, with little padding."""
+        most = max(others, first)
+        length = -(-most // (STEP * max(-(-most // chunk_rows(dim)), 1))) * STEP
+        before, after = -(-others // length), -(-first // length)
+        return cls(length, range(before), range(before, before + after), before * length - others)
+
+
 @dataclass(frozen=True)
 class GramRows:
-    """Rows to be multiplied: other positions, then first positions, each padded with 0 to complete chunks."""
+    """Rows to be multiplied, in chunks; the padding is 0."""
 
     rows: Tensor  # (chunks, rows of a chunk, dim)
     remainders: Tensor  # (chunks, rows of a chunk, extra)
-    chunks: tuple[range, range]  # of other positions, of first positions
-    gap: int  # rows of padding between the two
+    chunks: Chunks
+    in_place: bool  # whether `rows` are the states themselves, until they are written
+
+    @property
+    def gap(self) -> int:
+        """The rows of padding between other and first positions."""
+        return self.chunks.gap
 
     @classmethod
-    def allocate(cls, gram_format: GramFormat, others: int, first: int, device: torch.device) -> GramRows:
-        """Return uninitialized memory for these numbers of rows, in chunks of equal length with little padding."""
-        most = max(others, first)
-        chunk = -(-most // (STEP * max(-(-most // chunk_rows(gram_format.dim)), 1))) * STEP
-        before, after = -(-others // chunk), -(-first // chunk)
+    def allocate(
+        cls, gram_format: GramFormat, others: int, first: int, device: torch.device, held: Tensor | None = None
+    ) -> GramRows:
+        """Return uninitialized memory for these numbers of rows, or the memory of `held`, if its dtype fits.
+
+        held: (rows with padding, dim), states in the order of the layout
+        """
+        chunks = Chunks.of(gram_format.dim, others, first)
+        in_place = held is not None and held.dtype == gram_format.dtype
         rows, remainders = (
-            torch.empty(before + after, chunk, columns, dtype=gram_format.dtype, device=device)
-            for columns in (gram_format.dim, gram_format.extra)
+            torch.empty(chunks.first.stop, chunks.length, columns, dtype=gram_format.dtype, device=device)
+            if memory is None
+            else memory.view(chunks.first.stop, chunks.length, columns)
+            for columns, memory in ((gram_format.dim, held if in_place else None), (gram_format.extra, None))
         )
-        return cls(rows, remainders, (range(before), range(before, before + after)), before * chunk - others)
+        return cls(rows, remainders, chunks, in_place)
 
     def clear_gaps(self, rows: int) -> None:
         """Set the padding to 0 for this number of rows."""
-        begin = self.chunks[0].stop * self.rows.shape[1]
+        begin = self.chunks.others.stop * self.chunks.length
         for every in (self.rows.flatten(0, 1), self.remainders.flatten(0, 1)):
             for start, stop in ((begin - self.gap, begin), (rows + self.gap, len(every))):
                 if stop > start and every.shape[1]:
@@ -128,7 +162,7 @@ class GramRows:
         dim, extra = self.rows.shape[2], self.remainders.shape[2]
         at_once = max(PARTIAL_BYTES // (4 * dim * (dim + extra)), 1)
         for part in parts:
-            chunks = self.chunks[part]
+            chunks = (self.chunks.others, self.chunks.first)[part]
             for start in range(chunks.start, chunks.stop, at_once):
                 stop = min(start + at_once, chunks.stop)
                 yield self.rows[start:stop], self.remainders[start:stop], part, stop == chunks.stop

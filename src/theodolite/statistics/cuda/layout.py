@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -162,6 +162,8 @@ class Layout:
     by_group_index: Tensor  # (rows,) int32: the same in the order of the groups
     unit_lengths: Tensor  # (units,) int32: the rows of each, which are adjacent
     unit_groups: Tensor  # (20 units,) int32: the rows of each in each group
+    # If the states are in the order of the layout: their rows between other and first positions.
+    gap: int | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.unit)
@@ -170,11 +172,6 @@ class Layout:
     def device(self) -> torch.device:
         """The device of the layout."""
         return self.index.device
-
-    @property
-    def is_in_order(self) -> bool:
-        """Whether the states are in the order of the layout: see `in_order`."""
-        return self.by_group_index is self.by_group
 
     @property
     def parts(self) -> tuple[tuple[int, slice], ...]:
@@ -232,10 +229,11 @@ class Layout:
         more = self.group[rows], self.slot[rows], self.rare[rows]
         return Layout._cut(unit, key, context, *more, rows, self.device, self.slots)
 
-    def in_order(self) -> Layout:
-        """Return the same for states that have been sorted in the order of the layout."""
+    def in_order(self, gap: int = 0) -> Layout:
+        """Return the same for states in the order of the layout, with `gap` rows before the first positions."""
         index = torch.arange(len(self), dtype=torch.int32, device=self.device)
-        return replace(self, index=index, by_group_index=self.by_group)
+        index[self.others :] += gap
+        return replace(self, index=index, by_group_index=index[self.by_group], gap=gap)
 
     @classmethod
     def _cut(

@@ -15,23 +15,22 @@ from theodolite.statistics.norms import BINS, BINS_PER_OCTAVE, LOWEST_OCTAVE
 
 STAGES, PER_WARP = 4, 1024  # rows that are prefetched, and columns of a row for each warp
 GATHERED, GATHER_STAGES = 8, 4  # pieces of a group added at a time, and prefetched
-VARYING = ["others", "rows"]  # from batch to batch: must not trigger another compilation
+VARYING = ["others", "gap", "rows"]  # from batch to batch: must not trigger another compilation
 
 
 def measure(
-    states: Tensor, layout: Layout, limits: Tensor, centre: Tensor, *, copy: bool
-) -> tuple[Tensor, Measurements]:
+    states: Tensor, layout: Layout, limits: Tensor, centre: Tensor, held: Tensor | None = None, gap: int = 0
+) -> Measurements:
     """Do the same as `reference.measure`, and sum the pieces of groups, in one pass."""
     dim, device = states.shape[1], states.device
-    held = torch.empty(len(layout), dim, dtype=states.dtype, device=device) if copy else states
     norms = torch.empty(len(layout), dtype=torch.float64, device=device)
     flags = torch.empty(len(layout), dtype=torch.int8, device=device)
     pieces = len(layout.groups.start)
     sums = torch.empty(pieces, 4, dim, dtype=torch.float32, device=device)
     counts = torch.empty(pieces, 2, dtype=torch.int32, device=device)
     measured = Measurements(norms, flags, (sums, counts))
-    _measure_pieces(states, layout, centre, measured, limits, held if copy else None)
-    return held, measured
+    _measure_pieces(states, layout, centre, measured, limits, held, gap)
+    return measured
 
 
 def _measure_pieces(
@@ -41,6 +40,7 @@ def _measure_pieces(
     measured: Measurements,
     limits: Tensor | None = None,
     held: Tensor | None = None,
+    gap: int = 0,
 ) -> None:
     """Measure the rows with these limits, and copy them to `held`; without limits, sum pieces with sinks again."""
     dim, pieces = states.shape[1], layout.groups
@@ -51,8 +51,8 @@ def _measure_pieces(
     _measure_kernel[(len(pieces.start),)](
         states, states.stride(0), layout.by_group_index, layout.by_group, pieces.start, pieces.length,
         measured.norms if limits is None else limits, centre, states if held is None else held, measured.norms,
-        measured.flags, *measured.pieces, dim, COPY=held is not None, AGAIN=limits is None, MOST=most, REST=rest,
-        LONGEST=GROUP_ROWS, STAGES=STAGES, num_warps=warps,
+        measured.flags, *measured.pieces, layout.others, gap, dim, COPY=held is not None, AGAIN=limits is None,
+        MOST=most, REST=rest, LONGEST=GROUP_ROWS, STAGES=STAGES, num_warps=warps,
     )  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def add_norms(counts: Tensor, zero: Tensor, extremes: Tensor, norms: Tensor, fla
     )  # fmt: skip
 
 
-@jit
+@jit(do_not_specialize=VARYING)
 def _measure_kernel(
     states,
     stride,
@@ -106,6 +106,8 @@ def _measure_kernel(
     flags,
     sums,
     counts,
+    others,
+    gap,
     dim,
     COPY: tl.constexpr,
     AGAIN: tl.constexpr,
@@ -139,9 +141,9 @@ def _measure_kernel(
     y_squares = tl.zeros([MOST], tl.float32)
     u_squares = tl.zeros([MOST], tl.float32)
     if REST:
-        others = MOST + tl.arange(0, REST)
-        inside = others < dim
-        d = tl.load(centre + others, mask=inside, other=0.0).to(tl.float32)
+        more = MOST + tl.arange(0, REST)
+        inside = more < dim
+        d = tl.load(centre + more, mask=inside, other=0.0).to(tl.float32)
         z_sum = tl.zeros([REST], tl.float32)
         v_sum = tl.zeros([REST], tl.float32)
         z_squares = tl.zeros([REST], tl.float32)
@@ -154,7 +156,7 @@ def _measure_kernel(
         raw = tl.load(states + state_row + columns)
         x = raw.to(tl.float32)
         if REST:
-            raw_rest = tl.load(states + state_row + others, mask=inside, other=0.0)
+            raw_rest = tl.load(states + state_row + more, mask=inside, other=0.0)
             x_rest = raw_rest.to(tl.float32)
         if AGAIN:
             norm = tl.load(norms + layout_row).to(tl.float32)
@@ -177,9 +179,10 @@ def _measure_kernel(
             tl.store(norms + layout_row, norm.to(tl.float64))
             tl.store(flags + layout_row, flag.to(tl.int8))
             if COPY:
-                tl.store(held + layout_row * dim + columns, raw)
+                place = layout_row + tl.where(layout_row >= others, gap, 0)
+                tl.store(held + place * dim + columns, raw)
                 if REST:
-                    tl.store(held + layout_row * dim + others, raw_rest, mask=inside)
+                    tl.store(held + place * dim + more, raw_rest, mask=inside)
         if flag != 0:
             x = tl.zeros([MOST], tl.float32)
             if REST:
@@ -208,10 +211,10 @@ def _measure_kernel(
         tl.store(into + 2 * dim + columns, y_squares)
         tl.store(into + 3 * dim + columns, u_squares)
         if REST:
-            tl.store(into + others, z_sum, mask=inside)
-            tl.store(into + dim + others, v_sum, mask=inside)
-            tl.store(into + 2 * dim + others, z_squares, mask=inside)
-            tl.store(into + 3 * dim + others, v_squares, mask=inside)
+            tl.store(into + more, z_sum, mask=inside)
+            tl.store(into + dim + more, v_sum, mask=inside)
+            tl.store(into + 2 * dim + more, z_squares, mask=inside)
+            tl.store(into + 3 * dim + more, v_squares, mask=inside)
         tl.store(counts + 2 * piece, n)
         tl.store(counts + 2 * piece + 1, directed)
 

@@ -60,11 +60,11 @@ ROWS = 8192
 
 
 def measure(
-    states: Tensor, layout: Layout, limits: Tensor, centre: Tensor, *, copy: bool
-) -> tuple[Tensor, Measurements]:
-    """Return the norms and flags of the rows, and if asked for a copy of the states in the order of the layout.
+    states: Tensor, layout: Layout, limits: Tensor, centre: Tensor, held: Tensor | None = None, gap: int = 0
+) -> Measurements:
+    """Return the norms and flags of the rows; copy the states to `held` in the order of the layout.
 
-    limits: (4,) float64, see `norm_limits`. Without a copy, the states are returned as they are.
+    limits: (4,) float64, see `norm_limits`. held: (rows with padding, dim), `gap` of them before first positions.
     """
     norms = _norms(states, layout)
     massive, least, short, long = limits.unbind()
@@ -72,7 +72,9 @@ def measure(
     finite = torch.isfinite(norms)
     odd = finite & (norms > 0) & ~((norms > short) & (norms < long))
     flags = (MASSIVE * (finite & (norms > massive)) + NONFINITE * ~finite + ODD * odd).to(torch.int8)
-    return states.index_select(0, layout.index) if copy else states, Measurements(norms, flags)
+    if held is not None:
+        held.index_copy_(0, layout.in_order(gap).index.long(), states.index_select(0, layout.index))
+    return Measurements(norms, flags)
 
 
 def _norms(states: Tensor, layout: Layout) -> Tensor:
@@ -127,13 +129,11 @@ def add_units(
     rows: Tensor,
     gram_rows: GramRows,
     frequent: GpuSums,
-    *,
-    copy: bool = True,
 ) -> Tensor:
     """Add every unflagged row to its unit, of frequent units also to its group, and write it to `gram_rows`.
 
-    rows: (runs,) int64, the table row of each run. Returns the states in the order of the layout, (rows, dim), of
-    which only the flagged rows are defined; without `copy` the states themselves, which must be in that order.
+    These may be the states themselves. rows: (runs,) int64, the table row of each run. Returns a copy of the
+    states in the order of the layout, (rows, dim), of which only the flagged rows are defined.
     """
     own, keep = states.index_select(0, layout.index), flags == 0
     _add_runs(own, keep, send(layout.units.lengths, states.device), table, rows, centre.double())
@@ -141,7 +141,7 @@ def add_units(
         of, lengths = (send(part, states.device) for part in (layout.frequent.rows, layout.frequent.lengths))
         _add_runs(own[of], keep[of], lengths, frequent, layout.frequent.keys.long(), centre.double())
     _write(own, keep, layout, gram_format, centre, gram_rows)
-    return own if copy else states
+    return own
 
 
 def _add_runs(x: Tensor, keep: Tensor, lengths: Tensor, table: GpuSums, rows: Tensor, centre: Tensor) -> None:

@@ -30,12 +30,11 @@ def add_units(
     rows: Tensor,
     gram_rows: GramRows,
     frequent: GpuSums,
-    *,
-    copy: bool = True,
 ) -> Tensor:
     """Do the same as `reference.add_units`."""
     dim, device, pieces, extra = states.shape[1], states.device, layout.units, gram_format.extra
-    flagged_rows = torch.empty(len(layout), dim, dtype=states.dtype, device=device) if copy else states
+    # As many rows as are held of a layer, whose memory they take when it is freed.
+    flagged_rows = torch.empty(max(len(layout), len(states)), dim, dtype=states.dtype, device=device)
     slots = max(pieces.slots, 1)
     part_sum = torch.empty(slots, dim, dtype=torch.float64, device=device)
     part_squares = torch.empty(slots, dtype=torch.float64, device=device)
@@ -47,7 +46,8 @@ def add_units(
         gram_format.shift, gram_format.far, flags, gram_rows.rows, gram_rows.remainders, flagged_rows, table.sum,
         table.squares, table.n, part_sum, part_squares, part_n, layout.others, gram_rows.gap, dim, extra,
         CENTRED=gram_format.all_centred or extra > 0, FAR=min(triton.next_power_of_2(extra), MOST_FAR),
-        FAR_ROWS=FAR_ROWS, COPY=copy, IN_ORDER=layout.is_in_order, EVEN=dim % columns == 0, ROWS=SUMMED,
+        FAR_ROWS=FAR_ROWS, IN_ORDER=layout.gap == gram_rows.gap,
+        CHANGED=gram_rows.in_place and not gram_format.all_centred, EVEN=dim % columns == 0, ROWS=SUMMED,
         BLOCK=columns, ACROSS=across, STAGES=STAGES, num_warps=warps,
     )  # fmt: skip
     runs = layout.frequent
@@ -92,15 +92,19 @@ def _unit_kernel(
     CENTRED: tl.constexpr,
     FAR: tl.constexpr,
     FAR_ROWS: tl.constexpr,
-    COPY: tl.constexpr,
     IN_ORDER: tl.constexpr,
+    CHANGED: tl.constexpr,
     EVEN: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     ACROSS: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """Sum the rows of a piece, and write them and their remainders to be multiplied; copy flagged rows."""
+    """Sum the rows of a piece, and write them and their remainders to be multiplied; copy flagged rows.
+
+    With CHANGED the rows to be multiplied are the states, and only what differs is written: flagged rows are set
+    to 0, and far coordinates are centred.
+    """
     piece = tl.program_id(0)
     begin = tl.load(start + piece)
     count = tl.load(length + piece)
@@ -121,8 +125,9 @@ def _unit_kernel(
             offset = at + tl.arange(0, ROWS)
             real = offset < count
             layout_row = (begin + offset).to(tl.int64)
-            state_row = layout_row if IN_ORDER else tl.load(index + layout_row, mask=real, other=0).to(tl.int64)
-            flag = tl.load(flags + layout_row, mask=real, other=1)
+            place = layout_row + tl.where(layout_row >= others, gap, 0)
+            state_row = place if IN_ORDER else tl.load(index + layout_row, mask=real, other=0).to(tl.int64)
+            flag = tl.load(flags + layout_row, mask=real, other=0)
             held = real[:, None] & inside[None, :]
             raw = tl.load(states + state_row[:, None] * stride + columns[None, :], mask=held, other=0.0)
             kept = (flag == 0)[:, None] & held
@@ -130,15 +135,18 @@ def _unit_kernel(
             total += tl.sum(y, 0)
             squares += tl.sum(y * y, 0)
             if block == 0:
-                n += (flag == 0).to(tl.int64)
-            place = layout_row + tl.where(layout_row >= others, gap, 0)
-            written = raw.to(kind)
-            if CENTRED:
-                written = (raw.to(tl.float32) - shift[None, :]).to(kind)
-            tl.store(gram_rows + place[:, None] * dim + columns[None, :], tl.where(kept, written, 0.0), mask=held)
-            if COPY and tl.max(flag, 0) > 0:
+                n += (real & (flag == 0)).to(tl.int64)
+            to_multiply = gram_rows + place[:, None] * dim + columns[None, :]
+            if not CHANGED:
+                written = raw.to(kind)
+                if CENTRED:
+                    written = (raw.to(tl.float32) - shift[None, :]).to(kind)
+                tl.store(to_multiply, tl.where(kept, written, 0.0), mask=held)
+            if tl.max(flag, 0) > 0:
                 flagged = (flag != 0)[:, None] & held
                 tl.store(flagged_rows + layout_row[:, None] * dim + columns[None, :], raw, mask=flagged)
+                if CHANGED:  # by the threads that have read them; a barrier would prevent prefetching
+                    tl.store(to_multiply, tl.zeros_like(raw), mask=flagged)
         if into < 0:
             tl.store(to, total, mask=inside)
         else:
@@ -150,13 +158,15 @@ def _unit_kernel(
         tl.store(part_squares + into, tl.sum(squares, 0))
         tl.store(part_n + into, tl.sum(n, 0))
     if FAR:
+        if CHANGED:
+            tl.debug_barrier()  # all threads have read the rows of the piece
         for at in range(0, count, FAR_ROWS):
             offset = at + tl.arange(0, FAR_ROWS)
             real = offset < count
             layout_row = (begin + offset).to(tl.int64)
-            state_row = layout_row if IN_ORDER else tl.load(index + layout_row, mask=real, other=0).to(tl.int64)
-            keep = tl.load(flags + layout_row, mask=real, other=1) == 0
             place = layout_row + tl.where(layout_row >= others, gap, 0)
+            state_row = place if IN_ORDER else tl.load(index + layout_row, mask=real, other=0).to(tl.int64)
+            keep = tl.load(flags + layout_row, mask=real, other=1) == 0
             for first in range(0, extra, FAR):
                 number = first + tl.arange(0, FAR)
                 coordinate = tl.load(far + number, mask=number < extra, other=0)
@@ -164,6 +174,8 @@ def _unit_kernel(
                 held = real[:, None] & (number < extra)[None, :]  # rows after the last do not exist
                 x = tl.load(states + state_row[:, None] * stride + coordinate[None, :], mask=held, other=0.0)
                 y = tl.where(keep[:, None], x.to(tl.float32) - c32[None, :], 0.0)
+                if CHANGED:
+                    tl.store(gram_rows + place[:, None] * dim + coordinate[None, :], y.to(kind), mask=held)
                 remainder = (y - y.to(kind).to(tl.float32)).to(kind)
                 tl.store(remainders + place[:, None] * extra + number[None, :], remainder, mask=held)
 
