@@ -21,7 +21,7 @@ from theodolite.batch import Batch
 from theodolite.measures.decomposition import unit_moments
 from theodolite.optional_triton import INTERPRETED
 from theodolite.statistics.cells import CELLS, POPULATIONS
-from theodolite.statistics.cuda import gram_kernels
+from theodolite.statistics.cuda import gram_kernels, kernels, reference
 from theodolite.statistics.cuda.context import GpuContext
 from theodolite.statistics.cuda.fold import GpuFold
 from theodolite.statistics.fold import STATISTICS, LayerFold
@@ -369,6 +369,25 @@ def test_sinks_equal_those_of_the_cpu(way: Way, dtype: torch.dtype) -> None:
     assert int(on_cpu[1].scatter.n[5]) == first - 1  # one is not finite at the other layer
     assert int(on_cpu[0].scatter.n[3]) == first - 1
     assert context.bytes_to_hold > 0
+
+
+def test_held_first_positions_are_multiplied_in_two_blocks_of_columns(
+    way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are behind a gap, and more than there are coordinates."""
+    if INTERPRETED:  # the interpreter multiplies the bits of bfloat16
+        monkeypatch.setattr(kernels, "products", reference.products)
+    case = hard(torch.bfloat16, dim=272, rows=600, offset=300.0)
+    first = torch.arange(len(case.places)) % 2 == 0
+    rows = (case.states.double() - case.frame.centre.double()).norm(dim=1)
+    frame = replace(case.frame, separate_sinks=True, spread=float(rows.median()))
+    case = replace(case, places=replace(case.places, first=first), frame=frame)
+    (batch,), sinks = case.batches(len(first)), torch.arange(len(first)) % 50 == 3
+    on_device, on_cpu = GpuFold(frame, way.context()), LayerFold(frame)
+    on_device.hold(replace(batch, states=batch.states.to(way.device))).add(sinks)
+    on_cpu.update(batch, sinks=sinks)
+    assert int(on_cpu.scatter.n[1]) > 272
+    assert_alike(on_device.state(), on_cpu.state(), case)
 
 
 def test_tables_that_do_not_fit_move_to_the_cpu(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,9 @@
 Half-precision states are multiplied as they are: each product of two is exact in float32, and only the sums round.
 This rounding is relative to x_i x_j, so coordinates with a centre far from 0 would spoil the others. Far
 coordinates are the fewest without which the centre is no longer than the spread of the layer. They are centred
-first, and the result is written as the sum of two half-precision numbers, the second in an extra column behind the
-others. If more than a quarter of the coordinates are far, all are treated in this way. float32 states are centred
-and multiplied in float32.
+first, and the result is written as the sum of two half-precision numbers, the second of which, the remainder, is
+in a matrix of its own. If more than a quarter of the coordinates are far, all are treated in this way. float32
+states are centred and multiplied in float32.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class GramFormat:
     extra: int
     centre: Tensor  # (dim,) float64: the centre still to be subtracted, 0 where x - c is written
     centred: Tensor  # (dim,) bool: where x - c is written
-    behind: Tensor  # (dim,) int32: the column of the remainder of each coordinate, or -1
+    remainder: Tensor  # (dim,) int32: the column of the remainder of each coordinate, or -1
     far: Tensor  # (extra,) int32: the coordinates of the remainders
     shift: Tensor  # (dim,) float32: subtracted from the state before it is written, or 0
 
@@ -78,11 +78,11 @@ class GramFormat:
             zero, all_centred = torch.zeros(dim, dtype=torch.float64), torch.ones(dim, dtype=torch.bool)
             parts = (zero, all_centred, none, none[:0], centre.float())
             return cls(wide, dim, 0, *(to_device(part, device) for part in parts))
-        behind = torch.full((dim,), -1, dtype=torch.int32)
-        behind[far] = torch.arange(len(far), dtype=torch.int32)
-        centred = behind >= 0
+        remainder = torch.full((dim,), -1, dtype=torch.int32)
+        remainder[far] = torch.arange(len(far), dtype=torch.int32)
+        centred = remainder >= 0
         uncentred = torch.where(centred, 0.0, centre.double())
-        parts = (uncentred, centred, behind, far.int(), torch.where(centred, centre.float(), 0.0))
+        parts = (uncentred, centred, remainder, far.int(), torch.where(centred, centre.float(), 0.0))
         return cls(dtype, dim, len(far), *(to_device(part, device) for part in parts))
 
 

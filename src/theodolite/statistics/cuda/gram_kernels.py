@@ -72,8 +72,8 @@ def add_products(
             CHUNKS=CHUNKS, BLOCK=REMAINDERS, STAGES=REMAINDER_STAGES, num_warps=1,
         )  # fmt: skip
     _add_kernel[(triton.cdiv(dim, HIGH), triton.cdiv(dim, WIDE))](
-        matrix, partial, remainder, n, by_coordinate, gram_format.centre, gram_format.behind, chunks, dim, extra,
-        EXTRA=extra > 0, LAST=last, HIGH=HIGH, WIDE=WIDE, STAGES=ADD_STAGES, num_warps=ADD_WARPS,
+        matrix, partial, remainder, n, by_coordinate, gram_format.centre, gram_format.remainder, chunks, dim,
+        extra, EXTRA=extra > 0, LAST=last, HIGH=HIGH, WIDE=WIDE, STAGES=ADD_STAGES, num_warps=ADD_WARPS,
     )  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 Sums by unit are in float64, which costs no time, since memory is the limit on any GPU. Sums by group are in
 float32 within a piece and in float64 between pieces. The states are read twice: to compute norms, flags and sums
-by group, and to copy them where they are held; and for sums by unit, when the rows to be multiplied are written.
+by group, and to copy them where they are held; and for sums by unit. The rows to be multiplied are written then,
+or, if they are held, overwritten where they differ.
 """
 
 # mypy: ignore-errors

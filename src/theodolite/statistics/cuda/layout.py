@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from theodolite.batch import GROUPS, Places
-from theodolite.sorting import stable_order
+from theodolite.sorting import find_stable_order
 from theodolite.statistics.cuda.transfer import send_together
 from theodolite.statistics.rare_units import KeptUnits
 from theodolite.statistics.unit_groups import find_slots
@@ -217,7 +217,7 @@ class Layout:
             named = unit[rows] * 2 + (group[rows] >= GROUPS)
             by_group = np.arange(len(unit))
             keys = np.cumsum(_begins(named)) * (2 * GROUPS) + group[rows]  # below 2^16: sorted by counting
-            by_group[rows] = rows[stable_order(keys)]
+            by_group[rows] = rows[find_stable_order(keys)]
             # Rows only change places with others of the same unit: `unit`, `slot` and `rare` remain as they are.
             order, key, context = (field.take(by_group) for field in (order, key, context))
             group = group.take(by_group)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from theodolite.optional_triton import jit, tl, triton
 from theodolite.statistics.cuda.gram import GramFormat, GramRows
-from theodolite.statistics.cuda.layout import Layout
+from theodolite.statistics.cuda.layout import UNIT_ROWS, Layout
 from theodolite.statistics.cuda.tables import GpuSums, GpuUnitTable
 
 NARROW, WIDE = (256, 1), (1024, 4)
@@ -33,8 +33,9 @@ def add_units(
 ) -> Tensor:
     """Do the same as `reference.add_units`."""
     dim, device, pieces, extra = states.shape[1], states.device, layout.units, gram_format.extra
-    # As many rows as are held of a layer, whose memory they take when it is freed.
-    flagged_rows = torch.empty(max(len(layout), len(states)), dim, dtype=states.dtype, device=device)
+    # Of held states as many rows as these, whose memory is reused when they are freed.
+    copied = len(states) if gram_rows.in_place else len(layout)
+    flagged_rows = torch.empty(copied, dim, dtype=states.dtype, device=device)
     slots = max(pieces.slots, 1)
     part_sum = torch.empty(slots, dim, dtype=torch.float64, device=device)
     part_squares = torch.empty(slots, dtype=torch.float64, device=device)
@@ -47,8 +48,8 @@ def add_units(
         table.squares, table.n, part_sum, part_squares, part_n, layout.others, gram_rows.gap, dim, extra,
         CENTRED=gram_format.all_centred or extra > 0, FAR=min(triton.next_power_of_2(extra), MOST_FAR),
         FAR_ROWS=FAR_ROWS, IN_ORDER=layout.gap == gram_rows.gap,
-        CHANGED=gram_rows.in_place and not gram_format.all_centred, EVEN=dim % columns == 0, ROWS=SUMMED,
-        BLOCK=columns, ACROSS=across, STAGES=STAGES, num_warps=warps,
+        IN_PLACE=gram_rows.in_place and not gram_format.all_centred, EVEN=dim % columns == 0, ROWS=SUMMED,
+        BLOCK=columns, ACROSS=across, LONGEST=UNIT_ROWS, STAGES=STAGES, num_warps=warps,
     )  # fmt: skip
     runs = layout.frequent
     of_units = (pieces.long_run, pieces.long_slot, pieces.long_pieces, rows, table)
@@ -93,16 +94,17 @@ def _unit_kernel(
     FAR: tl.constexpr,
     FAR_ROWS: tl.constexpr,
     IN_ORDER: tl.constexpr,
-    CHANGED: tl.constexpr,
+    IN_PLACE: tl.constexpr,
     EVEN: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     ACROSS: tl.constexpr,
+    LONGEST: tl.constexpr,
     STAGES: tl.constexpr,
 ):
     """Sum the rows of a piece, and write them and their remainders to be multiplied; copy flagged rows.
 
-    With CHANGED the rows to be multiplied are the states, and only what differs is written: flagged rows are set
+    With IN_PLACE the rows to be multiplied are the states, and only what differs is written: flagged rows are set
     to 0, and far coordinates are centred.
     """
     piece = tl.program_id(0)
@@ -111,6 +113,20 @@ def _unit_kernel(
     into = tl.load(slot + piece)
     target = tl.load(row + piece).to(tl.int64)
     kind = gram_rows.dtype.element_ty
+    every = tl.arange(0, LONGEST)
+    if tl.max(tl.load(flags + begin + every, mask=every < count, other=0), 0) > 0:
+        for at in range(0, count):
+            layout_row = (begin + at).to(tl.int64)
+            place = layout_row + tl.where(layout_row >= others, gap, 0)
+            state_row = place if IN_ORDER else tl.load(index + layout_row).to(tl.int64)
+            if tl.load(flags + layout_row) != 0:
+                for block in range(0, ACROSS):
+                    columns = block * BLOCK + tl.arange(0, BLOCK)
+                    raw = tl.load(states + state_row * stride + columns, mask=columns < dim, other=0.0)
+                    tl.store(flagged_rows + layout_row * dim + columns, raw, mask=columns < dim)
+                    if IN_PLACE:
+                        tl.store(gram_rows + place * dim + columns, tl.zeros_like(raw), mask=columns < dim)
+        tl.debug_barrier()  # they may be the rows that are written below
     squares = tl.zeros([BLOCK], tl.float64)
     n = tl.zeros([ROWS], tl.int64)
     for block in range(0, ACROSS):
@@ -136,17 +152,12 @@ def _unit_kernel(
             squares += tl.sum(y * y, 0)
             if block == 0:
                 n += (real & (flag == 0)).to(tl.int64)
-            to_multiply = gram_rows + place[:, None] * dim + columns[None, :]
-            if not CHANGED:
+            if not IN_PLACE:
                 written = raw.to(kind)
                 if CENTRED:
                     written = (raw.to(tl.float32) - shift[None, :]).to(kind)
+                to_multiply = gram_rows + place[:, None] * dim + columns[None, :]
                 tl.store(to_multiply, tl.where(kept, written, 0.0), mask=held)
-            if tl.max(flag, 0) > 0:
-                flagged = (flag != 0)[:, None] & held
-                tl.store(flagged_rows + layout_row[:, None] * dim + columns[None, :], raw, mask=flagged)
-                if CHANGED:  # by the threads that have read them; a barrier would prevent prefetching
-                    tl.store(to_multiply, tl.zeros_like(raw), mask=flagged)
         if into < 0:
             tl.store(to, total, mask=inside)
         else:
@@ -158,7 +169,7 @@ def _unit_kernel(
         tl.store(part_squares + into, tl.sum(squares, 0))
         tl.store(part_n + into, tl.sum(n, 0))
     if FAR:
-        if CHANGED:
+        if IN_PLACE:
             tl.debug_barrier()  # all threads have read the rows of the piece
         for at in range(0, count, FAR_ROWS):
             offset = at + tl.arange(0, FAR_ROWS)
@@ -174,7 +185,7 @@ def _unit_kernel(
                 held = real[:, None] & (number < extra)[None, :]  # rows after the last do not exist
                 x = tl.load(states + state_row[:, None] * stride + coordinate[None, :], mask=held, other=0.0)
                 y = tl.where(keep[:, None], x.to(tl.float32) - c32[None, :], 0.0)
-                if CHANGED:
+                if IN_PLACE:
                     tl.store(gram_rows + place[:, None] * dim + coordinate[None, :], y.to(kind), mask=held)
                 remainder = (y - y.to(kind).to(tl.float32)).to(kind)
                 tl.store(remainders + place[:, None] * extra + number[None, :], remainder, mask=held)
