@@ -10,7 +10,7 @@ from tests.hard_cases import Case, folded, hard, of_states
 
 from theodolite.batch import GROUPS
 from theodolite.statistics.cells import POPULATIONS
-from theodolite.statistics.unit_groups import FrequentUnits, UnitGroups
+from theodolite.statistics.unit_groups import FrequentUnits, UnitGroups, find_slots
 
 FREQUENT = (3, 5, 7, 500)
 EXACT = 1e-10
@@ -74,3 +74,9 @@ def test_parts_with_different_pilots_keep_the_units_that_are_frequent_in_both() 
     found = one.population(POPULATIONS["all"])
     assert found.codes.tolist() == [3, 5]
     assert torch.equal(found.n, torch.stack([alone.n[0], 2 * alone.n[1]]))
+
+
+def test_hashes_of_a_pilot_by_word_are_not_found_among_codes() -> None:
+    for frequent in ([2**62, -7, 3], [2**62], [-7]):
+        slots = find_slots(frequent, torch.tensor([0, 3, 5]))
+        assert slots.tolist() == [-1, frequent.index(3) if 3 in frequent else -1, -1]

@@ -212,6 +212,9 @@ class FrequentUnits(Statistic):
         return FrequentUnitSums(self.codes[seen], *(part.view(*shape, *part.shape[1:]) for part in parts))
 
 
+MOST_CODES = 2**24  # a table of slots by code; larger than any vocabulary
+
+
 def find_slots(frequent: Sequence[int], unit: Tensor, unit_hash: Tensor | None = None) -> Tensor:
     """Return the slot of the unit of each row, -1 if it is not frequent. (rows,) -> (rows,)
 
@@ -222,7 +225,8 @@ def find_slots(frequent: Sequence[int], unit: Tensor, unit_hash: Tensor | None =
     if not frequent:
         return torch.full_like(names, -1)
     known, slots = torch.tensor(frequent, dtype=torch.int64).sort()
-    if unit_hash is None:  # codes are small: one more slot for all above the largest
+    # The units of a pilot may be of another kind, such as hashes of words, which are never found among codes.
+    if unit_hash is None and int(known[0]) >= 0 and int(known[-1]) < MOST_CODES:  # one more for all above
         slot_of = torch.full((int(known[-1]) + 2,), -1)
         slot_of[known] = slots
         return slot_of[unit.clamp(max=len(slot_of) - 1)]
