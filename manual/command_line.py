@@ -20,9 +20,9 @@ HEAD = f"""\
 {DO_NOT_EDIT}
 
 `theodolite VERB --help` prints the same. Results go to stdout and progress to stderr. Many verbs have `--json`,
-for scripts. Exit codes: 0 success, 1 failure or interrupted and saved, 2 wrong input, 130 interrupted without
-saving. `theodolite --debug VERB ...` shows a traceback when a command fails, and `theodolite --version` prints
-the version.
+for scripts. Exit codes: 0 success, 1 failure, or interrupted after saving what can be saved, 2 wrong input,
+130 interrupted at once. `theodolite --debug VERB ...` shows a traceback when a command fails, and
+`theodolite --version` prints the version.
 """
 WORDS = {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "PATH"}
 

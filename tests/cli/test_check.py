@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
@@ -80,6 +83,22 @@ def test_a_change_is_one_line_per_broken_rule_and_exit_code_1(theodolite, survey
     assert page.count('class="answer bad"') == len(broken)
     assert page.count('class="answer good"') == len(found["rules"]) - len(broken)
     assert "<svg" in page
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_broken_rules_have_their_exit_code_if_nobody_reads_them(surveys, rules, unbuffered):
+    command = "import sys; from theodolite.cli.app import main; sys.argv[0] = 'theodolite'; main()"
+    given = "check", surveys["changed"], "--baseline", surveys["base"], "--rules", rules
+    reader, writer = os.pipe()
+    os.close(reader)
+    ran = subprocess.run(
+        [sys.executable, "-c", command, *map(str, given)],
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        stdout=writer,
+        check=False,
+    )
+    os.close(writer)
+    assert ran.returncode == 1
 
 
 def test_without_rules_those_of_init_are_used(theodolite, surveys, rules):

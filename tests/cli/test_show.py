@@ -170,12 +170,18 @@ def test_headings_of_the_table_name_columns_too(theodolite, tmp_path):
     assert "no column 'cosin'. Did you mean 'cos' or 'mean_cosine'" in near.err
 
 
-def test_a_reader_that_ends_is_no_error(finished):
-    reader, writer = os.pipe()
-    os.close(reader)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("lines", [0, 1])
+def test_a_reader_that_ends_is_no_error(finished, lines, unbuffered):
     command = "import sys; from theodolite.cli.app import main; sys.argv[0] = 'theodolite'; main()"
-    ran = subprocess.run(
-        [sys.executable, "-c", command, "show", str(finished)], stdout=writer, stderr=subprocess.PIPE, check=False
-    )
-    os.close(writer)
-    assert (ran.returncode, ran.stderr) == (0, b"")
+    with subprocess.Popen(
+        [sys.executable, "-c", command, "show", str(finished)],
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},  # an empty value is none
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as ran:
+        for _ in range(lines):
+            ran.stdout.readline()
+        ran.stdout.close()
+        assert ran.stderr.read() == b""
+    assert ran.returncode == 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -125,6 +127,24 @@ def test_the_answer_says_what_is_left_to_do(share: float, answer: str, capsys: p
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert capsys.readouterr().err.startswith(f"warning: {answer}")
+
+
+def test_after_one_survey_the_answer_is_about_the_next(capsys: pytest.CaptureFixture[str]) -> None:
+    with Printer(quiet=True).listening() as printer:
+        printer.progress(Progress(1.0, 10, 1.0))
+        printer.stop()
+        printer.end()
+        os.kill(os.getpid(), signal.SIGINT)
+    assert capsys.readouterr().err.startswith("warning: stopping after the current batch")
+
+
+def test_progress_that_nobody_reads_is_no_reason_to_fail() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    code = "from theodolite.cli.console import Printer; Printer().say('hello'); print('continued')"
+    ran = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=writer, check=False)
+    os.close(writer)
+    assert (ran.returncode, ran.stdout) == (0, b"continued\n")
 
 
 def test_handlers_are_restored() -> None:

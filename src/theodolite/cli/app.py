@@ -39,6 +39,7 @@ from theodolite.cli import (
     weights,
     what_if,
 )
+from theodolite.cli.pipes import ignore_end_of_reader
 from theodolite.errors import InputError, TheodoliteError, first_line
 
 ABORTED = 130  # what a shell expects after Ctrl-C
@@ -54,9 +55,6 @@ class Verbs(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             sys.exit(_print_error("Interrupted.", ABORTED))
-        except BrokenPipeError:  # the program that reads our output has ended
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(0)
         except typer.BadParameter as error:
             found: list[dict[str, Any]] = getattr(
                 error.__cause__, "errors", list
@@ -121,10 +119,19 @@ def options(
 
 
 def main() -> None:
-    """Run the command. Exit codes: 0 success, 1 failure, 2 wrong input, 130 interrupted without saving.
+    """Run the command.
 
-    A survey that is interrupted and saved is a failure: it is not complete.
+    Exit codes: 0 success, 1 failure, or interrupted after saving what can be saved, 2 wrong input, 130 interrupted
+    at once.
     """
+    try:
+        _run()
+    finally:
+        with ignore_end_of_reader():
+            sys.stdout.flush()
+
+
+def _run() -> None:
     arguments = sys.argv[1:]
     if arguments[:1] == ["--version"]:
         from importlib.metadata import version

@@ -75,7 +75,7 @@ def batches(
         print_result(encoder.dumps({"facts": facts, "rows": to_json_rows(found)}))
         return
     for population in made.facts["populations"]:
-        print(f"{made.model} on {made.corpus} · population: {population}")
+        print_result(f"{made.model} on {made.corpus} · population: {population}")
         rows = found[found["population"] == population].to_dict("records")
         print_numbers(rows, HEADS, left_aligned=("layer_name",))
     print_result(LEGEND)

@@ -119,7 +119,7 @@ def block(
         summary = {"fixed_points": to_json_rows(found.tables["summary"]), "rows": to_json_rows(rows)}
         print_result(encoder.dumps(summary))
         return
-    print(f"{found.facts['model']['name']} · block {layer}")
+    print_result(f"{found.facts['model']['name']} · block {layer}")
     print_numbers(rows.astype(float).to_dict("records"), {name: name for name in HEADS.values()})
     print_result(LEGEND)
     for row in found.tables["summary"].to_dict("records"):

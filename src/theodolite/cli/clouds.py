@@ -106,7 +106,7 @@ def _print(found: Findings) -> None:
 
     print_result(f"{found.facts['model']['name']} · {describe_pooling(found.facts['settings'])}")
     print_rows([_apart(row) for row in found.tables["separations"].to_dict("records")])
-    print()
+    print_result()
     print_rows([_spread(row) for row in found.tables["summaries"].to_dict("records")])
 
 

@@ -14,16 +14,17 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
+from theodolite.cli.pipes import discard, ignore_end_of_reader
 from theodolite.engines.progress import Listener, Progress
 from theodolite.environment import STOP_SIGNALS
 
 
-class ResultConsole(Console):
-    """Prints results to stdout. If the program that reads them has ended, the command ends without an error."""
+class PipedConsole(Console):
+    """Prints to stdout or stderr, and continues if the program that reads them has ended."""
 
     def on_broken_pipe(self) -> None:
-        """Raise the exception again; rich would end with exit code 1."""
-        raise
+        """Discard all further output; rich would end the command with exit code 1."""
+        discard(self.file)
 
 
 EVERY = 15.0  # seconds between lines if stderr is not a terminal
@@ -34,13 +35,13 @@ class Printer(Listener):
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.quiet = quiet
-        self.console = Console(stderr=True, highlight=False)
+        self.console = PipedConsole(stderr=True, highlight=False)
         self._bar: Bar | None = None
         self._task: Any = None
         self._printed = 0.0
         self._interrupted = False
         self._asked = False
-        self._complete = False  # everything has been read
+        self._complete = False  # everything of a survey has been read, and it is not complete yet
 
     def say(self, text: str) -> None:
         """Print a line of progress."""
@@ -72,6 +73,10 @@ class Printer(Listener):
         elif time.monotonic() - self._printed >= EVERY or progress.share >= 1:
             self._printed = time.monotonic()
             self._print(text)
+
+    def end(self) -> None:
+        """Note that a survey is complete."""
+        self._complete = False
 
     def stop(self) -> bool:
         """Return whether a signal asked to stop."""
@@ -145,6 +150,7 @@ def silence_transformers() -> None:
     logging.disable_progress_bar()
 
 
-def print_result(value: str) -> None:
+def print_result(value: str = "") -> None:
     """Print a result to stdout."""
-    sys.stdout.write(value + "\n")
+    with ignore_end_of_reader():
+        sys.stdout.write(value + "\n")

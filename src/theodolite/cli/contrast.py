@@ -102,7 +102,7 @@ def _print(found: Findings) -> None:
     classes, cosines = (found.tables[name] for name in ("classes", "cosines"))
     print_rows([_class(row) for row in classes[classes["layer"] == last["index"]].to_dict("records")])
     if len(cosines):
-        print()
+        print_result()
         print_rows([_cosine(row) for row in cosines[cosines["layer"] == last["index"]].to_dict("records")])
 
 

@@ -148,14 +148,14 @@ def _print_series(made: Series, out: Path, *, as_json: bool) -> None:
     for population in survey.facts["populations"]:
         columns = {"step": list_steps(survey), **_layers(averages[averages["population"] == population])}
         same = next((name for name, other in printed if str(other) == str(columns)), None)
-        print(
+        print_result(
             f"{survey.model} on {survey.corpus} · population: {population}{f' (same as {same})' if same else ''}"
         )
         if same is None:
             print_columns(columns)
         printed.append((population, columns))
     if leads is not None:
-        print(f"attention on {made.notes[ATTENTION]['documents']} documents · population: all")
+        print_result(f"attention on {made.notes[ATTENTION]['documents']} documents · population: all")
         print_columns({"step": list_steps(survey), **_attention(survey)})
     print_result(LEGEND)
     for line in [] if leads is None else describe_leads(leads, "all"):

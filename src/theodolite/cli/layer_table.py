@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pandas as pd
 from rich.table import Table
 
-from theodolite.cli.console import ResultConsole
+from theodolite.cli.console import PipedConsole, print_result
 from theodolite.count_strata import describe_certain_units
 from theodolite.errors import InputError, nearest
 from theodolite.measures.columns import find_column
@@ -37,9 +37,9 @@ def print_layers(layers: pd.DataFrame, population: str, title: str, columns: lis
     contextual = [column for column in CONTEXTUAL if column in rows.columns and rows[column].notna().any()]
     chosen = [column for column in columns or [*SHOWN, *contextual] if column not in ALWAYS]
     cells = {column: [format_cell(record[column]) for record in records] for column in (*ALWAYS, *chosen)}
-    console = ResultConsole(highlight=False, markup=False)
+    console = PipedConsole(highlight=False, markup=False)
     width = console.width if console.is_terminal else 1000
-    print(f"{title} · population: {population}")
+    print_result(f"{title} · population: {population}")
     for block in _split_columns(chosen, cells, width):
         table = Table(box=None, pad_edge=False)
         for column in block:
@@ -47,7 +47,7 @@ def print_layers(layers: pd.DataFrame, population: str, title: str, columns: lis
             table.add_column(_head(column), justify=side, no_wrap=True)
         for row in zip(*(cells[column] for column in block), strict=True):
             table.add_row(*row)
-        ResultConsole(highlight=False, markup=False, width=width).print(table, crop=False)
+        PipedConsole(highlight=False, markup=False, width=width).print(table, crop=False)
 
 
 def describe_columns(facts: Mapping[str, Any], layers: pd.DataFrame) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from theodolite.cli.console import ResultConsole, print_result
+from theodolite.cli.console import PipedConsole, print_result
 from theodolite.cli.layer_table import (
     describe_columns,
     layer_notes,
@@ -39,8 +39,8 @@ def print_rows(rows: Sequence[dict[str, Any]]) -> None:
         table.add_column(name, justify="right" if isinstance(value, int) else "left", overflow="fold")
     for row in rows:
         table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row.values()))
-    console = ResultConsole(highlight=False, markup=False)
-    (console if console.is_terminal else ResultConsole(highlight=False, markup=False, width=160)).print(table)
+    console = PipedConsole(highlight=False, markup=False)
+    (console if console.is_terminal else PipedConsole(highlight=False, markup=False, width=160)).print(table)
 
 
 def print_numbers(
@@ -52,7 +52,7 @@ def print_numbers(
         table.add_column(heading, justify="left" if column in left_aligned else "right", no_wrap=True)
     for record in records:
         table.add_row(*(format_cell(record[column]) for column in headings))
-    ResultConsole(highlight=False, markup=False, width=1000).print(table, crop=False)
+    PipedConsole(highlight=False, markup=False, width=1000).print(table, crop=False)
 
 
 def to_json_rows(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -98,12 +98,13 @@ def probe(
 
 
 def _print(found: Findings) -> None:
+    from theodolite.cli.console import print_result
     from theodolite.cli.output import print_rows
 
     print_rows([_score_row(row) for row in found.tables["probes"].to_dict("records")])
     if "confidence" not in found.tables:
         return
-    print()
+    print_result()
     groups = found.tables["confidence"].groupby(["layer_name", "word", "probe"], sort=False)
     print_rows([_confidence_row(head, rows) for head, rows in groups])
 

@@ -71,7 +71,7 @@ def what_if(
     if json:
         print_result(encoder.dumps(layers_json(table)))
         return
-    print(f"what if · population: {table['population'].iloc[0]}")
+    print_result(f"what if · population: {table['population'].iloc[0]}")
     print_numbers(table.to_dict("records"), HEADS, left_aligned=("layer_name", "transform"))
     print_result(LEGEND)
     if out is not None:

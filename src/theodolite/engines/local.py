@@ -315,11 +315,12 @@ def _fold(
         if checkpoints is not None and checkpoints.due(state):
             checkpoints.save(state)
             checkpoints.tidy()
-        if listener.stop():
+        if listener.stop() and not (step.last and step.shard == final):
             _stop(state, checkpoints)
 
-    waited = 0.0
-    for indices in _order_shards(remaining, state.under_way):
+    waited, parts = 0.0, _order_shards(remaining, state.under_way)
+    final = parts[-1][-1] if parts else None
+    for indices in parts:
         with closing(early_start.prepare(indices, skipped)) as shards, ExitStack() as stack:
             devices = getattr(plan.source, "devices", None)
             on_places = [

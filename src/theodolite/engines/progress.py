@@ -38,6 +38,9 @@ class Listener:
     def progress(self, progress: Progress) -> None:
         """Receive how much has been folded; called after every batch."""
 
+    def end(self) -> None:
+        """Receive that a survey is complete; another may follow."""
+
     def stop(self) -> bool:
         """Return whether the run should write a checkpoint and stop now."""
         return False
