@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
+from threading import Event, Lock
 from typing import Any
 
 import pandas as pd
@@ -92,6 +93,7 @@ def run(
             plan, out, resume, overwrite, listener, checkpoint_every, engine or local, keep_sums, processes
         )
     plan.finish(made)
+    listener.end()
     return made
 
 
@@ -142,7 +144,8 @@ def _run(
     frames = [_frames(each, pilot) for each, pilot in zip(plans, pilots, strict=True)]
     plans = tuple(replace(each, contexts=_start_contexts(each, processes)) for each in plans)
     # Threads start after the fork. What a GPU need not wait for runs while it works.
-    recorded = run_in_thread(partial(_record_run, plans, pilots, place, resuming=resuming))
+    writing, ended = Lock(), Event()
+    recorded = run_in_thread(partial(_record_run, plans, pilots, place, writing, ended, resuming=resuming))
     if plan.device is None:
         recorded()
     else:
@@ -150,8 +153,11 @@ def _run(
     others = tuple(frames[1:])
     try:
         state = engine.fold(Work(plan, frames[0], place, resuming, checkpoint_every, listener, others, recorded))
-    finally:  # also after an error: nothing must be written there by a run that has ended
-        pilots = recorded()
+    except BaseException:
+        with writing:  # nothing must be written there by a run that has ended
+            ended.set()
+        raise
+    pilots = recorded()
     clock.lap("fold")
     spare = max(estimates[0].budget - sum(estimate.bytes for estimate in estimates), 0)
     folders = survey_folders(place, plans) if place is not None else [None] * len(plans)
@@ -240,16 +246,24 @@ def _tidy(out: Location) -> None:
 
 
 def _record_run(
-    plans: Sequence[Plan], pilots: Sequence[Pilot], place: Location | None, *, resuming: bool
+    plans: Sequence[Plan],
+    pilots: Sequence[Pilot],
+    place: Location | None,
+    writing: Lock,
+    ended: Event,
+    *,
+    resuming: bool,
 ) -> list[Pilot]:
     """Write what identifies the run, and its pilots; return the pilots with the sha256 of the weights.
 
-    Weights in one large file take longer to hash than to load.
+    Weights in one large file take longer to hash than to load. If the run has `ended` by then, nothing is written.
     """
     plan = plans[0]
     identity, weights = _run_identity(plan), plan.weights_sha256()
     complete = [replace(pilot, facts=pilot.facts | {"model_sha256": weights}) for pilot in pilots]
-    if place is not None:
+    with writing:
+        if place is None or ended.is_set():
+            return complete
         if not resuming:
             filters = (plan.facts.get("corpus") or {}).get(FILTERS)
             record = {PILOT_DIGEST: digest(pilots), FILTERS: filters, TEXT: plan.contexts is not None}
@@ -410,7 +424,12 @@ def _report_rare_units(plan: Plan, kept: KeptUnits, worker: WorkerMemory | None,
         settings["min_count"], reason = chosen, f"--min-count {chosen}, chosen to fit in {where}"
     unknown = int(((kept.weights == 0) & (kept.n > 1)).sum())
     if not unknown:
-        return  # every unit has a vector or occurs once: all numbers are exact
+        if kept.vectors < len(kept):
+            listener.say(
+                f"{reason}: units that occur once have no vector, which is needed only for v_within_i and "
+                "v_between_i in coordinates.parquet; these are estimated in part, all else is exact"
+            )
+        return
     sampled = int((kept.weights > 1).sum())
     beyond = (
         f" Columns that start with filtered_ or text_, CV, slope and R2 use {describe_certain_units(chosen)}."
