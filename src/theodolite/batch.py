@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from theodolite.sorting import stable_order
+from theodolite.sorting import find_stable_order
 
 GROUPS = 20
 """Documents fall by hash into this many groups; the spread between groups gives the error bars."""
@@ -56,7 +56,7 @@ class Places:
         """
         unit, first = self.unit.numpy(), self.first.numpy()
         parts = (np.flatnonzero(~first), np.flatnonzero(first))
-        return torch.from_numpy(np.concatenate([part[stable_order(unit[part])] for part in parts]))
+        return torch.from_numpy(np.concatenate([part[find_stable_order(unit[part])] for part in parts]))
 
 
 def _take_rows(field: Tensor, chosen: NDArray[np.int64]) -> Tensor:

@@ -10,10 +10,10 @@ _BITS = 16  # numpy sorts integers of this size by counting
 _LOWER = 31  # bits of a hash below its upper 32
 
 
-def stable_order(codes: Ints) -> Ints:
+def find_stable_order(codes: Ints) -> Ints:
     """Return the stable order of integers, which is fast for those in [0, 2^32). (rows,) -> (rows,)
 
-    >>> stable_order(np.array([70_000, 2, 70_000, 1])).tolist()
+    >>> find_stable_order(np.array([70_000, 2, 70_000, 1])).tolist()
     [3, 1, 0, 2]
     """
     if not len(codes) or codes.min() < 0 or (most := codes.max()) >= 2 ** (2 * _BITS):
@@ -31,7 +31,7 @@ def order_hashes(hashes: Ints) -> Ints:
     [2, 1, 3, 0]
     """
     upper = hashes >> _LOWER
-    order = stable_order(upper)
+    order = find_stable_order(upper)
     tied = np.flatnonzero(np.diff(upper[order]) == 0)
     rows = np.union1d(tied, tied + 1)  # those of one upper half are adjacent, so one sort serves all of them
     order[rows] = order[rows][np.argsort(hashes[order[rows]])]

@@ -39,6 +39,13 @@ def test_a_small_corpus_uses_the_most_frequent_units(tables: Tables) -> None:
     )
 
 
+def test_a_list_without_frequent_units_says_whether_they_lack_m_and_v(tables: Tables) -> None:
+    tokens = tables.tokens.assign(n=[3 if i % 5 else 40 for i in range(len(tables.tokens))])
+    tokens.loc[tokens["n"] == 40, ["m", "v"]] = None
+    middle, _ = find_extremes(replace(tables, tokens=tokens))
+    assert middle.chosen.startswith("no unit that occurs 10 times has M and V; these are the ")
+
+
 def test_special_units_are_marked_and_missing_texts_are_spelled(tables: Tables) -> None:
     units = tables.units.assign(text=None)
     tokens = tables.tokens.replace({"unit": {tables.units["unit"][0]: "Ġnew"}})

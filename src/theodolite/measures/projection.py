@@ -132,7 +132,7 @@ def principal_plane(vectors: NDArray[np.floating]) -> Plane:
 def _first_two_axes(x: Floats) -> Floats:
     """Return one or two orthonormal axes of centred vectors, by decreasing variance. (axes, dim)"""
     wide = x.shape[1] > x.shape[0]
-    values, vectors = _two_largest(x @ x.T if wide else x.T @ x)
+    values, vectors = _find_two_largest(x @ x.T if wide else x.T @ x)
     kept = values > NOISE * values[0]
     axes = x.T @ (vectors[:, kept] / np.sqrt(values[kept])) if wide else vectors[:, kept]
     return np.asarray(axes.T, dtype=np.float64)
@@ -141,7 +141,7 @@ def _first_two_axes(x: Floats) -> Floats:
 ITERATED_FROM = 128  # dimensions of a matrix
 
 
-def _two_largest(matrix: Floats) -> tuple[Floats, Floats]:
+def _find_two_largest(matrix: Floats) -> tuple[Floats, Floats]:
     """Return the two largest eigenvalues of a symmetric matrix, the largest first, and their vectors as columns.
 
     Large matrices are only multiplied by vectors (Lanczos' method), which takes a fraction of the time of a solver

@@ -80,8 +80,9 @@ def _select_frequent(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     # The corpus is small: choose enough of the most frequent units to fill the lists, if possible.
     least = float(frame["n"].nlargest(2 * MOST).min())
     enough = frame[frame["n"] >= least]
+    reason = f"no unit that occurs {ENOUGH} times has M and V" if often else f"no unit occurs {ENOUGH} times"
     return enough, (
-        f"no unit occurs {ENOUGH} times; these are the {pluralize(len(enough), 'most frequent unit')}, with "
+        f"{reason}; these are the {pluralize(len(enough), 'most frequent unit')}, with "
         f"at least {pluralize(least, 'occurrence')}"
     )
 

@@ -135,7 +135,8 @@ def select_tokens(survey: SurveyData, layer: int, *, seed: int = 0, population: 
     if len(fit) < 2:
         raise InputError(
             f"{survey.model} on {survey.corpus}: only {len(fit)} units of at least {MIN_CHARACTERS} characters "
-            "occur 10 to 100,000 times, and at least 2 are required; survey more text, or name tokens with --unit."
+            "occur 10 to 100,000 times and have M and V, and at least 2 are required; survey more text or with a "
+            "smaller --min-count, or name tokens with --unit."
         )
     fit = fit.assign(
         interval=assign_intervals(fit["log10_n"].to_numpy(np.float64)),
