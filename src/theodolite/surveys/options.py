@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from theodolite.corpora.options import TOP, CorpusOptions
 from theodolite.errors import InputError, nearest
@@ -273,6 +273,11 @@ class SurveyOptions:
     ] = None
     trust_remote_code: Annotated[bool, Option("Allow a model to run the Python code that it ships with.")] = False
 
+    def __post_init__(self) -> None:
+        """Accept torch.bfloat16 for "bfloat16"."""
+        if type(self.dtype).__module__ == "torch":
+            object.__setattr__(self, "dtype", str(self.dtype).removeprefix("torch."))
+
     def kinds_of_units(self, default: str) -> tuple[str, ...]:
         """Return the kinds of units, the first of which is that of the survey itself."""
         given = (self.units,) if isinstance(self.units, str) else tuple(self.units or ())
@@ -348,6 +353,13 @@ class RunOptions:
         str | None, Option("Name of the survey in legends and reports. Default: the model and the corpus.")
     ] = None
 
+    def __post_init__(self) -> None:
+        """Accept torch.device("cuda", 1) and the number of a GPU for "cuda:1"."""
+        if type(self.device).__module__ == "torch":
+            object.__setattr__(self, "device", str(self.device))
+        elif isinstance(self.device, int) and not isinstance(self.device, bool):
+            object.__setattr__(self, "device", f"cuda:{self.device}")
+
 
 def select_part(shards: Sequence[int], part: str | None) -> Sequence[int]:
     """Return the shards of part "I/N": every N-th one, starting with I = 0.
@@ -398,23 +410,49 @@ def list_options(kind: type, names: Sequence[str] | None = None) -> Iterator[Des
 
 def check_options(options: object) -> None:
     """Raise if an option has a value outside its choices or below its minimum."""
-    for name, _, _, option in list_options(type(options)):
+    for name, annotation, _, option in list_options(type(options)):
         value = getattr(options, name)
         several = option.parse is split_commas and isinstance(value, Sequence) and not isinstance(value, str)
         if isinstance(value, str) and option.parse is split_commas and not option.choices:
             raise InputError(
                 f"{flag(name)} requires a list of names (got {value!r}); give {[*split_commas(value)]}."
             )
+        _check_type(name, annotation, value)
         for one in value if several else (value,):
             if option.choices and one is not None and one not in option.choices:
                 listed = ", ".join(option.choices)
-                raise InputError(f"{flag(name)} {one!r} is not one of {listed}.{nearest(one, [*option.choices])}")
+                raise InputError(
+                    f"{flag(name)} {one!r} is not one of {listed}.{nearest(str(one), [*option.choices])}"
+                )
         if several and not len(value):
             raise InputError(f"{flag(name)} is empty. Omit it, or give at least one name.")
-        if option.minimum is not None and value is not None and not isinstance(value, Real):
-            raise InputError(f"{flag(name)} requires a number (got {value!r}).")
         if option.minimum is not None and value is not None and value < option.minimum:
             raise InputError(f"{flag(name)} {value} is too small: expected at least {option.minimum}.")
+
+
+TYPES: dict[type, tuple[str, type | tuple[type, ...]]] = {
+    bool: ("True or False", bool),
+    int: ("an integer", Integral),
+    float: ("a number", Real),
+    str: ("a string", str),
+    Sequence: ("a list", Collection),
+    Mapping: ("a mapping", Mapping),
+    Path: ("a path", Path),
+}
+"""How a message names the types of options, and what is accepted for each."""
+
+
+def _check_type(name: str, annotation: Any, value: Any) -> None:
+    """Raise if a value is not of one of the types of its option."""
+    expected = [get_origin(each) or each for each in get_args(annotation) or (annotation,)]
+    if get_origin(annotation) in (Sequence, Mapping):
+        expected = [get_origin(annotation)]
+    known = {each: TYPES[each] for each in expected if each in TYPES}
+    accepted = [kind for each in expected for kind in [known[each][1] if each in known else each]]
+    a_flag = isinstance(value, bool) and bool not in expected
+    if a_flag or not isinstance(value, tuple(accepted)):
+        wanted = join_words([words for words, _ in known.values()], "or")
+        raise InputError(f"{name if bool in expected else flag(name)} requires {wanted} (got {value!r}).")
 
 
 def flag(name: str) -> str:
