@@ -74,6 +74,17 @@ def test_one_occurrence_has_no_spread_despite_rounding() -> None:
     assert unit_moments(n, total, squares * (1 + 1e-15), centre).v == [0]
 
 
+@pytest.mark.parametrize("n", [6692, 100_000])
+def test_equal_vectors_have_no_spread_although_their_sum_is_rounded_n_times(n: int) -> None:
+    x = np.random.default_rng(0).normal(size=(40, 8)) * 0.02
+    total = np.zeros_like(x)
+    squares = np.zeros(len(x))
+    for _ in range(n):
+        total += x
+        squares += np.square(x).sum(1)
+    assert not unit_moments(np.full(len(x), n), total, squares, np.zeros(8)).v.any()
+
+
 def test_spread_is_never_below_zero() -> None:
     x = np.tile(np.array([[1e3, 0.1, 7e-3]]), (17, 1))
     assert unit_moments(*sums(x, np.zeros(17, dtype=int), np.array([-3.0, 0.7, 0.0]))).v == [0]

@@ -59,8 +59,8 @@ def unit_moments(n: NDArray[np.int64], total: Sums, squares: Array, centre: Arra
     """Return Q, M and V of each unit from its sums about the centre.
 
     V = squares/n - |total/n|^2 does not cancel because the centre is near the vectors. Values below the rounding
-    of the sums are set to 0, and V of a single occurrence is 0 by definition. n: (units,), total: (units, dim),
-    squares: (units,), centre: (dim,).
+    of the sums, which grows with n where vectors are equal, are set to 0, and V of a single occurrence is 0 by
+    definition. n: (units,), total: (units, dim), squares: (units,), centre: (dim,).
 
     >>> x = np.array([[1.0, 0.0], [3.0, 0.0]])
     >>> unit_moments(np.array([2]), x.sum(0, keepdims=True), np.array([10.0]), np.zeros(2))
@@ -69,7 +69,7 @@ def unit_moments(n: NDArray[np.int64], total: Sums, squares: Array, centre: Arra
     second = squares / n
     about, m = squared_distances(n, total, np.zeros_like(centre), -centre)
     v = second - about
-    rounding = np.finfo(np.float64).eps * (64 + 4 * np.sqrt(n)) * second
+    rounding = np.finfo(np.float64).eps * (100 + n / 2) * second  # equal terms are rounded alike
     v[(v <= rounding) | (n == 1)] = 0.0
     return UnitMoments(m + v, m, v)
 

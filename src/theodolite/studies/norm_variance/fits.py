@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from theodolite.measures.unit_fits import fit_lines, resample_counts
+from theodolite.measures.unit_fits import ROUNDING, fit_lines, resample_counts
 from theodolite.studies.choice import FILTERS, VARIANTS, Choice
 from theodolite.studies.norm_variance.units import mark_used_units, read_units
 from theodolite.studies.survey_data import SurveyData
@@ -103,7 +103,7 @@ def _fit_columns(names: list[str], xs: list[Array], ys: list[Array]) -> list[dic
     intercept = y.mean(axis=0) - slope * x.mean(axis=0)
     rows = []
     for column, name in enumerate(names):
-        if name == "v_on_m" and not y[:, column].any():
+        if name == "v_on_m" and not (y[:, column] > ROUNDING * (x + y)[:, column]).any():
             rows.append(_undefined_fit(units, "V is 0 for every unit"))
         elif not np.isfinite(slope[column]):
             rows.append(_undefined_fit(units, "x is the same for every unit"))
