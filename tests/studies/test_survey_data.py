@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.synthetic_surveys import make_survey
 
@@ -14,6 +16,8 @@ def test_labels_are_model_names_extended_only_if_models_repeat() -> None:
     one, two = make_survey("a").survey, make_survey("b").survey
     assert make_labels([one, two]) == ["a", "b"]
     assert make_labels([one, one]) == ["a on notes.txt, id (1)", "a on notes.txt, id (2)"]
+    rare = replace(one, facts=one.facts | {"settings": {"min_count": 30}})
+    assert make_labels([one, rare]) == ["a on notes.txt, id, min-count 1", "a on notes.txt, id, min-count 30"]
     assert make_labels([]) == []
 
 

@@ -21,6 +21,7 @@ from theodolite.cli.layer_table import (
 from theodolite.storage.atomic import write_atomically
 from theodolite.storage.file_names import UNITS
 from theodolite.studies.choice import default_population
+from theodolite.studies.rare_units import describe_rare_units
 from theodolite.surveys.survey import OTHER_UNITS, Survey
 from theodolite.text import format_cell
 
@@ -131,6 +132,8 @@ def finish_survey(survey: Survey, *, as_json: bool, quiet: bool) -> None:
 def _print_notes(survey: Survey) -> None:
     """Print what may dominate the numbers of the table, and how to see them without it."""
     shown, populations = default_population([survey.facts]), survey.facts["populations"]
+    if rare := describe_rare_units(survey.facts, survey.layers[survey.layers["population"] == shown]):
+        print_result(rare)
     for line in layer_notes(survey.layers, shown):
         print_result(line)
     hint = massive_hint(survey.layers, shown, populations)

@@ -14,6 +14,7 @@ import pandas as pd
 
 from theodolite.corpora.options import CorpusOptions
 from theodolite.errors import DamagedError, InputError
+from theodolite.studies.rare_units import find_min_count
 from theodolite.text import list_layers, short_path
 
 UNDEFINED_EVERYWHERE = "undefined at every layer"
@@ -114,7 +115,7 @@ def escape_unencodable(name: object) -> str:
 def make_labels(surveys: Sequence[SurveyData]) -> list[str]:
     """Return a short, distinct name for each survey: its label, or the model.
 
-    Models get the corpus, the units and a number if these are needed to distinguish them.
+    Models get the corpus, then units and --min-count, and then a number if these are needed to distinguish them.
     """
     given = [escape_unencodable(survey.facts.get("label") or "") for survey in surveys]
     names = [label or survey.model for label, survey in zip(given, surveys, strict=True)]
@@ -122,8 +123,14 @@ def make_labels(surveys: Sequence[SurveyData]) -> list[str]:
     if max(Counter(names).values(), default=0) > 1:
         names = fuller
     if max(Counter(names).values(), default=0) > 1:
-        units = [f"{name}, {survey.facts.get('units')}" for name, survey in zip(names, surveys, strict=True)]
-        names = [f"{name} ({number})" for number, name in enumerate(units, 1)]
+        counts = [find_min_count(survey.facts) for survey in surveys]
+        details = [f", min-count {count}" if len(set(counts)) > 1 else "" for count in counts]
+        names = [
+            f"{name}, {survey.facts.get('units')}{detail}"
+            for name, survey, detail in zip(names, surveys, details, strict=True)
+        ]
+    if max(Counter(names).values(), default=0) > 1:
+        names = [f"{name} ({number})" for number, name in enumerate(names, 1)]
     return names
 
 

@@ -71,8 +71,8 @@ def test_the_caption_states_what_is_estimated() -> None:
 
 
 def test_the_caption_states_that_rare_units_are_a_sample() -> None:
-    drawn = "Of units with n < 10, only a sample is drawn: the others have no M and V."
-    used = "all units that have M and V (of those with n < 10, a sample);"
+    drawn = "Of units with 1 < n < 10, only a sample is drawn: the others have no M and V."
+    used = "all units that have M and V (of those with 1 < n < 10, a sample, so numbers over all units differ);"
     assert drawn in make(find("norm-variance/fig2"), [RARE], None).caption
     assert used in make(find("norm-variance/fig2"), [RARE], NO_FILTER).caption
     assert used in make(find("norm-variance/fig4"), [RARE], NO_FILTER).caption
@@ -86,3 +86,15 @@ def test_the_caption_states_a_filter_above_that_of_the_paper(number: str) -> Non
     assert f"{RANGE} (units with n < 40 only where all units of about that n have a vector);" in caption
     both = make(find(f"norm-variance/{number}"), [with_rare_units(40), WHOLE], None).caption
     assert f"(units with n < 40 ({WHOLE.model}) only where " in both
+
+
+def test_frequencies_are_those_of_all_units() -> None:
+    found, whole = (make(find("norm-variance/fig10"), [survey], None) for survey in (RARE, WHOLE))
+    assert found.data["count"].tolist() == whole.data["count"].tolist()
+    assert found.caption == whole.caption
+
+
+def test_the_table_of_fits_states_which_lack_units() -> None:
+    sentence = "Of units with 1 < n < 10, only a sample has M and V: fits over all units would differ."
+    assert sentence in make(find("norm-variance/fits"), [RARE], None).caption
+    assert "sample" not in make(find("norm-variance/fits"), [WHOLE], None).caption

@@ -123,29 +123,45 @@ def describe_variant(choice: Choice) -> str:
 
 
 def describe_fit_units(
-    surveys: Sequence[SurveyData], choice: Choice, verb: str = "Fits use", *, summed: bool = False
+    surveys: Sequence[SurveyData],
+    choice: Choice,
+    verb: str = "Fits use",
+    *,
+    summed: bool = False,
+    counted: bool = False,
 ) -> str:
     """State which units are used, and whether special and rare units are among them.
 
     `summed`: sums over all units include an estimate for units without a vector, which `describe_estimated_share`
-    states.
+    states. `counted`: only n is used, which all units have.
     """
     frequent = choice.with_filter().filter == "frequent"
     units = f"units with {RANGE}" if frequent else "all units"
     if choice.variant == "unbiased" and choice.filter == "all":
         units = "units with n > 1"
-    rare = _describe_rare(surveys, FREQUENT[0] if frequent else 1)
+    rare = "" if counted else _describe_rare(surveys, FREQUENT[0] if frequent else 1)
     if rare and frequent:
         units += f" ({describe_certain_units(rare)})"
     elif rare and not summed:
-        units += f" that have M and V (of those with n < {rare}, a sample)"
+        units += f" that have M and V (of those with 1 < n < {rare}, a sample, so numbers over all units differ)"
     return f"{verb} {units}; {_describe_specials(surveys, choice)}."
 
 
 def describe_drawn_sample(surveys: Sequence[SurveyData]) -> str:
     """State that only some rare units are drawn, if others have no M and V."""
     rare = _describe_rare(surveys, 1)
-    return f"Of units with n < {rare}, only a sample is drawn: the others have no M and V." if rare else ""
+    return f"Of units with 1 < n < {rare}, only a sample is drawn: the others have no M and V." if rare else ""
+
+
+def describe_rare_fits(surveys: Sequence[SurveyData]) -> str:
+    """State which fits lack units that have no M and V."""
+    rare = _describe_rare(surveys, 1)
+    return (
+        f"Of units with 1 < n < {rare}, only a sample has M and V: fits over all units would differ. Fits over "
+        f"frequent units use {describe_certain_units(rare)}."
+        if rare
+        else ""
+    )
 
 
 def _describe_rare(surveys: Sequence[SurveyData], above: int) -> str:

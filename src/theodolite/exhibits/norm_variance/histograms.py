@@ -87,7 +87,7 @@ def fig10(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         captions.describe_corpora(surveys),
         captions.describe_units(surveys),
         captions.describe_population(chosen, surveys),
-        captions.describe_fit_units(surveys, chosen, "Computed over"),
+        captions.describe_fit_units(surveys, chosen, "Computed over", counted=True),
         f"Pale: the range {captions.RANGE} that fits use.",
     )
     data = pd.concat(

@@ -115,6 +115,7 @@ def fits_table(surveys: Sequence[SurveyData], choice: Choice) -> Plate:
         "the chosen layers." if choice.layers else "the middle layer.",
         "The .csv and .json formats have every fit and layer.",
         captions.describe_corpora(surveys),
+        captions.describe_rare_fits(surveys),
         captions.describe_intervals(),
     )
     rows, repeated = drop_repeated_populations(data[(data["fit"] == "v_on_m") & chosen])

@@ -101,9 +101,15 @@ def strip_markers(text: str) -> str:
 
 
 def frequency_histogram(survey: SurveyData, choice: Choice) -> pd.DataFrame:
-    """Return a histogram of log10 n over the units used: low, high, count."""
-    table = select_units(survey, next(iter(survey.layer_names)), choice.for_description())
-    logs = table.loc[table["used"], "log10_n"].to_numpy(np.float64)
+    """Return a histogram of log10 n over the chosen units, with or without M and V: low, high, count."""
+    chosen = choice.for_description()
+    table = read_units(survey, next(iter(survey.layer_names)), chosen.population)
+    used = np.ones(len(table), dtype=bool)
+    if chosen.filter == "frequent":
+        used &= frequent(table["n"].to_numpy(np.int64))
+    if not chosen.includes_specials(survey):
+        used &= ~table["special"].to_numpy(bool)
+    logs = table.loc[used, "log10_n"].to_numpy(np.float64)
     top = LOG_N_STEP * (np.floor(logs.max(initial=0.0) / LOG_N_STEP) + 1)
     edges = np.arange(0, top + LOG_N_STEP / 2, LOG_N_STEP)
     return _histogram(logs, edges)
