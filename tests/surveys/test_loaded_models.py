@@ -273,3 +273,12 @@ def test_a_tokenizer_can_be_named_as_in_the_catalogue(
 def test_a_misspelt_tokenizer_is_suggested() -> None:
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'tokenizr'\. Did you mean 'tokenizer'"):
         survey("minilm-l6", TEXTS, tokenizr=None)
+
+
+def test_a_tokenizer_with_far_fewer_ids_than_rows_may_be_that_of_another_model(
+    small_model: Callable[..., Path],
+) -> None:
+    model, tokenizer = load(small_model("llama"))
+    model.resize_token_embeddings(2 * len(tokenizer), mean_resizing=False)
+    with pytest.warns(UserWarning, match="check that it is the tokenizer of this model"):
+        survey(model, TEXTS[:3], tokenizer=tokenizer, layers="1")

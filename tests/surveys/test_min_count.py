@@ -161,7 +161,7 @@ def test_only_units_with_m_and_v_are_drawn(small_model: Any) -> None:
 
 
 def test_a_min_count_that_is_no_number(small_model: Any) -> None:
-    with pytest.raises(InputError, match=r"--min-count requires a number \(got 'three'\)"):
+    with pytest.raises(InputError, match=r"--min-count requires an integer \(got 'three'\)"):
         survey(small_model("gpt2"), DOCUMENTS[:9], min_count="three")
     assert survey(small_model("gpt2"), DOCUMENTS[:9], min_count=np.int64(1)).facts["settings"]["min_count"] == 1
 

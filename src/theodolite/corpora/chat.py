@@ -20,12 +20,19 @@ def write_conversation(value: object, where: str, option: str = "--field") -> st
     if value is None or value == []:
         return None
     messages = list(value) if isinstance(value, list | tuple) else None
-    if messages is None or not all(
-        isinstance(each, dict) and isinstance(each.get("role"), str) for each in messages
-    ):
+    wrong = value
+    if messages is not None:
+        lacking = [
+            number
+            for number, each in enumerate(messages, start=1)
+            if not (isinstance(each, dict) and isinstance(each.get("role"), str))
+        ]
+        if lacking:
+            where, wrong = f"{where}, message {lacking[0]}", messages[lacking[0] - 1]
+    if messages is None or wrong is not value:
         raise InputError(
             f"{where}: {option} requires a list of messages, each with a role and a content, such as "
-            f'[{{"role": "user", "content": "..."}}], got {_shorten(value)}.'
+            f'[{{"role": "user", "content": "..."}}] (got {_shorten(wrong)}).'
         )
     # Columns of Parquet have every key of every message, null where a message does not have it.
     kept = [{key: part for key, part in each.items() if part is not None or key == "content"} for each in messages]

@@ -196,8 +196,11 @@ def _missing_text(path: Path) -> InputError:
     return InputError(
         f"CORPUS '{name}' is neither a file nor a corpus of the catalogue; give a file ending in one of "
         f"{_ENDINGS}, a glob of these, or a name of the catalogue: {', '.join(names)}."
-        f"{nearest(path.name, _list_text_files(path.parent) + names)}"
+        f"{nearest(path.name, _list_text_files(path.parent) + names)}{_HINT if ' ' in name else ''}"
     )
+
+
+_HINT = " From Python, a text itself is given in a list: [text]."
 
 
 def _list_text_files(folder: Path) -> list[str]:

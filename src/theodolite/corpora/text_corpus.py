@@ -154,6 +154,8 @@ def _from_memory(what: Iterable[Any], options: CorpusOptions) -> Corpus:
             f"{kind}); give a list of strings."
         )
     texts: tuple[Any, ...] = tuple(what)
+    if not texts:
+        raise InputError(f"corpus is an empty {kind}: give at least one document.")
     if options.by is not None and all(isinstance(each, dict) for each in texts):
         texts = tuple(read_record(each, options, f"document {at}") or "" for at, each in enumerate(texts))
     elif options.chat:

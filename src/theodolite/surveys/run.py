@@ -368,7 +368,7 @@ def _estimate_memory(
 
     @cache
     def counts() -> UnitCounts:
-        listener.say("counting units")
+        listener.say(f"counting units by {plan.source.units.kind}")
         return count_units(plan, processes)
 
     def count() -> int:
@@ -436,10 +436,13 @@ def _report_rare_units(plan: Plan, kept: KeptUnits, worker: WorkerMemory | None,
         if chosen > FREQUENT[0]
         else ""
     )
+    frequent = int((kept.n >= chosen).sum())
+    whole = kept.vectors - frequent - sampled
     listener.warn(
-        f"{reason}: {kept.vectors:,} of {len(kept):,} units by {plan.source.units.kind} have a vector, "
-        f"{sampled:,} of them as a sample of those with fewer than {chosen} occurrences. M and V of {unknown:,} "
-        "others, which occur more than once, are null; V_W and V_B are estimated in part." + beyond
+        f"{reason}: {kept.vectors:,} of {len(kept):,} units by {plan.source.units.kind} have a vector: all "
+        f"{frequent:,} with at least {chosen} occurrences, a sample of {sampled:,} rarer ones, and {whole:,} "
+        "rarer ones of groups that are kept whole, such as units at the start of a window. M and V of "
+        f"{unknown:,} others, which occur more than once, are null; V_W and V_B are estimated in part." + beyond
     )
 
 
@@ -479,7 +482,7 @@ def _make_survey(
         tables = replace(tables, **make_group_tables(state, layers, plan.populations, plan.by)._asdict())
     clock.lap("tables")
     if plan.contexts is not None:
-        listener.say("reading a few occurrences of each unit")
+        listener.say(f"reading a few occurrences of each unit by {plan.source.units.kind}")
         tables = replace(tables, contexts=plan.contexts())
         clock.lap("contexts")
     first = tables.layers[tables.layers["population"] == plan.populations[0]]

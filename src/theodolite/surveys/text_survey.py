@@ -43,6 +43,7 @@ SHARD_CHARS = 2**19
 GPU_SHARD_CHARS = 2**21
 """About as many tokens as one GPU batch: the GPU waits for the first shard."""
 UNKNOWN = 0.1  # share of unknown tokens above which the user is warned
+LEAST_IDS = 0.9  # share of the rows of an embedding table; fewer ids may be those of another tokenizer
 
 
 def plan(
@@ -107,10 +108,16 @@ def plan(
     network, source = _source(
         checkpoint, options, tokenizer, local_device or device, end_to_end=kind == "cuda", device_map=device_map
     )
-    if source.table_rows is not None:
+    rows = source.table_rows
+    if rows is not None and source.ids > rows:
         listener.warn(
-            f"the tokenizer has more ids than the {source.table_rows:,} rows of the embedding table of "
-            f"{checkpoint.name}: a text with one of the others will end the survey with an error"
+            f"the tokenizer has more ids than the {rows:,} rows of the embedding table of {checkpoint.name}: a "
+            "text with one of the others will end the survey with an error"
+        )
+    elif rows is not None and isinstance(checkpoint, LoadedModel) and source.ids < LEAST_IDS * rows:
+        listener.warn(
+            f"the tokenizer has {source.ids:,} ids, and the embedding table of {checkpoint.name} {rows:,} rows: "
+            "check that it is the tokenizer of this model"
         )
     kinds = (source, *source.others)
     holds = cells_to_separate(options.populations).sinks

@@ -109,7 +109,7 @@ class TextSource:
         if self._streams is not None:
             self.devices |= {index: block.device for index, (block, _, _) in self._streams.of_layer.items()}
         self._pad = quirks.padding_id(model.config, tokenizer)
-        self.table_rows = _table_rows(model, len(codes))  # of the embedding, if there are more ids
+        self.ids, self.table_rows = len(codes), _table_rows(model)
         self._language_first = quirks.starts_with_language(model.config)
         self._shortest = quirks.shortest_window(model.config)
         self._first_position = quirks.first_position_id(model.config)
@@ -206,7 +206,7 @@ class TextSource:
             labels = self._labels(documents)
             # Words get their codes in the order of the batches, which is the order in which they are folded.
             batches = [_join(builder.build(group, texts, labels) for builder in builders) for group in groups]
-        if self.table_rows is not None:
+        if self.table_rows is not None and self.ids > self.table_rows:
             for batch in batches:
                 self._check_ids(batch, self.table_rows)
         return [batch for batch in batches if batch.positions]
@@ -354,13 +354,13 @@ def _find_spans(prepared: TextBatch, stack: str) -> tuple[list[Span], Tensor]:
     return [Span(item, 0, length) for item, length in enumerate(side.mask.sum(dim=1).tolist())], counted
 
 
-def _table_rows(model: Any, ids: int) -> int | None:
-    """Return the number of rows of the embedding table if it has fewer than there are ids."""
+def _table_rows(model: Any) -> int | None:
+    """Return the number of rows of the embedding table."""
     try:
-        rows = getattr(model.get_input_embeddings(), "num_embeddings", None)
+        rows: int | None = getattr(model.get_input_embeddings(), "num_embeddings", None)
     except NotImplementedError:  # no table, such as CANINE, which hashes characters
         return None
-    return rows if rows is not None and ids > rows else None
+    return rows
 
 
 def check_cleaning(kinds: Sequence[str], *, clean_words: bool) -> None:
