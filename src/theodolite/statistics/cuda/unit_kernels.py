@@ -9,7 +9,7 @@ from torch import Tensor
 
 from theodolite.optional_triton import jit, tl, triton
 from theodolite.statistics.cuda.gram import GramFormat, GramRows
-from theodolite.statistics.cuda.layout import UNIT_ROWS, Layout
+from theodolite.statistics.cuda.layout import Layout
 from theodolite.statistics.cuda.tables import GpuSums, GpuUnitTable
 
 NARROW, WIDE = (256, 1), (1024, 4)
@@ -47,9 +47,9 @@ def add_units(
         gram_format.shift, gram_format.far, flags, gram_rows.rows, gram_rows.remainders, flagged_rows, table.sum,
         table.squares, table.n, part_sum, part_squares, part_n, layout.others, gram_rows.gap, dim, extra,
         CENTRED=gram_format.all_centred or extra > 0, FAR=min(triton.next_power_of_2(extra), MOST_FAR),
-        FAR_ROWS=FAR_ROWS, IN_ORDER=layout.gap == gram_rows.gap,
-        IN_PLACE=gram_rows.in_place and not gram_format.all_centred, EVEN=dim % columns == 0, ROWS=SUMMED,
-        BLOCK=columns, ACROSS=across, LONGEST=UNIT_ROWS, STAGES=STAGES, num_warps=warps,
+        FAR_ROWS=FAR_ROWS, IN_ORDER=layout.gap == gram_rows.gap, IN_PLACE=gram_rows.in_place,
+        WRITTEN=gram_format.all_centred or not gram_rows.in_place, EVEN=dim % columns == 0, ROWS=SUMMED,
+        BLOCK=columns, ACROSS=across, STAGES=STAGES, num_warps=warps,
     )  # fmt: skip
     runs = layout.frequent
     of_units = (pieces.long_run, pieces.long_slot, pieces.long_pieces, rows, table)
@@ -95,17 +95,17 @@ def _unit_kernel(
     FAR_ROWS: tl.constexpr,
     IN_ORDER: tl.constexpr,
     IN_PLACE: tl.constexpr,
+    WRITTEN: tl.constexpr,
     EVEN: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     ACROSS: tl.constexpr,
-    LONGEST: tl.constexpr,
     STAGES: tl.constexpr,
 ):
     """Sum the rows of a piece, and write them and their remainders to be multiplied; copy flagged rows.
 
-    With IN_PLACE the rows to be multiplied are the states, and only what differs is written: flagged rows are set
-    to 0, and far coordinates are centred.
+    With IN_PLACE the rows to be multiplied are the states: only kept rows are written or, without WRITTEN, only
+    their far coordinates, and flagged rows are set to 0 once they have been copied.
     """
     piece = tl.program_id(0)
     begin = tl.load(start + piece)
@@ -113,20 +113,6 @@ def _unit_kernel(
     into = tl.load(slot + piece)
     target = tl.load(row + piece).to(tl.int64)
     kind = gram_rows.dtype.element_ty
-    every = tl.arange(0, LONGEST)
-    if tl.max(tl.load(flags + begin + every, mask=every < count, other=0), 0) > 0:
-        for at in range(0, count):
-            layout_row = (begin + at).to(tl.int64)
-            place = layout_row + tl.where(layout_row >= others, gap, 0)
-            state_row = place if IN_ORDER else tl.load(index + layout_row).to(tl.int64)
-            if tl.load(flags + layout_row) != 0:
-                for block in range(0, ACROSS):
-                    columns = block * BLOCK + tl.arange(0, BLOCK)
-                    raw = tl.load(states + state_row * stride + columns, mask=columns < dim, other=0.0)
-                    tl.store(flagged_rows + layout_row * dim + columns, raw, mask=columns < dim)
-                    if IN_PLACE:
-                        tl.store(gram_rows + place * dim + columns, tl.zeros_like(raw), mask=columns < dim)
-        tl.debug_barrier()  # they may be the rows that are written below
     squares = tl.zeros([BLOCK], tl.float64)
     n = tl.zeros([ROWS], tl.int64)
     for block in range(0, ACROSS):
@@ -152,22 +138,35 @@ def _unit_kernel(
             squares += tl.sum(y * y, 0)
             if block == 0:
                 n += (real & (flag == 0)).to(tl.int64)
-            if not IN_PLACE:
+            if WRITTEN:
                 written = raw.to(kind)
                 if CENTRED:
                     written = (raw.to(tl.float32) - shift[None, :]).to(kind)
                 to_multiply = gram_rows + place[:, None] * dim + columns[None, :]
-                tl.store(to_multiply, tl.where(kept, written, 0.0), mask=held)
+                tl.store(to_multiply, tl.where(kept, written, 0.0), mask=kept if IN_PLACE else held)
         if into < 0:
             tl.store(to, total, mask=inside)
         else:
             tl.store(part_sum + into.to(tl.int64) * dim + columns, total, mask=inside)
+    summed = tl.sum(n, 0)
     if into < 0:
         tl.store(table_squares + target, tl.load(table_squares + target) + tl.sum(squares, 0))
-        tl.store(table_n + target, tl.load(table_n + target) + tl.sum(n, 0))
+        tl.store(table_n + target, tl.load(table_n + target) + summed)
     else:
         tl.store(part_squares + into, tl.sum(squares, 0))
-        tl.store(part_n + into, tl.sum(n, 0))
+        tl.store(part_n + into, summed)
+    if summed < count:
+        for at in range(0, count):
+            layout_row = (begin + at).to(tl.int64)
+            place = layout_row + tl.where(layout_row >= others, gap, 0)
+            state_row = place if IN_ORDER else tl.load(index + layout_row).to(tl.int64)
+            if tl.load(flags + layout_row) != 0:
+                for block in range(0, ACROSS):
+                    columns = block * BLOCK + tl.arange(0, BLOCK)
+                    raw = tl.load(states + state_row * stride + columns, mask=columns < dim, other=0.0)
+                    tl.store(flagged_rows + layout_row * dim + columns, raw, mask=columns < dim)
+                    if IN_PLACE:
+                        tl.store(gram_rows + place * dim + columns, tl.zeros_like(raw), mask=columns < dim)
     if FAR:
         if IN_PLACE:
             tl.debug_barrier()  # all threads have read the rows of the piece
