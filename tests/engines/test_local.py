@@ -282,14 +282,32 @@ class TestWeightsAreHashedBesideTheFold:
         resumed = surveyed(small_model, out=tmp_path / "out", resume=True)
         assert resumed.layers.equals(surveyed(small_model).layers)
 
-    def test_a_failed_fold_writes_nothing_later(
+    def test_an_interrupted_run_neither_waits_for_the_hash_nor_writes(
+        self, small_model: Any, hashes: Hashes, tmp_path: Path
+    ) -> None:
+        class Interrupts(Listener):
+            def progress(self, progress: Progress) -> None:
+                raise KeyboardInterrupt
+
+        out = tmp_path / "out"
+        with pytest.raises(KeyboardInterrupt):
+            surveyed(small_model, out=out, listener=Interrupts())
+        hashes.ready.set()
+        for thread in threading.enumerate():
+            if thread.name == "theodolite-background":
+                thread.join(600)
+        assert list(out.iterdir()) == []
+        surveyed(small_model, out=out)
+        assert (out / FACTS).is_file()
+
+    def test_a_failed_fold_does_not_wait_for_the_hash(
         self, small_model: Any, hashes: Hashes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(local, "accumulate_on_device", breaks)
-        threading.Timer(0.3, hashes.ready.set).start()
         with pytest.raises(BrokenError):
             surveyed(small_model, out=tmp_path / "out")
-        assert (tmp_path / "out" / UNFINISHED).is_file()
+        assert not hashes.ready.is_set()
+        assert not (tmp_path / "out" / UNFINISHED).exists()
 
     def test_an_error_of_the_hash_is_reported(self, small_model: Any, hashes: Hashes, tmp_path: Path) -> None:
         hashes.error = OSError("the disk does not answer")
