@@ -12,7 +12,8 @@ PACKAGE = ROOT / "src" / "theodolite"
 
 
 @pytest.mark.parametrize(
-    "page", ["how-it-works.md", "extending.md", "benchmarks.md", "survey-folder.md", "cluster.md"]
+    "page",
+    ["how-it-works.md", "extending.md", "benchmarks.md", "benchmarks-gpu.md", "survey-folder.md", "cluster.md"],
 )
 def test_named_files_exist(page: str) -> None:
     text = (ROOT / "docs" / page).read_text("utf-8")
