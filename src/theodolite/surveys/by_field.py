@@ -26,12 +26,8 @@ MOST_GROUPS = 1000
 CELLS_HELD = 2  # of a layer, with a matrix per group: ordinary and first positions
 
 
-def check_by(by: str | None, top: int) -> None:
-    """Reject options that contradict each other."""
-    if by is None and top != TOP:
-        raise InputError(f"--by-top {top} requires --by: the field whose values group the documents.")
-    if top > MOST_GROUPS:
-        raise InputError(f"--by-top {top} is too large: at most {MOST_GROUPS:,} groups are compared in pairs.")
+def check_field(by: object) -> None:
+    """Reject what is not the name of a field, such as a list of labels, which `theodolite.measure` accepts."""
     if by is not None and not isinstance(by, str):
         raise InputError(
             f"--by requires the name of a field of the corpus, such as 'language' (got a value of type "
@@ -40,6 +36,14 @@ def check_by(by: str | None, top: int) -> None:
         )
     if by is not None and not by.strip():
         raise InputError("--by is empty. Name a field of the corpus, such as language, or omit it.")
+
+
+def check_number_of_groups(by: object, top: int) -> None:
+    """Reject a number of groups without a field to group by, or one that is too large."""
+    if by is None and top != TOP:
+        raise InputError(f"--by-top {top} requires --by: the field whose values group the documents.")
+    if top > MOST_GROUPS:
+        raise InputError(f"--by-top {top} is too large: at most {MOST_GROUPS:,} groups are compared in pairs.")
 
 
 def limit_memory(choice: FieldChoice, layers: Sequence[Layer], populations: Sequence[str]) -> FieldChoice:

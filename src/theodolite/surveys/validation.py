@@ -26,7 +26,7 @@ from theodolite.storage.file_names import PILOT
 from theodolite.storage.location import Location, check_writable, nearest_existing
 from theodolite.storage.lock import check_unlocked
 from theodolite.surveys import media_survey
-from theodolite.surveys.by_field import check_by
+from theodolite.surveys.by_field import check_field, check_number_of_groups
 from theodolite.surveys.folder import check_free
 from theodolite.surveys.options import (
     TEXT_UNITS,
@@ -41,6 +41,7 @@ from theodolite.surveys.options import (
 
 def check_survey_options(options: SurveyOptions) -> None:
     """Raise if an option has a value that no model and no corpus could make valid."""
+    check_field(options.by)
     check_options(options)
     _ = options.memory_bytes  # raises if it is not a size
     kinds = options.kinds_of_units("id")
@@ -53,7 +54,7 @@ def check_survey_options(options: SurveyOptions) -> None:
         raise InputError(
             f"--contextuality requires a vector of every unit, so --min-count must be 1 (got {options.min_count})."
         )
-    check_by(options.by, options.by_top)
+    check_number_of_groups(options.by, options.by_top)
     if kinds == ("none",):
         _check_without_units(options)
     unknown = [name for name in options.populations if name not in POPULATIONS]

@@ -22,7 +22,7 @@ from theodolite.sources.vectors import Vectors, VectorSource, read_vectors, to_f
 from theodolite.state.pilot import POSITIONS
 from theodolite.storage.location import parse_location
 from theodolite.storage.lock import check_unlocked
-from theodolite.surveys.by_field import check_by, describe_by, limit_memory
+from theodolite.surveys.by_field import check_field, check_number_of_groups, describe_by, limit_memory
 from theodolite.surveys.folder import check_free
 from theodolite.surveys.options import SurveyOptions, check_options
 from theodolite.surveys.provenance import describe_corpus, describe_settings, make_provenance
@@ -61,7 +61,9 @@ def measure(
     """
     options = SurveyOptions(sample_size=sample_size, memory=memory, by_top=by_top)
     check_options(options)
-    check_by(by if by is None or isinstance(by, str) else "by", by_top)
+    if isinstance(by, str):
+        check_field(by)
+    check_number_of_groups(by, by_top)
     listener = listener or Listener()
     folder = parse_location(out) if out is not None else None
     if folder is not None:

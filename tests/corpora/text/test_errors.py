@@ -96,8 +96,9 @@ def test_an_empty_or_blank_file(working_folder: Path, data: bytes) -> None:
 def test_other_blank_corpora(working_folder: Path) -> None:
     (working_folder / "a.jsonl").write_text('{"text": null}\n{"text": " "}\n', encoding="utf-8")
     pq.write_table(pa.table({"text": pa.array([None], pa.string())}), working_folder / "a.parquet")
-    for what in ["a.jsonl", "a.parquet", "a.*", [], ["", " "]]:
+    for what in ["a.jsonl", "a.parquet", "a.*", ["", " "]]:
         assert "contains no text" in error_message(what)
+    assert error_message([]) == "corpus is an empty list: give at least one document."
 
 
 def test_filtering_out_every_document_names_the_filter() -> None:
