@@ -52,7 +52,7 @@ def test_exhibits_are_drawn_if_the_surveys_allow_and_others_are_listed(
         f"{id_}: {out / id_}.png" for id_ in ("fig6", "fig9", "table1")
     ]
     missing = lines(ran, "not drawn: ")
-    assert re.fullmatch(r"not drawn: fig1: needs token sets .*: the survey of \S+ has none", missing[0])
+    assert re.fullmatch(r"not drawn: fig1: needs token sets .*: the survey of \S+ has no token sets", missing[0])
     by_word = r"not drawn: fig22: needs .*`--units word`: the units of .* are vocabulary ids, not words"
     assert re.fullmatch(by_word, missing[1])
     assert ran.out.splitlines()[-1] == f"3 of 5 exhibits of {PAPER} drawn; index: {out / 'index.html'}"

@@ -226,6 +226,7 @@ class TestWords:
         ("layers", "words"),
         [
             ("0,9", "layer 9, which does not exist: this model has layers 0 to 3"),
+            ("-9", "layer -9, which does not exist: this model has layers 0 to 3"),
             ("a", "requires numbers"),
             ("", "no layer"),
         ],

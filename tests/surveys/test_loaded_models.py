@@ -10,15 +10,18 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from tests.small_models import load, sentences
+from tokenizers import AddedToken
 
 import theodolite
 from theodolite.errors import InputError, TheodoliteError
 from theodolite.models import tensor_hash
 from theodolite.models.loaded_model import wrap_model
 from theodolite.models.weight_files import choose_dtype, weights_sha256
+from theodolite.studies.survey_data import SurveyData, make_labels
 
 TEXTS = sentences(40)
 survey = partial(theodolite.survey, sample_size=64)  # neighbours of more take longer than all the rest
@@ -132,7 +135,11 @@ def test_adapters_are_part_of_the_model(small_model: Callable[[str], Path], by_n
     assert made.facts["model"]["adapters"] == ["default"]
     assert not made.layers.equals(by_name.layers)
     with adapted.disable_adapter():
-        assert survey(adapted, TEXTS, tokenizer=tokenizer).layers.equals(by_name.layers)
+        without = survey(adapted, TEXTS, tokenizer=tokenizer)
+    assert without.layers.equals(by_name.layers)
+    assert without.facts["model"]["adapters"] == []
+    both = make_labels([SurveyData(one.facts) for one in (made, without)])
+    assert [" with the adapter default on " in label for label in both] == [True, False]
 
 
 def test_an_adapter_gives_the_numbers_of_a_model_with_its_weights_merged(
@@ -257,6 +264,43 @@ def test_conversations_are_read_through_the_template(small_model: Callable[[str]
     (tmp_path / "bad.jsonl").write_text('{"messages": "no list"}\n')
     with pytest.raises(InputError, match="requires a list of messages"):
         survey(model, tmp_path / "bad.jsonl", tokenizer=tokenizer, chat=True)
+    tokenizer.chat_template = "{{ raise_exception('roles must alternate') }}"
+    with pytest.raises(
+        InputError, match=r"template of the tokenizer fails for document 0 .*: roles must alternate"
+    ):
+        survey(model, chats, tokenizer=tokenizer, chat=True)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_conversations_in_the_field_of_texts(
+    small_model: Callable[[str], Path], tmp_path: Path, ending: str
+) -> None:
+    model, tokenizer = load(small_model("llama"))
+    tokenizer.chat_template = TEMPLATE
+    chats = [[{"role": "user", "content": text}] for text in TEXTS[:5]]
+    rows, path = pd.DataFrame({"text": chats, "other": 1}), tmp_path / f"chats.{ending}"
+    rows.to_parquet(path) if ending == "parquet" else rows.to_json(path, orient="records", lines=True)
+    made = survey(model, path, tokenizer=tokenizer, chat=True)
+    listed = survey(model, chats, tokenizer=tokenizer, chat=True)
+    assert made.facts["corpus"]["sha256"] == listed.facts["corpus"]["sha256"]
+    rows = rows.rename(columns={"text": "talks"})
+    rows.to_parquet(path) if ending == "parquet" else rows.to_json(path, orient="records", lines=True)
+    with pytest.raises(InputError, match=r"no (field|column) 'messages' .* that holds the messages with"):
+        survey(model, path, tokenizer=tokenizer, chat=True)
+
+
+def test_special_tokens_of_a_template_are_special(small_model: Callable[[str], Path]) -> None:
+    """Llama adds them as special tokens without a role, so `all_special_ids` lacks them."""
+    model, tokenizer = load(small_model("llama"))
+    tokenizer.add_tokens([AddedToken("<|turn|>", special=True)])
+    model.resize_token_embeddings(max(len(tokenizer), model.config.vocab_size))
+    tokenizer.chat_template = "{% for m in messages %}<|turn|>{{ m.content }}{% endfor %}"
+    assert tokenizer.convert_tokens_to_ids("<|turn|>") not in tokenizer.all_special_ids
+    chats = [[{"role": "user", "content": text}] * 2 for text in TEXTS]
+    made = survey(model, chats, tokenizer=tokenizer, chat=True)
+    assert made.units.set_index("unit").loc["<|turn|>", "special"]
+    without = survey(model, chats, tokenizer=tokenizer, chat=True, drop_special=True)
+    assert made.state.positions - without.state.positions == 2 * len(TEXTS)
 
 
 def test_a_tokenizer_can_be_named_as_in_the_catalogue(

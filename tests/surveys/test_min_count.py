@@ -18,6 +18,7 @@ from theodolite.errors import InputError, TheodoliteError
 from theodolite.models.layers import Layer
 from theodolite.statistics.rare_units import choose_units
 from theodolite.studies.norm_variance.token_sets import select_tokens
+from theodolite.studies.rare_units import describe_rare_units
 from theodolite.studies.survey_data import SurveyData
 from theodolite.surveys import folder, memory
 from theodolite.surveys import run as runs
@@ -102,6 +103,13 @@ def test_parts_merge_to_the_whole(small_model: Any, monkeypatch: pytest.MonkeyPa
     check_units_without_a_vector(whole)
     parts = [survey(model, DOCUMENTS, min_count=MANY, part=f"{i}/2", out=tmp_path / f"{i}") for i in range(2)]
     merged = theodolite.merge([tmp_path / "0", parts[1]])
+    for one in (*parts, merged):  # units that do not occur in a part are not counted there
+        known = one.tokens.dropna(subset=["m"])
+        first = known[(known["layer"] == 0) & (known["population"] == "all")]
+        sure = first["unit"][first["n"] > 1].nunique()
+        assert sure <= one.facts["counts"]["units_with_vector"] <= len(first) <= one.facts["counts"]["types"]
+    assert "in the whole corpus" in describe_rare_units(parts[0].facts, parts[0].layers)
+    assert "in the whole corpus" not in describe_rare_units(merged.facts, merged.layers)
     same(merged.layers, whole.layers, ["n", "types", "q", "m", "v", "v_within", "v_between", "v_within_se"])
     pd.testing.assert_frame_equal(merged.tokens, whole.tokens, rtol=1e-6, check_dtype=False)
     other = survey(model, DOCUMENTS[:50], min_count=MANY)

@@ -19,24 +19,38 @@ def write_conversation(value: object, where: str, option: str = "--field") -> st
     """
     if value is None or value == []:
         return None
-    messages = list(value) if isinstance(value, list | tuple) else None
-    wrong = value
-    if messages is not None:
-        lacking = [
-            number
-            for number, each in enumerate(messages, start=1)
-            if not (isinstance(each, dict) and isinstance(each.get("role"), str))
-        ]
-        if lacking:
-            where, wrong = f"{where}, message {lacking[0]}", messages[lacking[0] - 1]
-    if messages is None or wrong is not value:
+    messages = [_read_message(each) for each in value] if isinstance(value, list | tuple) else None
+    if messages is None or None in messages:
+        wrong = value
+        if messages is not None:
+            number = messages.index(None)
+            where, wrong = f"{where}, message {number + 1}", value[number]  # type: ignore[index]
         raise InputError(
-            f"{where}: {option} requires a list of messages, each with a role and a content, such as "
+            f"{where}: {option} requires a list of messages, each with a role and a content of text, such as "
             f'[{{"role": "user", "content": "..."}}] (got {_shorten(wrong)}).'
         )
+    return json.dumps(messages, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def _read_message(message: object) -> dict[str, Any] | None:
+    """Return a message with its content as one string; None if it has no role or something else than text.
+
+    The content may be a string or a list of parts of text. It may be missing where a message has something else,
+    such as calls of tools.
+    """
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        return None
     # Columns of Parquet have every key of every message, null where a message does not have it.
-    kept = [{key: part for key, part in each.items() if part is not None or key == "content"} for each in messages]
-    return json.dumps(kept, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    kept = {key: part for key, part in message.items() if part is not None or key == "content"}
+    content = kept.get("content")
+    if isinstance(content, list):
+        texts = [part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)]
+        if len(texts) < len(content):
+            return None
+        kept["content"] = "".join(texts)
+    elif not isinstance(content, str) and (content is not None or not kept.keys() - {"role", "content"}):
+        return None
+    return kept
 
 
 def cut_conversation(text: str, characters: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from theodolite.corpora.chat import write_conversation
+from theodolite.corpora.chat import FIELD, write_conversation
 from theodolite.corpora.options import CorpusOptions
 from theodolite.corpora.text_readers import with_value
 from theodolite.errors import InputError, OfflineError, TheodoliteError, first_line, nearest
@@ -75,7 +75,7 @@ def read_dataset(name: DatasetName, options: CorpusOptions) -> Iterator[list[str
     with _blame_dataset(what):
         rows = load_rows(name)
         for block in rows.iter(batch_size=ROWS):
-            column = options.text_column
+            column = options.find_column(block)
             if column not in block:
                 raise _missing_column(what, column, list(block))
             if options.chat:
@@ -169,9 +169,10 @@ def _text(value: object, what: str, column: str) -> str | None:
 
 
 def _missing_column(what: str, column: str, present: list[str]) -> InputError:
+    held = FIELD if column == FIELD else "text"
     return InputError(
         f"{what} has no column '{column}' (its columns: {', '.join(map(repr, present))}); "
-        f"name the column that holds the text with --column.{nearest(column, present)}"
+        f"name the column that holds the {held} with --column.{nearest(column, present)}"
     )
 
 

@@ -1,5 +1,6 @@
 """Options of corpora: which field holds the text, which documents or files are kept."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from theodolite.corpora.chat import FIELD
@@ -49,15 +50,18 @@ class CorpusOptions:
                 "'replace' puts U+FFFD in place of bytes that are not UTF-8."
             )
 
-    @property
-    def text_field(self) -> str:
-        """The field of a .jsonl file that contains the document."""
-        return FIELD if self.chat and self.field == "text" else self.field
+    def find_field(self, present: Collection[str]) -> str:
+        """Return which of the fields of a .jsonl file contains the document."""
+        return self._find(self.field, present)
 
-    @property
-    def text_column(self) -> str:
-        """The column of a .parquet file or a dataset that contains the document."""
-        return FIELD if self.chat and self.column == "text" else self.column
+    def find_column(self, present: Collection[str]) -> str:
+        """Return which of the columns of a .parquet file or a dataset contains the document."""
+        return self._find(self.column, present)
+
+    def _find(self, name: str, present: Collection[str]) -> str:
+        """Conversations are in `messages`, or in the default "text" if only that is there."""
+        by_default = self.chat and name == "text" and (FIELD in present or name not in present)
+        return FIELD if by_default else name
 
     def _check_words(self) -> None:
         """Reject bounds that no document can meet."""

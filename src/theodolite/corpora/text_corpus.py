@@ -94,7 +94,7 @@ class Corpus:
         found = dict.fromkeys(name for path in self.files for name in list_fields(path, self.options))
         if self.dataset is not None:
             found |= dict.fromkeys(list_columns(self.dataset))
-        texts = {self.options.text_field, self.options.text_column}
+        texts = {self.options.find_field(found), self.options.find_column(found)}
         present = [*(name for name in found if name not in texts), *((FILE,) if self.files else ()), LENGTH]
         return InputError(
             f"--by '{by}': no document of {self.name} has a value in this field. Fields to group by: "

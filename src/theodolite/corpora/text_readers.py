@@ -174,9 +174,10 @@ def read_record(record: dict[str, object], options: CorpusOptions, where: str) -
     """Return the text of a record, with its label and value where options name them; raise if it has no text."""
     text: str | None
     if options.chat:
-        if options.text_field not in record:
-            raise _missing_field(options.text_field, list(record), where, "--field")
-        text = write_conversation(record[options.text_field], where, f"--field '{options.text_field}'")
+        field = options.find_field(record)
+        if field not in record:
+            raise _missing_field(field, list(record), where, "--field")
+        text = write_conversation(record[field], where, f"--field '{field}'")
     else:
         text = _text(record, options.field, where)
         if options.target is not None and text is not None:
@@ -288,7 +289,7 @@ def read_parquet(path: Path, options: CorpusOptions) -> Iterator[list[str | None
 
 def _read_conversations(path: Path, table: Any, options: CorpusOptions) -> Iterator[list[str | None]]:
     """Yield the conversations of a column, several hundred at a time."""
-    column = options.text_column
+    column = options.find_column(table.schema_arrow.names)
     if column not in table.schema_arrow.names:
         raise _missing_column(path, column, table.schema_arrow.names, "--column")
     row = 0
@@ -315,9 +316,10 @@ def _with_values(texts: list[str | None], batch: Any, options: CorpusOptions) ->
 
 def _missing_column(path: Path, column: str, present: list[str], option: str) -> InputError:
     columns = ", ".join(map(repr, present)) or "none"
+    held = FIELD if column == FIELD else "text"
     return InputError(
         f"'{path}' has no column '{column}' (its columns: {columns}); "
-        f"name the column that holds the text with {option}.{nearest(column, present)}"
+        f"name the column that holds the {held} with {option}.{nearest(column, present)}"
     )
 
 

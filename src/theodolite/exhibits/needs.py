@@ -58,7 +58,7 @@ def _explain_no_lengths(survey: SurveyData) -> str:
 
 def _explain_no_sets(survey: SurveyData) -> str:
     folder = "DIR" if survey.folder is None else shlex.quote(str(survey.folder))
-    return f"the survey of {survey.model} has none; make them with `theodolite sets {folder}`"
+    return f"the survey of {survey.model} has no token sets; make them with `theodolite sets {folder}`"
 
 
 def _explain_no_sums(survey: SurveyData) -> str:

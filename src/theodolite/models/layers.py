@@ -96,7 +96,7 @@ def _find_numbers(
     by_index = {layer.index: layer for layer in layers}
     last = max(by_index)
     numbers = [number + last + 1 if number < 0 else number for number in given]
-    missing = [number for number in numbers if number not in by_index]
+    missing = [one for one, number in zip(given, numbers, strict=True) if number not in by_index]
     if missing:
         several = len(missing) > 1
         named = (

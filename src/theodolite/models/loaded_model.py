@@ -44,8 +44,7 @@ class LoadedModel:
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         active = {
             name.replace("_orig_mod.", ""): [getattr(module, each, None) for each in _ADAPTER_STATE]
-            for name, module in self.network.named_modules()
-            if isinstance(getattr(module, "disable_adapters", None), bool)  # a method of models of transformers
+            for name, module in self._adapted_modules()
         }
         settings = {
             "config": _without_volatile(self.network.config.to_dict()),
@@ -55,6 +54,19 @@ class LoadedModel:
         }
         written = json.dumps(settings, sort_keys=True, default=_plain)
         return sha256(written.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def _adapted_modules(self) -> list[tuple[str, Any]]:
+        return [
+            (name, module)
+            for name, module in self.network.named_modules()
+            if isinstance(getattr(module, "disable_adapters", None), bool)  # a method of models of transformers
+        ]
+
+    def _active_adapters(self) -> list[str]:
+        """Return the names of the adapters that are in use."""
+        modules = [module for _, module in self._adapted_modules()]
+        used = {name for module in modules if not module.disable_adapters for name in module.active_adapters}
+        return sorted(used.intersection(self.adapters)) if modules else sorted(self.adapters)
 
     def identity(self) -> dict[str, str]:
         """Return the digests that identify the model."""
@@ -88,7 +100,7 @@ class LoadedModel:
         method = (quantized or {}).get("quant_method")
         return {
             "loaded": True,
-            "adapters": sorted(self.adapters),
+            "adapters": self._active_adapters(),
             "quantization": None if method is None else str(getattr(method, "value", method)),
         }
 

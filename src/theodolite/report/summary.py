@@ -9,6 +9,7 @@ from typing import Any
 from theodolite.report.tables import Steps, Tables, all_rows, number
 from theodolite.report.vectors import is_vector_survey
 from theodolite.studies.rare_units import describe_rare_units
+from theodolite.studies.survey_data import describe_adapters
 from theodolite.text import format_count, pluralize
 
 
@@ -57,7 +58,7 @@ def describe_survey(tables: Tables) -> str:
         kinds = f" in {pluralize(known['groups'], 'group')}" if "groups" in known else ""
         return f"{what[0].upper()}{what[1:]} of {_named(corpus) or tables.name}{kinds}, measured as given{wide}."
     subject = _named(model) or tables.name
-    first = f"{_form(model, subject)} was run on {_corpus(corpus, known)}."
+    first = f"{_form(model, subject)}{describe_adapters(tables.facts)} was run on {_corpus(corpus, known)}."
     covered = [pluralize(known[key], key.removesuffix("s")) for key in ("positions", "unit types") if key in known]
     if not covered and "layers" not in known:
         return first

@@ -16,6 +16,7 @@ from theodolite.errors import InputError
 from theodolite.measures.columns import DERIVED, group_columns
 from theodolite.measures.formula import formula_of_column
 from theodolite.studies.choice import default_population
+from theodolite.studies.survey_data import describe_adapters, describe_units
 from theodolite.text import POPULATION_LABELS, distinct_labels
 
 SHARES = {column.name: column.parts for column in DERIVED if column.parts}
@@ -236,7 +237,9 @@ def select_defined(rows: list[Row], column: str) -> list[Row]:
 
 
 def label_surveys(surveys: Sequence[Tables]) -> list[str]:
-    """Return labels of surveys that all differ: the name, with the kind of units or a number if necessary."""
-    return distinct_labels(
-        [tables.name for tables in surveys], [str(tables.facts.get("units") or "") for tables in surveys]
-    )
+    """Return labels of surveys that all differ: the name, with adapters, units or a number if necessary."""
+    facts = [tables.facts for tables in surveys]
+    names = [tables.name for tables in surveys]
+    if len(set(names)) < len(names):
+        names = [f"{name}{describe_adapters(one)}" for name, one in zip(names, facts, strict=True)]
+    return distinct_labels(names, describe_units(facts))

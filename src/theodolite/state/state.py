@@ -10,6 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from theodolite.devices import DeviceTensor
@@ -57,6 +58,11 @@ class State:
             for name, tensor in fold.state_in_place().items()
             if not name.startswith("sample.")
         )
+
+    def count_units_with_vector(self) -> int:
+        """Return the number of units seen whose sums are kept."""
+        codes = [table.codes for fold in self.folds.values() for table in fold.moments.tables]
+        return len(np.unique(torch.cat(codes).numpy())) if codes else 0
 
     @property
     def bytes_to_save(self) -> int:

@@ -22,6 +22,11 @@ def find_min_count(facts: Mapping[str, Any]) -> int:
     return int((facts.get("settings") or {}).get("min_count") or 1)
 
 
+def is_part(facts: Mapping[str, Any]) -> bool:
+    """Return whether a survey is of one part of its corpus."""
+    return ((facts.get("identity") or {}).get("corpus") or {}).get("part") is not None
+
+
 def has_units_without_vector(layers: pd.DataFrame) -> bool:
     """Return whether some units have no M and V."""
     return SHARE in layers.columns and bool((layers[SHARE] > 0).any())
@@ -44,7 +49,7 @@ def are_certain(n: NDArray[np.int64], m: NDArray[np.float64], special: Mask, min
 def describe_rare_units(facts: Mapping[str, Any], layers: pd.DataFrame) -> str:
     """Return which units have no vector, and what is estimated; empty if nothing is.
 
-    >>> facts = {"settings": {"min_count": 20}, "counts": {"types": 50000}, "memory": {"units_with_vector": 14000}}
+    >>> facts = {"settings": {"min_count": 20}, "counts": {"types": 50000, "units_with_vector": 14000}}
     >>> for sentence in describe_rare_units(facts, pd.DataFrame({SHARE: [0.031]})).split(". "):
     ...     print(sentence)
     36,000 of 50,000 units (72%), which occur fewer than 20 times, have no vector
@@ -54,12 +59,13 @@ def describe_rare_units(facts: Mapping[str, Any], layers: pd.DataFrame) -> str:
     if not has_units_without_vector(layers):
         return ""
     least = find_min_count(facts)
-    types = (facts.get("counts") or {}).get("types")
-    kept = (facts.get("memory") or {}).get("units_with_vector")
+    counts = facts.get("counts") or {}
+    types, kept = counts.get("types"), counts.get("units_with_vector")
     which = "Some units"
     if types and kept is not None:
         which = f"{types - kept:,} of {types:,} units ({format_percent((types - kept) / types, 2)})"
-    rare = f", which occur fewer than {least} times," if least > 1 else ""
+    where = " in the whole corpus" if is_part(facts) else ""
+    rare = f", which occur fewer than {least} times{where}," if least > 1 else ""
     fits = f" CV, slope and R2 use {describe_certain_units(least)}." if least > FREQUENT[0] else ""
     share = format_percent(float(layers[SHARE].max()), 2)
     return (

@@ -15,7 +15,7 @@ import pandas as pd
 from theodolite.corpora.options import CorpusOptions
 from theodolite.errors import DamagedError, InputError
 from theodolite.studies.rare_units import find_min_count
-from theodolite.text import list_layers, short_path
+from theodolite.text import join_words, list_layers, short_path
 
 UNDEFINED_EVERYWHERE = "undefined at every layer"
 
@@ -112,23 +112,46 @@ def escape_unencodable(name: object) -> str:
     return str(name).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def describe_adapters(facts: Mapping[str, Any]) -> str:
+    """Return what follows the name of a model that was surveyed with adapters; empty without any.
+
+    >>> describe_adapters({"model": {"name": "llama", "adapters": ["law", "tax"]}})
+    ' with the adapters law and tax'
+    """
+    model = facts.get("model")
+    given = model.get("adapters") if isinstance(model, Mapping) else None
+    adapters = [escape_unencodable(name) for name in given or ()]
+    return f" with the {'adapters' if len(adapters) > 1 else 'adapter'} {join_words(adapters)}" if adapters else ""
+
+
+def describe_units(facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the kind of units of each survey, with its --min-count if these differ.
+
+    >>> describe_units([{"units": "id"}, {"units": "id", "settings": {"min_count": 10}}])
+    ['id, min-count 1', 'id, min-count 10']
+    """
+    counts = [find_min_count(one) for one in facts]
+    details = [f", min-count {count}" if len(set(counts)) > 1 else "" for count in counts]
+    return [f"{one.get('units') or ''}{detail}" for one, detail in zip(facts, details, strict=True)]
+
+
 def make_labels(surveys: Sequence[SurveyData]) -> list[str]:
     """Return a short, distinct name for each survey: its label, or the model.
 
-    Models get the corpus, then units and --min-count, and then a number if these are needed to distinguish them.
+    Models get their adapters and the corpus, then units and --min-count, and then a number if these are needed to
+    distinguish them.
     """
     given = [escape_unencodable(survey.facts.get("label") or "") for survey in surveys]
     names = [label or survey.model for label, survey in zip(given, surveys, strict=True)]
-    fuller = [label or f"{survey.model} on {survey.corpus}" for label, survey in zip(given, surveys, strict=True)]
+    fuller = [
+        label or f"{survey.model}{describe_adapters(survey.facts)} on {survey.corpus}"
+        for label, survey in zip(given, surveys, strict=True)
+    ]
     if max(Counter(names).values(), default=0) > 1:
         names = fuller
     if max(Counter(names).values(), default=0) > 1:
-        counts = [find_min_count(survey.facts) for survey in surveys]
-        details = [f", min-count {count}" if len(set(counts)) > 1 else "" for count in counts]
-        names = [
-            f"{name}, {survey.facts.get('units')}{detail}"
-            for name, survey, detail in zip(names, surveys, details, strict=True)
-        ]
+        units = describe_units([survey.facts for survey in surveys])
+        names = [f"{name}, {unit}" for name, unit in zip(names, units, strict=True)]
     if max(Counter(names).values(), default=0) > 1:
         names = [f"{name} ({number})" for number, name in enumerate(names, 1)]
     return names

@@ -116,6 +116,8 @@ def _merge_one_kind(surveys: Iterator[Survey], listener: Listener) -> Survey:
         "shards": len(merged.state.shards),
         "nonfinite": nonfinite(merged.tables.layers, merged.facts["populations"]),
     }
+    if "units_with_vector" in merged.facts["counts"]:
+        merged.facts["counts"]["units_with_vector"] = merged.state.count_units_with_vector()
     return merged
 
 

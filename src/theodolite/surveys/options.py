@@ -346,7 +346,7 @@ class RunOptions:
         bool,
         Option(
             "Keep the sums of a finished survey whatever their size, so that it can be merged. Default: only if "
-            "they are smaller than 1 GiB."
+            "they are smaller than 1 GiB, or those of a part."
         ),
     ] = False
     label: Annotated[

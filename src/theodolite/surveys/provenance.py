@@ -29,7 +29,7 @@ FREE_TO_DIFFER_IN_MERGE = (
 
 DIGESTS = {
     "model.sha256": "the weights",
-    "model.settings": "the settings of the model or its tokenizer, such as config.json",
+    "model.settings": "the settings of the model, its active adapters or its tokenizer, such as config.json",
     "tokenizer.sha256": "the vocabulary",
     "corpus.sha256": "the documents",
     "corpus.labels": "the labels",

@@ -119,6 +119,8 @@ def _run(
     if place is not None and resuming and (place / FACTS).is_file():
         listener.say(f"{place} already contains this survey: nothing to do")
         survey = open_survey(place)
+        if keep_sums and not survey.facts.get(SUMS_KEPT, True):
+            listener.warn("--keep-sums: the sums of this survey were not kept; use --overwrite to survey again")
         _tidy(place)
         return survey
     plans = (plan, *plan.others)  # one per kind of unit
@@ -192,7 +194,8 @@ def _finish(
     on_device = sums_on_device(state.folds)  # before they are copied to the CPU, which starts now
     if isinstance(folder, Path):
         folder.mkdir(parents=True, exist_ok=True)
-    sums_kept = keep_sums or folder is None or state.bytes <= MAX_SUMS
+    is_part = plan.identity["corpus"].get("part") is not None  # made to be merged
+    sums_kept = keep_sums or is_part or folder is None or state.bytes <= MAX_SUMS
     with (
         write_in_background(state, folder, sums_kept=sums_kept) as written,
         TableInParts(folder / TOKENS) if isinstance(folder, Path) else nullcontext() as tokens,
@@ -202,7 +205,7 @@ def _finish(
         if not sums_kept:
             survey.facts[SUMS_KEPT] = False
             listener.warn(
-                f"the sums ({format_bytes(state.bytes)}) are not kept, so the survey cannot be merged. Use "
+                f"the sums ({format_bytes(state.bytes)}) are not kept, so the survey cannot be merged; use "
                 "--keep-sums to keep them"
             )
         survey.facts["times"]["seconds"] |= {name: round(spent, 3) for name, spent in engine.seconds().items()}
@@ -466,7 +469,7 @@ def _make_survey(
     engine: Engine,
     on_tokens: Callable[[pd.DataFrame], None] | None,
 ) -> Survey:
-    layers = plan.source.layers
+    layers, with_vector = plan.source.layers, state.count_units_with_vector()
     tables = make_tables(
         state,
         layers,
@@ -523,6 +526,8 @@ def _make_survey(
         },
         "memory": estimate.facts(),
     }
+    if estimate.kept is not None:
+        facts["counts"]["units_with_vector"] = with_vector
     if plan.by is not None:
         facts[BY] = plan.by.to_dict()
     if plan.others:

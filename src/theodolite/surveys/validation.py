@@ -150,8 +150,9 @@ def check_loaded_options(options: SurveyOptions, running: RunOptions) -> None:
         for each in list_options(type(given), FOR_LOADING):
             value = getattr(given, each.name)
             if value != each.default:
+                shown = flag(each.name) if value is True else f"{flag(each.name)} {value!r}"
                 raise InputError(
-                    f"{flag(each.name)} {value!r} applies to a model that the survey loads, and MODEL is already "
+                    f"{shown} applies to a model that the survey loads, and MODEL is already "
                     "loaded: it is used as it is. Omit the option, or give the name or folder of the model."
                 )
 

@@ -120,7 +120,9 @@ def test_every_format_of_one_survey_and_two(number: str, ending: str, tmp_path: 
 
 @pytest.mark.parametrize("number", ["fig1", "fig8", "table2"])
 def test_a_survey_without_sets_is_rejected_with_the_command_that_makes_them(number: str) -> None:
-    with pytest.raises(InputError, match=r"the survey of bert has none; make them with `theodolite sets DIR`"):
+    with pytest.raises(
+        InputError, match=r"the survey of bert has no token sets; make them with `theodolite sets DIR`"
+    ):
         make(find(f"norm-variance/{number}"), [SURVEY, MADE.survey])
 
 

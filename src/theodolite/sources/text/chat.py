@@ -34,8 +34,8 @@ def write_text(tokenizer: Any, document: int, conversation: str) -> str:
         text = tokenizer.apply_chat_template(json.loads(conversation), tokenize=False)
     except Exception as error:  # templates are programs: they raise whatever their author chose
         raise InputError(
-            f"Document {document} of CORPUS (from 0): the chat template of this tokenizer rejects its messages. "
-            f"({first_line(error)})"
+            f"The chat template of the tokenizer fails for document {document} of CORPUS, counted from 0: "
+            f"{first_line(error)}. Check its messages and the template."
         ) from error
     return repair_surrogates(str(text))
 

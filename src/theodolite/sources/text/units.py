@@ -117,11 +117,13 @@ def token_level(tokenizer: Any) -> str:
 def special_ids(tokenizer: Any) -> set[int]:
     """Return the ids of special tokens, without the unknown token, which stands for text.
 
-    A token with several roles, as in the vocabulary of GPT-2, stays special.
+    Special are those with a role, and those that the tokenizer has added as special, such as what a chat template
+    writes around messages. A token with several roles, as in the vocabulary of GPT-2, stays special.
     """
     names = ("bos_token_id", "eos_token_id", "sep_token_id", "pad_token_id", "cls_token_id", "mask_token_id")
     other = {getattr(tokenizer, name, None) for name in names}
-    return set(tokenizer.all_special_ids) - ({tokenizer.unk_token_id} - other)
+    added = {number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
+    return (added | set(tokenizer.all_special_ids)) - ({tokenizer.unk_token_id} - other)
 
 
 def strip_marks(token: str, continuation: str = "") -> str:

@@ -20,6 +20,7 @@ from theodolite.storage.location import local_path
 from theodolite.studies.choice import AUTO, check_population, default_population
 from theodolite.studies.norm_variance.token_set_files import TokenSetTables, read_token_sets, write_token_sets
 from theodolite.studies.norm_variance.units import read_units, strip_markers
+from theodolite.studies.rare_units import find_min_count
 from theodolite.studies.reading import read_survey_data
 from theodolite.studies.survey_data import SurveyData, check_layer, middle_layer
 from theodolite.surveys.reopen import check_readable, reopen
@@ -133,10 +134,11 @@ def select_tokens(survey: SurveyData, layer: int, *, seed: int = 0, population: 
     drawable = long & ~table["special"].to_numpy(bool) & table["v"].notna().to_numpy(bool)
     fit = table[frequent(table["n"].to_numpy(np.int64)) & drawable]
     if len(fit) < 2:
+        lower = " or with a smaller --min-count" if find_min_count(survey.facts) > 1 else ""
         raise InputError(
             f"{survey.model} on {survey.corpus}: only {len(fit)} units of at least {MIN_CHARACTERS} characters "
-            "occur 10 to 100,000 times and have M and V, and at least 2 are required; survey more text or with a "
-            "smaller --min-count, or name tokens with --unit."
+            f"occur 10 to 100,000 times and have M and V, and at least 2 are required; survey more text{lower}, "
+            "or name tokens with --unit."
         )
     fit = fit.assign(
         interval=assign_intervals(fit["log10_n"].to_numpy(np.float64)),
