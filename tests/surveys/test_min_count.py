@@ -209,6 +209,15 @@ def test_large_sums_are_kept_only_if_asked(small_model: Any, monkeypatch: Any, t
     with pytest.raises(InputError, match=r"small has no sums, which what-if requires: .*1 GiB\. "):
         theodolite.what_if(tmp_path / "small")
     assert folder.MAX_SUMS == 2**30
+    with pytest.warns(UserWarning, match="the sums of this survey were not kept; use --overwrite to survey again"):
+        survey(small_model("gpt2"), DOCUMENTS[:60], out=tmp_path / "small", resume=True, keep_sums=True)
+
+
+def test_a_part_keeps_its_sums(small_model: Any, monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setattr(runs, "MAX_SUMS", 1000)
+    part = survey(small_model("gpt2"), DOCUMENTS[:60], part="0/2", out=tmp_path / "part")
+    assert part.state.has_sums
+    assert theodolite.open(tmp_path / "part").state.has_sums
 
 
 def test_a_language_model_of_8b_fits_in_64_gb() -> None:
