@@ -26,6 +26,9 @@ from safetensors.torch import load_file
 def compare_folders(before: Path, after: Path, ignored: frozenset[str] = frozenset()) -> Iterator[str]:
     """Yield one line for every difference."""
     names = [{path.name for path in folder.iterdir() if path.suffix in SUFFIXES} for folder in (before, after)]
+    for folder, found in zip((before, after), names, strict=True):
+        if not found:
+            yield f"{folder} has no table: is it the folder of a survey?"
     for name in sorted(names[0] ^ names[1]):
         yield f"{name} is in {before if name in names[0] else after} only"
     for name in sorted(names[0] & names[1]):
