@@ -15,6 +15,7 @@ from tests.shared import slow
 from theodolite.errors import InputError, TheodoliteError
 from theodolite.report import Tables, render, write
 from theodolite.report import page as page_module
+from theodolite.report.tables import label_surveys
 
 Make = Callable[..., Tables]
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -146,6 +147,20 @@ def test_the_opening_states_what_was_surveyed(tables: Tables) -> None:
         "minilm-l6 (bert, float32, cpu) was run on 10,000 documents of chitchat. The survey covers 131,072 "
         "positions of 500 unit types at each of 8 layers, as vectors of 384 coordinates."
     ) in render([tables])
+
+
+def test_surveys_that_differ_in_adapters_or_min_count_have_different_names(tables: Tables) -> None:
+    model = {"name": "m", "adapters": ["<b>law</b>"]}
+    adapted = replace(tables, facts={**tables.facts, "model": model})
+    rarer = replace(tables, facts={**tables.facts, "settings": {"min_count": 10}})
+    assert label_surveys([tables, adapted]) == [tables.name, f"{tables.name} with the adapter <b>law</b>"]
+    assert [label.rpartition(", ")[2] for label in label_surveys([tables, rarer])] == [
+        "min-count 1",
+        "min-count 10",
+    ]
+    page = render([tables, adapted])
+    assert "with the adapter &lt;b&gt;law&lt;/b&gt;" in page
+    assert "<b>law" not in page
 
 
 def test_undefined_is_a_dash_with_a_reason(tables: Tables) -> None:

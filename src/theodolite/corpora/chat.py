@@ -19,17 +19,22 @@ def write_conversation(value: object, where: str, option: str = "--field") -> st
     """
     if value is None or value == []:
         return None
-    messages = [_read_message(each) for each in value] if isinstance(value, list | tuple) else None
-    if messages is None or None in messages:
-        wrong = value
-        if messages is not None:
-            number = messages.index(None)
-            where, wrong = f"{where}, message {number + 1}", value[number]  # type: ignore[index]
-        raise InputError(
-            f"{where}: {option} requires a list of messages, each with a role and a content of text, such as "
-            f'[{{"role": "user", "content": "..."}}] (got {_shorten(wrong)}).'
-        )
+    if not isinstance(value, list | tuple):
+        raise _no_messages(value, where, option)
+    messages = []
+    for number, each in enumerate(value, start=1):
+        message = _read_message(each)
+        if message is None:
+            raise _no_messages(each, f"{where}, message {number}", option)
+        messages.append(message)
     return json.dumps(messages, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def _no_messages(wrong: object, where: str, option: str) -> InputError:
+    return InputError(
+        f"{where}: {option} requires a list of messages, each with a role and a content of text, such as "
+        f'[{{"role": "user", "content": "..."}}] (got {_shorten(wrong)}).'
+    )
 
 
 def _read_message(message: object) -> dict[str, Any] | None:
@@ -48,8 +53,10 @@ def _read_message(message: object) -> dict[str, Any] | None:
         if len(texts) < len(content):
             return None
         kept["content"] = "".join(texts)
-    elif not isinstance(content, str) and (content is not None or not kept.keys() - {"role", "content"}):
-        return None
+    elif not isinstance(content, str):
+        others = [part for key, part in kept.items() if key not in ("role", "content")]
+        if content is not None or not any(others):
+            return None
     return kept
 
 

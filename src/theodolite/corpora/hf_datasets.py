@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from theodolite.corpora.chat import FIELD, write_conversation
+from theodolite.corpora.chat import write_conversation
 from theodolite.corpora.options import CorpusOptions
-from theodolite.corpora.text_readers import with_value
+from theodolite.corpora.text_readers import missing_column, with_value
 from theodolite.errors import InputError, OfflineError, TheodoliteError, first_line, nearest
 
 PREFIX = "hf:"
@@ -77,7 +77,7 @@ def read_dataset(name: DatasetName, options: CorpusOptions) -> Iterator[list[str
         for block in rows.iter(batch_size=ROWS):
             column = options.find_column(block)
             if column not in block:
-                raise _missing_column(what, column, list(block))
+                raise missing_column(what, column, list(block))
             if options.chat:
                 texts = [write_conversation(value, what, f"--column '{column}'") for value in block[column]]
             else:
@@ -165,14 +165,6 @@ def _text(value: object, what: str, column: str) -> str | None:
     raise InputError(
         f"--column '{column}' requires strings, but in {what} it holds values of type {type(value).__name__}; "
         "name a column that holds text."
-    )
-
-
-def _missing_column(what: str, column: str, present: list[str]) -> InputError:
-    held = FIELD if column == FIELD else "text"
-    return InputError(
-        f"{what} has no column '{column}' (its columns: {', '.join(map(repr, present))}); "
-        f"name the column that holds the {held} with --column.{nearest(column, present)}"
     )
 
 

@@ -291,7 +291,7 @@ def _read_conversations(path: Path, table: Any, options: CorpusOptions) -> Itera
     """Yield the conversations of a column, several hundred at a time."""
     column = options.find_column(table.schema_arrow.names)
     if column not in table.schema_arrow.names:
-        raise _missing_column(path, column, table.schema_arrow.names, "--column")
+        raise missing_column(f"'{path}'", column, table.schema_arrow.names)
     row = 0
     for batch in table.iter_batches(ROWS, columns=[column, *_value_column(table, options)]):
         values = batch.column(column).to_pylist()
@@ -314,11 +314,12 @@ def _with_values(texts: list[str | None], batch: Any, options: CorpusOptions) ->
     return [with_value(text, value, options) for text, value in zip(texts, values, strict=True)]
 
 
-def _missing_column(path: Path, column: str, present: list[str], option: str) -> InputError:
+def missing_column(what: str, column: str, present: list[str], option: str = "--column") -> InputError:
+    """Return the error for a file or dataset without the column."""
     columns = ", ".join(map(repr, present)) or "none"
     held = FIELD if column == FIELD else "text"
     return InputError(
-        f"'{path}' has no column '{column}' (its columns: {columns}); "
+        f"{what} has no column '{column}' (its columns: {columns}); "
         f"name the column that holds the {held} with {option}.{nearest(column, present)}"
     )
 
@@ -328,7 +329,7 @@ def _check_column(path: Path, schema: Any, column: str, option: str = "--column"
     import pyarrow as pa
 
     if column not in schema.names:
-        raise _missing_column(path, column, schema.names, option)
+        raise missing_column(f"'{path}'", column, schema.names, option)
     kind = schema.field(column).type
     values = kind.value_type if pa.types.is_dictionary(kind) else kind
     if not (pa.types.is_string(values) or pa.types.is_large_string(values) or pa.types.is_string_view(values)):

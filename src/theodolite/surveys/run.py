@@ -469,7 +469,8 @@ def _make_survey(
     engine: Engine,
     on_tokens: Callable[[pd.DataFrame], None] | None,
 ) -> Survey:
-    layers, with_vector = plan.source.layers, state.count_units_with_vector()
+    layers = plan.source.layers
+    with_vector = None if estimate.kept is None else state.count_units_with_vector()
     tables = make_tables(
         state,
         layers,
@@ -526,7 +527,7 @@ def _make_survey(
         },
         "memory": estimate.facts(),
     }
-    if estimate.kept is not None:
+    if with_vector is not None:
         facts["counts"]["units_with_vector"] = with_vector
     if plan.by is not None:
         facts[BY] = plan.by.to_dict()

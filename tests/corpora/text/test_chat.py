@@ -25,7 +25,15 @@ def test_the_content_is_one_text(message: dict[str, Any], content: str | None) -
 
 
 @pytest.mark.parametrize(
-    "message", [{}, {"content": None}, {"content": 5}, {"content": [{"type": "image", "url": "a.png"}]}], ids=str
+    "message",
+    [
+        {},
+        {"content": None},
+        {"content": None, "tool_calls": []},
+        {"content": 5},
+        {"content": [{"type": "image", "url": "a.png"}]},
+    ],
+    ids=str,
 )
 def test_other_content_is_rejected(message: dict[str, Any]) -> None:
     """A template would write it as Python does, such as None."""
