@@ -1,8 +1,8 @@
 """Text corpora: numbered documents that can be read repeatedly."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
 from itertools import filterfalse
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from theodolite.corpora.file_search import find_files, find_reader
 from theodolite.corpora.filters import KeptDocuments, Tally, filter_documents
 from theodolite.corpora.hf_datasets import DatasetName, find_dataset, is_dataset, list_columns, read_dataset
 from theodolite.corpora.options import CorpusOptions
-from theodolite.corpora.text_readers import Labelled, label_of, list_fields, read_record
+from theodolite.corpora.text_readers import Labelled, label_of, list_fields, missing_column, read_record
 from theodolite.errors import InputError, nearest
 
 TEXTS = 1024  # documents in memory that are processed together
@@ -153,29 +153,60 @@ def _from_memory(what: Iterable[Any], options: CorpusOptions) -> Corpus:
             "corpus requires a path, a name of the catalogue or strings in a fixed order (got a value of type "
             f"{kind}); give a list of strings."
         )
-    texts: tuple[Any, ...] = tuple(what)
+    frame = hasattr(what, "iterrows")  # a DataFrame of pandas: to iterate over it gives the names of its columns
+    # For a row in memory, field and column mean the same.
+    rows = replace(options, field=options.column if options.field == "text" else options.field)
+    texts: tuple[Any, ...] = _read_frame(what, rows) if frame else tuple(what)
     if not texts:
         raise InputError(f"corpus is an empty {kind}: give at least one document.")
-    if options.by is not None and all(isinstance(each, dict) for each in texts):
-        texts = tuple(read_record(each, options, f"document {at}") or "" for at, each in enumerate(texts))
+    if all(isinstance(each, dict) for each in texts) and _reads_rows(rows, texts[0]):
+        texts = tuple(read_record(each, rows, f"document {at}") or "" for at, each in enumerate(texts))
+        options = replace(options, field="text", column="text")  # they have had their effect
     elif options.chat:
         written = (write_conversation(each, f"document {index}", "corpus") for index, each in enumerate(texts))
         texts = tuple(text or "" for text in written)
     for index, text in enumerate(texts):
-        if isinstance(text, dict) and not options.by:
+        if isinstance(text, str):
+            continue
+        wrong = f"corpus requires strings, but document {index} of the {kind} is"
+        if isinstance(text, dict):
             raise InputError(
-                f"corpus requires strings, but document {index} of the {kind} is of type dict; give the text of "
-                "each, such as [row['text'] for row in rows]. Dicts are read only with --by FIELD."
+                f"{wrong} of type dict; give the text of each, such as [row['text'] for row in rows]. Dicts are "
+                "read only with by='FIELD', or if --column names the field of the text."
             )
-        if not isinstance(text, str):
-            raise InputError(
-                f"corpus requires strings, but document {index} of the {kind} is of type {type(text).__name__}; "
-                f"convert or remove it{', or read conversations with --chat' if isinstance(text, list) else ''}."
-            )
+        if hasattr(what, "dropna") and what.isna().iloc[index]:
+            raise InputError(f"{wrong} missing ({text}); remove missing values with .dropna().")
+        raise InputError(
+            f"{wrong} of type {type(text).__name__}; "
+            f"convert or remove it{', or read conversations with --chat' if isinstance(text, list) else ''}."
+        )
     name = f"{kind} of {len(texts):,}"
     if not any(_drop_blank(texts)):
         raise _blank(name)
     return Corpus(name, options, texts=texts)
+
+
+def _read_frame(frame: Any, options: CorpusOptions) -> tuple[dict[str, Any], ...]:
+    """Return the rows of a DataFrame, with missing values as None; reject it if no option names a column."""
+    columns = list(frame.columns)
+    if not _reads_rows(options, columns):
+        name = "text" if "text" in columns else next(iter(columns), "text")
+        raise InputError(
+            f"corpus is a DataFrame with the columns {', '.join(map(repr, columns)) or 'none'}; give one of them, "
+            f"such as frame[{name!r}], or name the column of the texts with --column."
+        )
+    if (column := options.find_field(columns)) not in columns:
+        raise missing_column("the DataFrame", column, [str(name) for name in columns])
+    present = frame.astype(object).where(frame.notna(), None)
+    return tuple(present.to_dict("records"))
+
+
+def _reads_rows(options: CorpusOptions, row: Collection[str]) -> bool:
+    """Return whether options say that documents are rows with fields.
+
+    With `chat` a dict may also be a message of the only conversation, which is not in a list.
+    """
+    return options.by is not None or options.field != "text" or (options.chat and options.find_field(row) in row)
 
 
 def _blocks(path: Path, options: CorpusOptions) -> Iterator[list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,15 @@ def choose(values: list[Any], top: int = 32) -> FieldChoice:
 def files(tmp_path: Path) -> dict[str, Any]:
     (tmp_path / "c.jsonl").write_text("\n".join(json.dumps(row) for row in ROWS))
     pd.DataFrame(ROWS).to_parquet(tmp_path / "c.parquet")
-    return {"jsonl": tmp_path / "c.jsonl", "parquet": tmp_path / "c.parquet", "memory": ROWS}
+    return {
+        "jsonl": tmp_path / "c.jsonl",
+        "parquet": tmp_path / "c.parquet",
+        "memory": ROWS,
+        "frame": pd.DataFrame(ROWS),
+    }
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet", "memory"])
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "memory", "frame"])
 def test_values_travel_with_documents(files: dict[str, Any], kind: str) -> None:
     corpus = open_corpus(files[kind], CorpusOptions(by="language"))
     read = [(text, value_of(text)) for _, text in corpus.documents()]
@@ -57,10 +63,25 @@ def test_values_travel_with_documents(files: dict[str, Any], kind: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet", "memory"])
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "memory", "frame"])
 def test_the_corpus_is_the_same_with_and_without_a_field(files: dict[str, Any], kind: str) -> None:
     texts = [row["text"] for row in ROWS]
     assert scan(open_corpus(files[kind], CorpusOptions(by="year"))).sha256 == scan(open_corpus(texts)).sha256
+
+
+@pytest.mark.parametrize("option", ["field", "column"])
+def test_rows_in_memory_are_read_by_a_named_field(option: str) -> None:
+    rows = [{"body": "one", "language": "en"}, {"body": None, "language": "fr"}, {"body": "two", "language": "fr"}]
+    chosen = CorpusOptions(**{option: "body"})
+    for what in (rows, pd.DataFrame(rows)):
+        corpus = open_corpus(what, chosen)
+        corpus.check_columns()
+        assert list(corpus.documents()) == [(0, "one"), (1, "two")]
+        grouped = scan(open_corpus(what, replace(chosen, by="language"))).by
+        assert grouped is not None
+        assert grouped.names == ("en", "fr")
+    with pytest.raises(InputError, match=f"--{option} 'body' has no effect on list of 1"):
+        open_corpus(["one"], chosen).check_columns()
 
 
 def test_years_are_groups_in_order(files: dict[str, Any]) -> None:
