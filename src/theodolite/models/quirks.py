@@ -6,6 +6,7 @@ What cannot be seen that way is listed here, each with its reason.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from theodolite.errors import InputError
@@ -29,6 +30,8 @@ POSITIONS_AFTER_PADDING = (
 """RoBERTa and related models number positions from padding_idx + 1."""
 LOCAL_ATTENTION = ("sliding_window", "attention_chunk_size", "local_attention", "attention_window", "window_size")
 """Settings of models in which a block attends to a limited number of tokens."""
+SELECTED_TOKENS = "index_topk"
+"""Setting of models in which a block selects the tokens that it attends to; the choice depends on padding too."""
 OPTIONAL_WEIGHTS = ("pooler.",)
 """Weights that may be missing from a checkpoint: the pooler comes after every layer that is read."""
 
@@ -115,6 +118,27 @@ def attends_locally(config: Any, longest: int) -> bool:
     """Return whether some block of the model attends to fewer than `longest` tokens."""
     limits = [getattr(config, name, None) for name in LOCAL_ATTENTION]
     return any(isinstance(limit, int) and 0 < limit < longest for limit in limits)
+
+
+def independent_length(config: Any) -> int:
+    """Return the most tokens for which the states of a window do not depend on how long its batch is.
+
+    2^31 if they never do. LongRoPE chooses between two sets of frequencies by the longest window of a batch.
+    """
+    parameters = getattr(config, "rope_parameters", None) or {}
+    each = [
+        parameters,
+        *(value for value in parameters.values() if isinstance(value, Mapping)),
+    ]  # by kind of layer
+    limits = [rope.get("original_max_position_embeddings") for rope in each if rope.get("rope_type") == "longrope"]
+    limits.append(getattr(config, SELECTED_TOKENS, None))
+    return min((limit for limit in limits if isinstance(limit, int)), default=2**31)
+
+
+def ignores_position_ids(config: Any) -> bool:
+    """Return whether attention depends on the place in the input: Llama 4 scales it so, DeepSeek's selects tokens."""
+    scales = getattr(config, "attn_temperature_tuning", None) and config.model_type.startswith("llama4")
+    return bool(scales) or getattr(config, SELECTED_TOKENS, None) is not None
 
 
 def decoder_start_id(config: Any) -> int | None:

@@ -184,3 +184,73 @@ def test_no_batch_has_more_windows_than_a_gpu_can_launch() -> None:
     bounds = packed_bounds(np.full(200_000, 2), 10**6)
     assert all(stop - start <= MOST_WINDOWS for start, stop in bounds)
     assert all(a[1] == b[0] for a, b in pairwise(bounds))
+
+
+SIZES: dict[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 64,
+    "initializer_range": 0.3,
+    "pad_token_id": 0,
+}
+BY_THEIR_BATCH: dict[str, dict[str, Any]] = {
+    "phi3": {
+        "original_max_position_embeddings": 16,
+        "rope_parameters": {
+            "rope_type": "longrope",
+            "rope_theta": 10000.0,
+            "short_factor": [1.0] * 4,
+            "long_factor": [1.0, 4.0, 16.0, 32.0],
+            "original_max_position_embeddings": 16,
+        },
+    },
+    "llama4_text": {
+        "attn_temperature_tuning": True,
+        "floor_scale": 64,
+        "no_rope_layers": [1, 0],
+        "layer_types": ["full_attention"] * 2,
+        "moe_layers": [],
+        "head_dim": 8,
+    },
+    "deepseek_v32": {
+        "index_topk": 16,
+        "index_head_dim": 16,
+        "index_n_heads": 2,
+        "head_dim": 8,
+        "first_k_dense_replace": 2,
+        "q_lora_rank": 16,
+        "kv_lora_rank": 16,
+        "qk_nope_head_dim": 8,
+        "qk_rope_head_dim": 8,
+        "v_head_dim": 8,
+    },
+}
+"""Models whose states of a window may depend on the other windows of its batch."""
+
+
+@pytest.mark.parametrize("way", ["packed", "padded"])
+@pytest.mark.parametrize("family", BY_THEIR_BATCH)
+def test_a_window_has_the_same_states_alone_and_in_a_batch(small_model: Any, family: str, way: str) -> None:
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(small_model("llama"))
+    config = AutoConfig.for_model(family, vocab_size=len(tokenizer), **SIZES, **BY_THEIR_BATCH[family])
+    torch.manual_seed(0)
+    model = AutoModel.from_config(config, attn_implementation="sdpa").eval()
+    documents = list(enumerate(sentences(24, seed=3, longest=20)))
+
+    def read(batch_tokens: int) -> dict[int, dict[str, Tensor]]:
+        source = TextSource(
+            model, tokenizer, corpus_key=77, end_to_end=way == "packed", batch_tokens=batch_tokens, max_tokens=48
+        )
+        assert not source.end_to_end
+        batches, found = by_key(source, documents)
+        assert (max(len(batch.ids) for batch in batches) > 1) == (batch_tokens > 1)
+        return found
+
+    alone, together = read(1), read(512)
+    for layer in alone:
+        torch.testing.assert_close(together[layer]["states"], alone[layer]["states"], rtol=1e-3, atol=1e-3)

@@ -75,17 +75,17 @@ def window(length: int, document: int = 0) -> Window:
     return Window(document, 0, np.zeros(length, dtype=np.int64), np.zeros(length, dtype=np.bool_))
 
 
-@given(st.lists(st.integers(1, 40), max_size=60), st.integers(1, 200), st.booleans())
-def test_buckets(lengths: list[int], budget: int, pads: bool) -> None:
+@given(st.lists(st.integers(1, 40), max_size=60), st.integers(1, 200), st.sampled_from([0, 20, 40]))
+def test_buckets(lengths: list[int], budget: int, longest_padded: int) -> None:
     windows = [window(length, number) for number, length in enumerate(lengths)]
-    groups = group_by_length(windows, budget, pads=pads)
+    groups = group_by_length(windows, budget, longest_padded)
     assert sorted(w.document for group in groups for w in group) == list(range(len(lengths)))
     for group in groups:
         padded = len(group) * max(map(len, group))
         assert len(group) == 1 or padded <= budget
         assert padded - sum(map(len, group)) <= budget // 16
-        assert pads or len(set(map(len, group))) == 1
-    again = group_by_length(windows, budget, pads=pads)
+        assert max(map(len, group)) <= longest_padded or len(set(map(len, group))) == 1
+    again = group_by_length(windows, budget, longest_padded)
     assert [[w.document for w in group] for group in again] == [[w.document for w in group] for group in groups]
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from theodolite.models.quirks import attends_locally
+from theodolite.models.quirks import attends_locally, ignores_position_ids, independent_length
 from theodolite.models.text_anatomy import Anatomy, make_probe
 
 ATTENTION_NAME = "theodolite_end_to_end"
@@ -123,9 +123,9 @@ def can_pack(anatomy: Anatomy, begin: int, longest: int) -> bool:
 
     `begin` is the position id of the first token of a window; no window has more than `longest` tokens.
     """
-    if getattr(anatomy.model.config, "_attn_implementation", None) != "sdpa" or attends_locally(
-        anatomy.model.config, longest
-    ):
+    config: Any = anatomy.model.config
+    short = longest <= independent_length(config) and not attends_locally(config, longest)
+    if getattr(config, "_attn_implementation", None) != "sdpa" or not short or ignores_position_ids(config):
         return False
     try:
         return _compare_packed(anatomy, begin)

@@ -42,6 +42,7 @@ from theodolite.sources.text.packed_attention import (
 )
 from theodolite.sources.text.units import clean_text, find_case_folding, list_vocabulary
 from theodolite.sources.text.windows import (
+    LONG_WINDOW,
     Window,
     WindowArrays,
     cut_window_arrays,
@@ -112,6 +113,9 @@ class TextSource:
         self.ids, self.table_rows = len(codes), _table_rows(model)
         self._language_first = quirks.starts_with_language(model.config)
         self._shortest = quirks.shortest_window(model.config)
+        # Padding would change the states of longer windows.
+        limits = LONG_WINDOW, quirks.independent_length(model.config)
+        self._longest_padded = min(limits) if self.anatomy.pads else 0
         self._first_position = quirks.first_position_id(model.config)
         self._finds_words = "word" in (kind, *other_kinds)
         self.end_to_end = (
@@ -195,14 +199,14 @@ class TextSource:
             bounds = packed_bounds(arrays.lengths, self.batch_tokens) if len(arrays) else []
             batches = [_join(builder.pack(part) for builder in builders) for part in arrays.split(bounds)]
         elif arrays is not None:
-            bounds = padded_bounds(arrays.lengths, self.batch_tokens, pads=self.anatomy.pads)
+            bounds = padded_bounds(arrays.lengths, self.batch_tokens, self._longest_padded)
             batches = [_join(builder.pad(part) for builder in builders) for part in arrays.split(bounds)]
         else:
             windows, texts = self.windows(documents)
             windows = [window for window in windows if len(window) >= self._shortest]
             if only is not None:
                 windows = [window for window in windows if (window.document, window.number) in only]
-            groups = group_by_length(windows, self.batch_tokens, pads=self.anatomy.pads)
+            groups = group_by_length(windows, self.batch_tokens, self._longest_padded)
             labels = self._labels(documents)
             # Words get their codes in the order of the batches, which is the order in which they are folded.
             batches = [_join(builder.build(group, texts, labels) for builder in builders) for group in groups]

@@ -244,19 +244,23 @@ def repair_surrogates(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def group_by_length(windows: Sequence[Window], budget: int, *, pads: bool = True) -> list[list[Window]]:
+def group_by_length(
+    windows: Sequence[Window], budget: int, longest_padded: int = LONG_WINDOW
+) -> list[list[Window]]:
     """Group windows of similar length so that no group is padded to more than `budget` tokens.
 
     A group holds at least one window. At most a 16th of the budget is padding: for few documents of very different
     lengths another batch costs less. A pure function of the windows: sorted by length, equal lengths in order.
-    Without `pads` all windows of a group have the same length, for models whose states padding would change.
+    Windows of more than `longest_padded` tokens share a group only with those of the same length.
     """
     ordered = sorted(windows, key=len)
     lengths = np.array([len(window) for window in ordered], dtype=np.int64)
-    return [ordered[start:stop] for start, stop in padded_bounds(lengths, budget, pads=pads)]
+    return [ordered[start:stop] for start, stop in padded_bounds(lengths, budget, longest_padded)]
 
 
-def padded_bounds(lengths: NDArray[np.int64], budget: int, *, pads: bool = True) -> list[tuple[int, int]]:
+def padded_bounds(
+    lengths: NDArray[np.int64], budget: int, longest_padded: int = LONG_WINDOW
+) -> list[tuple[int, int]]:
     """Return (start, stop) of the groups of `group_by_length` for windows of increasing lengths (windows,).
 
     The padding that a longer window adds depends only on the windows already in the group: windows of one length
@@ -267,7 +271,7 @@ def padded_bounds(lengths: NDArray[np.int64], budget: int, *, pads: bool = True)
     tokens = members = 0  # of the last group
     for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
         most = budget // max(size, 1)
-        fits = members and pads and size <= LONG_WINDOW and members * size - tokens <= budget // PADDING
+        fits = members and size <= longest_padded and members * size - tokens <= budget // PADDING
         free = max(most - members, 0) if fits else 0
         while count:
             if not free:
