@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cache, partial
 
 import numpy as np
@@ -54,6 +54,16 @@ class DeviceTensor:
         """The tensor on its device; None once it has been copied."""
         return self._tensor
 
+    def lend(self) -> Tensor | None:
+        """Return the tensor on its device, to be read on the current stream; None once it has been copied.
+
+        Another thread may copy it and free it at any time: its memory is not used again before this stream has
+        read it.
+        """
+        if (held := self._tensor) is not None and held.is_cuda:
+            held.record_stream(torch.cuda.current_stream(held.device))
+        return held
+
     def cpu(self) -> Tensor:
         """Return the copy on the CPU; other threads that ask for it at the same time wait."""
         with self._lock:
@@ -71,15 +81,13 @@ def to_cpu(value: Tensor | DeviceTensor) -> Tensor:
 
 def read_on(value: Tensor | DeviceTensor, device: torch.device) -> Tensor:
     """Return a tensor on a device; one that is still on that device is not copied."""
-    held = value.on_device if isinstance(value, DeviceTensor) else None
-    if held is not None and device.type != "cpu":
-        return held.to(device)
-    return to_device(to_cpu(value), device)
+    held = value.lend() if isinstance(value, DeviceTensor) and device.type != "cpu" else None
+    return to_device(to_cpu(value), device) if held is None else held.to(device)
 
 
 def read_where_it_is(value: Tensor | DeviceTensor) -> Tensor:
     """Return a tensor on its device or, if it has been copied, on the CPU."""
-    held = value.on_device if isinstance(value, DeviceTensor) else None
+    held = value.lend() if isinstance(value, DeviceTensor) else None
     return to_cpu(value) if held is None else held
 
 
@@ -180,6 +188,20 @@ def _iterate_pinned(blocks: Iterable[Tensor], size: int) -> Iterator[Callable[[]
 def _wait_for(done: torch.cuda.Event, buffer: Tensor) -> Tensor:
     done.synchronize()
     return buffer
+
+
+def make_current(device: str | torch.device | None) -> AbstractContextManager[object]:
+    """Make a GPU the current one in this context: Triton launches kernels there, wherever their tensors are."""
+    return nullcontext() if device is None or torch.device(device).type != "cuda" else torch.cuda.device(device)
+
+
+@contextmanager
+def without_autocast() -> Iterator[None]:
+    """Run the body in the precision of the tensors: autocast would round states and what is computed from them."""
+    with ExitStack() as stack:
+        for kind in filter(torch.is_autocast_enabled, ("cpu", "cuda", "mps")):
+            stack.enter_context(torch.autocast(kind, enabled=False))
+        yield
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:

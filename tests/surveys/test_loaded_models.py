@@ -57,6 +57,16 @@ def test_a_loaded_model_gives_the_numbers_of_its_folder_and_stays_as_it_was(
     assert all(hook.__module__.startswith("transformers.") for hook in hooks)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_has_no_effect(small_model: Callable[[str], Path], by_name: Any, dtype: torch.dtype) -> None:
+    model, tokenizer = load(small_model("llama"))
+    with torch.autocast("cpu", dtype=dtype):
+        made = survey(model, TEXTS, tokenizer=tokenizer)
+        assert torch.is_autocast_enabled("cpu")
+    assert made.layers.equals(by_name.layers)
+    assert made.tokens.equals(by_name.tokens)
+
+
 def test_compiled_blocks_are_surveyed_and_do_not_change_the_identity(
     small_model: Callable[[str], Path], by_name: Any
 ) -> None:

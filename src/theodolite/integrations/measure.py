@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from theodolite.batch import Batch
+from theodolite.devices import make_current
 from theodolite.integrations.model_state import default_torch
 from theodolite.integrations.processes import Processes
 from theodolite.integrations.share import Share
@@ -136,7 +137,7 @@ def measure_folds(
     with default_torch():
         mine = [layer for number, layer in enumerate(layers) if _merge(folds, layer, number, processes)]
         rows: list[dict[str, Any]] = []
-        with processes.fail_together():
+        with processes.fail_together(), make_current(device):
             for layer in mine:
                 head = {"layer": layer.index, "layer_name": layer.name, "library_index": layer.library_index}
                 measured = measure_populations(folds[layer.index], populations, partial(measure, layer))

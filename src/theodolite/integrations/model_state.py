@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from theodolite.devices import without_autocast
 from theodolite.engines.threads import one_torch_thread
 from theodolite.errors import InputError
 from theodolite.integrations.sharding import RootedModel, is_sharded, local_shard
@@ -89,7 +90,6 @@ def preserve_state(model: nn.Module) -> Iterator[None]:
     Restored are the mode, buffers and hooks of every module, `config.use_cache`, and the random states of Python,
     NumPy and PyTorch on every device. Weights and gradients are never written.
     """
-    device = next(model.parameters()).device.type
     with ExitStack() as stack:
         stack.callback(_save_random_states())
         stack.callback(_save_hooks(model))
@@ -99,9 +99,7 @@ def preserve_state(model: nn.Module) -> Iterator[None]:
         stack.enter_context(torch.no_grad())
         # Compiled code does not call hooks that were added after it was compiled.
         stack.enter_context(torch.compiler.set_stance("force_eager"))
-        # Autocast would round the states, and would keep its cast copies of the weights for training.
-        for kind in dict.fromkeys(("cpu", device)):
-            stack.enter_context(torch.autocast(kind, enabled=False))
+        stack.enter_context(without_autocast())
         yield
 
 
@@ -121,8 +119,7 @@ def default_torch(device: str = "cpu") -> Iterator[None]:
             stack.enter_context(torch.device("cpu"))
         if device != "cpu":
             stack.enter_context(one_torch_thread())
-        for kind in dict.fromkeys(("cpu", device)):
-            stack.enter_context(torch.autocast(kind, enabled=False))
+        stack.enter_context(without_autocast())
         stack.enter_context(torch.no_grad())
         yield
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from theodolite.devices import without_autocast
 from theodolite.engines.engine import Engine
 from theodolite.engines.progress import Listener
 from theodolite.engines.threads import freeze_objects
@@ -127,6 +128,7 @@ def survey(
         )
 
 
+@without_autocast()
 def survey_checkpoint(
     checkpoint: Checkpoint | LoadedModel,
     corpus: str | Path | Iterable[Any],

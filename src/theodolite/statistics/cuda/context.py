@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from theodolite.batch import Batch, Places
+from theodolite.devices import make_current
 from theodolite.sorting import order_hashes
 from theodolite.statistics.cuda.layout import Ints, Layout
 from theodolite.statistics.cuda.tables import RowIndex, free_cached_memory
@@ -203,7 +204,13 @@ class GpuContext:
                 self.side_stream.join()
 
     def close(self) -> None:
-        """Drop the layers, which refer to this context, and all layouts, so that their device memory is freed."""
+        """Drop the layers, which refer to this context, and all layouts, so that their device memory is freed.
+
+        After an error the other stream may still use it.
+        """
+        if self.side_stream is not None:
+            with self.activate():
+                self.side_stream.join()
         self.folds.clear()
         self._deferred.clear()
         self._prepared.clear()
@@ -211,7 +218,7 @@ class GpuContext:
 
     def activate(self) -> AbstractContextManager[object]:
         """Make the device the current one, on which kernels are launched."""
-        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
+        return make_current(self.device)
 
 
 class SideStream:

@@ -164,7 +164,6 @@ class GpuFold:
             held = torch.empty(chunks.rows, dim, dtype=states.dtype, device=device)
             limits, centre = self._limits_of(states.dtype, self._massive_above), self._centre(states.dtype)
             measured = self._backend(states).measure(states, layout, limits, centre, held, chunks.gap)
-        self.context.count_held(held.nbytes)
         order, in_order = prepared.order, prepared.in_order(chunks.gap)
         massive = (measured.flags & MASSIVE).bool()
         by_place = torch.empty_like(massive).index_copy_(0, order, massive)
@@ -179,6 +178,7 @@ class GpuFold:
                 flags = measured.flags + SINK * sinks.to(device)[order].to(torch.int8)
                 self._add(held, in_order, replace(measured, flags=flags))
 
+        self.context.count_held(held.nbytes)
         return HeldBatch(
             places,
             by_place,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -23,10 +24,12 @@ class RowIndex:
     """The table row of each key, in the order of first appearance. On the CPU.
 
     The key of a unit is twice its code plus 2, plus one for its first positions; keys 0 and 1 are those of all
-    units without a vector together.
+    units without a vector together. Several threads may use it: batches are prepared in advance, and layers are
+    copied side by side.
     """
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self.size = 0
         self.keys = np.zeros(0, dtype=np.int64)
         self._row_of = np.full(0, -1, dtype=np.int64)
@@ -34,24 +37,26 @@ class RowIndex:
 
     def lookup(self, keys: Ints) -> Ints:
         """Return the rows of these keys, which must be distinct; new keys get new rows."""
-        top = int(keys.max(initial=-1)) + 1
-        if top > len(self._row_of):
-            self._row_of = np.pad(self._row_of, (0, top - len(self._row_of)), constant_values=-1)
-        new = keys[self._row_of[keys] < 0]
-        if len(new):
-            self._row_of[new] = np.arange(self.size, self.size + len(new))
-            self.keys = np.concatenate([self.keys, new])
-            self.size += len(new)
-        return self._row_of[keys]
+        with self._lock:
+            top = int(keys.max(initial=-1)) + 1
+            if top > len(self._row_of):
+                self._row_of = np.pad(self._row_of, (0, top - len(self._row_of)), constant_values=-1)
+            new = keys[self._row_of[keys] < 0]
+            if len(new):
+                self._row_of[new] = np.arange(self.size, self.size + len(new))
+                self.keys = np.concatenate([self.keys, new])
+                self.size += len(new)
+            return self._row_of[keys]
 
     def sort(self, size: int) -> tuple[Tensor, Tensor]:
         """Return the first `size` rows sorted by unit: other positions, then first. Once for all layers."""
-        if sum(map(len, self._sorted)) != size:
-            keys = self.keys[:size]
-            order = keys.argsort()
-            odd = keys[order] % 2 == 1
-            self._sorted = torch.from_numpy(order[~odd]), torch.from_numpy(order[odd])
-        return self._sorted
+        with self._lock:
+            if sum(map(len, self._sorted)) != size:
+                keys = self.keys[:size]
+                order = keys.argsort()
+                odd = keys[order] % 2 == 1
+                self._sorted = torch.from_numpy(order[~odd]), torch.from_numpy(order[odd])
+            return self._sorted
 
 
 class GpuSums:

@@ -166,6 +166,7 @@ def _unit_kernel(
                     raw = tl.load(states + state_row * stride + columns, mask=columns < dim, other=0.0)
                     tl.store(flagged_rows + layout_row * dim + columns, raw, mask=columns < dim)
                     if IN_PLACE:
+                        tl.debug_barrier()  # all threads have read this part of the row
                         tl.store(gram_rows + place * dim + columns, tl.zeros_like(raw), mask=columns < dim)
     if FAR:
         if IN_PLACE:
