@@ -133,6 +133,7 @@ FURTHER = {
     "Qwen2": (GROUPED, True),
     "Qwen3": (GROUPED, True),
     "Gemma3Text": (GROUPED, True),
+    "NanoChat": (GROUPED, True),  # the final norm is also called before the first block
     "OpenAIGPT": ({"vocab_size": 120, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64}, False),
     "Albert": (COMMON | {"embedding_size": 16}, False),
     "FNet": (COMMON, False),
@@ -159,6 +160,15 @@ def test_further_architectures(name: str) -> None:
     assert len(anatomy.layers) == (5 if final_norm else 4)
     assert anatomy.layers[-1].library_index == 3
     assert anatomy.pads == (name not in MIXES_PADDING_IN)
+    with torch.no_grad():
+        library = anatomy.model(**inputs(), output_hidden_states=True).hidden_states
+    # All layers in one pass, and the last by itself: each is the state of its own call.
+    for chosen in ([layer.index for layer in anatomy.layers], [anatomy.layers[-1].index]):
+        seen = states_of(anatomy, chosen, **inputs())
+        assert sorted(seen) == chosen
+        for index, state in seen.items():
+            equal = anatomy.layers[index].library_index
+            assert equal is None or torch.equal(state, library[equal])
 
 
 REFUSED = {

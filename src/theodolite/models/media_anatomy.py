@@ -95,7 +95,7 @@ class MediaAnatomy:
         # means that the list does not hold the blocks.
         last = {id(stack.blocks[-1]) for stack in stacks}
         checked = {k for k, point in points.items() if not point.reads_input and id(point.module) not in last}
-        checked -= {k for k, point in points.items() if any(point.module is stack.final_norm for stack in stacks)}
+        checked -= {k for k, point in points.items() if any(point is stack.final_norm for stack in stacks)}
         found = cls.from_hook_points(model, inputs, names, points, flat=flat, checked=checked)
         return replace(found, stacks=tuple(stacks))
 

@@ -26,7 +26,7 @@ class Stack:
 
     name: str  # "" if a model has one stack
     blocks: tuple[nn.Module, ...]
-    final_norm: nn.Module | None = None
+    final_norm: HookPoint | None = None
     embeddings: bool = True  # whether the input of the first block is a layer of its own
     word: str = "block"
 
@@ -39,7 +39,7 @@ class Stack:
             for number, (block, call) in enumerate(zip(self.blocks, calls, strict=True), start=1)
         ]
         if self.final_norm is not None:
-            found.append(("final norm", HookPoint(self.final_norm)))
+            found.append(("final norm", self.final_norm))
         return [(f"{self.name} {name}".strip(), point) for name, point in found]
 
 
@@ -70,12 +70,16 @@ def largest_list(lists: Sequence[tuple[nn.Module, ...]]) -> tuple[nn.Module, ...
 
 def find_final_norm(
     model: nn.Module, blocks: Sequence[nn.Module], all_blocks: Sequence[nn.Module], inputs: Mapping[str, Tensor]
-) -> nn.Module | None:
-    """Return the norm that is applied to the output of the last of these blocks, if the model has one."""
+) -> HookPoint | None:
+    """Return the norm that is applied to the output of the last of these blocks, if the model has one.
+
+    The same module may be called before the first block too, as in NanoChat.
+    """
     inside = {id(module) for block in all_blocks for module in block.modules()}
     norms = [m for m in model.modules() if "norm" in type(m).__name__.lower() and id(m) not in inside]
     last: list[Tensor] = []
-    found: list[nn.Module] = []
+    found: list[tuple[nn.Module, int]] = []
+    calls: Counter[nn.Module] = Counter()
 
     def remember(_: nn.Module, args: Any, output: Any) -> None:
         last.append(first_tensor(output))
@@ -83,14 +87,18 @@ def find_final_norm(
     def compare(module: nn.Module, args: Any, output: Any) -> None:
         # By value, because models reshape or slice between the block and the norm.
         if last and args and equal_states(args[0], last[-1]):
-            found.append(module)
+            found.append((module, calls[module]))
+        calls[module] += 1
 
     with ExitStack() as hooks, torch.no_grad():
         hooks.callback(blocks[-1].register_forward_hook(remember).remove)
         for norm in norms:
             hooks.callback(norm.register_forward_hook(compare).remove)
         model(**inputs)
-    return found[0] if found else None
+    if not found:
+        return None
+    norm, call = found[0]
+    return HookPoint(norm, call=call if calls[norm] > 1 else None)
 
 
 def equal_states(one: Tensor, other: Tensor) -> bool:

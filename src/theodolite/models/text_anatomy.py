@@ -81,7 +81,8 @@ class Anatomy:
     @property
     def final_norm(self) -> nn.Module | None:
         """The norm after the last block, where there is one."""
-        return self.stacks[-1].final_norm
+        found = self.stacks[-1].final_norm
+        return None if found is None else found.module
 
     def hook_layers(
         self, on_states: OnStates, layers: Sequence[int], last: int | None = None
