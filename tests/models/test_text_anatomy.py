@@ -134,6 +134,21 @@ FURTHER = {
     "Qwen3": (GROUPED, True),
     "Gemma3Text": (GROUPED, True),
     "NanoChat": (GROUPED, True),  # the final norm is also called before the first block
+    "Jamba": (  # block 2 has attention, the others are Mamba
+        GROUPED | {"attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 8, "use_mamba_kernels": False},
+        True,
+    ),
+    "OlmoHybrid": (  # block 3 has attention, the others are linear
+        GROUPED
+        | {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8}
+        | {
+            "linear_value_head_dim": 8,
+            "pad_token_id": 0,
+            "eos_token_id": 2,
+            "layer_types": ["linear_attention"] * 2 + ["full_attention"],
+        },
+        True,
+    ),
     "OpenAIGPT": ({"vocab_size": 120, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64}, False),
     "Albert": (COMMON | {"embedding_size": 16}, False),
     "FNet": (COMMON, False),

@@ -55,9 +55,14 @@ def number_calls(blocks: Sequence[nn.Module]) -> list[int | None]:
     return [call if times[id(block)] > 1 else None for call, block in zip(seen, blocks, strict=True)]
 
 
-def find_module_lists(root: nn.Module) -> list[tuple[nn.Module, ...]]:
-    """Return the lists of modules of one type in a model, outer lists before inner ones."""
+def find_module_lists(root: nn.Module, length: int | None = None) -> list[tuple[nn.Module, ...]]:
+    """Return the lists of modules in a model, outer lists before inner ones: those of this length, or of one type.
+
+    The blocks of a hybrid model, such as Jamba, are of several types: a list of them is known only by its length.
+    """
     lists = [tuple(module) for module in root.modules() if isinstance(module, nn.ModuleList) and len(module)]
+    if length is not None:
+        return [found for found in lists if len(found) == length]
     return [found for found in lists if len({type(block) for block in found}) == 1]
 
 

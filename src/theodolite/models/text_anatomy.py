@@ -196,9 +196,9 @@ def _stacks(model: nn.Module) -> tuple[Stack, ...]:
 
 
 def find_blocks(model: nn.Module) -> tuple[nn.Module, ...]:
-    """Return the transformer blocks: the list of equal modules of the length that the configuration states."""
+    """Return the transformer blocks: the largest list of modules of the length that the configuration states."""
     count = getattr(model.config, "num_hidden_layers", None)
-    found = largest_list([stack for stack in find_module_lists(model) if len(stack) == count])
+    found = None if count is None else largest_list(find_module_lists(model, count))
     if found is None:
         raise InputError(
             f"{type(model).__name__} contains no list of {count} equal blocks, so its layers cannot be identified "
