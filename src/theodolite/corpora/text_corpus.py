@@ -146,7 +146,7 @@ def _from_dataset(what: str, options: CorpusOptions) -> Corpus:
 
 
 def _from_memory(what: Iterable[Any], options: CorpusOptions) -> Corpus:
-    kind = type(what).__name__
+    kind, is_missing = type(what).__name__, getattr(what, "isna", None)
     # Sets have no order to number documents by; mappings and bytes would give keys and integers.
     if isinstance(what, bytes | bytearray | Set | Mapping) or not isinstance(what, Iterable):
         raise InputError(
@@ -174,7 +174,7 @@ def _from_memory(what: Iterable[Any], options: CorpusOptions) -> Corpus:
                 f"{wrong} of type dict; give the text of each, such as [row['text'] for row in rows]. Dicts are "
                 "read only with by='FIELD', or if --column names the field of the text."
             )
-        if hasattr(what, "dropna") and what.isna().iloc[index]:
+        if is_missing is not None and is_missing().iloc[index]:
             raise InputError(f"{wrong} missing ({text}); remove missing values with .dropna().")
         raise InputError(
             f"{wrong} of type {type(text).__name__}; "
