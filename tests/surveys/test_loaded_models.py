@@ -79,6 +79,25 @@ def test_compiled_blocks_are_surveyed_and_do_not_change_the_identity(
     assert {name: made.facts["identity"]["model"][name] for name in plain} == plain
 
 
+@pytest.mark.parametrize("part", ["model", "block"])
+def test_a_compiled_forward_method_is_not_run(small_model: Callable[[str], Path], by_name: Any, part: str) -> None:
+    model, tokenizer = load(small_model("llama"))
+    compiled: list[Any] = []
+
+    def compiler(graph: Any, inputs: Any) -> Any:
+        compiled.append(graph)
+        return graph.forward
+
+    changed = model if part == "model" else model.layers[0]
+    changed.forward = torch.compile(changed.forward, backend=compiler)
+    made = survey(model, TEXTS, tokenizer=tokenizer)
+    assert made.layers.equals(by_name.layers)
+    assert not compiled
+    with torch.no_grad():
+        model(torch.tensor([[5, 6, 7]]))
+    assert compiled  # compiled code is run again after the survey
+
+
 def test_one_changed_weight_changes_the_identity(small_model: Callable[[str], Path]) -> None:
     model, tokenizer = load(small_model("bert"))
     before = wrap_model(model, tokenizer).sha256

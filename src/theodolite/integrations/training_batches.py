@@ -20,6 +20,7 @@ from theodolite.integrations.measure import measure_folds
 from theodolite.integrations.model_state import default_torch
 from theodolite.integrations.processes import Processes
 from theodolite.integrations.user_warnings import warn_user
+from theodolite.models.loaded_model import is_compiled
 from theodolite.sources.rows import locate_rows
 from theodolite.sources.text.source import TextSource
 from theodolite.statistics.cuda.context import GpuContext
@@ -66,7 +67,7 @@ class TrainingBatches:
     def __init__(
         self, model: nn.Module, base: nn.Module, source: TextSource, every: int, processes: Processes
     ) -> None:
-        if _is_compiled(model):
+        if is_compiled(model):
             raise InputError(
                 "training_batches: the model is compiled, and compiled code does not call hooks; train it without "
                 "torch.compile, or measure the probe set only."
@@ -274,10 +275,3 @@ class _NoBatches:
 
 def _is_backward() -> bool:
     return torch._C._current_graph_task_id() != -1
-
-
-def _is_compiled(model: nn.Module) -> bool:
-    return any(
-        hasattr(part, "_orig_mod") or getattr(part, "_compiled_call_impl", None) is not None
-        for part in model.modules()
-    )

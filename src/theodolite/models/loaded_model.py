@@ -209,7 +209,7 @@ def borrow(loaded: LoadedModel) -> Iterator[None]:
     gpus = {each.device.index for each in network.parameters() if each.is_cuda}
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(sorted(gpus)))
-        if any(_is_compiled(module) for module in network.modules()):
+        if is_compiled(network):
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         try:
             for module in training:
@@ -224,8 +224,14 @@ def borrow(loaded: LoadedModel) -> Iterator[None]:
                 network.config.use_cache = uses_cache
 
 
-def _is_compiled(module: nn.Module) -> bool:
-    return "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None
+def is_compiled(model: nn.Module) -> bool:
+    """Return whether torch.compile was applied to the model, a part of it, or the forward method of one."""
+    return any(
+        "_orig_mod" in part._modules
+        or getattr(part, "_compiled_call_impl", None) is not None
+        or hasattr(part.forward, "_torchdynamo_orig_callable")
+        for part in model.modules()
+    )
 
 
 def _without_volatile(settings: dict[str, Any]) -> dict[str, Any]:
