@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
+from tests import encoder_decoders
 from tests.small_models import load, save, sentences
 
 import theodolite
@@ -109,8 +111,6 @@ def test_blocks_that_a_device_map_leaves_on_meta_are_rejected(
     small_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("accelerate")
-    import transformers
-
     plain = transformers.AutoModel.from_pretrained
 
     def without_block(*args: Any, **kwargs: Any) -> Any:
@@ -140,6 +140,24 @@ def test_attention_that_cannot_be_used_is_named(small_model: Callable[[str], Pat
         pytest.skip("flash attention may be installed")
     with pytest.raises(InputError, match=r"^--attn flash_attention_2 cannot be used with .* on this machine"):
         theodolite.survey(small_model("llama"), TEXTS, attn="flash_attention_2")
+
+
+@pytest.mark.parametrize("name", ["T5", "UMT5"])
+def test_the_encoder_of_an_encoder_decoder_is_loaded_without_a_decoder(name: str, tmp_path: Path) -> None:
+    tokenizer = encoder_decoders.tokenizer()
+    save(getattr(transformers, f"{name}EncoderModel")(encoder_decoders.build(name).config), tokenizer, tmp_path)
+    made = theodolite.survey(tmp_path, TEXTS, **SETTINGS)
+    encoder = getattr(transformers, f"{name}EncoderModel").from_pretrained(tmp_path)
+    assert list(made.layers["layer_name"].unique()) == ["embeddings", "block 1", "block 2", "final norm"]
+    states = []
+    for text in TEXTS:
+        with torch.no_grad():
+            states.append(encoder(**tokenizer(text, return_tensors="pt")).last_hidden_state[0])
+    q = torch.cat(states).square().sum(1).mean().item()
+    rows = made.layers[made.layers["population"] == "all"].set_index("layer_name")
+    assert rows["q"]["final norm"] == pytest.approx(q, rel=ROUNDING)
+    encoder_decoders.build(name).save_pretrained(tmp_path)
+    assert "decoder block 3" in set(theodolite.survey(tmp_path, TEXTS, **SETTINGS).layers["layer_name"])
 
 
 def test_a_token_without_a_row_is_named(small_model: Callable[[str], Path]) -> None:

@@ -213,7 +213,10 @@ def load_model(
     if device_map is not None:
         require_accelerate()
         given["device_map"] = device_map
-    kind = head if checkpoint.adapter is None else architecture(checkpoint.folder)
+    kind, saved_as = head, architecture(checkpoint.folder)
+    # AutoModel would add a decoder of random numbers to the encoder of a T5.
+    if checkpoint.adapter is not None or (head == "AutoModel" and saved_as.endswith("EncoderModel")):
+        kind = saved_as
     try:
         if isinstance(device_map, Mapping):
             check_entries(device_map, _make_empty(checkpoint, kind, trust_remote_code=trust_remote_code))
@@ -264,6 +267,8 @@ def load_model(
         )
     if checkpoint.adapter is not None:
         model = add_adapter(model, checkpoint.adapter)
+    if kind.endswith("EncoderModel"):
+        model.config.is_encoder_decoder = False  # that of UMT5 says the contrary
     if head == "AutoModel" and getattr(model.config, "use_cache", False):
         model.config.use_cache = False
     if device_map is not None:
