@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests import encoder_decoders
 from tests.small_models import FACTS, FAMILIES, blocks_of, load
 
 from theodolite.errors import InputError
@@ -209,6 +210,56 @@ def test_unsupported_architectures_are_rejected(name: str) -> None:
     settings, words = REFUSED[name]
     with pytest.raises(InputError, match=words):
         Anatomy.of(built(name, settings))
+
+
+def test_a_model_that_reads_more_than_text_names_its_language_model() -> None:
+    from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration
+
+    vision = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    config = LlavaConfig(
+        vision_config=CLIPVisionConfig(**vision, image_size=28, patch_size=14),
+        text_config=LlamaConfig(**GROUPED),
+        image_token_index=5,
+    )
+    model = LlavaForConditionalGeneration(config).eval()
+    with pytest.raises(
+        InputError, match=r"^LlavaModel reads more .* model, model\.base_model\.language_model, with"
+    ):
+        Anatomy.of(model.base_model)
+    assert len(Anatomy.of(model.base_model.language_model).layers) == 5
+
+
+def test_a_list_of_another_length_is_named() -> None:
+    from transformers import BartConfig, BartForCausalLM
+
+    sizes = {"d_model": 32, "encoder_attention_heads": 4, "decoder_attention_heads": 4}
+    model = BartForCausalLM(BartConfig(vocab_size=120, encoder_layers=2, decoder_layers=3, **sizes)).eval()
+    with pytest.raises(
+        InputError, match=r"no list of 2 blocks, the number .* states \(its lists have 3\), so its"
+    ):
+        Anatomy.of(model.base_model)
+
+
+@pytest.mark.parametrize(("half", "layers"), [("encoder", 4), ("decoder", 5)])
+def test_half_an_encoder_decoder_is_rejected_with_what_to_do(half: str, layers: int) -> None:
+    model = getattr(encoder_decoders.build("T5"), half)
+    with pytest.raises(
+        InputError, match=r"^T5Stack is a part of .*, or set model\.config\.is_encoder_decoder = Fa"
+    ):
+        Anatomy.of(model)
+    model.config.is_encoder_decoder = False
+    assert len(Anatomy.of(model).layers) == layers
+
+
+def test_several_vectors_per_token_are_rejected() -> None:
+    model = built("Llama", GROUPED)
+    model.layers[1].register_forward_hook(lambda module, args, output: output[:, :, None].expand(-1, -1, 4, -1))
+    model.layers[2].register_forward_pre_hook(lambda module, args: (args[0].mean(2), *args[1:]))
+    words = (
+        "in block 2 each token has 4 vectors of 32 coordinates beside each other, and surveys require one vector"
+    )
+    with pytest.raises(InputError, match=words):
+        Anatomy.of(model)
 
 
 def test_a_layer_of_nan_is_still_found(small_model: Any) -> None:

@@ -207,6 +207,13 @@ def test_options_for_loading_and_missing_tokenizers_are_rejected(small_model: Ca
     model, tokenizer = load(small_model("llama"))
     with pytest.raises(InputError, match=r"--dtype 'bfloat16' applies to a model that the survey loads"):
         survey(model, TEXTS, tokenizer=tokenizer, dtype="bfloat16")
+    words = (
+        r"is used as it is\. Call model\.set_attn_implementation\('eager'\) and omit the option, or give the name"
+    )
+    with pytest.raises(InputError, match=words):
+        survey(model, TEXTS, tokenizer=tokenizer, attn="eager")
+    model.set_attn_implementation("eager")
+    survey(model, TEXTS[:3], tokenizer=tokenizer, layers="1")
     with pytest.raises(InputError, match=r"--tokenizer '\./gone': there is no such folder\. Check the path"):
         survey(model, TEXTS, tokenizer="./gone")
     for place in (Path("gone"), "my folder/gone", "/gone"):
@@ -220,6 +227,24 @@ def test_options_for_loading_and_missing_tokenizers_are_rejected(small_model: Ca
     model.config._name_or_path = model.name_or_path = ""
     with pytest.raises(InputError, match=r"no name by which its tokenizer could be found.*--tokenizer"):
         survey(model, TEXTS)
+
+
+def test_what_contains_a_model_is_rejected_with_the_model_to_give(small_model: Callable[[str], Path]) -> None:
+    from transformers import pipeline
+
+    model, tokenizer = load(small_model("llama"))
+    pipe = pipeline("feature-extraction", model=model, tokenizer=tokenizer, device="cpu")
+    words = r"is a FeatureExtractionPipeline, .* `theodolite\.survey\(x\.model, corpus, tokenizer=x\.tokenizer\)`"
+    with pytest.raises(InputError, match=words):
+        survey(pipe, TEXTS)
+    assert survey(pipe.model, TEXTS[:3], tokenizer=pipe.tokenizer, layers="1").state.positions
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    whole = sentence_transformers.SentenceTransformer(str(small_model("bert")), device="cpu")
+    with pytest.raises(
+        InputError, match=r"is a SentenceTransformer, .*survey\(x\.transformers_model, corpus, tok"
+    ):
+        survey(whole, TEXTS)
+    assert survey(whole.transformers_model, TEXTS[:3], tokenizer=whole.tokenizer, layers="1").state.positions
 
 
 def test_an_adapter_without_base_names_the_base(tmp_path: Path) -> None:

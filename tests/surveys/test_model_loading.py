@@ -133,9 +133,18 @@ def test_eager_attention_gives_the_same_numbers_up_to_rounding(
         np.testing.assert_allclose(made.layers[column], by_name.layers[column], rtol=ROUNDING)
 
 
-def test_attention_that_cannot_be_used_is_named(small_model: Callable[[str], Path]) -> None:
+def test_attention_that_cannot_be_used_is_named(small_model: Callable[[str], Path], tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^--attn 'nonsense' is not one of eager, sdpa"):
         theodolite.survey(small_model("llama"), TEXTS, attn="nonsense")
+    settings = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    _, tokenizer = load(small_model("bert"))
+    save(
+        transformers.FNetModel(transformers.FNetConfig(vocab_size=len(tokenizer), **settings)), tokenizer, tmp_path
+    )
+    with pytest.raises(
+        InputError, match=r"^--attn sdpa cannot be used with '[^']*'; try --attn eager\. \(FNetModel"
+    ):
+        theodolite.survey(tmp_path, TEXTS, attn="sdpa")
     if torch.cuda.is_available():
         pytest.skip("flash attention may be installed")
     with pytest.raises(InputError, match=r"^--attn flash_attention_2 cannot be used with .* on this machine"):

@@ -236,8 +236,11 @@ def load_model(
         ) from error
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         if attn is not None and re.search("attn|attention", str(error), re.IGNORECASE):
+            # The reason is the model, or what is installed.
+            where = "" if "does not support" in str(error) else " on this machine"
             raise InputError(
-                f"--attn {attn} cannot be used with {checkpoint.name!r} on this machine: {first_line(error)}"
+                f"--attn {attn} cannot be used with {checkpoint.name!r}{where}; try --attn eager. "
+                f"({first_line(error)})"
             ) from error
         advice = (
             " Its weights are quantized. If transformers loads it with its head, give theodolite.survey the "

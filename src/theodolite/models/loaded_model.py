@@ -136,6 +136,14 @@ def _find_network(model: Any) -> tuple[Any, Mapping[str, Any]]:
             )
         inner = _uncompiled(inner.get_base_model())
     if not isinstance(inner, PreTrainedModel):
+        # A pipeline of transformers, and a SentenceTransformer.
+        for path in ("model", "transformers_model"):
+            if isinstance(getattr(inner, path, None), PreTrainedModel):
+                raise InputError(
+                    f"MODEL is a {type(model).__name__}, which contains a model of transformers. Give that and "
+                    f"its tokenizer: `theodolite.survey(x.{path}, corpus, tokenizer=x.tokenizer)`, where x is the "
+                    "value given."
+                )
         raise InputError(
             f"MODEL: expected a name or a folder, or a model of transformers, got {type(model).__name__}. For any "
             "other module use theodolite.watch."

@@ -144,6 +144,11 @@ class Anatomy:
                 raise self._unsupported(f"{name} was not reached in a forward pass")
             # Some models swap the axes or pad to a multiple of a length: rows would be attributed to other tokens.
             shape = tuple(states[index].shape)
+            if shape[:2] == expected and len(shape) == 4:
+                raise self._unsupported(
+                    f"in {name} each token has {shape[2]} vectors of {shape[3]} coordinates beside each other, "
+                    "and surveys require one vector per token"
+                )
             if shape[:-1] != expected and not (shrinks and shape[0] == expected[0] and shape[1] < expected[1]):
                 raise self._unsupported(f"{name} has the shape {shape} for {expected} tokens")
         return [states[index] for index in range(count)]
@@ -187,7 +192,12 @@ def _stacks(model: nn.Module) -> tuple[Stack, ...]:
     if getattr(config, "is_encoder_decoder", False):
         halves = {"encoder": getattr(model, "encoder", None), "decoder": getattr(model, "decoder", None)}
         found = {name: largest_list(find_module_lists(half)) for name, half in halves.items() if half is not None}
-        if len(found) < 2 or None in found.values():
+        if len(found) < 2:
+            raise InputError(
+                f"{type(model).__name__} is a part of an encoder-decoder model. Survey the whole model, or set "
+                "model.config.is_encoder_decoder = False to survey this part by itself."
+            )
+        if None in found.values():
             raise InputError(
                 f"{type(model).__name__} has an encoder and a decoder, but their blocks were not found."
             )
@@ -200,11 +210,30 @@ def find_blocks(model: nn.Module) -> tuple[nn.Module, ...]:
     count = getattr(model.config, "num_hidden_layers", None)
     found = None if count is None else largest_list(find_module_lists(model, count))
     if found is None:
-        raise InputError(
-            f"{type(model).__name__} contains no list of {count} equal blocks, so its layers cannot be identified "
-            "(some models share one block between layers)."
-        )
+        raise InputError(f"{type(model).__name__} {_explain_no_blocks(model, count)}")
     return found
+
+
+def _explain_no_blocks(model: nn.Module, count: int | None) -> str:
+    """Return why no list of blocks was found, as the rest of a sentence about the model, and what to do."""
+    config: Any = model.config
+    text_config = config.get_text_config() if hasattr(config, "get_text_config") else config
+    if text_config is not config:
+        parts = ((path, getattr(part, "config", None)) for path, part in model.named_modules() if path)
+        path = next((path for path, part in parts if type(part) is type(text_config)), None)
+        if path is not None:
+            return (
+                "reads more than text, so it is not surveyed as a whole. Load it with transformers, and give "
+                f"theodolite.survey its language model, model.base_model.{path}, with the tokenizer."
+            )
+    if count is None:
+        return "cannot be surveyed: its configuration states no number of layers (num_hidden_layers)."
+    lengths = " and ".join(map(str, sorted({len(found) for found in find_module_lists(model)})))
+    return (
+        f"contains no list of {count} blocks, the number of layers that its configuration states"
+        f"{f' (its lists have {lengths})' if lengths else ''}, so its layers cannot be identified (some models "
+        "share one block between layers)."
+    )
 
 
 def make_probe(model: nn.Module, change_last: bool = False, pads: int = 0) -> dict[str, Tensor]:

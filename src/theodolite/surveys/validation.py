@@ -151,9 +151,14 @@ def check_loaded_options(options: SurveyOptions, running: RunOptions) -> None:
             value = getattr(given, each.name)
             if value != each.default:
                 shown = flag(each.name) if value is True else f"{flag(each.name)} {value!r}"
+                remedy = (
+                    f"Call model.set_attn_implementation({value!r}) and omit the option"
+                    if each.name == "attn"
+                    else "Omit the option"
+                )
                 raise InputError(
                     f"{shown} applies to a model that the survey loads, and MODEL is already "
-                    "loaded: it is used as it is. Omit the option, or give the name or folder of the model."
+                    f"loaded: it is used as it is. {remedy}, or give the name or folder of the model."
                 )
 
 
