@@ -172,7 +172,7 @@ def _from_memory(what: Iterable[Any], options: CorpusOptions) -> Corpus:
         if isinstance(text, dict):
             raise InputError(
                 f"{wrong} of type dict; give the text of each, such as [row['text'] for row in rows]. Dicts are "
-                "read only with by='FIELD', or if --column names the field of the text."
+                "read only with by='FIELD', or with a --column other than 'text'."
             )
         if is_missing is not None and is_missing().iloc[index]:
             raise InputError(f"{wrong} missing ({text}); remove missing values with .dropna().")
@@ -189,12 +189,13 @@ def _from_memory(what: Iterable[Any], options: CorpusOptions) -> Corpus:
 def _read_frame(frame: Any, options: CorpusOptions) -> tuple[dict[str, Any], ...]:
     """Return the rows of a DataFrame, with missing values as None; reject it if no option names a column."""
     columns = list(frame.columns)
+    if frame.empty:
+        return ()
     if not _reads_rows(options, columns):
-        name = "text" if "text" in columns else next(iter(columns), "text")
-        raise InputError(
-            f"corpus is a DataFrame with the columns {', '.join(map(repr, columns)) or 'none'}; give one of them, "
-            f"such as frame[{name!r}], or name the column of the texts with --column."
-        )
+        advice = f"give one of them, such as frame[{columns[0]!r}], or name it with --column"
+        if "text" in columns:
+            advice = "give that of the texts, frame['text']"
+        raise InputError(f"corpus is a DataFrame with the columns {', '.join(map(repr, columns))}; {advice}.")
     if (column := options.find_field(columns)) not in columns:
         raise missing_column("the DataFrame", column, [str(name) for name in columns])
     present = frame.astype(object).where(frame.notna(), None)

@@ -246,10 +246,12 @@ FRAME = pd.DataFrame({"lang": ["en", "fr", "de"], "text": ["one", "deux", None],
 
 def test_a_frame_is_not_read_as_the_names_of_its_columns() -> None:
     assert error_message(FRAME) == (
-        "corpus is a DataFrame with the columns 'lang', 'text', 'n'; give one of them, such as frame['text'], or "
-        "name the column of the texts with --column."
+        "corpus is a DataFrame with the columns 'lang', 'text', 'n'; give that of the texts, frame['text']."
     )
-    assert "columns 0; give one of them, such as frame[0], or" in error_message(pd.DataFrame([["a"]]))
+    assert error_message(pd.DataFrame({"doc": ["a"], 0: ["b"]})) == (
+        "corpus is a DataFrame with the columns 'doc', 0; give one of them, such as frame['doc'], or name it with "
+        "--column."
+    )
     assert error_message(FRAME.head(0), by="lang") == "corpus is an empty DataFrame: give at least one document."
     assert error_message(FRAME, column="txt") == (
         "the DataFrame has no column 'txt' (its columns: 'lang', 'text', 'n'); name the column that holds the "
@@ -272,7 +274,7 @@ def test_a_missing_value_of_a_series(missing: object) -> None:
         (["a", 1], "corpus requires strings, but document 1 of the list is of type int; convert or remove it."),
         ([None], "corpus requires strings, but document 0 of the list is of type NoneType;"),
         ([{"text": "a"}], "document 0 of the list is of type dict; give the text of each, such as [row['text']"),
-        ([{"text": "a"}], "Dicts are read only with by='FIELD', or if --column names the field of the text."),
+        ([{"text": "a"}], "Dicts are read only with by='FIELD', or with a --column other than 'text'."),
         ({"a"}, "strings in a fixed order (got a value of type set); give a list of strings."),
         ({"a": "b"}, "(got a value of type dict);"),
         (b"a", "(got a value of type bytes);"),
