@@ -54,6 +54,7 @@ def assert_same_numbers(one: Any, other: Any) -> None:
                 np.testing.assert_allclose(these[column], those[column], rtol=ROUNDING, atol=ROUNDING * scale)
 
 
+INCOMPLETE = "the sums of this batch were incomplete: continuing from the last checkpoint"
 FULL = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
     RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried 8 bytes"),
@@ -96,6 +97,27 @@ def test_words_and_encoders_are_split_too(small_model: Callable[[str], Path], fa
     blocks = model.layers if family == "llama" else model.encoder.layer
     assert fail_above(blocks[0], 200, FULL[0]) == []
     made = survey(model, TEXTS, tokenizer=tokenizer, batch_tokens=BATCH, units=units)
+    assert_same_numbers(made, whole)
+
+
+def test_deferred_work_that_does_not_fit_either(
+    small_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A forward pass fails, and then what was deferred of the batch before: that batch is only partly added."""
+    whole = survey(str(small_model("llama")), TEXTS, batch_tokens=BATCH)
+    model, tokenizer = load(small_model("llama"))
+    fail_above(model.layers[1], 300, FULL[0])
+    deferred: list[LayerFold] = []
+
+    def catch_up(self: LayerFold, batch: Any = None) -> None:
+        if batch is None and not deferred:
+            deferred.append(self)
+            raise FULL[0]
+
+    monkeypatch.setattr(LayerFold, "catch_up", catch_up)
+    listener = RecordingListener()
+    made = survey(model, TEXTS, tokenizer=tokenizer, batch_tokens=BATCH, listener=listener)
+    assert INCOMPLETE in listener.warned
     assert_same_numbers(made, whole)
 
 

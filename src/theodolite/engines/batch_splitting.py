@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from theodolite.batch import Batch
-from theodolite.sources.batch_limit import BatchLimit, fits_in_memory
+from theodolite.sources.batch_limit import BatchLimit, fits_in_memory, suppress_full_memory
 from theodolite.sources.source import Source
 from theodolite.statistics.sinks import BatchLayers, Fold, KindAndLayer
 
@@ -57,7 +57,9 @@ class BatchRunner:
 
         if fits_in_memory(self._source, part, add, self._layers.finish):
             return None
-        added_now = self._layers.discard()
+        added_now = frozenset[KindAndLayer]()
+        with suppress_full_memory():  # deferred work of the batch before may need more
+            added_now = self._layers.discard()
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             torch.cuda.empty_cache()
         if not self._layers.consistent:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -49,17 +50,22 @@ class BatchLimit:
         )
 
 
-def fits_in_memory(source: Source, prepared: Any, sink: Sink, finish: Callable[[], None] = lambda: None) -> bool:
-    """Run a batch, and finish it; return False if memory ran out."""
+@contextmanager
+def suppress_full_memory() -> Iterator[None]:
+    """End the body without an error if memory runs out; the frames that kept tensors in memory are gone then."""
     try:
-        source.run(prepared, sink)
-        finish()
+        yield
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-    else:
+
+
+def fits_in_memory(source: Source, prepared: Any, sink: Sink, finish: Callable[[], None] = lambda: None) -> bool:
+    """Run a batch, and finish it; return False if memory ran out."""
+    with suppress_full_memory():
+        source.run(prepared, sink)
+        finish()
         return True
-    # Outside of `except`: the error is gone, and with it the frames that kept tensors in memory.
     return False
 
 

@@ -77,8 +77,10 @@ class BatchLayers:
         while self._held:
             self._held.popleft().discard()
         if self.consistent:  # deferred work keeps states of the batch before
+            self.consistent = False
             for fold in (fold for folds in self._folds for fold in folds.values()):
                 fold.catch_up()
+            self.consistent = True
         added = frozenset(self._added)
         self._added.clear()
         return added
