@@ -10,14 +10,15 @@ GALLERY := build/gallery
 SERIES  := build/series
 BOTH    := --model minilm-l6 --model smollm2-135m
 
-.PHONY: help setup demo gallery docs docs-renew test test-all test-portable test-kernels test-quantized browser check bench format clean
+.PHONY: help setup demo gallery docs docs-renew test test-all test-portable test-simulated-gpus test-kernels test-quantized browser check bench format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo           survey a real encoder and a real decoder, and print the path of the report"
 	@echo "make test           run the tests that take seconds; make test-all also runs the slow ones"
 	@echo "make test-portable  run the tests that depend on processor, threads or terminal, under other settings"
-	@echo "make test-kernels   compile the GPU kernels, and run them on the CPU in the interpreter of Triton"
+	@echo "make test-simulated-gpus  run the tests that require a GPU on GPUs simulated on the CPU (requires g++)"
+	@echo "make test-kernels   compile the GPU kernels, and run them on simulated GPUs in the interpreter of Triton"
 	@echo "make test-quantized survey models that bitsandbytes and torchao have quantized"
 	@echo "make browser        install Chromium, which the tests of the report need"
 	@echo "make check          style, types and import order"
@@ -93,17 +94,22 @@ test-portable: setup
 # Installed beside the environment, where they would slow down or change every other test.
 BESIDE := $(INSTALL) --no-deps --upgrade --target
 
-# Kernels are compiled for several GPUs, and run on the CPU by the interpreter of Triton, which is slow: in one
-# precision, but for held states.
+# Kernels are compiled for several GPUs, and run on simulated GPUs by the interpreter of Triton, which is slow: in
+# one precision, but for held states.
 TRITON := build/triton
 $(TRITON)/.ready:
 	$(BESIDE) $(TRITON) triton==3.8.0
 	touch $(TRITON)/.ready
 
+# Without Triton, whose interpreter is slow: test-kernels has the kernels.
+SIMULATED := $(PYTEST) -p tests.simulated_gpus.plugin --numprocesses 2 -m gpu
+test-simulated-gpus: setup
+	PYTHONPATH=. $(SIMULATED)
+
 test-kernels: setup $(TRITON)/.ready
 	PYTHONPATH=$(TRITON) TRITON_CACHE_DIR=$(TRITON)/cache $(PYTEST) --numprocesses 2 tests/statistics/cuda/test_kernels_compile.py
-	TRITON_INTERPRET=1 PYTHONPATH=$(TRITON) $(PYTEST) --numprocesses 2 -m "not gpu" \
-	    -k "(cpu-kernels and (test_sinks or not torch.float16 and not torch.float32)) or test_kernels or outer_product_gives" \
+	TRITON_INTERPRET=1 PYTHONPATH=$(TRITON):. $(SIMULATED) \
+	    -k "(cuda-kernels-overlap and (test_sinks or not torch.float16 and not torch.float32)) or test_kernels or outer_product_gives" \
 	    tests/statistics/cuda tests/measures/cuda tests/measures/test_rank_one.py
 
 # transformers imports torchao wherever it finds it.

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from tests.devices import CUDA
+from tests.devices import DEVICES
 from tests.hard_cases import BOS, hard
 from threadpoolctl import threadpool_info
 
@@ -97,7 +97,7 @@ def check_close(found: SurveyTables, expected: SurveyTables) -> None:
             np.testing.assert_allclose(theirs, ours, rtol=limit, atol=least, err_msg=f"{name}.{column}")
 
 
-@pytest.mark.parametrize("device", ["cpu", CUDA])
+@pytest.mark.parametrize("device", DEVICES)
 def test_on_a_device_the_numbers_are_the_same(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     """On the CPU, too, the sums are passed on as tensors, so that the code path of devices runs."""
     made = state()

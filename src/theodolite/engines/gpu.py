@@ -15,7 +15,6 @@ from torch import Tensor
 
 from theodolite.batch import Places
 from theodolite.devices import AHEAD, DeviceTensor
-from theodolite.errors import TheodoliteError
 from theodolite.state.state import State
 from theodolite.statistics.cuda.context import GpuContext
 from theodolite.statistics.cuda.fold import GpuFold
@@ -48,12 +47,6 @@ def accumulate_on_device(
 
     try:
         yield prepare
-    except torch.OutOfMemoryError:
-        raise TheodoliteError(
-            f"{device} is out of memory. Use a smaller --batch-tokens (with --overwrite or another folder, since "
-            "a resumed survey keeps its own), or fewer --layers."
-        ) from None
-    else:
         move_from_device(state, contexts)
     finally:
         for context in contexts:
@@ -150,9 +143,11 @@ def on_own_stream(device: str | None, priority: int = AHEAD) -> Iterator[None]:
             known[device, priority] = torch.cuda.Stream(priority=priority)  # type: ignore[no-untyped-call]
         stream = known[device, priority]
         stream.wait_stream(torch.cuda.default_stream())
-        with torch.cuda.stream(stream):
-            yield
-        stream.synchronize()  # its input may now be freed
+        try:
+            with torch.cuda.stream(stream):
+                yield
+        finally:
+            stream.synchronize()  # its input may now be freed
 
 
 Checksums = dict[str, str]

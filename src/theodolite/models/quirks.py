@@ -136,7 +136,7 @@ def independent_length(config: Any) -> int:
 
 
 def ignores_position_ids(config: Any) -> bool:
-    """Return whether attention depends on the place in the input: Llama 4 scales it so, DeepSeek's selects tokens."""
+    """Return whether attention depends on places in the input: Llama 4 scales it so, DeepSeek selects tokens."""
     scales = getattr(config, "attn_temperature_tuning", None) and config.model_type.startswith("llama4")
     return bool(scales) or getattr(config, SELECTED_TOKENS, None) is not None
 

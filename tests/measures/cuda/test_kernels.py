@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.devices import CUDA
+from tests.devices import KERNELS_ON_CPU, KERNELS_ON_GPU
 from torch import Tensor
 
 from theodolite.measures import spectrum
 from theodolite.measures.cuda import lanczos, pairs, unit_reductions
-from theodolite.optional_triton import INTERPRETED
 
 FLOAT64 = 1e-13
 """Relative: both are float64 sums of at most 300 terms, in another order."""
-KERNELS = [
-    pytest.param("cpu", marks=pytest.mark.skipif(not INTERPRETED, reason="requires TRITON_INTERPRET=1")),
-    CUDA,
-]
+KERNELS = [pytest.param("cpu", marks=KERNELS_ON_CPU), pytest.param("cuda", marks=KERNELS_ON_GPU)]
 pytestmark = pytest.mark.parametrize("device", KERNELS)
 
 

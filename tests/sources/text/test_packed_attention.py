@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as some
-from tests.devices import CUDA
+from tests.devices import DEVICES
 from tests.shared import slow
 from tests.small_models import sentences
 from torch import Tensor
@@ -88,7 +88,7 @@ def folder_of(small_model: Any, tmp_path: Path) -> Callable[[str], Path]:
     return folder
 
 
-@pytest.mark.parametrize("device", ["cpu", CUDA])
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("dtype", "bound"), [("float32", 1e-4), slow("bfloat16", 0.03)])
 @pytest.mark.parametrize("family", ["bert", "roberta", "gpt2", "shared"])
 @pytest.mark.parametrize("short", [4, 64])  # on either side of the windows: where the two kernels part

@@ -14,6 +14,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from tests import oracles
+from tests.devices import KERNELS_ON_CPU, KERNELS_ON_GPU, ON_GPU
 from tests.hard_cases import SEEN_ONCE, Case, hard, of_states, places
 from tests.laws.harness import canonical
 
@@ -56,13 +57,10 @@ class Way:
 
 def ways() -> Iterator[object]:
     yield Way("cpu", False)
-    yield pytest.param(
-        Way("cpu", True), marks=pytest.mark.skipif(not INTERPRETED, reason="requires TRITON_INTERPRET=1")
-    )
-    lacking = pytest.mark.skipif(not torch.cuda.is_available(), reason="requires an NVIDIA GPU")
-    yield pytest.param(Way("cuda", False), marks=[pytest.mark.gpu, lacking])
-    yield pytest.param(Way("cuda", True), marks=[pytest.mark.gpu, lacking])
-    yield pytest.param(Way("cuda", True, overlap=True), marks=[pytest.mark.gpu, lacking])
+    yield pytest.param(Way("cpu", True), marks=KERNELS_ON_CPU)
+    for overlap in (False, True):
+        yield pytest.param(Way("cuda", False, overlap=overlap), marks=ON_GPU)
+        yield pytest.param(Way("cuda", True, overlap=overlap), marks=KERNELS_ON_GPU)
 
 
 @pytest.fixture(params=ways(), ids=str)
