@@ -169,7 +169,9 @@ class Driver:
         self.seconds["folding"] += result.seconds
         self.seconds["computing"] += result.cpu_seconds
         self.seconds["saving"] += result.save_seconds
-        if result.failing or result.error:
+        for text in result.warnings:
+            self.work.listener.warn(text)
+        if result.failing or result.error or result.rolled_back:
             self._handle_failure(worker, result, documents)
             return
         self._unsaved.add(worker)

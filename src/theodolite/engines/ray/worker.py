@@ -12,17 +12,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from theodolite.engines.batch_splitting import PartlyAddedError
 from theodolite.engines.engine import Documents
 from theodolite.engines.gpu import move_to_device
 from theodolite.engines.local import FoldStep, fold_prepared
 from theodolite.engines.ray.bisect import find_failing_documents
 from theodolite.errors import TheodoliteError, first_line, full_message
+from theodolite.sources.batch_limit import BatchLimit
 from theodolite.sources.prefetch import run_in_thread
 from theodolite.sources.source import Source, device_for_sums
 from theodolite.state.checkpoints import Checkpoints
 from theodolite.state.pilot import Pilot, take_pilot
 from theodolite.state.skipped import SkippedDocument
 from theodolite.state.state import ShardKey, State
+from theodolite.statistics.cuda.context import GpuContext
 from theodolite.statistics.fold import LayerFold
 from theodolite.statistics.frame import Frame
 from theodolite.storage.location import Location, check_writable
@@ -52,6 +55,7 @@ class ShardResult:
     failing: tuple[SkippedDocument, ...] = ()  # documents to skip; the shard is not folded
     rolled_back: bool = False  # whatever was not saved is lost: this shard and those before it
     error: str | None = None  # why the shard is not folded, if no single document is at fault
+    warnings: tuple[str, ...] = ()  # for the user
 
 
 class NextShard(NamedTuple):
@@ -73,6 +77,9 @@ class Worker:
         self._known_units = 0  # when the model was loaded
         self._saved_shards = 0
         self._next: NextShard | None = None
+        self._contexts: list[GpuContext] = []  # of the sums, if they are on devices
+        self._warnings: list[str] = []  # since the last shard
+        self._limit = BatchLimit(self._warn)  # of all shards: what did not fit once does not fit later
 
     def inspect(self, probe: Location, folder: Path, timeout: float) -> MachineInfo:
         """Describe this machine; wait up to `timeout` seconds for the file `probe`, which the driver wrote.
@@ -112,7 +119,9 @@ class Worker:
         except TheodoliteError:
             raise
         except Exception:
-            failing = {skipped.document for skipped in find_failing_documents(self._source, -1, documents)}
+            failing = {
+                skipped.document for skipped in find_failing_documents(self._source, -1, documents, self._limit)
+            }
             if not failing:
                 raise
             return take_pilot(self._source, [each for each in documents if each[0] not in failing])
@@ -122,14 +131,16 @@ class Worker:
         self._restored = (folder, frames, corpus_sha256, every)
         units = self._source.units
         units.forget(self._known_units)
+        for context in self._contexts:  # it and its folds refer to each other
+            context.close()
+        self._contexts = []
         self._state = State({}, units)  # free the old state first: two might not fit
         self._checkpoints = Checkpoints(folder, every)
         saved = self._checkpoints.latest(lambda path: State.load(path, frames, units), lambda text: None)
         self._state = saved or State({index: LayerFold(frame) for index, frame in frames.items()}, units)
         if (device := device_for_sums(self._source)) is not None:
-            move_to_device(
-                self._state, device, getattr(self._source, "devices", None)
-            )  # it is saved from there, and never read off by this worker
+            # It is saved from there, and never read off by this worker.
+            self._contexts = move_to_device(self._state, device, getattr(self._source, "devices", None))
         self._saved_shards = len(self._state.shards)
         return self._saved_shards
 
@@ -138,7 +149,8 @@ class Worker:
     ) -> ShardResult:
         """Fold a complete shard or nothing of it, and save if a checkpoint is due. Prepare `following` meanwhile.
 
-        `documents` is None for the shard that was `following` in the call before.
+        `documents` is None for the shard that was `following` in the call before. If memory runs out while sums
+        are added, the worker returns to the saved state, and runs smaller batches from then on.
         """
         started, cpu_started, touched, positions = time.monotonic(), time.process_time(), False, 0
         documents, prepare = self._take_next(shard, documents)
@@ -149,12 +161,22 @@ class Worker:
             nonlocal positions
             positions += step.positions
 
+        partly_added, reason = False, None
         try:
             batches = prepare()
             touched = bool(batches)
-            fold_prepared(self._source, self._state.folds, [(shard, batches)], on_step=count)
+            fold_prepared(self._source, self._state.folds, [(shard, batches)], on_step=count, limit=self._limit)
+        except PartlyAddedError:
+            partly_added = True
         except Exception as error:
-            return self._fail(shard, documents, error, touched)
+            reason = f"{type(error).__name__}: {first_line(error, '')}"[:300]
+        # Outside of `except`: the error is gone, and with it the frames that kept the old sums in memory.
+        if partly_added:
+            self._warn("the sums of this batch were incomplete: continuing from the last checkpoint")
+            self.restore(*self._restored)
+            return ShardResult(shard, rolled_back=True, warnings=self._take_warnings())
+        if reason is not None:
+            return self._fail(shard, documents, reason, touched)
         self._state.positions += positions
         self._state.shards.append(ShardKey(self._restored[2], shard))
         folded, cpu_seconds = time.monotonic(), time.process_time() - cpu_started
@@ -168,6 +190,7 @@ class Worker:
             save_seconds=time.monotonic() - folded,
             cpu_seconds=cpu_seconds,
             save_error=save_error,
+            warnings=self._take_warnings(),
         )
 
     def _take_next(self, shard: int, documents: Documents | None) -> tuple[Documents, Callable[[], Sequence[Any]]]:
@@ -198,13 +221,24 @@ class Worker:
             return f"{platform.node()}: {full_message(error)}"
         return None
 
-    def _fail(self, shard: int, documents: Documents, error: Exception, touched: bool) -> ShardResult:
+    def _fail(self, shard: int, documents: Documents, reason: str, touched: bool) -> ShardResult:
         """Find the documents at fault, and return to the saved state if the sums were changed."""
-        reason = f"{type(error).__name__}: {first_line(error, '')}"[:300]
-        failing = tuple(find_failing_documents(self._source, shard, documents))
+        failing = tuple(find_failing_documents(self._source, shard, documents, self._limit))
         if touched:
             self.restore(*self._restored)
-        return ShardResult(shard, failing=failing, rolled_back=touched, error=None if failing else reason)
+        error = None if failing else reason
+        return ShardResult(
+            shard, failing=failing, rolled_back=touched, error=error, warnings=self._take_warnings()
+        )
+
+    def _warn(self, text: str) -> None:
+        """Keep a warning until the result of the shard is returned."""
+        self._warnings.append(f"{platform.node()}: {text}")
+
+    def _take_warnings(self) -> tuple[str, ...]:
+        """Return the warnings since the last shard, each once."""
+        warnings, self._warnings = tuple(self._warnings), []
+        return warnings
 
 
 def _wait_for_file(probe: Location, timeout: float) -> bool:
