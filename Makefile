@@ -10,14 +10,14 @@ GALLERY := build/gallery
 SERIES  := build/series
 BOTH    := --model minilm-l6 --model smollm2-135m
 
-.PHONY: help setup demo gallery docs docs-renew test test-all test-portable test-simulated-gpus test-kernels test-quantized browser check bench format clean
+.PHONY: help setup demo gallery docs docs-renew test test-all test-portable test-simulated test-kernels test-quantized browser check bench format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo           survey a real encoder and a real decoder, and print the path of the report"
 	@echo "make test           run the tests that take seconds; make test-all also runs the slow ones"
 	@echo "make test-portable  run the tests that depend on processor, threads or terminal, under other settings"
-	@echo "make test-simulated-gpus  run the tests that require a GPU on GPUs simulated on the CPU (requires g++)"
+	@echo "make test-simulated run the tests that require a GPU on GPUs simulated on the CPU; requires g++"
 	@echo "make test-kernels   compile the GPU kernels, and run them on simulated GPUs in the interpreter of Triton"
 	@echo "make test-quantized survey models that bitsandbytes and torchao have quantized"
 	@echo "make browser        install Chromium, which the tests of the report need"
@@ -103,7 +103,7 @@ $(TRITON)/.ready:
 
 # Without Triton, whose interpreter is slow: test-kernels has the kernels.
 SIMULATED := $(PYTEST) -p tests.simulated_gpus.plugin --numprocesses 2 -m gpu
-test-simulated-gpus: setup
+test-simulated: setup
 	PYTHONPATH=. $(SIMULATED)
 
 test-kernels: setup $(TRITON)/.ready

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from tests.devices import CUDA, DEVICES
+from tests.devices import DEVICES
 from tests.hard_cases import hard
 
 from theodolite import devices, half_precision
@@ -77,7 +77,7 @@ def test_a_narrow_copy_is_in_half_precision_if_that_loses_nothing(
     assert DeviceTensor(on_device[:0], narrow=True).cpu().shape == (0, 5)
 
 
-@pytest.mark.parametrize("device", [CUDA])
+@pytest.mark.parametrize("device", DEVICES[1:])
 def test_a_full_device_converts_nothing(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     def fail(*given: object) -> None:
         raise torch.OutOfMemoryError

@@ -143,8 +143,8 @@ def install() -> None:
     _device_constructors()  # remembers the functions to which `with torch.device(...)` applies
     Tensor.pin_memory = lambda self, device=None: self.clone()  # type: ignore[method-assign, assignment]
     torch.empty = _without(torch.empty, "pin_memory")  # type: ignore[assignment]
-    for name in ("tensor", "arange", "eye"):
-        setattr(torch, name, _made_on_cpu(getattr(torch, name)))
+    for name, waits in (("tensor", True), ("arange", False), ("eye", False)):
+        setattr(torch, name, _made_on_cpu(getattr(torch, name), waits))
     torch.__future__.set_overwrite_module_params_on_conversion(True)
     _install_triton()
 
@@ -153,10 +153,10 @@ def _without(function: Callable[..., Any], option: str) -> Callable[..., Any]:
     return lambda *args, **kwargs: function(*args, **{name: kwargs[name] for name in kwargs if name != option})
 
 
-def _made_on_cpu(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _made_on_cpu(function: Callable[..., Tensor], waits: bool) -> Callable[..., Tensor]:
     def make(*args: Any, device: Any = None, **options: Any) -> Tensor:
         made = function(*args, **options)
-        return made if device is None else made.to(device)
+        return made if device is None else made.to(device, non_blocking=not waits)
 
     return make
 

@@ -14,7 +14,7 @@ from theodolite.statistics.cuda.transfer import fetch
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not MACHINE.installed, reason="requires simulated GPUs: make test-simulated-gpus"),
+    pytest.mark.skipif(not MACHINE.installed, reason="requires simulated GPUs: make test-simulated"),
 ]
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.devices import CUDA, DEVICES
+from tests.devices import DEVICES
 
 from theodolite.errors import InputError
 from theodolite.stores.reader import ArrayReader, Block
@@ -77,7 +77,7 @@ def test_a_common_offset_leaves_distances_exact() -> None:
     assert np.abs(np.sort(np.sqrt(np.maximum(squares, 0)), axis=1)[:, :3] + expected).max() > 0.1
 
 
-@pytest.mark.parametrize("device", [CUDA])
+@pytest.mark.parametrize("device", DEVICES[1:])
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("k", [1, 10, 100])

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from theodolite.batch import Places
 from theodolite.devices import AHEAD, DeviceTensor
+from theodolite.errors import TheodoliteError
 from theodolite.state.state import State
 from theodolite.statistics.cuda.context import GpuContext
 from theodolite.statistics.cuda.fold import GpuFold
@@ -47,6 +48,12 @@ def accumulate_on_device(
 
     try:
         yield prepare
+    except torch.OutOfMemoryError:
+        raise TheodoliteError(
+            f"{device} is out of memory. Use a smaller --batch-tokens (with --overwrite or another folder, since "
+            "a resumed survey keeps its own), or fewer --layers."
+        ) from None
+    else:
         move_from_device(state, contexts)
     finally:
         for context in contexts:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,11 +13,10 @@ from theodolite.devices import without_autocast
 from theodolite.engines.engine import Engine
 from theodolite.engines.progress import Listener
 from theodolite.engines.threads import freeze_objects
-from theodolite.errors import InputError, TheodoliteError
+from theodolite.errors import InputError
 from theodolite.models.checkpoint import Checkpoint, DeviceMap, Modality, find_modality, resolve
 from theodolite.models.loaded_model import LoadedModel, borrow, wrap_model
 from theodolite.models.weight_files import choose_dtype
-from theodolite.sources.batch_limit import is_out_of_memory
 from theodolite.storage.location import Location, parse_location
 from theodolite.surveys import media_survey, text_survey
 from theodolite.surveys.options import RunOptions, SurveyOptions, document_options, split_keywords
@@ -129,20 +128,6 @@ def survey(
         )
 
 
-@contextmanager
-def explain_full_memory(device: str) -> Iterator[None]:
-    """Raise an error with advice if memory runs out where no smaller batch helps."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        raise TheodoliteError(
-            f"{device} is out of memory. Use a smaller --batch-tokens (with --overwrite or another folder, since "
-            "a resumed survey keeps its own), or fewer --layers."
-        ) from error
-
-
 @without_autocast()
 def survey_checkpoint(
     checkpoint: Checkpoint | LoadedModel,
@@ -184,29 +169,28 @@ def survey_checkpoint(
         if kind == "text"
         else partial(media_survey.plan, kind=kind)
     )
-    with explain_full_memory(device):
-        with freeze_objects():
-            plan = planning(
-                checkpoint,
-                corpus,
-                options=options,
-                device=device,
-                listener=listener,
-                local_device=local_device,
-                resumed=resumed,
-            )
-        if label is not None:
-            plan.facts["label"] = label
-        return run(
-            plan,
-            out=out,
-            resume=resume,
-            overwrite=overwrite,
+    with freeze_objects():
+        plan = planning(
+            checkpoint,
+            corpus,
+            options=options,
+            device=device,
             listener=listener,
-            checkpoint_every=checkpoint_every,
-            engine=engine,
-            keep_sums=keep_sums,
+            local_device=local_device,
+            resumed=resumed,
         )
+    if label is not None:
+        plan.facts["label"] = label
+    return run(
+        plan,
+        out=out,
+        resume=resume,
+        overwrite=overwrite,
+        listener=listener,
+        checkpoint_every=checkpoint_every,
+        engine=engine,
+        keep_sums=keep_sums,
+    )
 
 
 def best_device() -> str:
