@@ -39,9 +39,11 @@ def ray_start(
 def start_head(folder: Path) -> None:
     """Start a head without cores, so that every worker is on a node that can be killed."""
     place = ["--node-ip-address=127.0.0.1", f"--port={PORT}", f"--temp-dir={folder}"]
-    ray_start("--head", *place, "--num-cpus=0", "--include-dashboard=false")
+    head = ray_start("--head", *place, "--num-cpus=0", "--include-dashboard=false")
 
     def is_running() -> bool:
+        if head.poll() is not None:
+            raise RuntimeError(f"the head has ended with {head.returncode}")
         try:
             socket.create_connection(("127.0.0.1", PORT), timeout=60).close()
             with connect(ADDRESS):

@@ -49,7 +49,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
     if reason is not None:
         pytest.skip(reason)
     root = tmp_path_factory.mktemp("cluster")
-    with tempfile.TemporaryDirectory(prefix="ray") as folder:  # sockets require a short path
+    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp") as folder:  # sockets require a short path
         token = Path(folder) / "token"  # instead of the one in the home folder
         token.write_text(secrets.token_hex(32))
         environment = os.environ | {
@@ -85,7 +85,7 @@ def test_a_local_cluster_listens_on_loopback_only(way: str) -> None:
     outside = "192.0.2.2"  # reserved for examples
     setup = f"ip link set lo up && ip addr add {outside}/32 dev lo && ip route add default dev lo src {outside}"
     inside = f"{setup} && exec {sys.executable} -m tests.engines.ray.loopback_program {way}"
-    with tempfile.TemporaryDirectory(prefix="ray") as folder:
+    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp") as folder:
         environment = os.environ | {
             "PYTHONPATH": PYTHONPATH,
             "RAY_TMPDIR": folder,
