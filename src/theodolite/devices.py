@@ -197,7 +197,10 @@ def make_current(device: str | torch.device | None) -> AbstractContextManager[ob
 
 @contextmanager
 def without_autocast() -> Iterator[None]:
-    """Run the body in the precision of the tensors: autocast would round states and what is computed from them."""
+    """Run the body in the precision of the tensors: autocast would round states and what is computed from them.
+
+    Within training it would also keep its cast copies of the weights.
+    """
     with ExitStack() as stack:
         for kind in filter(torch.is_autocast_enabled, ("cpu", "cuda", "mps")):
             stack.enter_context(torch.autocast(kind, enabled=False))

@@ -92,7 +92,7 @@ def run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     def wrap(each: Any) -> Any:
         if not isinstance(each, Tensor):
             return each
-        return known.get(id(each)) if id(each) in known else GpuTensor(each, device)
+        return known[id(each)] if id(each) in known else GpuTensor(each, device)
 
     made = tree_map(wrap, found)
     if any(each.shape != each.data_on_cpu.shape for each in known.values()):

@@ -126,10 +126,8 @@ def independent_length(config: Any) -> int:
     2^31 if they never do. LongRoPE chooses between two sets of frequencies by the longest window of a batch.
     """
     parameters = getattr(config, "rope_parameters", None) or {}
-    each = [
-        parameters,
-        *(value for value in parameters.values() if isinstance(value, Mapping)),
-    ]  # by kind of layer
+    by_layer_type = (value for value in parameters.values() if isinstance(value, Mapping))
+    each = [parameters, *by_layer_type]
     limits = [rope.get("original_max_position_embeddings") for rope in each if rope.get("rope_type") == "longrope"]
     limits.append(getattr(config, SELECTED_TOKENS, None))
     return min((limit for limit in limits if isinstance(limit, int)), default=2**31)

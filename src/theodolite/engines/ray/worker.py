@@ -236,7 +236,7 @@ class Worker:
         self._warnings.append(f"{platform.node()}: {text}")
 
     def _take_warnings(self) -> tuple[str, ...]:
-        """Return the warnings since the last shard, each once."""
+        """Return the warnings since the last shard."""
         warnings, self._warnings = tuple(self._warnings), []
         return warnings
 
